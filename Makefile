@@ -6,6 +6,7 @@
 #   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
+#   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
 #   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
 #   make docs    the documentation as a site in build/docs/html; warnings are errors
@@ -19,6 +20,7 @@ JOBS ?= $(shell nproc)
 TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2 --dist worksteal
 GRAPHS ?= 20000
+INPUTS ?= 1000000
 ifeq ($(origin CC),default)
 CC := clang-16
 CXX := clang++-16
@@ -32,15 +34,15 @@ DONE := .stamps
 RUN_KERNELS := plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-xnnpack
 SAY := @printf '\033[1m==> %s\033[0m\n'
 
-core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f 2>/dev/null)
+core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f -not -path '*/corpus/*' 2>/dev/null)
 core_python := $(shell find src/edgecore -type f -not -name '*.pyc')
 core_headers := $(addprefix runtime_cpp/include/edgecore/,abi.h backend.h kernel.h) $(wildcard cmake/*)
 schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src -name '*.fbs')
-xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -name '*.pyc')
-xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -path '*/corpus/*' -not -name '*.pyc')
+xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-graphs bench docs wheels install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-long fuzz-graphs bench docs wheels install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -62,6 +64,7 @@ test-all:
 	@$(MAKE) --no-print-directory test-emulated
 	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory fuzz-long
 	@$(MAKE) --no-print-directory fuzz-graphs
 	$(SAY) "make test-all: everything passed"
 
@@ -106,26 +109,27 @@ test-emulated: install $(DONE)/test
 	$(SAY) "emulated kernels: Python tests"
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/native/test_emulated.py
 
-fuzz: $(DONE)/system $(DONE)/xnnpack-library
+fuzz: $(DONE)/fuzzers
 	$(SAY) "fuzzers"
-	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
-		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
-	cmake --build build/fuzz --target edgecore_core_test edgecore_make_seeds edgecore_pte_fuzzer edgecore_ptd_fuzzer \
-		edgecore_bpte_fuzzer edgecore_manifest_fuzzer edgecore_state_fuzzer
 	ctest --test-dir build/fuzz -R 'edgecore_core_test|fuzz' --output-on-failure --no-tests=error
 	$(SAY) "thread sanitizer"
 	cmake -S . -B build/threads -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
 		-DEDGECORE_SANITIZE=thread
 	cmake --build build/threads --target host_test
 	ctest --test-dir build/threads -R '^host$$' --output-on-failure --no-tests=error
-	$(SAY) "sanitizers: what XNNPACK delegates share"
-	for kind in thread address,undefined; do \
-		cmake -S plugins/edgecore-xnnpack/native -B build/xnnpack-$${kind%%,*} -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-			-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON \
-			-DCMAKE_CXX_FLAGS="-fsanitize=$$kind -fno-sanitize=vptr -fno-sanitize-recover=all" && \
-		cmake --build build/xnnpack-$${kind%%,*} --target edgecore_xnnpack_tests && \
-		ctest --test-dir build/xnnpack-$${kind%%,*} --output-on-failure --no-tests=error || exit 1; \
-	done
+	$(SAY) "sanitizers: XNNPACK delegates: blobs, and what delegates share"
+	cmake -S plugins/edgecore-xnnpack/native -B build/xnnpack-thread -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
+	cmake --build build/xnnpack-thread --target edgecore_xnnpack_tests
+	for kind in thread address; do ctest --test-dir build/xnnpack-$$kind --output-on-failure --no-tests=error || exit 1; done
+
+fuzz-long: install $(DONE)/fuzzers
+	$(SAY) "files to start from"
+	mkdir -p build/fuzz-long/seeds
+	build/fuzz/runtime_cpp/fuzz/edgecore_make_seeds build/fuzz-long/seeds
+	cd tests && ../$(PY) -m fuzz.seeds ../build/fuzz-long/seeds
+	$(SAY) "fuzzers: $(INPUTS) inputs"
+	cd tests && ../$(PY) -m fuzz.long --inputs $(INPUTS) --jobs $(JOBS)
 
 fuzz-graphs: install $(DONE)/test
 	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs
@@ -210,6 +214,17 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpac
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/test-xnnpack
+	@touch $@
+
+$(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpack-library
+	$(SAY) "fuzzers: build, with sanitizers"
+	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
+		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
+	cmake --build build/fuzz --target edgecore_core_test edgecore_fuzzers
+	cmake -S plugins/edgecore-xnnpack/native -B build/xnnpack-address -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DEDGECORE_XNNPACK_FUZZ=ON \
+		-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
+	cmake --build build/xnnpack-address --target edgecore_xnnpack_tests blob_fuzz
 	@touch $@
 
 $(DONE)/upstream-tests: $(wildcard plugins/edgecore-xnnpack/native/tests/upstream/*) $(DONE)/xnnpack-library

@@ -17,6 +17,7 @@ TEST(Negotiate, VersionZeroMustBeEqual) {
   EXPECT_EQ(negotiate({{0, 2}, {0, 2}}, host), Fit::kUpdatePlugin);
   EXPECT_EQ(negotiate({{0, 4}, {0, 3}}, host), Fit::kUpdateHost);
   EXPECT_EQ(negotiate({{1, 0}, {0, 3}}, host), Fit::kUpdateHost);
+  EXPECT_EQ(negotiate({{0, 9}, {0, 9}}, {{0, 10}, {0, 10}}), Fit::kUpdatePlugin);
   EXPECT_EQ(negotiate({{0, 3}, {0, 3}}, kHost1x4), Fit::kUpdatePlugin);
 }
 

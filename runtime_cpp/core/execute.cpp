@@ -27,6 +27,7 @@ class Interpreter {
 
   Status start() {
     EDGECORE_TRY(check_ready());
+    if (method_.config.devices != nullptr) EDGECORE_TRY(method_.config.devices->begin_run(method_, error_));
     for (TensorSlot *slot : method_.bindings.rebound) restore_base(*slot);
     for (const int32_t value : method_.bindings.moved) {
       method_.bindings.values[static_cast<size_t>(value)].as.tensor =
@@ -73,6 +74,9 @@ class Interpreter {
           break;
         case Op::kFree:
           free(*method_.bindings.tensor_of[instruction.target]);
+          break;
+        case Op::kUpdateState:
+          method_.config.devices->update_state(method_, *method_.bindings.tensor_of[instruction.other]);
           break;
       }
       if (method_.run_state.pending.waiting) {

@@ -294,7 +294,8 @@ const edgecore_value &Method::output(size_t index) const {
 
 void Method::reset() {
   for (StateSlot *state = MethodImpl::of(this).bindings.states; state != nullptr; state = state->next) {
-    if (state->bytes == 0) continue;
+    if (state->bytes == 0 || state->shared != nullptr) continue;
+    state->own.host_has_changed();
     if (state->initial == nullptr) {
       memset(state->slot->base.data, 0, static_cast<size_t>(state->bytes));
     } else {

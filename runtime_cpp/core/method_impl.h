@@ -29,23 +29,42 @@ struct BaseStorage {
   uint32_t flags;     // EDGECORE_TENSOR_*
 };
 
+struct StateSlot;
+
 // A tensor value of the method.
 struct TensorSlot {
   edgecore_tensor tensor;  // first, so that slot_of can convert a tensor's address to its slot's
   uint64_t readable;       // bytes from tensor.dl.data on that may be read
   Storage storage;
   uint8_t element_size;  // bytes
-  bool shared;           // a mutable buffer whose memory is in the StateStore
+  StateSlot *state;      // NULL: not a mutable buffer
   BaseStorage base;
 };
 static_assert(offsetof(TensorSlot, tensor) == 0);
 
-// A mutable buffer that belongs to one method.
+// A mutable buffer that the method uses.
 struct StateSlot {
+  uint32_t value;  // index of the tensor value
   TensorSlot *slot;
-  const uint8_t *initial;  // the buffer's bytes after loading and after a reset; NULL: zeros
+  StateStore::Buffer *shared;  // its memory in the StateStore; NULL: it belongs to this method alone
+  const uint8_t *initial;      // the buffer's bytes after loading and after a reset; NULL: zeros
   uint64_t bytes;
+  DeviceState own;   // of a buffer that belongs to this method alone
+  bool is_resident;  // this method uses the buffer in device memory only. Set by device_memory.cpp
   StateSlot *next;
+
+  DeviceState &device() { return shared == nullptr ? own : shared->device; }
+};
+
+struct DeviceCopy;
+
+// A tensor value in the device buffers of a mutable buffer: the mutable buffer, its alias, or its new content.
+struct ResidentSlot {
+  TensorSlot *slot;
+  DeviceCopy *copy;  // NULL, or the copy of a value that the host uses as well: then only the copy is there
+  DeviceState *state;
+  bool is_new_content;  // it is in DeviceState::spare, the others in DeviceState::content
+  ResidentSlot *next;
 };
 
 // A list or string value of the method.
@@ -57,7 +76,14 @@ struct ListSlot {
   edgecore_tensor **tensors;
 };
 
-enum class Op : uint8_t { kKernel, kDelegate, kMove, kJumpFalse, kFree };
+enum class Op : uint8_t {
+  kKernel,
+  kDelegate,
+  kMove,
+  kJumpFalse,
+  kFree,
+  kUpdateState,  // aten::copy_ of the new content of a mutable buffer on a device: the two exchange their memory
+};
 
 // An instruction of the file, decoded by instructions.cpp.
 struct Instruction {
@@ -75,23 +101,24 @@ struct Kernel {
   OperatorName name;
 };
 
+// The copy of a value in device memory, for delegates of a device that cannot use the host memory of the value.
+struct DeviceCopy {
+  edgecore_buffer *buffer;  // created when it is first needed
+  uint64_t bytes;
+  uint64_t alignment;
+};
+
 // A copy of one delegate argument, for calls in which the tensor's own memory does not meet the backend's requirement
 // (alignment, padding, memory kind). The memory of the copy is allocated when it is first needed.
 struct Staging {
   edgecore_buffer_requirement requirement;  // set by delegates.cpp when the method is loaded
   void *buffer;                             // the copy in host memory; allocated by staging.cpp
-  edgecore_buffer *device;                  // the copy in device memory, if memory_kind is not 0: device_memory.cpp
+  DeviceCopy *device;                       // the copy in device memory, if memory_kind is not 0: device_memory.cpp
   uint64_t capacity;                        // bytes of `buffer`
   void *original;  // the tensor's own data from stage_in to stage_out, while the copy replaces it; NULL otherwise
   bool written;    // the argument is an output: resize was called for it in the last prepare
   bool repeated;   // `written` is true, and another argument is the same tensor; also set by resize
-};
-
-// A device buffer that the method created. It is destroyed after the delegates' instances, which may use it.
-struct OwnedBuffer {
-  const edgecore_backend *table;
-  edgecore_buffer *buffer;
-  OwnedBuffer *next;
+  bool is_fresh;   // an earlier call of the same run has given `device` the content. Set by device_uses.cpp
 };
 
 // State of one delegate instruction. Allocated by delegates.cpp; shapes and flags are written after each prepare.
@@ -165,6 +192,11 @@ class DeviceMemory {
   // Moves values that only delegates of one backend use into memory of its device. Called once, after all calls were
   // prepared.
   virtual Status assign_buffers(MethodImpl &method, Error &error) const = 0;
+  // Called at the start of each run: copies mutable buffers to where this method uses them, if another method, a reset
+  // or an import has left them elsewhere.
+  virtual Status begin_run(MethodImpl &method, Error &error) const = 0;
+  // Makes the new content of a mutable buffer, which delegates have computed in its spare device buffer, its content.
+  virtual void update_state(MethodImpl &method, TensorSlot &slot) const = 0;
   // Called before and after execute. stage_in binds an argument to a device buffer; stage_out binds it to host memory
   // again. If `copy` is true, they also copy the bytes.
   virtual Status stage_in(MethodImpl &method, const DelegateArgument &argument, bool copy, Error &error) const = 0;
@@ -178,26 +210,27 @@ class DeviceMemory {
 // The values of a method and the memory that they are bound to. Built by values.cpp when the method is loaded, except
 // where a comment says otherwise.
 struct Bindings {
-  Span<edgecore_value> values;     // current values; written by set_input, moves and kernels
-  Span<edgecore_value> declared;   // the values as the file has them
-  Span<TensorSlot *> tensor_of;    // for each value its slot; NULL if it is no tensor
-  Span<ListSlot *> list_of;        // for each value its slot; NULL if it is no list
-  Span<MutableBytes> arenas;       // planned memory
-  StateSlot *states = nullptr;     // mutable buffers of this method alone
-  bool shares_state = false;       // the method also has mutable buffers in common with other methods (StateStore)
-  Span<uint8_t> used;              // for each value: not 0 if an instruction reads it. Built by instructions.cpp
-  Span<TensorSlot *> rebound;      // slots whose base storage is restored before each run. Built by instructions.cpp
-  Span<int32_t> moved;             // tensor values that a MoveCall rebinds. Built by instructions.cpp
-  Span<uint8_t> input_set;         // for each input: 1 if a run may use it. Written by set_input and finish_run
-  Span<SymbolValue> symbols;       // symbolic sizes of inputs. Written by check_relations
-  bool symbols_unchecked = false;  // set by set_input, cleared by check_relations
+  Span<edgecore_value> values;       // current values; written by set_input, moves and kernels
+  Span<edgecore_value> declared;     // the values as the file has them
+  Span<TensorSlot *> tensor_of;      // for each value its slot; NULL if it is no tensor
+  Span<ListSlot *> list_of;          // for each value its slot; NULL if it is no list
+  Span<MutableBytes> arenas;         // planned memory
+  StateSlot *states = nullptr;       // mutable buffers
+  ResidentSlot *resident = nullptr;  // built by device_memory.cpp when the method is loaded
+  bool shares_state = false;         // the method has mutable buffers in common with other methods (StateStore)
+  Span<uint8_t> used;                // for each value: not 0 if an instruction reads it. Built by instructions.cpp
+  Span<TensorSlot *> rebound;        // slots whose base storage is restored before each run. Built by instructions.cpp
+  Span<int32_t> moved;               // tensor values that a MoveCall rebinds. Built by instructions.cpp
+  Span<uint8_t> input_set;           // for each input: 1 if a run may use it. Written by set_input and finish_run
+  Span<SymbolValue> symbols;         // symbolic sizes of inputs. Written by check_relations
+  bool symbols_unchecked = false;    // set by set_input, cleared by check_relations
 };
 
 // The delegates of a method and their memory.
 struct DelegateSlots {
   Span<DelegateState> slots;       // built by delegates.cpp when the method is loaded
   size_t loaded = 0;               // entries of `slots` that destroy_delegates must destroy. Written by delegates.cpp
-  OwnedBuffer *buffers = nullptr;  // device buffers. Added by device_memory.cpp when they are first needed
+  DeviceBuffers buffers{nullptr};  // added by device_memory.cpp when they are first needed
   edgecore_memory_block scratch_area = {nullptr, 0};  // for all delegates; delegate_call.cpp enlarges it in a prepare
   uint64_t scratch_alignment = 1;                     // of `scratch_area`
   MemoryGroup *groups = nullptr;                      // added by delegate_call.cpp in a prepare
@@ -223,7 +256,9 @@ struct MemoryTotals {
 // The implementation of Method. Its member functions are defined in several files, which comments below name.
 struct MethodImpl : Method {
   MethodImpl(const Program &owner, size_t method_index, const MethodConfig &method_config)
-      : config(method_config), owner(&owner), index(method_index) {}
+      : config(method_config), owner(&owner), index(method_index) {
+    delegates.buffers = DeviceBuffers(config.allocator);
+  }
 
   // Set by Method::load; constant afterwards.
   MethodConfig config;

@@ -10,7 +10,8 @@
 namespace edgecore {
 namespace {
 
-void fill(const StateStore::Buffer &buffer) {
+void fill(StateStore::Buffer &buffer) {
+  buffer.device.host_has_changed();
   if (buffer.bytes == 0) return;
   if (buffer.initial == nullptr) {
     memset(buffer.data, 0, static_cast<size_t>(buffer.bytes));
@@ -73,6 +74,7 @@ StateStore::~StateStore() {
   for (const StateSet *set = first_set_; set != nullptr; set = set->next) {
     set->backend.table->state_set_destroy(set->handle);
   }
+  device_buffers_.destroy();
 }
 
 Status StateStore::reset(Error &error) {
@@ -87,7 +89,7 @@ Status StateStore::reset(Error &error) {
 }
 
 Status StateSet::check(Error &error) const {
-  if (!interrupted) return Status();
+  if (!interrupted || backend.table->state_count(handle) == 0) return Status();
   return fail(error, EDGECORE_INVALID_STATE, "The state that the backend '", backend.table->backend_id,
               "' keeps is undefined, because a run has failed or has not ended: reset or import it first.");
 }
@@ -96,7 +98,7 @@ void Method::visit_state(StateVisitor &visitor) const {
   const MethodImpl &method = MethodImpl::of(this);
   for (uint32_t i = 0; i < method.bindings.tensor_of.size(); ++i) {
     const TensorSlot *slot = method.bindings.tensor_of[i];
-    if (slot == nullptr || (slot->base.flags & EDGECORE_TENSOR_STATE) == 0) continue;
+    if (slot == nullptr || slot->state == nullptr) continue;
     const fb::Tensor &tensor = *method.plan->values()->Get(i)->val_as_Tensor();
     StateBuffer buffer;
     if (tensor.extra_tensor_info() != nullptr) {
@@ -105,7 +107,8 @@ void Method::visit_state(StateVisitor &visitor) const {
     buffer.scalar_type = slot->tensor.scalar_type;
     buffer.sizes = span_of(tensor.sizes());
     buffer.dim_order = span_of(tensor.dim_order());
-    buffer.shared = slot->shared;
+    buffer.shared = slot->state->shared != nullptr;
+    buffer.device = &slot->state->device();
     buffer.memory = {static_cast<uint8_t *>(slot->base.data), static_cast<size_t>(tensor_bytes(tensor))};
     visitor.visit(buffer);
   }

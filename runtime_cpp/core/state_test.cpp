@@ -95,6 +95,23 @@ TEST_F(StateSetTest, AFailedRunMakesItUnusableUntilAReset) {
   }
 }
 
+TEST_F(StateSetTest, WithoutTensorsIsUsableAfterAFailedRun) {
+  NullBlob blob;
+  blob.flags = kNullFails;
+  const uint8_t *bytes = reinterpret_cast<const uint8_t *>(&blob);
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({1}), y = pte.add_tensor({1});
+  pte.delegate(pte.add_delegate("NullBackend", std::vector<uint8_t>(bytes, bytes + sizeof(blob))), {x, y});
+  pte.inputs = {x};
+  pte.outputs = {y};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(load(loaded)) << text_of(loaded.error);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(loaded.execute());
+    EXPECT_SENTENCE(loaded, "backend 'NullBackend': ");  // not the sentence about a state that is undefined
+  }
+}
+
 TEST_F(StateSetTest, ARunThatWasAbandonedMakesItUnusableForOtherMethods) {
   Loaded loaded(program(kNullPending));
   loaded.config.sharing = StateSharing::kAll;

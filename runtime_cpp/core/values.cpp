@@ -68,7 +68,7 @@ struct Builder {
       EDGECORE_TRY(stored.status());
       data = {(*stored).data(), readable_from((*stored).data(), bytes)};
     }
-    if (slot.storage == Storage::kPlanned) return add_state(tensor, slot, data.data);
+    if (slot.storage == Storage::kPlanned) return add_state(tensor, index, slot, data.data);
     if (reinterpret_cast<uintptr_t>(data.data) % slot.element_size != 0) {
       return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "the data of tensor value ", index,
                      " is not aligned to its element size ", slot.element_size, ".");
@@ -82,9 +82,17 @@ struct Builder {
 
   // Makes a planned tensor a mutable buffer, whose memory is in the StateStore if methods share the buffer, else in the
   // method's arena.
-  Status add_state(const fb::Tensor &tensor, TensorSlot &slot, const uint8_t *initial) {
+  Status add_state(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);
     slot.base.flags |= EDGECORE_TENSOR_STATE;
+    Span<StateSlot> state;
+    EDGECORE_TRY(method.make_array(1, state, error));
+    state[0].value = index;
+    state[0].slot = &slot;
+    state[0].initial = initial;
+    state[0].bytes = bytes;
+    state[0].next = method.bindings.states;
+    method.bindings.states = slot.state = &state[0];
     const StringView name = qualified_name(tensor);
     if (is_shared(name, *tensor.allocation_info())) {
       StateStore::Buffer wanted;
@@ -104,16 +112,11 @@ struct Builder {
       entry[0] = {static_cast<const uint8_t *>(slot.base.data), (*buffer)->data, bytes, shared};
       shared = &entry[0];
       ++shared_count;
-      slot.shared = true;
+      state[0].shared = *buffer;
       slot.base.data = (*buffer)->data;
       slot.base.readable = bytes + kArenaTail;
       method.bindings.shares_state = true;
-      return Status();
     }
-    Span<StateSlot> state;
-    EDGECORE_TRY(method.make_array(1, state, error));
-    state[0] = {&slot, initial, bytes, method.bindings.states};
-    method.bindings.states = &state[0];
     return Status();
   }
 
@@ -198,7 +201,7 @@ struct Builder {
     if (has_data) {
       EDGECORE_TRY(bind_data(tensor, index, slot));
     } else if (slot.storage == Storage::kPlanned && !qualified_name(tensor).empty()) {
-      EDGECORE_TRY(add_state(tensor, slot, nullptr));
+      EDGECORE_TRY(add_state(tensor, index, slot, nullptr));
     }
     out.dl.data = slot.base.data;
     out.capacity = slot.base.capacity;

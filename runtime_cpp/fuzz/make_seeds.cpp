@@ -96,10 +96,13 @@ int main(int argc, char **argv) {
     return 2;
   }
   const std::string folder = argv[1];
-  for (const char *kind : {"", "/pte", "/ptd", "/bpte", "/manifest", "/state"}) mkdir((folder + kind).c_str(), 0777);
+  for (const char *kind : {"", "/pte", "/model", "/ptd", "/bpte", "/manifest", "/state"})
+    mkdir((folder + kind).c_str(), 0777);
   edgecore::PtdBuilder data;
-  data.entries = {{"weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"bias", {2}, {7, 8}}, {"blob", {}, {9, 9, 9}, false}};
-  const std::string manifest = R"({"abi": "0.4", "backend_id": "Acme\u00e9", "library": "../a.so",
+  constexpr auto kFloat = edgecore::fb::ptd::ScalarType::FLOAT;
+  const std::vector<uint8_t> ones = {0, 0, 128, 63, 0, 0, 128, 63};  // two float32
+  data.entries = {{"weight", {2}, ones, true, kFloat}, {"bias", {2}, ones, true, kFloat}, {"blob", {}, {9}, false}};
+  const std::string manifest = R"({"abi": "0.9", "backend_id": "Acme\u00e9", "library": "../a.so",
     "options": {"grain": -12, "fast": true, "quiet": false}})";
   const bool done = edgecore::write(folder + "/manifest/options.json", {manifest.begin(), manifest.end()}) &&
                     edgecore::write(folder + "/state/two.state", edgecore::saved_state()) &&

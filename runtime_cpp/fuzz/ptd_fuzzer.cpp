@@ -1,6 +1,36 @@
-// Loads any bytes as a .ptd file, looks up all of its keys and reads their data.
+// Loads any bytes as a .ptd file, looks up all of its keys and reads their data, and runs a program whose constants are
+// in it.
 #include "edgecore/data.h"
 #include "heap.h"
+#include "mutate_file.h"
+#include "pte_builder.h"
+#include "run_program.h"
+#include "toy_kernels.h"
+
+EDGECORE_FUZZ_MUTATORS(edgecore::fuzz::ptd_kind())
+
+namespace {
+
+// A program that sums two constants, "weight" and "bias" of a data file, with its input.
+const edgecore::AlignedBytes &program() {
+  using namespace edgecore;
+  static const AlignedBytes bytes = [] {
+    PteBuilder pte;
+    TensorOptions weight, bias;
+    weight.name = "weight";
+    bias.name = "bias";
+    weight.location = bias.location = fb::TensorDataLocation::EXTERNAL;
+    const int32_t x = pte.add_tensor({2}), out = pte.add_tensor({2});
+    const int32_t all = pte.add_tensor_list({x, pte.add_tensor({2}, weight), pte.add_tensor({2}, bias)});
+    pte.kernel(pte.add_operator("test::sum", "out"), {all, out, out});
+    pte.inputs = {x};
+    pte.outputs = {out};
+    return AlignedBytes(pte.finish());
+  }();
+  return bytes;
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   using namespace edgecore;
@@ -10,7 +40,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Limits limits;
   limits.tables = 10000;
   const Result<const DataFile *> loaded = DataFile::load(file.bytes(), "fuzz.ptd", &memory, limits, error);
-  if (!loaded.ok()) return 0;
+  if (!loaded.ok()) return -1;  // not for the corpus
   uint64_t sum = 0;
   for (size_t i = 0; i < (*loaded)->count(); ++i) {
     const NamedBytes entry = (*loaded)->find((*loaded)->key(i));
@@ -23,5 +53,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (check_data_files(twice, error).ok() != ((*loaded)->count() == 0)) abort();
   volatile uint64_t sink = sum;
   (void)sink;
+  const DataFile *files[] = {*loaded};
+  const edgecore_kernel_library *libraries[] = {toy_kernels()};
+  run_program(program().view(), files, libraries);
   return 0;
 }

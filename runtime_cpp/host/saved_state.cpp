@@ -115,6 +115,7 @@ Status export_buffer(const Buffer &buffer, uint8_t *out, Error &error) {
     return Status(
         buffer.set->backend.table->export_state(buffer.set->handle, buffer.index, {out, buffer.bytes}, &error));
   }
+  EDGECORE_TRY(buffer.core.device->fetch(buffer.core.memory.data(), buffer.bytes, error));
   for_each_element(buffer.core, [&](size_t in_memory, size_t in_order, size_t bytes) {
     std::memcpy(out + in_order, buffer.core.memory.data() + in_memory, bytes);
   });
@@ -130,6 +131,7 @@ Status import_buffer(const Buffer &buffer, Bytes in, Error &error) {
   for_each_element(buffer.core, [&](size_t in_memory, size_t in_order, size_t bytes) {
     std::memcpy(buffer.core.memory.data() + in_memory, in.data() + in_order, bytes);
   });
+  buffer.core.device->host_has_changed();
   return {};
 }
 

@@ -18,6 +18,7 @@ struct DataEntry {
   std::vector<int32_t> sizes;
   std::vector<uint8_t> bytes;
   bool has_layout = true;
+  fb::ptd::ScalarType type = fb::ptd::ScalarType::BYTE;
 };
 
 struct PtdBuilder {
@@ -40,7 +41,7 @@ struct PtdBuilder {
       if (entry.has_layout) {
         std::vector<uint8_t> order(entry.sizes.size());
         for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<uint8_t>(i);
-        layout = fb::ptd::CreateTensorLayoutDirect(builder, fb::ptd::ScalarType::BYTE, &entry.sizes, &order);
+        layout = fb::ptd::CreateTensorLayoutDirect(builder, entry.type, &entry.sizes, &order);
       }
       named.push_back(fb::ptd::CreateNamedDataDirect(builder, entry.key.c_str(),
                                                      static_cast<uint32_t>(segments.size() - 1), layout));

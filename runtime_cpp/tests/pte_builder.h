@@ -43,7 +43,8 @@ struct TensorOptions {
   std::vector<uint8_t> dim_order;  // empty: contiguous
   fb::TensorShapeDynamism dynamism = fb::TensorShapeDynamism::STATIC;
   uint32_t data_index = 0;
-  const char *name = nullptr;  // qualified name of a mutable buffer
+  const char *name = nullptr;  // qualified name of a mutable buffer, or of external data
+  fb::TensorDataLocation location = fb::TensorDataLocation::SEGMENT;
 };
 
 // Builds a .pte file with one method, or several equal ones. Every add function returns the index of the new item.
@@ -231,7 +232,7 @@ class PteBuilder {
     std::vector<uint8_t> order = options.dim_order;
     for (size_t i = 0; options.dim_order.empty() && i < sizes.size(); ++i) order.push_back(static_cast<uint8_t>(i));
     flatbuffers::Offset<fb::ExtraTensorInfo> extra = 0;
-    if (options.name != nullptr) extra = fb::CreateExtraTensorInfoDirect(builder_, 0, options.name);
+    if (options.name != nullptr) extra = fb::CreateExtraTensorInfoDirect(builder_, 0, options.name, options.location);
     return add_value(fb::KernelTypes::Tensor,
                      fb::CreateTensorDirect(builder_, options.type, 0, &sizes, &order, false, options.data_index,
                                             allocation, 0, options.dynamism, extra)

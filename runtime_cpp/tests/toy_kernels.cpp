@@ -97,7 +97,7 @@ int32_t positive(const edgecore_call *call) {
 }
 
 int32_t copy_in_place(const edgecore_call *call) {
-  if (!has_tags(call, "tt")) return fail(call, "expected two tensors.");
+  if (!has_tags(call, "tt") && !has_tags(call, "tti")) return fail(call, "expected two tensors.");
   edgecore_tensor *self = arg(call, 0).as.tensor;
   const edgecore_tensor *source = arg(call, 1).as.tensor;
   if (!is_float(self) || !is_float(source)) return fail(call, "expected float32 tensors.");
@@ -175,6 +175,7 @@ extern "C" const edgecore_kernel_library *toy_kernels() {
       kernel("test::sum", "out", sum),
       kernel("test::positive", "out", positive),
       kernel("test::copy_", "", copy_in_place),
+      kernel("aten::copy_", "", copy_in_place),
       kernel("test::size", "", size),
       kernel("test::add", "", add),
       kernel("test::scratch", "out", scratch),

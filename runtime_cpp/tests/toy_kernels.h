@@ -11,6 +11,7 @@
 // test::sum.out(Tensor[] tensors, *, Tensor out)           float32, entries may be absent
 // test::positive.out(Tensor x, *, Tensor out)              bool of shape []: x[0] > 0
 // test::copy_(Tensor self, Tensor source)
+// aten::copy_(Tensor self, Tensor source, int non_blocking)
 // test::size(Tensor x) -> int                              x.shape[0]
 // test::add(int a, int b) -> int
 // test::scratch.out(Tensor x, *, Tensor out)               copies through scratch memory of the runtime

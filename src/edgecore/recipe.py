@@ -100,6 +100,7 @@ class Recipe(_Strict):
         activations: Quantization of activations: `static` (from calibration), `dynamic` (at run time) or `none`.
         observer: Method that chooses static ranges of activations: `minmax`, `histogram` or `moving-average`.
         embeddings: Bits of embedding tables, 4 or 8.
+        kv_cache: Bits of the keys and values in a KV cache, 4 or 8.
         skip: Patterns of modules that stay in floating point: `skip=["head"]` is `Rule(module="head")`.
         rules: Rules for parts of the model. The first that matches an operator decides, after `skip`.
 
@@ -117,6 +118,7 @@ class Recipe(_Strict):
     activations: Literal["static", "dynamic", "none"] | None = None
     observer: Literal["minmax", "histogram", "moving-average"] | None = None
     embeddings: Literal[4, 8] | None = None
+    kv_cache: Literal[4, 8] | None = None
     skip: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
 

@@ -44,10 +44,17 @@ def test_a_text_becomes_the_recipe(texts, want):
 
 
 def test_a_file_holds_a_recipe_with_rules_or_one_for_each_backend(tmp_path):
-    one, several = tmp_path / "one.toml", tmp_path / "several.toml"
-    rules = '[[rules]]\nmodule = "layers.0.*"\nrecipe = "int8-dynamic"\n'
-    rules += '[[rules]]\ntype = "Embedding"\nrecipe = {name = "int8-weights", embeddings = 8}\n'
-    one.write_text(f'name = "int4-weights"\ngroup = 64\nskip = ["head"]\n{rules}')
+    one, several = tmp_path / "one.yaml", tmp_path / "several.yml"
+    one.write_text("""
+name: int4-weights
+group: 64
+skip: [head]
+rules:
+  - module: layers.0.*
+    recipe: int8-dynamic
+  - type: Embedding
+    recipe: {name: int8-weights, embeddings: 8}
+""")
     want = Recipe(
         "int4-weights",
         group=64,
@@ -58,7 +65,7 @@ def test_a_file_holds_a_recipe_with_rules_or_one_for_each_backend(tmp_path):
         ],
     )
     assert parse_quantize([str(one)]) == want
-    several.write_text('[xnnpack]\nname = "int4-weights"\n[openvino]\nname = "int8"\nweights = "tensor"\n')
+    several.write_text("xnnpack:\n  name: int4-weights\nopenvino:\n  name: int8\n  weights: tensor\n")
     both = {"xnnpack": Recipe("int4-weights"), "openvino": Recipe("int8", weights="tensor")}
     assert parse_quantize([str(several)]) == both
 
@@ -71,18 +78,22 @@ def test_a_file_holds_a_recipe_with_rules_or_one_for_each_backend(tmp_path):
         (["int8", "fp16"], "has several recipes; name the backend of each"),
         (["int8", "xnnpack=fp16"], "has several recipes; name the backend of each"),
         (["xnnpack=int8", "xnnpack=fp16"], "two recipes for backend 'xnnpack'"),
-        (["/nowhere/recipe.toml"], "recipe.toml cannot be read as a TOML file: .*No such file"),
-        (["wrong.toml"], "cannot be read as a TOML file: "),
-        (["nameless.toml"], "nameless.toml needs the key 'name' with a recipe, at the top or for each backend"),
-        (["rule.toml"], "no recipe None"),
+        (["/nowhere/recipe.yaml"], "recipe.yaml cannot be read as a YAML file: .*No such file"),
+        (["wrong.yaml"], "cannot be read as a YAML file: "),
+        (["list.yaml"], "list.yaml holds no mapping, such as 'name: int8'"),
+        (["nameless.yaml"], "nameless.yaml needs the key 'name' with a recipe, at the top or for each backend"),
+        (["rule.yaml"], "no recipe None"),
+        (["number.yaml"], "number.yaml has a key that is no text"),
     ],
     ids=lambda value: "",
 )
 def test_what_is_no_recipe_is_explained(texts, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "wrong.toml").write_text("name =")
-    (tmp_path / "nameless.toml").write_text("group = 32")
-    (tmp_path / "rule.toml").write_text('name = "int8"\n[[rules]]\nmodule = "head"\nrecipe = {group = 32}\n')
+    (tmp_path / "wrong.yaml").write_text("name: [")
+    (tmp_path / "number.yaml").write_text("name: int8\n1: x\n")
+    (tmp_path / "list.yaml").write_text("- int8")
+    (tmp_path / "nameless.yaml").write_text("group: 32")
+    (tmp_path / "rule.yaml").write_text("name: int8\nrules:\n  - module: head\n    recipe: {group: 32}\n")
     with pytest.raises(CompileError, match=message):
         parse_quantize(texts)
 

@@ -272,6 +272,8 @@ def _search(d: Drawer) -> None:
     steps = len(d.steps)
     d.call(aten.sort.default, x, -1)  # in a sequence that is not sorted the result is not defined
     boundaries = Ref(d.steps[steps].name, 0)
+    if bool(d.value(boundaries).isnan().any()):
+        raise Rejected("NaN is neither above nor below a value: what a binary search finds depends on its steps")
     if d.value(boundaries).dim() == 1 and d.flag():
         return d.call(aten.bucketize.Tensor, d.tensor(), boundaries, right=d.flag())
     d.call(aten.searchsorted.Tensor, boundaries, x, right=d.flag())

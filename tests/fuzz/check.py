@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from fuzz.graph import Graph, Module, Ref, exported, fill, joined, refs
 from torch.fx import Interpreter
+from torch.utils._pytree import tree_leaves
 
 import edgecore
 from edgecore.errors import EdgecoreError, FallbackWarning
@@ -237,6 +238,13 @@ def _jolt(
     return (value.double() + noise * (size * value.double().abs() + absolute)).to(value.dtype)
 
 
+def _absolute(name: str, given: Sequence[torch.Tensor], dtype: torch.dtype) -> float:
+    """The noise of the results of a call that does not depend on their size: 1 + erf(x) in a gelu cancels."""
+    sizes = [float(one.double().abs().nan_to_num(0, 0, 0).max()) for one in given if one.numel()]
+    places = 16 if "sample" in name else 1  # places in an image are rounded, too
+    return ROUNDING[dtype] / 4 * max(sizes, default=0.0) * places
+
+
 def _noisy(graph: Graph, inputs: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """The results of the graph with noise."""
     random, rest = torch.Generator().manual_seed(seed), iter(inputs)
@@ -257,12 +265,10 @@ def _noisy(graph: Graph, inputs: Sequence[torch.Tensor], seed: int) -> list[torc
         made = step.target(*fill(list(step.args), get), **kwargs)
         if not exact:
             given = [get(ref, True, False) for ref in refs([*step.args, *step.kwargs.values()])]
-            sizes = [float(one.double().abs().nan_to_num(0, 0, 0).max()) for one in given if one.numel()]
             several = isinstance(made, (tuple, list))
             for one in made if several else [made]:
                 if one.is_floating_point() and one.numel() and not any(size == 0 for size in one.stride()):
-                    absolute = ROUNDING[one.dtype] / 4 * max(sizes, default=0.0)  # 1 + erf(x) in a gelu cancels
-                    absolute *= 16 if "sample" in str(step.target) else 1  # places in an image are rounded, too
+                    absolute = _absolute(str(step.target), given, one.dtype)
                     one.copy_(_jolt(one, random, absolute=absolute))  # in place: others may have views of it
         values[step.name] = made
     return [values[ref.name] if ref.item is None else values[ref.name][ref.item] for ref in graph.outputs]
@@ -287,9 +293,10 @@ class _Quantized(Interpreter):
         return self._noise(super().placeholder(target, args, kwargs), "")
 
     def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
-        return self._noise(super().call_function(target, args, kwargs), str(target))
+        given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, torch.Tensor)]
+        return self._noise(super().call_function(target, args, kwargs), str(target), given)
 
-    def _noise(self, made: Any, name: str) -> Any:
+    def _noise(self, made: Any, name: str, given: Sequence[torch.Tensor] = ()) -> Any:
         if self.random is None or not isinstance(made, torch.Tensor) or not made.numel():
             return made
         if "quantize_" in name and "dequantize" not in name:
@@ -298,4 +305,5 @@ class _Quantized(Interpreter):
             return (made.to(torch.int64) + step).clamp(info.min, info.max).to(made.dtype)
         if self.recipe == "fp16" and made.dtype == torch.float32:
             return _jolt(made, self.random, 2.0**-9, 2.0**-13)
-        return _jolt(made, self.random)
+        computes = made.is_floating_point() and "quantize" not in name and EXACT.search(name) is None
+        return _jolt(made, self.random, absolute=_absolute(name, given, made.dtype) if computes else 0.0)

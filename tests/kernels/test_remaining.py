@@ -152,3 +152,14 @@ def test_reflection_padding_of_images_and_volumes_equals_eager(library: Library,
     out = torch.empty_like(expected)
     library.call(name, x, padding, out)
     assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int64])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_sums_and_products_of_truth_values_equal_eager(library: Library, dtype: torch.dtype, dim: int) -> None:
+    x = torch.tensor([[0.5, -0.25, 0.75], [1, -1, 0], [0, 0, 0], [2, 3, 4]]).to(dtype)
+    total, product = torch.empty(x.shape[1 - dim], dtype=torch.bool), torch.empty(x.shape[1 - dim], dtype=torch.bool)
+    library.call("aten::sum.IntList_out", x, [dim], False, torch.bool, total)
+    assert torch.equal(total, x.sum(dim, dtype=torch.bool))
+    library.call("aten::prod.int_out", x, dim, False, torch.bool, product)
+    assert torch.equal(product, x.prod(dim, dtype=torch.bool))

@@ -4,10 +4,12 @@ and what was built with the headers of earlier releases of the interface runs, o
 from __future__ import annotations
 
 import os
+import platform
 import re
 import shutil
 import struct
 import subprocess
+import sys
 from array import array
 from pathlib import Path
 
@@ -211,19 +213,40 @@ def test_the_skeleton_for_firmware_needs_no_heap_and_no_library(tmp_path: Path) 
     assert any(words[-2] == "r" and "kTable" in words[-1] for words in symbols)  # in flash
 
 
+def assert_refused(name: str, library: Path, version: str, folder: Path) -> None:
+    with pytest.raises(EdgecoreError) as refused:
+        load(name, library, folder)
+    expected = (
+        f"The plugin edgecore-{name}-skeleton in {library} was built for version {version} of the native interface; "
+        f"this edgecore has {current()}: update the package edgecore-{name}-skeleton."
+    )
+    assert expected in str(refused.value)
+
+
 @pytest.mark.parametrize("version", STORED)
 def test_a_plugin_built_with_headers_of_another_version_is_refused(version: str, tmp_path: Path) -> None:
     library = build("firmware", tmp_path, STORED[version])
     if version == current():
         assert results(load("firmware", library, tmp_path)) == [9, 18, 27, 36]
         return
-    with pytest.raises(EdgecoreError) as refused:
-        load("firmware", library, tmp_path)
-    expected = (
-        f"The plugin edgecore-firmware-skeleton in {library} was built for version {version} of the native interface; "
-        f"this edgecore has {current()}: update the package edgecore-firmware-skeleton."
-    )
-    assert expected in str(refused.value)
+    assert_refused("firmware", library, version, tmp_path)
+
+
+@pytest.mark.skipif((sys.platform, platform.machine()) != ("linux", "x86_64"), reason="the library is for x86-64 Linux")
+@pytest.mark.parametrize("version", [version for version in STORED if (STORED[version] / "fixture").is_dir()])
+def test_a_library_that_was_built_for_an_earlier_version_runs_or_is_refused_in_one_sentence(
+    version: str, tmp_path: Path
+) -> None:
+    library = STORED[version] / "fixture" / "libedgecore_state.x86_64-linux.so"
+    if version == current():
+        first = load("state", library, tmp_path)
+        assert results(first) == [9, 18, 27, 36]
+        state = first.export_state()
+        second = first.new_session()
+        second.import_state(state)
+        assert results(first) == results(second) == [15, 30, 45, 60]
+    else:
+        assert_refused("state", library, version, tmp_path)
 
 
 def test_the_headers_of_this_version_are_stored_unchanged() -> None:

@@ -57,6 +57,14 @@ def test_a_buffer_that_gets_an_input_as_its_content_stays_outside():
     assert reason(edge) == "its new content is the input x, which no operator computes"
 
 
+def test_a_buffer_that_a_method_returns_stays_outside():
+    def returns(self, x):
+        return x + 1, self.cache
+
+    edge = compile_({"prefill": fill, "decode": returns}, holder())
+    assert reason(edge) == "in method decode the method returns it"
+
+
 class Claims:
     """A partitioner that claims the same buffers whatever edgecore refused."""
 

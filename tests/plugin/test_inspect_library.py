@@ -16,7 +16,7 @@ INCLUDE = Path(__file__).parents[2] / "runtime_cpp" / "include"
 STRUCTS = {
     "edgecore_header": inspect_library._Header,
     "edgecore_str": inspect_library._Str,
-    "edgecore_backend": inspect_library._Backend,
+    "edgecore_backend": inspect_library.Backend,
     "edgecore_option_spec": inspect_library._Option,
     "edgecore_kernel_library": inspect_library._KernelLibrary,
 }
@@ -53,7 +53,7 @@ def test_members_of_the_mirror_lie_where_c_has_them(in_c, struct):
         assert [member.offset, member.size] == in_c[f"{struct}.{name}"], name
 
 
-@pytest.mark.parametrize("struct", ["edgecore_header", "edgecore_str", "edgecore_option_spec"])
+@pytest.mark.parametrize("struct", ["edgecore_header", "edgecore_str", "edgecore_option_spec", "edgecore_backend"])
 def test_a_struct_that_is_read_whole_has_the_size_of_c(in_c, struct):
     assert ctypes.sizeof(STRUCTS[struct]) == in_c[struct][1]
 

@@ -191,3 +191,29 @@ def test_calibration_leaves_mutable_buffers_as_they_were():
     with torch.no_grad():
         want = model.layer(x) + model.layer(x).sum(0)
     assert signal_to_noise(loaded.forward(x), want) > 25
+
+
+class Loop(nn.Module):
+    """A linear layer, and another one in the body of a loop."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.again = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x):
+        def body(count, value):
+            return count + 1, torch.tanh(self.again(value))
+
+        start = torch.zeros((), dtype=torch.int64), self.first(x)
+        return torch._higher_order_ops.while_loop(lambda count, _: count < 3, body, start)[1]
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8-dynamic"])
+def test_the_body_of_a_loop_stays_in_floating_point(recipe):
+    torch.manual_seed(0)
+    model, x = Loop().eval(), torch.randn(2, 8)
+    calibration = [x] if recipe == "int8" else None
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize=recipe, calibration=calibration)
+    with torch.no_grad():
+        assert signal_to_noise(edgecore.load(program.buffer).forward(x), model(x)) > 40
+    assert [row.module for row in program.report(quantization=True).quantization] == ["first"]

@@ -117,6 +117,25 @@ def test_int8_with_parameters_at_their_ends_runs_with_integers(tmp_path, recipe)
     assert min(row.sqnr for row in rows) > 20 and program.compare(model).ok
 
 
+class Concatenated(torch.nn.Module):
+    """Two convolutions, whose concatenated results a third one reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Conv2d(16, 32, 1), torch.nn.Conv2d(16, 32, 3, padding=1)
+        self.c = torch.nn.Conv2d(64, 16, 1)
+
+    def forward(self, x):
+        return self.c(torch.cat([self.a(x), self.b(x)], 1))
+
+
+def test_a_concatenation_that_is_quantized_to_int8_gives_what_quantized_eager_gives():
+    torch.manual_seed(0)
+    model, inputs = Concatenated().eval(), (torch.randn(1, 16, 16, 16),)
+    program = build(model, inputs, quantize=Recipe("int8", symmetric=True), calibration=[inputs])
+    assert program.compare(model).ok
+
+
 def test_a_parameter_that_openvino_lacks_is_an_error_that_lists_those_it_has():
     model, inputs = MODELS[0]
     with pytest.raises(

@@ -296,12 +296,13 @@ typedef struct edgecore_backend {
 
   // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
   // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
-  // of this backend use, all with the same memory_kind, stays in one buffer. If a kernel, another backend or the caller
-  // uses a value as well, the host keeps it in host memory and copies between host memory and a buffer. The host then
-  // needs create, destroy, map and unmap. If buffer_flush and buffer_invalidate are not NULL, it calls flush after
-  // writing to mapped memory, and invalidate before reading from it. `bytes` is the size at the maximum shape, with
-  // granule and tail padding. A buffer has at most one mapping at a time, and none while an execution that uses the
-  // buffer is pending. Buffers are destroyed after the instances that used them.
+  // of this backend use, all with the same memory_kind, stays on the device: in one buffer, or, if it is a mutable
+  // buffer of the model, in two that exchange their roles from run to run. If a kernel, another backend or the caller
+  // uses a value as well, the host copies it between a buffer and host memory. The host then needs create, destroy, map
+  // and unmap. If buffer_flush and buffer_invalidate are not NULL, it calls flush after writing to mapped memory, and
+  // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
+  // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are
+  // destroyed after the instances that used them.
   int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
                                         uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
   void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);

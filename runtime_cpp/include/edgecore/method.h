@@ -14,8 +14,9 @@ constexpr size_t kArenaAlignment = 64;
 constexpr size_t kArenaTail = 128;
 
 // Support for delegates that want arguments in device memory (buffer requirements with a memory_kind). A value that
-// only delegates of one backend use stays in device memory. Other values are copied between host and device; each copy
-// is an event of the trace. Only applications that call device_memory() contain this code.
+// only delegates of one backend use stays in device memory, a mutable buffer also between runs, and between the methods
+// of a session. Other values are copied when they cross between host and device; each copy is an event of the trace.
+// Only applications that call device_memory() contain this code.
 class DeviceMemory;
 const DeviceMemory *device_memory();
 
@@ -31,7 +32,7 @@ struct MethodConfig {
   // kArenaAlignment. Empty: the arenas are allocated from `allocator`.
   Span<const MutableBytes> arenas;
   // Mutable buffers that the methods of a session share, and state that backends keep. NULL: methods share nothing, and
-  // delegates that keep state fail to load.
+  // delegates that keep state fail to load. All methods of a session have the same `devices`.
   StateStore *state = nullptr;
   StateSharing sharing = StateSharing::kAsFile;
   EventTracer *tracer = nullptr;

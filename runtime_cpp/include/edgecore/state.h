@@ -2,6 +2,7 @@
 #ifndef EDGECORE_STATE_H_
 #define EDGECORE_STATE_H_
 
+#include "edgecore/allocator.h"
 #include "edgecore/host.h"
 
 namespace edgecore {
@@ -25,8 +26,58 @@ struct StateSet {
   bool interrupted = false;  // a delegate call with the set has begun and not succeeded; or a reset or import failed
   StateSet *next = nullptr;
 
-  // Fails if the set is interrupted: its content is undefined. Errors: INVALID_STATE.
+  // Fails if the set is interrupted and has tensors: their content is undefined. Errors: INVALID_STATE.
   Status check(Error &error) const;
+};
+
+// Device buffers that are destroyed together.
+class DeviceBuffers {
+ public:
+  explicit DeviceBuffers(Allocator *allocator) : allocator_(allocator) {}
+
+  // Creates a buffer. Errors: those of the backend; MEMORY_ALLOCATION_FAILED.
+  Result<edgecore_buffer *> create(const LoadedBackend &backend, uint64_t bytes, uint64_t alignment,
+                                   uint32_t memory_kind, Error &error);
+  // Destroys all buffers. Call it after the instances that used them are destroyed.
+  void destroy() {
+    for (; first_ != nullptr; first_ = first_->next) first_->table->buffer_destroy(first_->buffer);
+  }
+
+ private:
+  struct Owned {
+    const edgecore_backend *table;
+    edgecore_buffer *buffer;
+    Owned *next;
+  };
+  Allocator *allocator_;
+  Owned *first_ = nullptr;
+};
+
+// A mutable buffer of the model in the memory of a device. It stays there from run to run; its host memory gets the
+// content only when the host reads it.
+struct DeviceState {
+  const edgecore_backend *table = nullptr;  // NULL: the mutable buffer is in host memory only
+  edgecore_driver *driver = nullptr;
+  uint32_t memory_kind = 0;
+  uint64_t bytes = 0;  // of each device buffer
+  uint64_t alignment = 0;
+  edgecore_buffer *content = nullptr;
+  edgecore_buffer *spare = nullptr;  // in which a run computes the new content; NULL if no method needs it
+  bool is_current = false;           // `content` has the content
+  bool host_is_stale = false;        // host memory does not have the content
+
+  // Copies the content to host memory if that is stale. Errors: those of the backend.
+  Status fetch(void *host, uint64_t size, Error &error);
+  // Copies the content from host memory. Errors: those of the backend.
+  Status send(void *host, uint64_t size, Error &error);
+  // To be called after the content of host memory was changed.
+  void host_has_changed() {
+    is_current = false;
+    host_is_stale = false;
+  }
+
+ private:
+  Status copy(void *host, uint64_t size, bool to_device, Error &error);
 };
 
 // Holds the state of one session, of a program that is loaded once and has one history: one copy of each buffer that
@@ -45,12 +96,14 @@ class StateStore {
     uint64_t bytes = 0;
     const uint8_t *initial = nullptr;  // NULL: zeros
     uint8_t *data = nullptr;           // kArenaTail more bytes after its end are readable
+    DeviceState device;
     Buffer *next = nullptr;
   };
 
   // `context` is the scope->context of state sets in host services.
-  explicit StateStore(Allocator *allocator, void *context = nullptr) : allocator_(allocator), context_(context) {}
-  ~StateStore();  // destroys the state sets
+  explicit StateStore(Allocator *allocator, void *context = nullptr)
+      : allocator_(allocator), context_(context), device_buffers_(allocator) {}
+  ~StateStore();  // destroys the state sets and device buffers
 
   // Returns the shared buffer with the name of `wanted`, or, for a buffer without a name, with its memory_id and
   // offset. The first call creates the buffer with its initial values. Errors: INVALID_PROGRAM, with both methods, if
@@ -60,6 +113,7 @@ class StateStore {
   // first call creates the set. Errors: those of the backend; MEMORY_ALLOCATION_FAILED.
   Result<StateSet *> state_set(const LoadedBackend &backend, const Program *program, StringView method, Error &error);
   StateSet *first_state_set() const { return first_set_; }
+  DeviceBuffers &device_buffers() { return device_buffers_; }
 
   // Gives all buffers and state sets their initial values. If a backend fails, no state set can be used until a reset
   // or an import succeeds. Errors: those of backends.
@@ -71,6 +125,7 @@ class StateStore {
  private:
   Allocator *allocator_;
   void *context_;
+  DeviceBuffers device_buffers_;
   Buffer *first_ = nullptr;
   StateSet *first_set_ = nullptr;
 };
@@ -82,7 +137,8 @@ struct StateBuffer {
   Span<const int32_t> sizes;
   Span<const uint8_t> dim_order;
   MutableBytes memory;
-  bool shared = false;  // in a StateStore, so that other methods may use it
+  bool shared = false;            // in a StateStore, so that other methods may use it
+  DeviceState *device = nullptr;  // call device->fetch before reading `memory`, host_has_changed after writing to it
 };
 
 class StateVisitor {

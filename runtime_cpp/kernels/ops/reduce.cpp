@@ -172,6 +172,16 @@ struct Any {
     return acc;
   }
 };
+template <class C>
+struct All {
+  using Accumulator = int64_t;
+  static int64_t start() { return 1; }
+  static int64_t column(int64_t acc, C x) { return acc & static_cast<int64_t>(x != C{0}); }
+  static int64_t row(int64_t acc, const C *x, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) acc = column(acc, x[i]);
+    return acc;
+  }
+};
 
 // Computes m outputs of a reduction: acc[i] becomes the reduction of the input elements of output i. The first input
 // element of output 0 is at `input`, and that of each next output is `stride` bytes further. If the caller passes
@@ -225,9 +235,25 @@ struct Arguments {
   bool keepdim;
 };
 
-// Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`.
+// Reduces whether elements are not zero. Op is Any or All.
+template <template <class> class Op>
+void truth(Call &call, const Arguments &a) {
+  const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
+  if (call.failed()) return;
+  with_compute(a.self.type(),
+               [&](auto c) { reduce<Op<decltype(c)>, decltype(c)>(call, r, a.self.type(), a.out.type(), 1); });
+}
+
+int32_t any(Call &call, const Arguments &a) {
+  truth<Any>(call, a);
+  return call.status();
+}
+
+// Computes the sum, or the mean if `mean` is true. Elements are converted to the compute type of the dtype `common`; a
+// sum of booleans is true if one of them is.
 void sum(Call &call, const Arguments &a, Type common, bool mean) {
   if (!call.check_cast(common, a.out)) return;
+  if (common == Type::kBool) return truth<Any>(call, a);
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return;
   const double scale = mean ? 1.0 / static_cast<double>(r.count) : 1.0;
@@ -264,16 +290,9 @@ int32_t extremum(Call &call, const Arguments &a) {
   return call.status();
 }
 
-int32_t any(Call &call, const Arguments &a) {
-  const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
-  if (call.failed()) return call.status();
-  with_compute(a.self.type(),
-               [&](auto c) { reduce<Any<decltype(c)>, decltype(c)>(call, r, a.self.type(), a.out.type(), 1); });
-  return call.status();
-}
-
 void product(Call &call, const Arguments &a, Type common) {
   if (!call.check_cast(common, a.out)) return;
+  if (common == Type::kBool) return truth<All>(call, a);
   const Reduction r(call, a.out, a.self, a.mask, a.keepdim);
   if (call.failed()) return;
   const Compute compute = compute_of(common);

@@ -65,7 +65,7 @@ def command(
             "--quantize",
             metavar="[BACKEND=]RECIPE",
             help="Quantize the model first: int8 (needs --calibration), int8-dynamic, int4-weights, fp16, with parameters: "
-            "int4-weights:group=64,skip=head; or a .toml file with them. May be repeated, for several backends.",
+            "int4-weights:group=64,skip=head; or a .yaml file with them. May be repeated, for several backends.",
         ),
     ] = None,
     calibration: Annotated[

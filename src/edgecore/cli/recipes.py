@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecore.errors import CompileError
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 if TYPE_CHECKING:
     from edgecore.recipe import Quantize, Recipe
@@ -23,7 +17,7 @@ def parse_quantize(texts: Sequence[str]) -> Quantize | None:
     """Parse the values of `--quantize` into the argument `quantize` of `edgecore.compile`.
 
     Args:
-        texts: Each is `[BACKEND=]NAME[:key=value,...]`, where `+` joins the elements of a list, or a `.toml` file.
+        texts: Each is `[BACKEND=]NAME[:key=value,...]`, where `+` joins the elements of a list, or a `.yaml` file.
 
     Raises:
         CompileError: A text or file has another form, or a recipe is wrong.
@@ -31,7 +25,7 @@ def parse_quantize(texts: Sequence[str]) -> Quantize | None:
     by_backend: dict[str, str | Recipe] = {}
     single: list[Recipe] = []
     for text in texts:
-        for backend, recipe in _read(Path(text)) if text.endswith(".toml") else [_parse(text)]:
+        for backend, recipe in _read(Path(text)) if text.endswith((".yaml", ".yml")) else [_parse(text)]:
             if not backend:
                 single.append(recipe)
             elif backend in by_backend:
@@ -65,19 +59,32 @@ def _value(text: str) -> Any:
         return text
 
 
+def _has_text_keys(value: Any) -> bool:
+    """Return True if all keys of a mapping, and of those inside it, are strings: YAML allows any value."""
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _has_text_keys(each) for key, each in value.items())
+    return all(map(_has_text_keys, value)) if isinstance(value, list) else True
+
+
 def _read(path: Path) -> list[tuple[str, Recipe]]:
-    """Read a file with one recipe (keys `name`, `group`, ...), or with a table for each backend."""
+    """Read a file with one recipe (keys `name`, `group`, ...), or with a mapping for each backend."""
+    import yaml
+
     from edgecore.recipe import Recipe
 
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise CompileError(f"--quantize: {path} cannot be read as a TOML file: {error}") from error
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        raise CompileError(f"--quantize: {path} cannot be read as a YAML file: {error}") from error
+    if not isinstance(content, Mapping):
+        raise CompileError(f"--quantize: {path} holds no mapping, such as 'name: int8'")
+    if not _has_text_keys(content):
+        raise CompileError(f"--quantize: {path} has a key that is no text; put it in quotes")
     if "name" in content:
         return [("", Recipe(**content))]
     recipes = []
-    for backend, table in content.items():
-        if not isinstance(table, Mapping) or "name" not in table:
+    for backend, fields in content.items():
+        if not isinstance(fields, Mapping) or "name" not in fields:
             raise CompileError(f"--quantize: {path} needs the key 'name' with a recipe, at the top or for each backend")
-        recipes.append((backend, Recipe(**table)))
+        recipes.append((backend, Recipe(**fields)))
     return recipes

@@ -45,9 +45,11 @@ class Check:
 
 @dataclass(frozen=True)
 class Declared:
-    """Flags and load options from the table that the native library exports; empty if the library does not load."""
+    """Parts of the table that the native library exports; empty if the library does not load."""
 
     flags: frozenset[str] = frozenset()
+    functions: frozenset[str] = frozenset()
+    """Names of the functions that the table has."""
     load_options: tuple[Mapping[str, Any], ...] = ()
     """One dict for each option, with the keys name, type, when, help."""
 
@@ -84,6 +86,11 @@ class BackendUnderTest:
     def backend_id(self) -> str:
         """Id of the backend in the `.pte`."""
         return self.info.backend_id
+
+    @property
+    def options_of_load(self) -> dict[str, dict[str, Any]]:
+        """The load options under test, as `edgecore.load(..., options=...)` takes them."""
+        return {self.backend_id: dict(self.load_options)} if self.load_options else {}
 
     @property
     def backend(self) -> Backend:

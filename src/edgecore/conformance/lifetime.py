@@ -105,8 +105,8 @@ def written(subject: BackendUnderTest) -> dict[str, Any]:
         paths["program"].write_bytes(program.buffer)
         paths["inputs"] = _save(folder / "inputs.npz", inputs)
         paths["outputs"] = _save(folder / "outputs.npz", eager(model, inputs))
-        options = {subject.backend_id: dict(subject.load_options)} if subject.load_options else {}
-        subject.cache["written"] = {key: str(path) for key, path in paths.items()} | {"options": options}
+        names = {key: str(path) for key, path in paths.items()}
+        subject.cache["written"] = names | {"options": subject.options_of_load}
     files: dict[str, Any] = subject.cache["written"]
     return files
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 import edgecore
+from edgecore.conformance.table_patches import writable_table
 from edgecore.errors import EdgecoreError
 
 Emit = Callable[[str, Any], None]
@@ -160,23 +161,11 @@ def load_and_check(emit: Emit, backend_id: str, program: str) -> None:
 
 
 def load_patched(emit: Emit, backend_id: str, program: str, library: str) -> None:
-    """Set the interface version in the library's table to 99.0, and load a file. Result: the error message.
-
-    The table is constant data, so its pages are made writable first. The library stays loaded, and the runtime, which loads
-    the same path, gets the patched table.
-    """
+    """Set the interface version in the library's table to 99.0, and load a file. Result: the error message."""
     emit("input", "a library that declares interface version 99.0")
-    entry = getattr(ctypes.CDLL(library), "edgecore_backend_v0")
-    entry.restype = ctypes.c_void_p
-    address = entry()
-    page = address & ~(mmap.PAGESIZE - 1)
-    protect = ctypes.CDLL(None, use_errno=True).mprotect
-    size = ctypes.c_size_t(2 * mmap.PAGESIZE)
-    if protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
-        size = ctypes.c_size_t(mmap.PAGESIZE)  # two pages fail if the table's page is the last page of its mapping
-        protect(ctypes.c_void_p(page), size, mmap.PROT_READ | mmap.PROT_WRITE)
-    versions = (ctypes.c_uint16 * 4).from_address(address + 4)
-    versions[0], versions[1], versions[2], versions[3] = 99, 0, 99, 0
+    table = writable_table(library)
+    table.header.major, table.header.minor = 99, 0
+    table.min_host_major, table.min_host_minor = 99, 0
     emit("result", {"error": _load_error(program)})
 
 

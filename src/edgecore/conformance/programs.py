@@ -23,8 +23,7 @@ def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any
 def load(subject: BackendUnderTest, program: Any, **settings: Any) -> Any:
     """Load a compiled program, or the bytes of a file, with the load options under test."""
     data = program if isinstance(program, bytes) else program.buffer
-    options = {subject.backend_id: dict(subject.load_options)} if subject.load_options else None
-    return edgecore.load(data, options=options, trust=True, **settings)
+    return edgecore.load(data, options=subject.options_of_load, trust=True, **settings)
 
 
 def outputs(result: Any) -> list[torch.Tensor]:

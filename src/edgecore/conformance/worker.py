@@ -27,6 +27,8 @@ GROUPS = (
     "methods",
     "lifetime",
     "values",
+    "state",
+    "device",
     "declarations",
     "blobs",
 )
@@ -137,10 +139,11 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
 
 
 def _declared(library: Path) -> Declared:
-    """Read the flags and load options that the native library declares. A child process loads it, as it may crash."""
+    """Read what the native library declares. A child process loads it, as it may crash."""
     from edgecore.plugin.doctor import probe
 
     table = probe(str(library))
     if isinstance(table, str):
         return Declared()  # the checks of the group `installation` report the reason
-    return Declared(frozenset(table.get("flags", ())), tuple(table.get("options", ())))
+    flags, functions = (frozenset(table.get(key, ())) for key in ("flags", "functions"))
+    return Declared(flags, functions, tuple(table.get("options", ())))

@@ -45,6 +45,9 @@ def _conflict(buffer: MutableBuffer) -> str | None:
     """Return the reason why no single backend can hold the buffer as far as its uses in one program go, or None."""
     if buffer.update.op == "placeholder" and buffer.is_written:
         return f"its new content is the input {buffer.update.name}, which no operator computes"
+    results = buffer.node.graph.output_node().args[0]
+    if list(results).count(buffer.node) > (0 if buffer.is_written else 1):  # type: ignore[arg-type]
+        return "the method returns it"
     tags = {use: _tag(use) for use in buffer.uses}
     outside = next((use for use, tag in tags.items() if tag is None), None)
     if outside is not None:

@@ -31,8 +31,18 @@ class _Str(ctypes.Structure):
         return ctypes.string_at(self.data, self.size).decode(errors="replace") if self.data else ""
 
 
-class _Backend(ctypes.Structure):
-    """The first members of the struct `edgecore_backend` (edgecore/backend.h), up to the options."""
+FUNCTIONS = (
+    *("probe", "driver_create", "driver_destroy", "check_compatibility", "program_open", "program_close"),
+    *("delegate_load", "delegate_destroy", "argument_count", "buffer_requirement", "instance_create"),
+    *("instance_destroy", "prepare", "execute", "state_set_create", "state_set_destroy", "state_count"),
+    *("state_describe", "reset", "export_state", "import_state", "set_option", "buffer_create", "buffer_destroy"),
+    *("buffer_map", "buffer_unmap", "buffer_flush", "buffer_invalidate", "buffer_export", "buffer_import"),
+)
+"""The functions of the struct `edgecore_backend`, in their order."""
+
+
+class Backend(ctypes.Structure):
+    """The struct `edgecore_backend` (edgecore/backend.h)."""
 
     _fields_ = (
         ("header", _Header),
@@ -48,6 +58,7 @@ class _Backend(ctypes.Structure):
         ("option_count", ctypes.c_uint64),
         ("option_stride", ctypes.c_uint32),
         ("reserved2", ctypes.c_uint32),
+        *((name, ctypes.c_void_p) for name in FUNCTIONS),
     )
 
 
@@ -89,7 +100,7 @@ class _KernelLibrary(ctypes.Structure):
     )
 
 
-def _describe_option(head: _Backend, index: int) -> dict[str, object]:
+def _describe_option(head: Backend, index: int) -> dict[str, object]:
     option = _Option.from_address(head.options + index * head.option_stride)
     kind = _OPTION_TYPES[option.type] if option.type < len(_OPTION_TYPES) else f"unknown type {option.type}"
     when = [name for bit, name in enumerate(("load", "run")) if option.when >> bit & 1]
@@ -97,7 +108,7 @@ def _describe_option(head: _Backend, index: int) -> dict[str, object]:
 
 
 def host_abi() -> str:
-    """Return the version of this edgecore's native interface, such as "0.4".
+    """Return the version of this edgecore's native interface, such as "0.9".
 
     The version comes from the header in the wheel. In a source tree, which has no such header, it is empty.
     """
@@ -117,7 +128,7 @@ def main(path: str) -> int:
     except (OSError, AttributeError) as error:
         print(error, file=sys.stderr)
         return 1
-    entry.restype = ctypes.POINTER(_KernelLibrary if name == "edgecore_kernels_v0" else _Backend)
+    entry.restype = ctypes.POINTER(_KernelLibrary if name == "edgecore_kernels_v0" else Backend)
     table = entry()
     if not table:
         print(f"{name} returned NULL", file=sys.stderr)
@@ -131,11 +142,13 @@ def main(path: str) -> int:
         print(json.dumps({"abi": [head.header.major, head.header.minor], "kernels": head.kernel_count}))
         return 0
     answer: dict[str, object] = {"abi": [head.header.major, head.header.minor]}
-    if head.header.struct_size >= _Backend.options.offset:
+    if head.header.struct_size >= Backend.options.offset:
         answer |= {"backend_id": head.backend_id.text(), "version": head.version.text()}
         answer["flags"] = [name for bit, name in enumerate(_FLAGS) if head.flags >> bit & 1]
-    if head.header.struct_size >= ctypes.sizeof(_Backend):
+    if head.header.struct_size >= Backend.probe.offset:
         answer["options"] = [_describe_option(head, index) for index in range(head.option_count)]
+        present = [name for name in FUNCTIONS if getattr(Backend, name).offset < head.header.struct_size]
+        answer["functions"] = [name for name in present if getattr(head, name)]
     print(json.dumps(answer))
     return 0
 

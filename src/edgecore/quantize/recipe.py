@@ -85,15 +85,18 @@ def _convert(
     """Quantize `program` by the quantizers of `recipes`; `exported` is the program that the user passed."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
+    from edgecore.quantize.select import OutsideBodies
+
     if exported.example_inputs is None:
         raise CompileError(
             f"{title}: the exported program has no example inputs; export the model again with example inputs"
         )
     args, kwargs = exported.example_inputs
     with failures_named(title):
-        # A copy, because the bodies of loops and branches, into which torchao inserts observers, are shared by all
-        # modules of a program.
-        observed = prepare_pt2e(copy_program(program).module(), make_quantizer(recipes, is_whole=program is exported))
+        # A copy, because torchao prepares the bodies of loops too, which all modules of a program share.
+        module = copy_program(program).module()
+        quantizer = make_quantizer(recipes, is_whole=program is exported)
+        observed = prepare_pt2e(module, OutsideBodies(quantizer, module))
     first_sample: list[Inputs] = []
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:

@@ -60,6 +60,36 @@ class SelectingQuantizer(Quantizer):  # type: ignore[misc]
             quantizer.validate(model)
 
 
+class OutsideBodies(Quantizer):  # type: ignore[misc]
+    """Runs a quantizer on a module, but not on the bodies of its loops, which torchao passes to quantizers as well.
+
+    Backends do not run bodies, and torch.export does not keep the scales of weights in them.
+    """
+
+    def __init__(self, quantizer: Quantizer, module: GraphModule) -> None:
+        super().__init__()
+        self.quantizer = quantizer
+        self.bodies = set(module.modules()) - {module}
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Let the quantizer change the module."""
+        return model if model in self.bodies else self.quantizer.transform_for_annotation(model)
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Let the quantizer annotate the module."""
+        return model if model in self.bodies else self.quantizer.annotate(model)
+
+    def validate(self, model: GraphModule) -> None:
+        """Let the quantizer check the annotations of the module."""
+        if model not in self.bodies:
+            self.quantizer.validate(model)
+
+    def prepare_obs_or_fq_callback(self, model: GraphModule, edge_or_node_to_obs_or_fq: Any) -> None:
+        """Let the quantizer change the observers of the module."""
+        if model not in self.bodies:
+            self.quantizer.prepare_obs_or_fq_callback(model, edge_or_node_to_obs_or_fq)
+
+
 def _is_complete(annotation: Any, kept: dict[Node, Any]) -> bool:
     """Return True if all values exist whose quantization parameters an annotation shares."""
     for value in _references(annotation):

@@ -1,22 +1,36 @@
-// libFuzzer target: loads any bytes as a delegate blob, prepares and executes it. Constants that a .pte file stores
-// outside of the blob, under a key (named data), exist here for every key, so that no blob fails for a missing key.
+// libFuzzer target: loads any bytes as a delegate blob, and prepares and executes it on two shapes, with state if the
+// backend keeps any. Constants that a .pte file stores outside of the blob, under a key (named data), exist here for
+// every long key, so that hardly any blob fails for a missing key. The mutations know the schema
+// (runtime_cpp/fuzz/mutate_file.h).
 //
-//   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first
-#include <cstdint>
+//   blob_fuzz CORPUS   the folder CORPUS should contain real blobs at first (tests/fuzz/seeds.py)
+#include <algorithm>
 #include <cstring>
 #include <vector>
 
 #include "blob.h"
+#include "blob_kind.h"
 #include "check.h"
+#include "guarded_memory.h"
+#include "scalar_types.h"
+#include "tally.h"
 #include "test_host.h"
 
 extern "C" const edgecore_backend *edgecore_backend_v0(void);
 
+EDGECORE_FUZZ_MUTATORS(edgecore::xnnpack::blob_kind())
+
 namespace {
 
-constexpr uint64_t kConstantBytes = 1 << 20;
-constexpr uint64_t kMaxBytes = 1 << 22;  // of an argument
-constexpr size_t kPadding = 16;
+using namespace edgecore::xnnpack;
+
+constexpr uint64_t kConstantBytes = 1 << 18;
+constexpr uint64_t kMinKey = 16;  // keys of constants are longer, names of states in the seeds are shorter
+// A graph beyond these numbers is loaded and not run, so that an input takes milliseconds.
+constexpr size_t kMaxArguments = 16;
+constexpr uint64_t kMaxElements = 1 << 14;  // of a value
+constexpr uint64_t kMaxWindow = 1 << 10;    // elements of a kernel or pooling window
+constexpr size_t kMaxNodes = 64;
 
 const std::vector<float> &any_constants() {
   static const std::vector<float> constants = [] {
@@ -27,65 +41,184 @@ const std::vector<float> &any_constants() {
   return constants;
 }
 
-int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str, edgecore_bytes *out, edgecore_error *) {
+int32_t EDGECORE_CALL any_data(edgecore_scope *, edgecore_str key, edgecore_bytes *out, edgecore_error *) {
+  if (key.size < kMinKey) return EDGECORE_NOT_FOUND;  // no initial content for states, which begin with zeros
   *out = {reinterpret_cast<const uint8_t *>(any_constants().data()), kConstantBytes};
   return EDGECORE_OK;
 }
 
-int32_t scalar_type(edgecore::xnnpack::Type type) {
-  using edgecore::xnnpack::Type;
+void EDGECORE_CALL no_log(edgecore_scope *, int32_t, edgecore_str) {}
+
+int32_t scalar_type(Type type) {
   switch (type) {
     case Type::kFp16:
-      return 5;
+      return kHalf;
     case Type::kQint8:
-      return 1;
+      return kChar;
     case Type::kQuint8:
-      return 0;
+      return kByte;
     case Type::kInt32:
-      return 3;
+      return kInt;
+    case Type::kInt64:
+      return kLong;
     default:
-      return 6;
+      return kFloat;
   }
 }
+
+bool is_small(const Graph &graph) {
+  if (graph.externals.size() > kMaxArguments || graph.nodes.size() > kMaxNodes) return false;
+  return std::all_of(graph.values.begin(), graph.values.end(),
+                     [](const Value &value) { return element_count(value.shape) <= kMaxElements; }) &&
+         std::all_of(graph.nodes.begin(), graph.nodes.end(), [](const edgecore::xnnpack::Node &node) {
+           return uint64_t{node.window.height} * node.window.width <= kMaxWindow;
+         });
+}
+
+// The host of one blob: what edgecore's runtime does for a delegate, without checks of its own.
+class Session {
+ public:
+  Session(const edgecore_host *host, edgecore_scope *scope) : backend_(*edgecore_backend_v0()), scope_(scope) {
+    backend_.driver_create(host, scope, &driver_, nullptr);
+  }
+
+  ~Session() {
+    if (instance_ != nullptr) backend_.instance_destroy(instance_);
+    if (state_ != nullptr) backend_.state_set_destroy(state_);
+    if (delegate_ != nullptr) backend_.delegate_destroy(delegate_);
+    if (program_ != nullptr) backend_.program_close(program_);
+    if (driver_ != nullptr) backend_.driver_destroy(driver_);
+  }
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  bool load(const uint8_t *blob, uint64_t size) {
+    edgecore_program_info program_info = {};
+    program_info.header = header<edgecore_program_info>();
+    program_info.scope = scope_;
+    if (backend_.program_open(driver_, &program_info, &program_, nullptr) != EDGECORE_OK) return false;
+    edgecore_delegate_info info = {};
+    info.header = header<edgecore_delegate_info>();
+    info.scope = scope_;
+    info.blob = {blob, size};
+    return backend_.delegate_load(program_, &info, &delegate_, nullptr) == EDGECORE_OK;
+  }
+
+  bool create_instance() {
+    const edgecore_state_set_info state_info = {header<edgecore_state_set_info>(), scope_};
+    if (backend_.state_set_create != nullptr &&
+        backend_.state_set_create(program_, &state_info, &state_, nullptr) != EDGECORE_OK) {
+      return false;
+    }
+    const edgecore_instance_info info = {header<edgecore_instance_info>(), scope_, 0, 0, state_};
+    return backend_.instance_create(delegate_, &info, &instance_, nullptr) == EDGECORE_OK;
+  }
+
+  // Runs on the shapes of the graph, or on smaller ones: every dim of an input is halved that is larger than 1.
+  // Returns true if both of two runs succeed.
+  bool run(const Graph &graph, bool halve) {
+    const size_t count = static_cast<size_t>(backend_.argument_count(delegate_));
+    std::vector<edgecore_tensor> tensors(count);
+    std::vector<Layout> layouts(count);
+    std::vector<edgecore_value> args(count);
+    for (size_t i = 0; i < count; ++i) {
+      args[i] = {};
+      if (i >= graph.externals.size() || graph.externals[i] == kNone) continue;
+      const Value &value = graph.values[graph.externals[i]];
+      describe(value, halve && value.role == Role::kInput, &layouts[i], &tensors[i]);
+      edgecore_buffer_requirement need = {};
+      need.header = header<edgecore_buffer_requirement>();
+      backend_.buffer_requirement(delegate_, i, &need);
+      tensors[i].dl.data = memory().take(i, value.bytes, need.tail_padding);
+      args[i].tag = EDGECORE_TAG_TENSOR;
+      args[i].as.tensor = &tensors[i];
+    }
+    edgecore_prepared prepared = {};
+    prepared.header = header<edgecore_prepared>();
+    if (backend_.prepare(instance_, args.data(), count, sizeof(edgecore_value), &prepared, nullptr) != EDGECORE_OK) {
+      return false;
+    }
+    edgecore_execute_info info = {};
+    info.header = header<edgecore_execute_info>();
+    const auto execute = [&] {
+      return backend_.execute(instance_, &info, args.data(), count, sizeof(edgecore_value), nullptr) == EDGECORE_OK;
+    };
+    return execute() && execute();
+  }
+
+  // Exports every tensor of the state, imports it again, and resets the state.
+  void move_state() {
+    for (uint64_t i = 0; state_ != nullptr && i < backend_.state_count(state_); ++i) {
+      edgecore_state_tensor tensor = {};
+      tensor.header = header<edgecore_state_tensor>();
+      backend_.state_describe(state_, i, &tensor);
+      std::vector<uint8_t> bytes(static_cast<size_t>(tensor.bytes));
+      backend_.export_state(state_, i, {bytes.data(), bytes.size()}, nullptr);
+      backend_.import_state(state_, i, {bytes.data(), bytes.size()}, nullptr);
+    }
+    if (state_ != nullptr) backend_.reset(state_, nullptr);
+  }
+
+ private:
+  struct Layout {
+    int64_t shape[edgecore::xnnpack::kMaxRank];
+    uint8_t dim_order[edgecore::xnnpack::kMaxRank];
+  };
+
+  template <typename T>
+  static edgecore_header header() {
+    return {sizeof(T), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+  }
+
+  static edgecore::xnnpack::GuardedMemory &memory() {
+    static edgecore::xnnpack::GuardedMemory slots(kMaxArguments, kMaxElements * 16);
+    return slots;
+  }
+
+  static void describe(const Value &value, bool halve, Layout *layout, edgecore_tensor *tensor) {
+    for (uint32_t d = 0; d < value.shape.rank; ++d) {
+      layout->shape[d] = static_cast<int64_t>(halve ? (value.shape[d] + 1) / 2 : value.shape[d]);
+      layout->dim_order[d] = static_cast<uint8_t>(d);
+    }
+    *tensor = {};
+    tensor->header = header<edgecore_tensor>();
+    tensor->scalar_type = scalar_type(value.type);
+    tensor->dl.device_type = EDGECORE_DEVICE_CPU;
+    tensor->dl.ndim = static_cast<int32_t>(value.shape.rank);
+    tensor->dl.shape = layout->shape;
+    tensor->dim_order = layout->dim_order;
+    tensor->capacity = value.bytes;
+  }
+
+  const edgecore_backend &backend_;
+  edgecore_scope *scope_;
+  edgecore_driver *driver_ = nullptr;
+  edgecore_program *program_ = nullptr;
+  edgecore_delegate *delegate_ = nullptr;
+  edgecore_state_set *state_ = nullptr;
+  edgecore_instance *instance_ = nullptr;
+};
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  static edgecore_host host = *edgecore_test_host();
-  host.named_data = any_data;
+  static const edgecore_host host = [] {
+    edgecore_host changed = *edgecore_test_host();
+    changed.named_data = any_data;
+    changed.log = no_log;
+    return changed;
+  }();
   static edgecore_scope *scope = edgecore_test_scope_new(1);
 
-  edgecore::xnnpack::Graph graph;
-  bool is_read = false;
-  try {
-    graph = edgecore::xnnpack::read_blob({data, size}, edgecore::backend::Host(&host, scope));
-    is_read = true;
-    edgecore::xnnpack::check_graph(&graph);
-  } catch (const edgecore::backend::Failure &) {
-    return is_read ? 0 : -1;  // -1: libFuzzer does not add the input to the corpus
-  }
-
-  std::vector<edgecore_test_tensor> tensors(graph.externals.size());
-  std::vector<std::vector<uint8_t>> memory;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    if (graph.externals[i] == edgecore::xnnpack::kNone) continue;
-    const edgecore::xnnpack::Value &value = graph.values[graph.externals[i]];
-    if (value.bytes > kMaxBytes) return 0;
-    memory.emplace_back(value.bytes + kPadding);
-    tensors[i].data = memory.back().data();
-    tensors[i].capacity = value.bytes;
-    tensors[i].scalar_type = scalar_type(value.type);
-    tensors[i].ndim = static_cast<int32_t>(value.shape.rank);
-    for (uint32_t d = 0; d < value.shape.rank; ++d) {
-      tensors[i].shape[d] = static_cast<int64_t>(value.shape[d]);
-      tensors[i].dim_order[d] = static_cast<uint8_t>(d);
-    }
-  }
-  int32_t code = 0;
-  edgecore_test_session *session =
-      edgecore_test_open_with_host(edgecore_backend_v0(), &host, 1, data, size, nullptr, 0, nullptr, &code, nullptr, 0);
-  if (session == nullptr) return 0;
-  edgecore_test_run(session, tensors.data(), tensors.size(), nullptr, 0);
-  edgecore_test_close(session);
+  // -1: libFuzzer does not add the input to the corpus. What the delegate refuses is no good start for other inputs.
+  Session session(&host, scope);
+  if (!session.load(data, size)) return -1;
+  Graph graph = edgecore::xnnpack::read_blob({data, size}, edgecore::backend::Host(&host, scope));
+  edgecore::xnnpack::check_graph(&graph);
+  if (!is_small(graph) || !session.create_instance()) return -1;
+  static edgecore::fuzz::Tally tally;
+  if (session.run(graph, false)) tally.add();
+  session.move_state();
+  session.run(graph, true);
   return 0;
 }

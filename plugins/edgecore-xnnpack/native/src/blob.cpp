@@ -1,5 +1,6 @@
 #include "blob.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -47,12 +48,6 @@ Sections split(edgecore_bytes blob) {
 }
 
 void read_node(const wire::Node *table, Node *node) {
-  if (table->node_type() == wire::NodeUnion_ScaledDotProductAttention) {
-    fail(EDGECORE_NOT_SUPPORTED,
-         "node %u is a ScaledDotProductAttention, which no runtime executes; export with attention "
-         "decomposed into matmuls and softmax",
-         node->index);
-  }
   node->kind = find_node_kind(static_cast<uint8_t>(table->node_type()));
   if (node->kind == nullptr || table->node() == nullptr) {
     fail(EDGECORE_INVALID_PROGRAM, "node %u is of kind %u, which this version does not know", node->index,
@@ -65,6 +60,42 @@ void read_node(const wire::Node *table, Node *node) {
     node->max = range->output_max();
   }
   node->kind->read(table->node(), node);
+}
+
+// Throws if a graph has what only a blob with the identifier XE01 may have: other toolchains may give the numbers of
+// these kinds and types another meaning.
+void check_no_state(const Graph &graph) {
+  const bool has_own = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_own);
+  const bool has_positions = std::any_of(graph.values.begin(), graph.values.end(),
+                                         [](const Value &value) { return value.type == Type::kInt64; });
+  if (!has_own && !has_positions && graph.states.empty()) return;
+  fail(EDGECORE_INVALID_PROGRAM, "the blob has states, int64 values or attention nodes, but not the identifier XE01");
+}
+
+// Makes a value of the graph a state.
+void read_state(const wire::State *table, const backend::Host &host, Graph *graph) {
+  const auto *name = table->name();
+  if (name == nullptr || name->size() == 0) fail(EDGECORE_INVALID_PROGRAM, "a state of the blob has no name");
+  const auto at = std::find_if(graph->values.begin(), graph->values.end(),
+                               [&](const Value &value) { return value.id == table->value_id(); });
+  if (at == graph->values.end() || at->role != Role::kInternal || at->type != Type::kFp32) {
+    fail(EDGECORE_INVALID_PROGRAM, "the state '%s' is value %u, which is no internal fp32 value", name->c_str(),
+         table->value_id());
+  }
+  at->role = Role::kState;
+  at->state = static_cast<uint32_t>(graph->states.size());
+  State state;
+  state.value = static_cast<uint32_t>(at - graph->values.begin());
+  state.name = name->str();
+  for (const State &other : graph->states) {
+    if (other.name == state.name) fail(EDGECORE_INVALID_PROGRAM, "two states have the name '%s'", name->c_str());
+  }
+  try {  // a .ptd file may have content for a buffer of zeros, too
+    state.initial = host.named_data(state.name);
+  } catch (const backend::Failure &failure) {
+    if (table->has_initial() || failure.code != EDGECORE_NOT_FOUND) throw;
+  }
+  graph->states.push_back(std::move(state));
 }
 
 }  // namespace
@@ -82,8 +113,8 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   std::memcpy(copy.data(), flatbuffer.data, flatbuffer.size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(copy.data());
   const auto has_identifier = [&](const char *id) { return std::memcmp(bytes + 4, id, 4) == 0; };
-  if (!has_identifier("XN00") && !has_identifier("XN01")) {
-    fail(EDGECORE_INVALID_PROGRAM, "the blob is no XNNPACK graph: identifier XN00 or XN01 is missing");
+  if (!has_identifier("XN00") && !has_identifier("XN01") && !has_identifier("XE01")) {
+    fail(EDGECORE_INVALID_PROGRAM, "the blob is no XNNPACK graph: identifier XN00, XN01 or XE01 is missing");
   }
   // In a crafted file many tables may share a vector, which makes verification slow. So the number of tables is
   // limited.
@@ -110,6 +141,10 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
     graph.nodes[i].debug_id = root->xnodes()->Get(i)->debug_handle();
     read_node(root->xnodes()->Get(i), &graph.nodes[i]);
   }
+  const uint32_t state_count = root->states() == nullptr ? 0 : root->states()->size();
+  if (state_count > kMaxArguments) fail(EDGECORE_INVALID_PROGRAM, "the graph has %u states", state_count);
+  for (uint32_t i = 0; i < state_count; ++i) read_state(root->states()->Get(i), host, &graph);
+  if (!has_identifier("XE01")) check_no_state(graph);
   return graph;
 }
 

@@ -9,16 +9,25 @@ namespace edgecore::xnnpack {
 
 using backend::fail;
 
+// Functions that a patch of this plugin adds to XNNPACK (third_party/patches.py). They are weak, because another
+// XNNPACK (XNNPACK_DIR) may lack them.
+extern "C" {
+__attribute__((weak)) size_t xnn_get_num_nodes(xnn_subgraph_t subgraph);
+__attribute__((weak)) xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, size_t end);
+}
+
 namespace {
 
 // XNNPACK's xnn_datatype for each enumerator of Type (graph.h), in the same order.
 constexpr xnn_datatype kTypes[] = {
-    xnn_datatype_invalid, xnn_datatype_fp32,   xnn_datatype_fp16,    xnn_datatype_qint8,  xnn_datatype_quint8,
-    xnn_datatype_qint32,  xnn_datatype_qcint8, xnn_datatype_qcint32, xnn_datatype_qcint4, xnn_datatype_qdint8,
-    xnn_datatype_qbint4,  xnn_datatype_qpint8, xnn_datatype_int32,   xnn_datatype_pfp32,  xnn_datatype_bf16,
+    xnn_datatype_invalid, xnn_datatype_fp32,   xnn_datatype_fp16,   xnn_datatype_qint8,
+    xnn_datatype_quint8,  xnn_datatype_qint32, xnn_datatype_qcint8, xnn_datatype_qcint32,
+    xnn_datatype_qcint4,  xnn_datatype_qdint8, xnn_datatype_qbint4, xnn_datatype_qpint8,
+    xnn_datatype_int32,   xnn_datatype_pfp32,  xnn_datatype_bf16,   xnn_datatype_invalid,
 };
 
 constexpr uint64_t kPage = 4096;
+constexpr uint32_t kNoFusion = 0x80000000;  // XNN_FLAG_NO_OPERATOR_FUSION in XNNPACK's src/xnnpack/subgraph.h
 constexpr uint64_t kAlignment = 4;
 
 using Subgraph = std::unique_ptr<xnn_subgraph, decltype(&xnn_delete_subgraph)>;
@@ -90,19 +99,17 @@ void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent,
   }
 }
 
-// `watched_id` is the external id of a watched value, else kNone.
-xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t watched_id, const void *data,
-                        uint32_t *id) {
+// `external` is the id of an external value, else kNone. `is_written` is true if a node of XNNPACK computes the value.
+xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t external, bool is_written,
+                        const void *data, uint32_t *id) {
   const xnn_datatype type = value.widens ? xnn_datatype_fp32 : kTypes[static_cast<size_t>(value.type)];
   const Quantization &q = value.quantization;
   const size_t rank = value.shape.rank;
   const size_t *dims = xnn_dims(value.shape);
-  const uint32_t external = watched_id != kNone       ? watched_id
-                            : value.argument != kNone ? value.argument
-                                                      : XNN_INVALID_VALUE_ID;
-  const uint32_t flags = value.role == Role::kInput                           ? XNN_VALUE_FLAG_EXTERNAL_INPUT
-                         : value.role == Role::kOutput || watched_id != kNone ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
-                                                                              : 0;
+  static_assert(kNone == XNN_INVALID_VALUE_ID);
+  const uint32_t flags = external == kNone ? 0
+                         : is_written      ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT
+                                           : XNN_VALUE_FLAG_EXTERNAL_INPUT;
   switch (value.type) {
     case Type::kQint8:
     case Type::kQuint8:
@@ -129,42 +136,65 @@ int32_t error_code(xnn_status status) {
   return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
 }
 
-void define(const Graph &graph, const Watched &watched, const std::vector<const void *> &data,
-            xnn_subgraph_t subgraph) {
-  std::vector<uint32_t> watched_ids(graph.values.size(), kNone);
-  for (size_t i = 0; i < watched.size(); ++i) {
-    watched_ids[watched[i]] = static_cast<uint32_t>(graph.externals.size() + i);
+// Defines the values and nodes, and returns the steps of a run.
+std::vector<Step> define(const Graph &graph, const Exposed &exposed, const std::vector<const void *> &data,
+                         xnn_subgraph_t subgraph) {
+  std::vector<uint32_t> external_ids(graph.values.size(), kNone);
+  for (size_t i = 0; i < graph.values.size(); ++i) external_ids[i] = graph.values[i].argument;
+  for (size_t i = 0; i < exposed.size(); ++i) {
+    external_ids[exposed[i]] = static_cast<uint32_t>(graph.externals.size() + i);
   }
-  // Internal values that no node reads or writes are not defined.
-  std::vector<bool> used(graph.values.size());
+  // Internal values that no node of XNNPACK reads or writes are not defined.
+  std::vector<bool> is_used(graph.values.size()), is_written(graph.values.size());
   for (const Node &node : graph.nodes) {
+    if (is_own(node)) continue;
     for (uint32_t value : node.in) {
-      if (value != kNone) used[value] = true;
+      if (value != kNone) is_used[value] = true;
     }
     for (uint32_t value : node.out) {
-      if (value != kNone) used[value] = true;
+      if (value != kNone) is_used[value] = is_written[value] = true;
     }
   }
   std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value &value = graph.values[i];
-    if (!used[i] && value.argument == kNone) continue;
-    const xnn_status status = define_value(subgraph, value, watched_ids[i], data[i], &ids[i]);
+    if ((!is_used[i] && external_ids[i] == kNone) || !is_in_xnnpack(value)) continue;
+    const xnn_status status = define_value(subgraph, value, external_ids[i], is_written[i], data[i], &ids[i]);
     if (status != xnn_status_success) {
       fail(error_code(status), "XNNPACK refused value %u (%s %s): %s", value.id, type_name(value.type),
            shape_text(value.shape), status_name(status));
     }
   }
+  std::vector<Step> steps;
+  size_t first = 0;
   for (const Node &node : graph.nodes) {
+    if (is_own(node)) {
+      if (xnn_get_num_nodes == nullptr || xnn_invoke_runtime_nodes == nullptr) {
+        fail(EDGECORE_NOT_SUPPORTED, "node %u (%s): the XNNPACK in this library cannot run a part of a graph",
+             node.index, node.kind->name);
+      }
+      steps.push_back({first, xnn_get_num_nodes(subgraph), &node});
+      first = steps.back().last;
+      continue;
+    }
     const xnn_status status = node.kind->define(subgraph, graph, node, ids.data());
     if (status != xnn_status_success) {
       fail(error_code(status), "node %u (%s): XNNPACK refused the node: %s", node.index, node.kind->name,
            status_name(status));
     }
   }
+  const bool is_whole = steps.empty();
+  steps.push_back({first, is_whole ? SIZE_MAX : xnn_get_num_nodes(subgraph), nullptr});
+  return steps;
 }
 
 }  // namespace
+
+xnn_status run_nodes(const Runtime &runtime, size_t first, size_t last) {
+  if (first == last) return xnn_status_success;
+  if (last == SIZE_MAX) return xnn_invoke_runtime(runtime.handle);
+  return xnn_invoke_runtime_nodes(runtime.handle, first, last);
+}
 
 const char *status_name(xnn_status status) {
   static const char *const names[] = {"success",       "uninitialized",         "invalid parameter",
@@ -174,23 +204,29 @@ const char *status_name(xnn_status status) {
   return index < std::size(names) ? names[index] : "unknown status";
 }
 
-void build_runtime(const Graph &graph, const Watched &watched, pthreadpool_t threadpool, uint32_t flags,
+void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t threadpool, uint32_t flags,
                    Runtime *runtime) {
   Copies temporary;
-  std::vector<const void *> data;
+  std::vector<const void *> &data = runtime->constant_data;
   provide_constants(graph, &temporary, &runtime->constants, &data);
   xnn_subgraph_t created = nullptr;
-  xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size() + watched.size()), 0, &created);
+  xnn_status status = xnn_create_subgraph(static_cast<uint32_t>(graph.externals.size() + exposed.size()), 0, &created);
   if (status != xnn_status_success) {
     fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
   }
   const Subgraph subgraph(created, xnn_delete_subgraph);
-  define(graph, watched, data, subgraph.get());
+  runtime->steps = define(graph, exposed, data, subgraph.get());
   if (runtime->weight_cache) runtime->weights.name_packings(graph, data);
+  // XNNPACK's fusions make a node read or write the values of its neighbours, so that a value would be used at other
+  // times than ExposedMemory assumes.
+  if (runtime->steps.size() > 1) flags |= kNoFusion;
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
-  status = xnn_create_runtime_v4(subgraph.get(), runtime->weight_cache ? runtime->weights.provider() : nullptr,
-                                 runtime->workspace == nullptr ? nullptr : runtime->workspace->handle(), threadpool,
-                                 flags, &runtime->handle);
+  const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;
+  // Without a shared workspace, xnn_create_runtime_v4 allocates one, which it loses if a later step fails.
+  status = runtime->workspace == nullptr
+               ? xnn_create_runtime_v3(subgraph.get(), weights, threadpool, flags, &runtime->handle)
+               : xnn_create_runtime_v4(subgraph.get(), weights, runtime->workspace->handle(), threadpool, flags,
+                                       &runtime->handle);
   if (status == xnn_status_success && runtime->weights.failed()) status = xnn_status_invalid_state;
   if (status != xnn_status_success) {
     fail(error_code(status), "XNNPACK could not prepare the graph's %zu nodes: %s", graph.nodes.size(),

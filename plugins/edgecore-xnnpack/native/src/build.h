@@ -13,11 +13,24 @@ namespace edgecore::xnnpack {
 
 const char *status_name(xnn_status status);
 
+// The values in memory of the delegate: neither in XNNPACK's workspace nor arguments. Entry i is the index of the value
+// with the external id graph.externals.size() + i.
+using Exposed = std::vector<uint32_t>;
+
+// A part of a run: XNNPACK's nodes from `first` to `last`, without the latter, and then a node that the delegate
+// computes itself.
+struct Step {
+  size_t first, last;  // SIZE_MAX: to the end of a graph without nodes of the delegate
+  const Node *own;     // null in the last step
+};
+
 struct Runtime {
   Weights weights;
   bool weight_cache;                     // true: runtimes share packed weights; false: each packs its own
   std::shared_ptr<Workspace> workspace;  // null: the runtime has its own workspace
   xnn_runtime_t handle = nullptr;
+  std::vector<Step> steps = {};
+  std::vector<const void *> constant_data = {};  // of each value of the graph; null: no constant
   Copies constants = {};
 
   ~Runtime() {
@@ -26,16 +39,15 @@ struct Runtime {
   }
 };
 
-// The values that XNNPACK writes to memory of the delegate, so that the host can read them: entry i is the index of the
-// value with the external id graph.externals.size() + i.
-using Watched = std::vector<uint32_t>;
-
 // Defines the graph in XNNPACK and creates its runtime, which runs on `threadpool`. Packs the weights that this process
 // has not packed yet. Other constants must stay valid until the runtime is deleted. The id of an external value is the
-// index of its argument; the ids of watched values follow. `flags` are XNNPACK's runtime flags (XNN_FLAG_*). Throws
+// index of its argument; the ids of exposed values follow. `flags` are XNNPACK's runtime flags (XNN_FLAG_*). Throws
 // backend::Failure.
-void build_runtime(const Graph &graph, const Watched &watched, pthreadpool_t threadpool, uint32_t flags,
+void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t threadpool, uint32_t flags,
                    Runtime *runtime);
+
+// Runs the nodes of XNNPACK from `first` to `last`, without the latter.
+xnn_status run_nodes(const Runtime &runtime, size_t first, size_t last);
 
 }  // namespace edgecore::xnnpack
 

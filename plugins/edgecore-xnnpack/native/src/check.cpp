@@ -61,7 +61,8 @@ class Resolver {
   Resolver(Graph *graph, const std::vector<ById> &by_id) : graph_(graph), by_id_(by_id) {
     defined_.resize(graph->values.size());
     for (size_t i = 0; i < defined_.size(); ++i) {
-      defined_[i] = graph->values[i].role == Role::kConstant || graph->values[i].role == Role::kInput;
+      const Role role = graph->values[i].role;
+      defined_[i] = role == Role::kConstant || role == Role::kInput || role == Role::kState;
     }
   }
 
@@ -123,7 +124,7 @@ void drop_unused(Graph *graph) {
   for (size_t n = graph->nodes.size(); n-- > 0;) {
     const Node &node = graph->nodes[n];
     const bool has_second = node.out[1] != kNone;
-    live[n] = used[node.out[0]] || (has_second && used[node.out[1]]);
+    live[n] = used[node.out[0]] || (has_second && used[node.out[1]]) || updates_state(node);
     if (!live[n]) continue;
     if (has_second && used[node.out[0]] != used[node.out[1]]) {
       refuse(node, "one of its two outputs is not used, which XNNPACK does not support");
@@ -141,6 +142,25 @@ void drop_unused(Graph *graph) {
     for (uint32_t i = 0; i < node.input_count; ++i) {
       if (node.in[i] != kNone) graph->values[node.in[i]].last_use = node.index;
     }
+  }
+}
+
+// Connects the output of each CacheUpdate with the state. Throws if a node reads or updates a state that another node
+// updates: then the result would depend on the order of the nodes.
+void link_states(Graph *graph) {
+  std::vector<uint32_t> readers(graph->states.size());
+  for (const Node &node : graph->nodes) {
+    for (uint32_t i = 0; i < node.input_count; ++i) {
+      if (node.in[i] != kNone && graph->values[node.in[i]].role == Role::kState) {
+        ++readers[graph->values[node.in[i]].state];
+      }
+    }
+  }
+  for (const Node &node : graph->nodes) {
+    if (!updates_state(node)) continue;
+    const uint32_t state = graph->values[node.in[0]].state;
+    if (readers[state] != 1) refuse(node, "another node uses the state '%s'", graph->states[state].name.c_str());
+    graph->values[node.out[0]].state = state;
   }
 }
 
@@ -164,6 +184,9 @@ void widen_filters(Graph *graph) {
   }
 }
 
+// Returns true for values in XNNPACK's workspace or in the delegate's memory for values between nodes.
+bool lives_in_workspace(const Value &value) { return value.role == Role::kInternal && value.state == kNone; }
+
 uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {
   return (element_count(shape) * type_bits(graph.values[value].type) + 7) / 8;
 }
@@ -181,6 +204,9 @@ void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *
     if (output.rank == 4 && __builtin_mul_overflow(output[1] * output[2], window * sizeof(void *), table)) {
       *table = UINT64_MAX / 2;
     }
+  } else if (is_own(node)) {
+    // An attention multiplies by all keys; an update only copies.
+    each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
   } else if (node.input_count >= 2 && shapes[node.in[0]].rank != 0) {
     each = shapes[node.in[0]].back(0);  // the number of inputs of a GEMM; elementwise nodes need fewer
   }
@@ -200,6 +226,7 @@ void check_graph(Graph *graph) {
   }
   resolver.finish();
   drop_unused(graph);
+  link_states(graph);
   widen_filters(graph);
 
   std::vector<Shape> shapes(graph->values.size());
@@ -221,12 +248,17 @@ void check_graph(Graph *graph) {
 
 void infer_shapes(const Graph &graph, Shape *shapes) {
   uint64_t live = 0, peak = 0, tables = 0;
+  for (const State &state : graph.states) live += graph.values[state.value].bytes;
+  if (live > memory_limit()) {
+    fail(EDGECORE_OUT_OF_RESOURCES, "the states have %llu bytes, more than %llu, half of the machine's memory",
+         static_cast<unsigned long long>(live), static_cast<unsigned long long>(memory_limit()));
+  }
   for (const Node &node : graph.nodes) {
     node.kind->infer(graph, node, shapes);
     for (uint32_t out : node.out) {
       if (out == kNone) continue;
       if (!in_limits(shapes[out])) refuse(node, "an output of %s is too large", shape_text(shapes[out]));
-      if (graph.values[out].role == Role::kInternal) live += value_bytes(graph, out, shapes[out]);
+      if (lives_in_workspace(graph.values[out])) live += value_bytes(graph, out, shapes[out]);
     }
     uint64_t work, table;
     node_cost(node, shapes, &work, &table);
@@ -242,7 +274,7 @@ void infer_shapes(const Graph &graph, Shape *shapes) {
     }
     const auto release = [&](uint32_t value) {
       const Value &v = graph.values[value];
-      if (v.role == Role::kInternal && v.last_use == node.index) live -= value_bytes(graph, value, shapes[value]);
+      if (lives_in_workspace(v) && v.last_use == node.index) live -= value_bytes(graph, value, shapes[value]);
     };
     for (uint32_t i = 0; i < node.input_count; ++i) {
       const bool is_repeated = std::find(node.in.begin(), node.in.begin() + i, node.in[i]) != node.in.begin() + i;

@@ -14,6 +14,7 @@
 #include "build.h"
 #include "check.h"
 #include "edgecore/backend.hpp"
+#include "exposed.h"
 #include "hardware.h"
 #include "memory.h"
 #include "nodes.h"
@@ -68,6 +69,8 @@ bool type_fits(const Value &value, int32_t scalar) {
       return scalar == kByte || scalar == kQuint8;
     case Type::kInt32:
       return scalar == kInt || (scalar == kLong && value.role == Role::kOutput);
+    case Type::kInt64:
+      return scalar == kLong;
     default:
       return false;
   }
@@ -155,24 +158,27 @@ class Instance {
       : graph_(delegate.graph),
         host_(host),
         pool_{host},
-        runtime_{Weights(delegate.program.weights), delegate.program.options.weight_cache, delegate.program.workspace} {
+        runtime_{Weights(delegate.program.weights), delegate.program.options.weight_cache, delegate.program.workspace},
+        watches_((info.flags & EDGECORE_INSTANCE_VALUES) != 0),
+        exposed_(exposed_values(graph_, watches_ ? watched_values(graph_) : std::vector<uint32_t>())),
+        memory_(graph_, exposed_, add_states(graph_, info), watches_) {
     const bool is_profiled = (info.flags & EDGECORE_INSTANCE_PROFILED) != 0;
-    if ((info.flags & EDGECORE_INSTANCE_VALUES) != 0) {
-      watches_ = true;
-      watched_ = watched_values(graph_);
-    }
-    build_runtime(graph_, watched_, &pool_, is_profiled ? XNN_FLAG_BASIC_PROFILING : 0, &runtime_);
+    build_runtime(graph_, exposed_, &pool_, is_profiled ? XNN_FLAG_BASIC_PROFILING : 0, &runtime_);
     if (is_profiled) profile_.emplace(graph_, runtime_.handle);
     Store *store = delegate.program.weights;
     if (runtime_.weights.saved()) prune(store, delegate.program.options.weight_cache_limit);
     const std::string problem = take_problem(store);
     if (!problem.empty()) host.log(EDGECORE_LOG_WARNING, problem);
     for (uint32_t value : graph_.externals) {
-      if (value != kNone) externals_.push_back({graph_.values[value].argument, nullptr});
+      if (value != kNone && is_in_xnnpack(graph_.values[value])) {
+        externals_.push_back({graph_.values[value].argument, nullptr});
+      }
     }
-    for (size_t i = 0; i < watched_.size(); ++i) {
+    for (size_t i = 0; i < exposed_.size(); ++i) {
       externals_.push_back({static_cast<uint32_t>(graph_.externals.size() + i), nullptr});
     }
+    data_.resize(graph_.values.size());
+    for (size_t i = 0; i < data_.size(); ++i) data_[i] = const_cast<void *>(runtime_.constant_data[i]);
   }
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
@@ -186,7 +192,8 @@ class Instance {
     if (!prepared_ || shapes != shapes_) {
       prepared_ = false;
       shapes_ = std::move(shapes);
-      allocate_watched();
+      memory_.allocate(shapes_);
+      allocate_scratch();
       const std::unique_lock<std::mutex> lock = lock_workspace(runtime_.workspace);
       plan();
       prepared_ = true;
@@ -204,7 +211,7 @@ class Instance {
     if (shared != nullptr && failures_ != shared->failures) plan();
     xnn_status status = set_pointers(args);
     if (profile_) profile_->start_operators();
-    if (status == xnn_status_success) status = xnn_invoke_runtime(runtime_.handle);
+    if (status == xnn_status_success) status = run_steps();
     if (status != xnn_status_success) {
       for (xnn_external_value &external : externals_) external.data = nullptr;  // the next run sets them up again
       fail(EDGECORE_INTERNAL, "XNNPACK failed: %s", status_name(status));
@@ -281,40 +288,58 @@ class Instance {
   // Returns the index of the graph's value that an external value of XNNPACK stands for.
   uint32_t value_of(const xnn_external_value &external) const {
     const size_t arguments = graph_.externals.size();
-    return external.id < arguments ? graph_.externals[external.id] : watched_[external.id - arguments];
+    return external.id < arguments ? graph_.externals[external.id] : exposed_[external.id - arguments];
   }
 
-  // Allocates the memory of watched values for the shapes of the last prepare.
-  void allocate_watched() {
-    watched_memory_.clear();
-    watched_data_.clear();
-    for (uint32_t index : watched_) {
-      const uint64_t bytes = element_count(shapes_[index]) * type_bits(graph_.values[index].type) / 8;
-      watched_data_.push_back(allocate_copy(bytes, &watched_memory_));
+  // Allocates the scratch memory of the delegate's own nodes for the shapes of the last prepare.
+  void allocate_scratch() {
+    uint64_t bytes = 0;
+    for (const Node &node : graph_.nodes) {
+      if (is_own(node) && node.kind->scratch_bytes != nullptr) {
+        bytes = std::max(bytes, node.kind->scratch_bytes(node, shapes_.data()));
+      }
     }
+    scratch_memory_.clear();
+    scratch_ = bytes == 0 ? nullptr : allocate_copy(bytes * host_.worker_count(), &scratch_memory_);
+  }
+
+  // Runs the nodes of XNNPACK and of the delegate in the order of the graph.
+  xnn_status run_steps() {
+    for (const Step &step : runtime_.steps) {
+      const xnn_status status = run_nodes(runtime_, step.first, step.last);
+      if (status != xnn_status_success) return status;
+      if (step.own == nullptr) continue;
+      const uint64_t begin = profile_ ? profile_->now() : 0;
+      step.own->kind->run(graph_, *step.own, shapes_.data(), data_.data(), host_, scratch_);
+      if (profile_) profile_->add_own(*step.own, begin, profile_->now());
+    }
+    return xnn_status_success;
   }
 
   // Passes the outputs of all nodes, in the order of the graph, to the host.
   void report_values() const {
-    std::vector<const void *> data(graph_.values.size());
-    for (const xnn_external_value &external : externals_) data[value_of(external)] = external.data;
     for (const Node &node : graph_.nodes) {
       for (uint32_t index : node.out) {
-        if (index == kNone || data[index] == nullptr) continue;
-        report_value(host_, node, graph_.values[index], shapes_[index], data[index]);
+        if (index == kNone || data_[index] == nullptr) continue;
+        report_value(host_, node, graph_.values[index], shapes_[index], data_[index]);
       }
     }
   }
 
-  // Passes the arguments' addresses to XNNPACK if any of them changed since the last run.
+  // Sets the addresses of arguments and exposed values, and passes them to XNNPACK if any of them changed since the
+  // last run.
   xnn_status set_pointers(const Arguments &args) {
+    for (uint32_t index : graph_.externals) {
+      if (index == kNone) continue;
+      const uint32_t argument = graph_.values[index].argument;
+      data_[index] = args.data<void>(argument);
+      if (data_[index] == nullptr) fail(EDGECORE_INVALID_ARGUMENT, "argument %u has no memory", argument);
+    }
+    for (size_t i = 0; i < exposed_.size(); ++i) data_[exposed_[i]] = memory_[i];
     bool moved = false;
     for (xnn_external_value &external : externals_) {
-      const size_t arguments = graph_.externals.size();
-      void *data = external.id < arguments ? args.data<void>(external.id) : watched_data_[external.id - arguments];
-      if (data == nullptr) fail(EDGECORE_INVALID_ARGUMENT, "argument %u has no memory", external.id);
-      moved = moved || external.data != data;
-      external.data = data;
+      moved = moved || external.data != data_[value_of(external)];
+      external.data = data_[value_of(external)];
     }
     return moved ? xnn_setup_runtime_v2(runtime_.handle, externals_.size(), externals_.data()) : xnn_status_success;
   }
@@ -328,10 +353,12 @@ class Instance {
   std::vector<Shape> shapes_;                  // the shape of every value at the last prepare
   std::vector<xnn_external_value> externals_;  // ids of arguments and the addresses that XNNPACK has
   std::optional<Profile> profile_;             // set if the host profiles this instance
-  bool watches_ = false;                       // the host wants the values of all nodes
-  Watched watched_;
-  Copies watched_memory_;
-  std::vector<uint8_t *> watched_data_;  // for each of watched_
+  const bool watches_;                         // the host wants the values of all nodes
+  const Exposed exposed_;
+  ExposedMemory memory_;
+  std::vector<void *> data_;  // the address of every value that is not in XNNPACK's workspace, else null
+  Copies scratch_memory_;
+  uint8_t *scratch_ = nullptr;
 };
 
 // Checks every kind of kernel that XNNPACK selects on this processor (src/trial), which takes a second. Writes a line
@@ -362,9 +389,10 @@ struct Exported {
 extern "C" EDGECORE_BACKEND(xnnpack) {
   using namespace edgecore::xnnpack;
   static const Exported exported = [] {
-    edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
-        {"XnnpackBackend", "edgecore-xnnpack", EDGECORE_XNNPACK_VERSION,
-         EDGECORE_HOST_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
+    edgecore_backend table =
+        edgecore::backend::make_table<Driver, Program, Delegate, Instance, edgecore::backend::HostState>(
+            {"XnnpackBackend", "edgecore-xnnpack", EDGECORE_XNNPACK_VERSION,
+             EDGECORE_HOST_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
     table.options = kOptions;
     table.option_count = kOptionCount;
     table.option_stride = sizeof(edgecore_option_spec);

@@ -7,8 +7,10 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "edgecore/abi.h"
 #include "shape.h"
 
 namespace edgecore::xnnpack {
@@ -41,6 +43,7 @@ enum class Type : uint8_t {
   kInt32 = 12,
   kPfp32 = 13,
   kBf16 = 14,
+  kInt64 = 15,  // positions of a CacheUpdate; XNNPACK has no such type
 };
 
 const char *type_name(Type type);
@@ -59,7 +62,7 @@ struct Quantization {
   const uint16_t *group_scales = nullptr;  // per group, bf16; belongs to the graph
 };
 
-enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput };
+enum class Role : uint8_t { kInternal, kConstant, kInput, kOutput, kState };
 
 struct Value {
   uint32_t id = 0;  // the value's id in the blob
@@ -71,7 +74,15 @@ struct Value {
   const void *data = nullptr;  // constants: `bytes` bytes, at any alignment
   bool widens = false;         // an fp16 constant that is converted to fp32 for XNNPACK
   uint64_t bytes = 0;
-  uint32_t last_use = 0;  // index of the last node that reads it; inputs and outputs live throughout
+  uint32_t last_use = 0;   // index of the last node that reads it; inputs and outputs live throughout
+  uint32_t state = kNone;  // states, and outputs of CacheUpdate, which are in a state's memory: index in Graph::states
+};
+
+// A mutable buffer of the model that the delegate keeps.
+struct State {
+  uint32_t value = kNone;                 // index in Graph::values
+  std::string name;                       // qualified name of the buffer
+  edgecore_bytes initial = {nullptr, 0};  // no bytes: zeros
 };
 
 // Window of convolutions and poolings.
@@ -103,11 +114,15 @@ struct Node {
   Shape second;  // sizes of a slice; paddings after
 };
 
+// Returns true for values that XNNPACK can have.
+inline bool is_in_xnnpack(const Value &value) { return value.type != Type::kInt64; }
+
 struct Graph {
   std::vector<Value> values;
   std::vector<Node> nodes;
   std::vector<uint32_t> externals;  // index of the value of each argument; kNone: no value
-  Copies owned;                     // scales and widened constants
+  std::vector<State> states;
+  Copies owned;  // scales and widened constants
 };
 
 }  // namespace edgecore::xnnpack

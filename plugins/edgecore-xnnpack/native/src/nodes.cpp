@@ -8,14 +8,14 @@ using backend::fail;
 
 namespace {
 
-constexpr size_t kKinds = 48;
+constexpr size_t kKinds = 49;
 
 struct Index {
   const NodeKind *by_id[kKinds] = {};
 
   Index() {
-    for (KindList list :
-         {unary_kinds(), binary_kinds(), convolution_kinds(), pooling_kinds(), matrix_kinds(), movement_kinds()}) {
+    for (KindList list : {unary_kinds(), binary_kinds(), convolution_kinds(), pooling_kinds(), matrix_kinds(),
+                          movement_kinds(), cache_kinds()}) {
       for (size_t i = 0; i < list.count; ++i) by_id[list.items[i].id] = &list.items[i];
     }
   }

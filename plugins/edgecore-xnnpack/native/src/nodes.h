@@ -25,9 +25,19 @@ struct NodeKind {
   void (*check)(const Graph &graph, const Node &node);
   // Infers the output shapes from the input shapes, and checks XNNPACK's conditions on shapes.
   void (*infer)(const Graph &graph, const Node &node, Shape *shapes);
-  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids.
+  // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null for a node that XNNPACK does not
+  // have: the delegate computes it.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
+  // Computes a node that XNNPACK does not have. `shapes` and `data` have an entry for each value; `scratch` has a block
+  // of scratch_bytes() for each worker of the host.
+  void (*run)(const Graph &graph, const Node &node, const Shape *shapes, void *const *data, const backend::Host &host,
+              uint8_t *scratch) = nullptr;
+  // Returns the number of bytes, a multiple of 64, that each worker needs in `run`. Null: none.
+  uint64_t (*scratch_bytes)(const Node &node, const Shape *shapes) = nullptr;
 };
+
+// Returns true for a node that the delegate computes itself.
+inline bool is_own(const Node &node) { return node.kind->run != nullptr; }
 
 // Returns null for an unknown id.
 const NodeKind *find_node_kind(uint8_t id);
@@ -43,6 +53,10 @@ KindList convolution_kinds();
 KindList pooling_kinds();
 KindList matrix_kinds();
 KindList movement_kinds();
+KindList cache_kinds();
+
+// Returns true for a CacheUpdate, which writes to a state.
+bool updates_state(const Node &node);
 
 // Returns true for convolutions of any kind: regular, depthwise, transposed.
 bool is_convolution(const Node &node);

@@ -13,8 +13,8 @@ constexpr uint64_t kMaxPoolFirstPass = 9;
 
 // Returns true if kernels may read bytes after the last element of an external value. Kernels read their inputs in
 // whole vectors. A max pooling with more window elements than kMaxPoolFirstPass also reads its output back in whole
-// vectors, because later passes compute the maximum with the result of the earlier passes. third_party/padding.py
-// checks each kernel against this rule when XNNPACK is built.
+// vectors, because later passes compute the maximum with the result of the earlier passes; so does a softmax, whose
+// last pass scales its output. third_party/padding.py checks each kernel against this rule when XNNPACK is built.
 bool kernels_read_past_end(const Graph &graph, uint32_t value);
 
 }  // namespace edgecore::xnnpack

@@ -1,5 +1,6 @@
 #include "profile.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
@@ -87,6 +88,7 @@ std::vector<Step> steps_of(const Graph &graph) {
   std::vector<Step> steps;
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const Node &node = graph.nodes[i];
+    if (is_own(node)) continue;
     steps.push_back({i, false});
     const bool is_arithmetic = computes(kBinary, node);
     if (is_arithmetic && (std::isfinite(node.min) || std::isfinite(node.max))) steps.push_back({i, true});
@@ -128,21 +130,28 @@ Profile::Profile(const Graph &graph, xnn_runtime_t runtime) {
   const std::vector<uint32_t> nodes = nodes_of(graph, names);
   for (size_t i = 0; i < names.size(); ++i) {
     if (nodes[i] == kNone) {
-      operators_.push_back({names[i], -1});
+      operators_.push_back({names[i], -1, kNone});
       continue;
     }
     const Node &node = graph.nodes[nodes[i]];
-    operators_.push_back({std::string(node.kind->name) + ": " + names[i], node.debug_id});
+    operators_.push_back({std::string(node.kind->name) + ": " + names[i], node.debug_id, node.index});
   }
   times_.resize(names.size());
 }
 
-void Profile::start() { start_ = std::chrono::steady_clock::now(); }
-
-void Profile::start_operators() {
-  const auto passed = std::chrono::steady_clock::now() - start_;
-  before_ = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count());
+void Profile::start() {
+  start_ = std::chrono::steady_clock::now();
+  own_.clear();
 }
+
+void Profile::start_operators() { before_ = now(); }
+
+uint64_t Profile::now() const {
+  const auto passed = std::chrono::steady_clock::now() - start_;
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(passed).count());
+}
+
+void Profile::add_own(const Node &node, uint64_t begin, uint64_t end) { own_.push_back({&node, begin, end}); }
 
 void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
   size_t bytes = times_.size() * sizeof(uint64_t);
@@ -150,12 +159,22 @@ void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
       xnn_status_success) {
     return;
   }
+  // XNNPACK counts the time from the end of the previous operator on. So the time of the first operator after a node of
+  // the delegate includes the time of this node.
   uint64_t begin = before_;
+  size_t next = 0;
   for (size_t i = 0; i < operators_.size(); ++i) {
-    const uint64_t end = begin + times_[i] * 1000;
+    uint64_t time = times_[i] * 1000;
+    for (; next < own_.size() && operators_[i].node != kNone && operators_[i].node > own_[next].node->index; ++next) {
+      const uint64_t own = own_[next].end - own_[next].begin;
+      if (i > 0) time -= std::min(time, own);  // XNNPACK's clock starts with its first operator
+      begin += own;
+    }
+    const uint64_t end = begin + time;
     host.add_event(operators_[i].name, operators_[i].debug_id, begin, end);
     begin = end;
   }
+  for (const Own &own : own_) host.add_event(own.node->kind->name, own.node->debug_id, own.begin, own.end);
 }
 
 }  // namespace edgecore::xnnpack

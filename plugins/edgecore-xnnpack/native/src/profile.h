@@ -25,17 +25,27 @@ class Profile {
 
   void start();            // called at the beginning of execute
   void start_operators();  // called right before XNNPACK runs
+  uint64_t now() const;    // nanoseconds since start
+  // Adds a node that the delegate computed itself, with its times from now().
+  void add_own(const Node &node, uint64_t begin, uint64_t end);
 
-  // Reports an event for each operator of the last run, with names such as "Conv2d: Convolution (NHWC, F32) GEMM".
+  // Reports an event for each operator and each node of the delegate in the last run, with names such as "Conv2d:
+  // Convolution (NHWC, F32) GEMM".
   void report(xnn_runtime_t runtime, const backend::Host &host);
 
  private:
   struct Operator {
     std::string name;
     int64_t debug_id;
+    uint32_t node;  // Node::index, or kNone
+  };
+  struct Own {
+    const Node *node;
+    uint64_t begin, end;
   };
 
   std::vector<Operator> operators_;
+  std::vector<Own> own_;
   std::vector<uint64_t> times_;  // microseconds
   std::chrono::steady_clock::time_point start_ = {};
   uint64_t before_ = 0;  // nanoseconds from start to start_operators

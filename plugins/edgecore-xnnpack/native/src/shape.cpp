@@ -38,6 +38,8 @@ bool broadcast(const Shape &a, const Shape &b, Shape *out) {
   return true;
 }
 
+std::vector<int64_t> sizes_of(const Shape &shape) { return {shape.dim.begin(), shape.dim.begin() + shape.rank}; }
+
 const char *shape_text(const Shape &shape) {
   static thread_local char ring[4][160];
   static thread_local uint32_t next = 0;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace edgecore::xnnpack {
 
@@ -35,6 +36,9 @@ bool broadcast(const Shape &a, const Shape &b, Shape *out);
 // XNNPACK's functions have size_t dims, Shape has uint64_t dims.
 static_assert(sizeof(size_t) == sizeof(uint64_t), "the delegate is for 64-bit machines");
 inline const size_t *xnn_dims(const Shape &shape) { return reinterpret_cast<const size_t *>(shape.dim.data()); }
+
+// Returns the dims as the host's functions have them.
+std::vector<int64_t> sizes_of(const Shape &shape);
 
 // Formats a shape such as "[1, 3, 224, 224]" for messages. The text is valid until the fourth later call in the same
 // thread.

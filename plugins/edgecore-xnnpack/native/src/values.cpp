@@ -18,9 +18,9 @@ struct TypeInfo {
 };
 
 constexpr TypeInfo kTypes[] = {
-    {"invalid", 0}, {"fp32", 32},  {"fp16", 16},    {"qint8", 8},  {"quint8", 8},
-    {"qint32", 32}, {"qcint8", 8}, {"qcint32", 32}, {"qcint4", 4}, {"qdint8", 8},
-    {"qbint4", 4},  {"qpint8", 8}, {"int32", 32},   {"pfp32", 32}, {"bf16", 16},
+    {"invalid", 0}, {"fp32", 32},    {"fp16", 16},  {"qint8", 8},  {"quint8", 8}, {"qint32", 32},
+    {"qcint8", 8},  {"qcint32", 32}, {"qcint4", 4}, {"qdint8", 8}, {"qbint4", 4}, {"qpint8", 8},
+    {"int32", 32},  {"pfp32", 32},   {"bf16", 16},  {"int64", 64},
 };
 
 unsigned long long printable(uint64_t number) { return number; }
@@ -254,13 +254,16 @@ void read_value(const wire::Value *table, const ConstantTable *constants, const 
   if (tensor == nullptr) fail(EDGECORE_INVALID_PROGRAM, "a value of the blob has no tensor");
   read_tensor(tensor, value);
 
-  const bool is_plain = is_float(value->type) || value->type == Type::kInt32;
+  const bool is_plain = is_float(value->type) || value->type == Type::kInt32 || value->type == Type::kInt64;
   if (is_plain != (quantized == nullptr)) {
     fail(EDGECORE_INVALID_PROGRAM, "value %u: %s %s quantization parameters", value->id, type_name(value->type),
          is_plain ? "has no" : "needs");
   }
   if (value->type == Type::kQdint8 && value->role != Role::kInternal) {
     fail(EDGECORE_INVALID_PROGRAM, "value %u: qdint8 exists only between nodes", value->id);
+  }
+  if (value->type == Type::kInt64 && value->role != Role::kInput) {
+    fail(EDGECORE_INVALID_PROGRAM, "value %u: int64 exists only as an input", value->id);
   }
   if (type_bits(value->type) < 8 && value->role != Role::kConstant) {
     fail(EDGECORE_INVALID_PROGRAM, "value %u: %s exists only as a constant", value->id, type_name(value->type));

@@ -20,8 +20,8 @@ bool is_reportable(Type type) { return is_float(type) || is_quantized8(type) || 
 
 }  // namespace
 
-Watched watched_values(const Graph &graph) {
-  Watched watched;
+std::vector<uint32_t> watched_values(const Graph &graph) {
+  std::vector<uint32_t> watched;
   for (const Node &node : graph.nodes) {
     for (uint32_t value : node.out) {
       if (value == kNone || graph.values[value].role != Role::kInternal) continue;
@@ -33,8 +33,7 @@ Watched watched_values(const Graph &graph) {
 
 void report_value(const backend::Host &host, const Node &node, const Value &value, const Shape &shape,
                   const void *data) {
-  std::vector<int64_t> sizes;
-  for (uint32_t i = 0; i < shape.rank; ++i) sizes.push_back(static_cast<int64_t>(shape[i]));
+  const std::vector<int64_t> sizes = sizes_of(shape);
   const auto add = [&](int32_t scalar_type, uint8_t code, uint8_t bits, const void *numbers) {
     host.add_value(node.kind->name, node.debug_id, scalar_type, code, bits, sizes, numbers);
   };

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "build.h"
 #include "edgecore/backend.hpp"
 #include "graph.h"
 
@@ -13,7 +12,7 @@ namespace edgecore::xnnpack {
 
 // Returns the internal values that nodes compute. Without those that XNNPACK cannot write to memory of the caller:
 // inputs of layers that it quantizes per token or packs itself.
-Watched watched_values(const Graph &graph);
+std::vector<uint32_t> watched_values(const Graph &graph);
 
 // Passes the output of node `node` to the host: `data` in memory, dims of `shape` in memory order. Integers that
 // represent real numbers are dequantized to float32.

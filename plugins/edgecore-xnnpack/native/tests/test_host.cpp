@@ -220,11 +220,13 @@ struct edgecore_test_session {
   edgecore_driver *driver = nullptr;
   edgecore_program *program = nullptr;
   edgecore_delegate *delegate = nullptr;
+  edgecore_state_set *state = nullptr;
   edgecore_instance *instance = nullptr;
   std::vector<int64_t> shapes;  // concatenated shapes and dim orders of all arguments at the last prepare
 
   ~edgecore_test_session() {
     if (instance != nullptr) backend->instance_destroy(instance);
+    if (state != nullptr) backend->state_set_destroy(state);
     if (delegate != nullptr) backend->delegate_destroy(delegate);
     if (program != nullptr) backend->program_close(program);
     if (driver != nullptr) backend->driver_destroy(driver);
@@ -246,8 +248,14 @@ struct edgecore_test_session {
     info.blob = {blob, size};
     code = backend->delegate_load(program, &info, &delegate, error);
     if (code != EDGECORE_OK) return code;
+    edgecore_state_set_info state_info = {header, &scope};
+    state_info.header.struct_size = sizeof(state_info);
+    if (backend->state_set_create != nullptr) {
+      code = backend->state_set_create(program, &state_info, &state, error);
+      if (code != EDGECORE_OK) return code;
+    }
     const edgecore_instance_info instance_info = {
-        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope, 0, 0, nullptr};
+        {sizeof(edgecore_instance_info), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}, &scope, 0, 0, state};
     return backend->instance_create(delegate, &instance_info, &instance, error);
   }
 
@@ -338,6 +346,8 @@ int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *
 uint64_t edgecore_test_argument_count(edgecore_test_session *session) {
   return session->backend->argument_count(session->delegate);
 }
+
+edgecore_state_set *edgecore_test_state(edgecore_test_session *session) { return session->state; }
 
 void edgecore_test_close(edgecore_test_session *session) { delete session; }
 

@@ -26,8 +26,8 @@ typedef struct edgecore_test_tensor {
 
 typedef struct edgecore_test_session edgecore_test_session;
 
-// Loads a blob and creates an instance. `blob` and the named data must stay valid until the session is closed. Returns
-// NULL on failure, with the message in `error` and the code in `code`.
+// Loads a blob and creates an instance, with a state set if the backend keeps state. `blob` and the named data must
+// stay valid until the session is closed. Returns NULL on failure, with the message in `error` and the code in `code`.
 edgecore_test_session *edgecore_test_open(const edgecore_backend *backend, uint32_t threads, const uint8_t *blob,
                                           uint64_t size, const edgecore_test_data *named, uint64_t named_count,
                                           int32_t *code, char *error, uint64_t error_size);
@@ -46,6 +46,8 @@ edgecore_test_session *edgecore_test_open_with_host(const edgecore_backend *back
 int32_t edgecore_test_run(edgecore_test_session *session, edgecore_test_tensor *tensors, uint64_t count, char *error,
                           uint64_t error_size);
 uint64_t edgecore_test_argument_count(edgecore_test_session *session);
+// Returns the state set of the session; NULL if the backend keeps no state.
+edgecore_state_set *edgecore_test_state(edgecore_test_session *session);
 void edgecore_test_close(edgecore_test_session *session);
 
 // The functions that this host offers to a backend, and a scope (the context object that a caller passes to each of

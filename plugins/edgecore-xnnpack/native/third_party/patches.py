@@ -232,6 +232,38 @@ def _choose_int8(file: str, preceding: str, width: str) -> Patch:
     return Patch(path, old % "xnn_init_qs8_qc8w_gemm_config()", old % chosen)
 
 
+_INVOKE = """enum xnn_status xnn_invoke_runtime(
+  xnn_runtime_t runtime)
+{
+  #ifdef XNN_SLINKY_AVAILABLE
+  enum xnn_status status;
+  // if (slinky_evaluate(runtime, &status)) return status;
+  #endif
+
+  if (runtime->profiling) {
+    runtime->start_ts = xnn_read_timer();
+  }
+  for (size_t i = 0; i < runtime->num_ops; i++) {
+"""
+_INVOKE_NODES = """size_t xnn_get_num_nodes(xnn_subgraph_t subgraph) {
+  return subgraph->num_nodes;
+}
+
+enum xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, size_t end);
+
+enum xnn_status xnn_invoke_runtime(
+  xnn_runtime_t runtime)
+{
+  return xnn_invoke_runtime_nodes(runtime, 0, runtime->num_ops);
+}
+
+enum xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, size_t end)
+{
+  if (runtime->profiling && begin == 0) {
+    runtime->start_ts = xnn_read_timer();
+  }
+  for (size_t i = begin; i < end; i++) {
+"""
 _PACKING = "  const struct xnn_qs8_packing_params packing_params = { .input_zero_point = input_zero_point%s};\n\n"
 _CONVOLUTION_WIDTH = "(size_t) kernel_height * kernel_width, group_input_channels, group_output_channels"
 _AMX_ENDS = """        qs8_qc8w_gemm_config.mr = 16;
@@ -270,6 +302,9 @@ XNNPACK_PATCHES = [
   size_t smallest_gap_size = SIZE_MAX;
 """,
     ),
+    # Run a part of a runtime's nodes, so that the delegate can compute nodes of its own between two parts. Node i of the
+    # runtime is the i-th node that was defined in the subgraph; a node that was fused into another does nothing.
+    Patch("src/runtime.c", _INVOKE, _INVOKE_NODES),
     # Each tile of rows reads the weights once, the first tile from main memory. Prefetching 4 KB ahead hides the
     # latency.
     _prefetch("gemm", "loadu"),

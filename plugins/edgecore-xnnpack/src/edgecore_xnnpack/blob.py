@@ -26,6 +26,7 @@ from edgecore_xnnpack.subgraph import (
     Alias,
     DynamicQuantization,
     Layout,
+    State,
     Subgraph,
     SubgraphNode,
     SubgraphValue,
@@ -58,7 +59,7 @@ class Encoded:
 
 def write_graph(graph: g.Graph) -> bytes:
     """Return the blob of a graph whose constants are stored outside the blob, as named data of the file."""
-    flatbuffer = bytes(pack(graph, g.IDENTIFIER))
+    flatbuffer = bytes(pack(graph, g.STATE_IDENTIFIER if graph.states else g.IDENTIFIER))
     padded = flatbuffer + bytes(-len(flatbuffer) % _ALIGNMENT)
     header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(padded), _HEADER_SIZE + len(padded), 0)
     return header.ljust(_HEADER_SIZE, b"\0") + padded
@@ -105,6 +106,8 @@ class _Encoder:
         for value in self.subgraph.inputs:
             if value is not None:
                 self.id(value)
+        if self.subgraph.states:
+            self.graph.states = [self._state(state) for state in self.subgraph.states]
         for op in self.subgraph.nodes:
             if op.kind is Alias and op.output not in self.externals:
                 self.ids[op.output] = self.id(op.inputs[0])
@@ -112,6 +115,14 @@ class _Encoder:
                 self._node(op)
         self.result.blob = write_graph(self.graph)
         return self.result
+
+    def _state(self, state: State) -> g.State:
+        """Add a state; its initial content, if it is not zero, becomes named data under the name of the buffer."""
+        has_initial = bool(state.initial.any())
+        if has_initial:
+            content = memoryview(state.initial.detach().contiguous().numpy().data).cast("B")
+            self.result.named_data[state.name] = NamedBlob(content, _ALIGNMENT)
+        return g.State(self.id(state.value), state.name, has_initial)
 
     def id(self, value: SubgraphValue) -> int:
         """Return the id of a value; add the value to the graph when it is first asked for."""
@@ -138,6 +149,8 @@ class _Encoder:
             return g.Datatype.FP16, None
         if value.is_index:
             return g.Datatype.INT32, None
+        if value.is_position:
+            return g.Datatype.INT64, None
         if value.constant is None or value.constant.dtype == np.float32:
             return g.Datatype.FP32, None
         assert value.scales is not None
@@ -180,8 +193,8 @@ class _Encoder:
         names = _input_fields(kind)
         for name, value in zip(names, op.inputs):
             fields[name] = self.id(value)
-        if "bias_id" in names and len(op.inputs) < len(names):
-            fields["bias_id"] = g.INVALID_ID
+        if names[-1] in ("bias_id", "mask_id") and len(op.inputs) < len(names):
+            fields[names[-1]] = g.INVALID_ID
         rank = next((len(fields[name]) for name in ("perm", "new_shape", "offsets") if name in fields), None)
         if rank is not None:
             fields["num_dims"] = rank
@@ -227,6 +240,10 @@ def _input_fields(kind: type) -> Sequence[str]:
     """List the fields of the node class `kind` that hold the ids of inputs, in the order of the inputs."""
     if issubclass(kind, g._Convolution) or kind is g.FullyConnected:
         return ("input1_id", "filter_id", "bias_id")
+    if kind is g.CacheUpdate:
+        return ("cache_id", "rows_id", "positions_id")
+    if kind is g.ScaledDotProductAttention:
+        return ("query_id", "key_id", "value_id", "scale_id", "mask_id")
     names: Sequence[str] = kind.__dataclass_fields__.keys()  # type: ignore[attr-defined]
     return sorted(name for name in names if name.startswith("input") and name.endswith("_id"))
 

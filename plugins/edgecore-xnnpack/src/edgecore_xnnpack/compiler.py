@@ -31,7 +31,7 @@ class XnnpackCompiler:
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `XnnpackOptions`."""
-        return XnnpackPartitioner(XnnpackOptions.model_validate(options.model_dump()))
+        return XnnpackPartitioner(XnnpackOptions.model_validate(options.model_dump()), runtime)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob; the only compile spec is `FORCE_FP16`."""

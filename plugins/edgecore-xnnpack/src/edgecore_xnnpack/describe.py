@@ -15,7 +15,7 @@ _LIMITS_OFF = (float("-inf"), float("inf"))
 
 
 def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
-    """Return lines about the blob, each argument and each node. Sizes are in memory order (NHWC for images).
+    """Return lines about the blob, each argument, each state and each node. Sizes are in memory order (NHWC for images).
 
     Raises:
         FormatError: The blob is damaged.
@@ -32,6 +32,7 @@ def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
     ]
     for kind, ids in (("input", graph.input_ids), ("output", graph.output_ids)):
         lines += [f"{kind} {index}: {_value(values, number)}" for index, number in enumerate(ids)]
+    lines += [f"state {state.name}: {_value(values, state.value_id)}" for state in graph.states or ()]
     return lines + [f"node {index}: {_node(node, values)}" for index, node in enumerate(graph.nodes)]
 
 

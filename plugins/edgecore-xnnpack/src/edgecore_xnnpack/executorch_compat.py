@@ -9,7 +9,10 @@ from edgecore.errors import FormatError
 from edgecore_xnnpack.blob import read_graph
 from edgecore_xnnpack.schema import graph as g
 
-_FORBIDDEN: dict[type, str] = {g.ScaledDotProductAttention: "the node ScaledDotProductAttention"}
+_FORBIDDEN: dict[type, str] = {
+    g.ScaledDotProductAttention: "the node ScaledDotProductAttention",
+    g.CacheUpdate: "the node CacheUpdate",
+}
 _SUPPORTED_FLAGS = (0, g.EXTERNAL_INPUT, g.EXTERNAL_OUTPUT, g.EXTERNAL_INPUT | g.EXTERNAL_OUTPUT)
 
 
@@ -34,11 +37,16 @@ def _missing(graph: g.Graph, named_data: Mapping[str, Any]) -> Iterator[str]:
     for index, constant in enumerate(graph.constant_data):
         if constant.named_key and constant.named_key not in named_data:
             yield f"constant {index} is the named data {constant.named_key}, which the file does not hold"
+    for state in graph.states or ():
+        if state.has_initial and state.name not in named_data:
+            yield f"the initial content of the state {state.name} is not in the file"
 
 
 def _unsupported_by_executorch(graph: g.Graph) -> Iterator[str]:
     if graph.num_externs > g.MAX_EXTERNALS:
         yield f"{graph.num_externs} external values; executorch 1.5 supports at most {g.MAX_EXTERNALS}"
+    for state in graph.states or ():
+        yield f"the state {state.name}; the XNNPACK delegate of executorch 1.5 keeps no state"
     for index, node in enumerate(graph.nodes):
         if type(node.node) in _FORBIDDEN:
             yield f"node {index}: executorch 1.5 does not support {_FORBIDDEN[type(node.node)]}"

@@ -13,7 +13,16 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import Constants, argument, describe, dim_order, is_dequantize, parameters_of
+from edgecore.sdk import (
+    Constants,
+    MutableBuffer,
+    argument,
+    describe,
+    dim_order,
+    is_dequantize,
+    mutable_buffers,
+    parameters_of,
+)
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import (
     FIRST,
@@ -27,6 +36,7 @@ from edgecore_xnnpack.subgraph import (
     LayoutConstraint,
     Quantization,
     Shape,
+    State,
     Subgraph,
     SubgraphNode,
     SubgraphValue,
@@ -58,6 +68,7 @@ class Lowering:
         self._scalars: dict[float, SubgraphValue] = {}
         self._needs_fp32 = False
         self._unread: list[tuple[SubgraphValue, torch.Tensor]] = []
+        self._buffers: dict[Node, MutableBuffer] = {}
 
     def run(self, program: ExportedProgram, table: Any) -> Subgraph:
         """Lower the whole graph.
@@ -69,6 +80,7 @@ class Lowering:
         Raises:
             CompileError: An operator has no row.
         """
+        self._buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         for node in program.graph.nodes:
             self.node = node
             if node.op == "placeholder":
@@ -84,6 +96,8 @@ class Lowering:
                 if row is None:
                     raise CompileError(f"{describe(node)} is not in XNNPACK's operator table")
                 self._values[node] = row.lower(self, node)
+        if self._buffers:
+            self._drop_unread()
         return self.subgraph
 
     def probe(self, node: Node, lower: Any) -> Subgraph:
@@ -108,8 +122,13 @@ class Lowering:
                 self._source(source)
             self._fold(node)
         elif isinstance(node.meta["val"], torch.Tensor):
-            self._values[node] = value = SubgraphValue(self.shape_of(node), layout=layout_of(node.meta["val"]))
+            self._values[node] = value = self._input(node)
             self.subgraph.inputs.append(value)
+
+    def _input(self, node: Node) -> SubgraphValue:
+        """Make the value of a tensor that is computed outside of the subgraph."""
+        val = node.meta["val"]
+        return SubgraphValue(self.shape_of(node), layout=layout_of(val), is_position=val.dtype == torch.int64)
 
     def _placeholder(self, node: Node) -> None:
         if self._constants.has(node):
@@ -118,8 +137,13 @@ class Lowering:
         if not isinstance(node.meta["val"], torch.Tensor):
             self.subgraph.inputs.append(None)
             return
+        if node in self._buffers:
+            buffer = self._buffers[node]
+            self._values[node] = SubgraphValue(self.shape_of(node))
+            self.subgraph.states.append(State(buffer.name, self._values[node], buffer.initial))
+            return
         readers = [user for user in node.users if is_dequantize(user)]
-        value = SubgraphValue(self.shape_of(node), layout=layout_of(node.meta["val"]))
+        value = self._input(node)
         value.quantization = quantization_of(readers[0]) if readers else None
         value.is_fp16 = node.meta["val"].dtype == torch.float16
         self._values[node] = self.emit(g.Convert, [value], value.shape) if value.is_fp16 else value
@@ -128,8 +152,10 @@ class Lowering:
     def _outputs(self, node: Node) -> None:
         results = node.args[0]
         assert isinstance(results, (list, tuple))
-        unavailable: set[SubgraphValue | None] = set(self.subgraph.inputs)  # inputs and earlier outputs: must be copied
-        for result in results:
+        # Inputs, states and earlier outputs must be copied.
+        unavailable: set[SubgraphValue | None] = {*self.subgraph.inputs, *self.subgraph.in_states}
+        # The new content of the buffers is in front of the outputs; it stays in the states.
+        for result in results[len(self._buffers) :]:
             assert isinstance(result, Node)
             self.node = result  # operations that are emitted below get the dtype and the debug handle of this result
             value = self.value(result)
@@ -144,6 +170,16 @@ class Lowering:
         for value, val in self._unread:
             self.subgraph.outputs.append((value, layout_of(val)))
             self.subgraph.unread.append(val)
+
+    def _drop_unread(self) -> None:
+        """Remove operations whose results nothing reads: attention over a KV cache leaves repeated heads unread."""
+        read = {value for value, _ in self.subgraph.outputs}
+        kept = []
+        for op in reversed(self.subgraph.nodes):
+            if op.kind is g.CacheUpdate or op.output in read or op.second in read:
+                read.update(op.inputs)
+                kept.append(op)
+        self.subgraph.nodes = kept[::-1]
 
     def _fold(self, node: Node) -> bool:
         """Compute a node that reads only weights at compile time, and return True; return False for any other node."""
@@ -198,6 +234,10 @@ class Lowering:
         value = self._values[node]
         assert isinstance(value, SubgraphValue)
         return value
+
+    def has_value(self, node: Node) -> bool:
+        """Return True if the node has been lowered; with `probe`, that is so for the inputs of one node only."""
+        return node in self._values
 
     def argument(self, name: str) -> Any:
         """Return an argument of the node by its name in the operator's schema, or the default of this argument."""

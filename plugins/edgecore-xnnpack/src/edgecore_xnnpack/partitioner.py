@@ -8,10 +8,11 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.plugin import CompileSpec
-from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
+from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe, mutable_buffers
 from edgecore_xnnpack.booleans import boolean_crossings, keep_booleans_inside
 from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops
 from edgecore_xnnpack.operators import TABLE
+from edgecore_xnnpack.operators.cache import can_hold, is_update
 from edgecore_xnnpack.options import XnnpackOptions
 
 BACKEND_ID = "XnnpackBackend"
@@ -25,28 +26,32 @@ class XnnpackPartitioner(CapabilityPartitioner):
     `ops_to_not_decompose`; a call of such an operator is still decomposed if the table does not support that call.
     """
 
-    def __init__(self, options: XnnpackOptions | None = None) -> None:
+    def __init__(self, options: XnnpackOptions | None = None, runtime: str = "executorch-1.5") -> None:
+        """Make a partitioner for a target runtime; mutable buffers are claimed only for `edgecore`."""
         self.options = options or XnnpackOptions()
-        self._crossings: dict[Node, str] = {}
+        self._excluded: dict[Node, str] = {}
+        holds_state = runtime == "edgecore" and not self.options.per_op_mode
         super().__init__(
             BACKEND_ID,
             self._unsupported_reasons,
             compile_specs=[FORCE_FP16] if self.options.force_fp16 else [],
             ops_to_not_decompose=TABLE.ops_to_not_decompose,
             preserve=TABLE.preserve,
+            can_hold=can_hold if holds_state else None,
         )
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag each supported node with its partition, and record for each other call why it is not supported.
 
         A boolean tensor must not be an input or output of a delegate, because XNNPACK has no boolean type
-        (`booleans.py`). Such tensors are known only after partitioning. So, as long as there is one, the nodes that
-        write and read it become unsupported and the program is partitioned again.
+        (`booleans.py`). An operator that updates a mutable buffer is supported only if the delegate keeps the buffer.
+        Both are known only after partitioning. So, as long as there is such a tensor or operator, the nodes concerned
+        become unsupported and the program is partitioned again.
         """
-        self._crossings.clear()
+        self._excluded.clear()
         result = super().partition(exported_program)
-        while crossings := boolean_crossings(exported_program):
-            self._crossings.update(crossings)
+        while excluded := boolean_crossings(exported_program) | _unclaimed_updates(exported_program, result):
+            self._excluded.update(excluded)
             for node in exported_program.graph.nodes:
                 if node.meta.get(TAG) in result.partition_tags:
                     del node.meta[TAG]
@@ -63,7 +68,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
     def _unsupported_reasons(self, program: ExportedProgram) -> UnsupportedReason:
         reasons = TABLE.unsupported_reasons(program)
         allowed = filter_ops(reasons, program, self.options) if self.options.restricts else reasons
-        return keep_booleans_inside(lambda node: self._crossings.get(node) or allowed(node), program)
+        return keep_booleans_inside(lambda node: self._excluded.get(node) or allowed(node), program)
 
     def _split(self, result: PartitionResult) -> PartitionResult:
         """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
@@ -74,3 +79,15 @@ class XnnpackPartitioner(CapabilityPartitioner):
             node.meta[TAG] = f"{BACKEND_ID}_{leader.name}"
             tags[node.meta[TAG]] = self.spec
         return PartitionResult(program, tags, result.unsupported_nodes)
+
+
+def _unclaimed_updates(program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
+    """Map the update of each mutable buffer that is in a partition, but that the result does not claim, to the reason."""
+    return {
+        buffer.update: f"updates the buffer {buffer.name}, which the delegate does not keep"
+        for buffer in mutable_buffers(program)
+        if buffer.is_written
+        and is_update(buffer.update)
+        and TAG in buffer.update.meta
+        and buffer.name not in result.claimed_buffers
+    }

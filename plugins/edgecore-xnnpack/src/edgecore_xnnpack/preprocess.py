@@ -60,7 +60,7 @@ def _memory(subgraph: Subgraph) -> tuple[MemoryNeed, ...]:
     for index, op in enumerate(subgraph.nodes):
         for value in op.inputs:
             last_use[value] = index
-    external = set(subgraph.inputs) | {value for value, _ in subgraph.outputs}
+    external = set(subgraph.inputs) | {value for value, _ in subgraph.outputs} | subgraph.in_states
     weights = {value for op in subgraph.nodes for value in op.inputs if value.constant is not None}
     live = peak = 0
     for index, op in enumerate(subgraph.nodes):

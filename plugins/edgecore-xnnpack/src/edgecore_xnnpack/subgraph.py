@@ -14,6 +14,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from edgecore_xnnpack.schema import graph as g
+
 Array = NDArray[np.float32]
 Shape = tuple[int, ...]
 
@@ -92,6 +94,7 @@ class SubgraphValue:
         is_fp16: True if the tensor is computed in fp16; a constant has this information in its dtype.
         is_index: True for an int32 tensor of indices. XNNPACK cannot compute with indices, so that such a tensor can
             only be an output of the delegate.
+        is_position: True for an int64 input of the delegate with the positions that a `CacheUpdate` writes.
     """
 
     shape: Shape
@@ -103,6 +106,7 @@ class SubgraphValue:
     bits: int = 8
     is_fp16: bool = False
     is_index: bool = False
+    is_position: bool = False
 
     @property
     def dims(self) -> Shape:
@@ -174,6 +178,15 @@ class SubgraphNode:
     needs_fp32: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class State:
+    """A mutable buffer of the model that the delegate keeps: qualified name, value, and initial content."""
+
+    name: str
+    value: SubgraphValue
+    initial: torch.Tensor
+
+
 @dataclass
 class Subgraph:
     """A partition as XNNPACK operations.
@@ -185,12 +198,19 @@ class Subgraph:
         nodes: In execution order.
         unread: Tensors with the shapes and dtypes of additional outputs at the end of `outputs`: values that nothing
             reads, but that would make XNNPACK crash if they were no outputs (`Lowering.leave_unread`).
+        states: The mutable buffers that the delegate keeps.
     """
 
     inputs: list[SubgraphValue | None] = field(default_factory=list)
     outputs: list[tuple[SubgraphValue, Layout]] = field(default_factory=list)
     nodes: list[SubgraphNode] = field(default_factory=list)
     unread: list[torch.Tensor] = field(default_factory=list)
+    states: list[State] = field(default_factory=list)
+
+    @property
+    def in_states(self) -> set[SubgraphValue]:
+        """The values in the memory of states: the states themselves, and their content after an update."""
+        return {state.value for state in self.states} | {op.output for op in self.nodes if op.kind is g.CacheUpdate}
 
     def producers(self) -> dict[SubgraphValue, SubgraphNode]:
         """Map the first output of each operation to the operation."""

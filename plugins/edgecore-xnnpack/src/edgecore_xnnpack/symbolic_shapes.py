@@ -127,6 +127,8 @@ def merge(subgraphs: Sequence[Subgraph]) -> Subgraph:
     same: dict[SubgraphValue, tuple[SubgraphValue, ...]] = {}
     for values in zip(*(subgraph.inputs for subgraph in subgraphs), strict=True):
         _join(same, values)
+    for states in zip(*(subgraph.states for subgraph in subgraphs), strict=True):
+        _join(same, tuple(state.value for state in states))
     for ops in zip(*(subgraph.nodes for subgraph in subgraphs), strict=True):
         _compare(ops, same)
     for values in zip(*([value for value, _ in subgraph.outputs] for subgraph in subgraphs), strict=True):

@@ -90,6 +90,7 @@ def test_symmetric_activations_have_the_zero_point_0():
             "no parameter 'symmetric' .it has: weights=channel, tensor; activations",
         ),
         (Recipe("int8", activations="dynamic"), "activations='dynamic': Input should be 'static'"),
+        (Recipe("int8-dynamic", kv_cache=8), "no parameter 'kv_cache' .it has: weights=channel, tensor; activations"),
     ],
     ids=repr,
 )

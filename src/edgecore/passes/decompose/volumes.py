@@ -200,7 +200,12 @@ def max_pool(volume: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return maxima
 
 
-@decomposes(aten.avg_pool3d.default)
+def is_floating_average(node: Node) -> bool:
+    """Return True for an average of floating-point volumes; of integers, two averages would be rounded twice."""
+    return bool(node.args[0].meta["val"].is_floating_point())  # type: ignore[union-attr]
+
+
+@decomposes(aten.avg_pool3d.default, applies=is_floating_average)
 def average_pool(
     volume: Tensor,
     kernel_size: Numbers,

@@ -8,6 +8,7 @@ is the `Lowering`. A function `_check...` returns why a call is not supported, o
 from edgecore_xnnpack.operators import (
     activation,
     attention,
+    cache,
     comparison,
     convolution,
     elementwise,
@@ -28,6 +29,7 @@ __all__ = [
     "TABLE",
     "activation",
     "attention",
+    "cache",
     "comparison",
     "convolution",
     "elementwise",

@@ -1,6 +1,8 @@
 """Scaled dot product attention, composed of matmuls and softmax.
 
-XNNPACK's own attention node is not used: the delegate of executorch 1.5 does not support it.
+XNNPACK's own attention node is not used: the delegate of executorch 1.5 does not support it. The blob has an attention node
+only if the delegate keeps the KV cache. edgecore's delegate computes this node itself, because a matmul of XNNPACK would copy
+the whole cache into the packed form of its second operand in each call.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.operators.cache import cache_of
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.table import Query, lowers
@@ -49,13 +52,20 @@ def _attention(low: Lowering, node: Node) -> SubgraphValue:
 
     If the mask of a row is -inf everywhere, the result of this row must be 0, as in ATen, but its softmax is NaN. So
     scores are clamped to finite numbers, which avoids NaN, and the result of such a row is multiplied by 0 (`_seen`).
-    In grouped-query attention, query heads that share a key head become rows of the same matmul.
+    In grouped-query attention, query heads that share a key head become rows of the same matmul. Over KV caches that the
+    delegate keeps, emit the attention node.
     """
-    q, k, v = (low.value(low.argument(name)) for name in ("query", "key", "value"))
-    scale = low.argument("scale")
+    key, value = low.argument("key"), low.argument("value")
+    caches = _caches(low, key, value)
+    q, k, v = (low.value(source) for source in (low.argument("query"), *(caches or (key, value))))
+    scale = 1 / sqrt(q.shape[-1]) if low.argument("scale") is None else float(low.argument("scale"))
     scores_shape = (*q.shape[:-1], k.shape[-2])
+    if caches:
+        mask = _mask(low, scores_shape)
+        inputs = [q, k, v, low.scalar(scale)] + ([] if mask is None else [mask])
+        return low.emit(g.ScaledDotProductAttention, inputs, (*q.shape[:-1], v.shape[-1]), FIRST)
     grouped = (*k.shape[:-2], prod(q.shape[:-1]) // prod(k.shape[:-2]))
-    scaled = binary(low, g.Multiply, q, low.scalar(1 / sqrt(q.shape[-1]) if scale is None else float(scale)))
+    scaled = binary(low, g.Multiply, q, low.scalar(scale))
     rank = len(k.shape)
     transposed = low.permute(k, (*range(rank - 2), rank - 1, rank - 2))
     scores = low.emit(
@@ -74,6 +84,14 @@ def _attention(low: Lowering, node: Node) -> SubgraphValue:
     result = low.emit(g.BatchMatrixMultiply, [weights, v], (*grouped, v.shape[-1]), FIRST)
     result = low.reshape(result, (*q.shape[:-1], v.shape[-1]))
     return result if seen is None else binary(low, g.Multiply, result, seen)
+
+
+def _caches(low: Lowering, key: Node, value: Node) -> tuple[Node, Node] | None:
+    """Return the updates of the KV caches that attention reads as key and value; None unless both are such caches."""
+    keys, values = cache_of(key), cache_of(value)
+    if keys is None or values is None or not (low.has_value(keys) and low.has_value(values)):
+        return None
+    return (keys, values) if low.value(keys).shape[:-1] == low.value(values).shape[:-1] else None
 
 
 def _mask(low: Lowering, shape: tuple[int, ...]) -> SubgraphValue | None:

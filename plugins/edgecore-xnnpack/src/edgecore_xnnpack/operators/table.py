@@ -11,7 +11,17 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.sdk import Constants, NodeQuery, OperatorRow, OperatorTable, dim_order, is_dequantize, operator_name
+from edgecore.sdk import (
+    Constants,
+    MutableBuffer,
+    NodeQuery,
+    OperatorRow,
+    OperatorTable,
+    dim_order,
+    is_dequantize,
+    mutable_buffers,
+    operator_name,
+)
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.schema.graph import MAX_RANK
 from edgecore_xnnpack.subgraph import TO_LAST
@@ -27,6 +37,8 @@ class Query(NodeQuery):
     def __init__(self, node: Node, constants: Constants, is_decomposed: bool, symbols: Symbols) -> None:
         super().__init__(node, constants, is_decomposed)
         self.symbols = symbols
+        self.buffers: dict[Node, MutableBuffer] = {}
+        """The mutable buffers of the program, by their placeholders."""
         self.sizes = symbols.samples[0]
         self.arrays: dict[Any, Any] = {}
         """Cache of contiguous copies of weights, because `XnnpackTable._size_reason` lowers a call several times."""
@@ -93,6 +105,7 @@ class XnnpackTable(OperatorTable[Lower]):
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
         """Return a function that makes the `Query` of a call."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed, Symbols(program))
+        first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def missing_reason(self, node: Node) -> str:

@@ -1,5 +1,7 @@
 """The flatbuffer tables of an XNNPACK graph as dataclasses; the delegate of executorch 1.5 reads the same tables.
 
+Only `CacheUpdate`, `State` and the datatype INT64 are edgecore's own; a graph with a state has an identifier of its own.
+
 `xnnpack.fbs` is the schema. Dimensions are in memory order (NHWC for images). Fields that end in `_id` hold the
 `TensorValue.id_out` of a value.
 """
@@ -12,7 +14,8 @@ from enum import IntEnum
 from edgecore.sdk.flat import scalar, string, table, tables, union, vector
 
 IDENTIFIER = b"XN01"
-IDENTIFIERS = (b"XN01", b"XN00")
+STATE_IDENTIFIER = b"XE01"
+IDENTIFIERS = (b"XN01", b"XN00", STATE_IDENTIFIER)
 INVALID_ID = 2**32 - 1
 NAMED_OFFSET = 2**64 - 1
 EXTERNAL_INPUT, EXTERNAL_OUTPUT = 1, 2
@@ -40,6 +43,7 @@ class Datatype(IntEnum):
     INT32 = 12
     PFP32 = 13
     BF16 = 14
+    INT64 = 15
 
 
 @dataclass(slots=True)
@@ -188,6 +192,8 @@ class LeakyReLU:
 
 @dataclass(slots=True)
 class ScaledDotProductAttention:
+    """Attention; the delegate of executorch 1.5 does not run it. `scale_id` is a constant of one element."""
+
     query_id: int = scalar(0, "u32")
     key_id: int = scalar(1, "u32")
     value_id: int = scalar(2, "u32")
@@ -195,6 +201,17 @@ class ScaledDotProductAttention:
     mask_id: int = scalar(4, "u32")
     output_id: int = scalar(5, "u32")
     flags: int = scalar(6, "u32")
+
+
+@dataclass(slots=True)
+class CacheUpdate:
+    """Writes rows to the indices `positions` of dimension `dim` of a state; the output is the state after that."""
+
+    cache_id: int = scalar(0, "u32")
+    rows_id: int = scalar(1, "u32")
+    positions_id: int = scalar(2, "u32")
+    output_id: int = scalar(3, "u32")
+    dim: int = scalar(4, "u32")
 
 
 @dataclass(slots=True)
@@ -330,7 +347,7 @@ NODE_TYPES: dict[int, type] = dict(
             GlobalAvgPooling2d, StaticReshape, ArgMaxPooling2d, SquareRoot, Ceiling, Hardswish, LeakyReLU, Maximum,
             Negate, Square, ELU, Abs, PReLU, Concatenate2, Concatenate3, Concatenate4, StaticSlice,
             ScaledDotProductAttention, BatchMatrixMultiply, Concatenate5, ConvTranspose2d, ReciprocalSquareRoot, Log,
-            Gelu, Tanh, Exp, Sin, Copy, Cos,
+            Gelu, Tanh, Exp, Sin, Copy, Cos, CacheUpdate,
         ),
         1,
     )
@@ -428,6 +445,18 @@ class ConstantDataOffset:
 
 
 @dataclass(slots=True)
+class State:
+    """A mutable buffer of the model that the delegate keeps.
+
+    `name` is its qualified name. If `has_initial`, its initial content is the named data of this name, otherwise zeros.
+    """
+
+    value_id: int = scalar(0, "u32")
+    name: str = string(1)
+    has_initial: bool = scalar(2, "bool")
+
+
+@dataclass(slots=True)
 class Graph:
     """A graph; entry 0 of `constant_data` is reserved, because index 0 means that a tensor is not constant."""
 
@@ -438,3 +467,4 @@ class Graph:
     input_ids: list[int] = vector(4, "u32")
     output_ids: list[int] = vector(5, "u32")
     constant_data: list[ConstantDataOffset] = tables(8, ConstantDataOffset)
+    states: list[State] | None = tables(9, State, optional=True)

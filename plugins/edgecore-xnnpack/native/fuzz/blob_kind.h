@@ -1,0 +1,13 @@
+#ifndef EDGECORE_XNNPACK_FUZZ_BLOB_KIND_H_
+#define EDGECORE_XNNPACK_FUZZ_BLOB_KIND_H_
+
+#include "mutate_file.h"
+
+namespace edgecore::xnnpack {
+
+// The blob of a delegate: ExecuTorch's header XH00, the flatbuffer, the constants; or a flatbuffer alone.
+const fuzz::Kind &blob_kind();
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_FUZZ_BLOB_KIND_H_

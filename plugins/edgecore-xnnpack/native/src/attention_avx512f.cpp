@@ -1,0 +1,2 @@
+#define EDGECORE_ATTENTION attention_avx512f
+#include "attention_kernel.inc"

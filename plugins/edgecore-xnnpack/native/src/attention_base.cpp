@@ -1,0 +1,2 @@
+#define EDGECORE_ATTENTION attention_base
+#include "attention_kernel.inc"

@@ -1,0 +1,86 @@
+#include "exposed.h"
+
+#include <algorithm>
+
+#include "nodes.h"
+#include "scalar_types.h"
+
+namespace edgecore::xnnpack {
+
+Exposed exposed_values(const Graph &graph, const std::vector<uint32_t> &watched) {
+  std::vector<bool> is_exposed(graph.values.size());
+  const auto expose = [&](uint32_t value) {
+    if (value == kNone) return;
+    const Role role = graph.values[value].role;
+    if (role == Role::kInternal || role == Role::kState) is_exposed[value] = true;
+  };
+  for (uint32_t value : watched) expose(value);
+  for (const State &state : graph.states) expose(state.value);
+  for (const Node &node : graph.nodes) {
+    if (!is_own(node)) continue;
+    for (uint32_t value : node.in) expose(value);
+    for (uint32_t value : node.out) expose(value);
+  }
+  Exposed exposed;
+  for (uint32_t i = 0; i < is_exposed.size(); ++i) {
+    if (is_exposed[i]) exposed.push_back(i);
+  }
+  return exposed;
+}
+
+std::vector<void *> add_states(const Graph &graph, const edgecore_instance_info &info) {
+  std::vector<void *> memory;
+  for (const State &state : graph.states) {
+    const Value &value = graph.values[state.value];
+    memory.push_back(backend::state_set<backend::HostState>(info).add(state.name, kFloat, sizes_of(value.shape),
+                                                                      value.bytes, state.initial));
+  }
+  return memory;
+}
+
+ExposedMemory::ExposedMemory(const Graph &graph, const Exposed &exposed, std::vector<void *> states, bool is_kept)
+    : graph_(graph), exposed_(exposed), states_(std::move(states)), is_kept_(is_kept), data_(exposed.size()) {
+  std::vector<uint32_t> produced(graph.values.size());
+  for (const Node &node : graph.nodes) {
+    for (uint32_t value : node.out) {
+      if (value != kNone) produced[value] = node.index;
+    }
+  }
+  for (uint32_t value : exposed) produced_.push_back(produced[value]);
+}
+
+void ExposedMemory::allocate(const std::vector<Shape> &shapes) {
+  // In the order in which the values are computed, each gets the smallest block that is large enough and no longer
+  // used. If there is none, the largest unused block grows.
+  std::vector<size_t> order;
+  for (size_t i = 0; i < exposed_.size(); ++i) order.push_back(i);
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return produced_[a] < produced_[b]; });
+  std::vector<Block> blocks;
+  std::vector<size_t> block_of(exposed_.size());
+  for (size_t i : order) {
+    const Value &value = graph_.values[exposed_[i]];
+    if (value.state != kNone) continue;
+    const uint64_t bytes = element_count(shapes[exposed_[i]]) * type_bits(value.type) / 8;
+    size_t chosen = blocks.size();
+    for (size_t b = 0; b < blocks.size() && !is_kept_; ++b) {
+      if (blocks[b].last_use >= produced_[i]) continue;
+      const bool fits = blocks[b].bytes >= bytes;
+      const bool is_first = chosen == blocks.size();
+      const bool chosen_fits = !is_first && blocks[chosen].bytes >= bytes;
+      const bool is_better = fits != chosen_fits ? fits : fits == (blocks[b].bytes < blocks[chosen].bytes);
+      if (is_first || is_better) chosen = b;
+    }
+    if (chosen == blocks.size()) blocks.push_back({0, 0});
+    blocks[chosen] = {std::max(blocks[chosen].bytes, bytes), std::max(value.last_use, produced_[i])};
+    block_of[i] = chosen;
+  }
+  memory_.clear();
+  std::vector<void *> addresses;
+  for (const Block &block : blocks) addresses.push_back(allocate_copy(block.bytes, &memory_));
+  for (size_t i = 0; i < exposed_.size(); ++i) {
+    const uint32_t state = graph_.values[exposed_[i]].state;
+    data_[i] = state == kNone ? addresses[block_of[i]] : states_[state];
+  }
+}
+
+}  // namespace edgecore::xnnpack

@@ -1,0 +1,49 @@
+// Memory of values that are neither in XNNPACK's workspace nor arguments of the delegate.
+#ifndef EDGECORE_XNNPACK_EXPOSED_H_
+#define EDGECORE_XNNPACK_EXPOSED_H_
+
+#include <vector>
+
+#include "build.h"
+#include "edgecore/backend.hpp"
+#include "graph.h"
+
+namespace edgecore::xnnpack {
+
+// Returns states, the values between nodes of XNNPACK and of the delegate, and `watched` values; each once.
+Exposed exposed_values(const Graph &graph, const std::vector<uint32_t> &watched);
+
+// Adds the states of a graph to the state set of an instance, and returns their memory in the order of Graph::states.
+// Throws backend::Failure if the graph has states and the instance has no state set.
+std::vector<void *> add_states(const Graph &graph, const edgecore_instance_info &info);
+
+class ExposedMemory {
+ public:
+  // `states` is the memory of each state. If `is_kept`, no two values share memory, so that all have their content
+  // after a run.
+  ExposedMemory(const Graph &graph, const Exposed &exposed, std::vector<void *> states, bool is_kept);
+
+  // Allocates memory for values of these shapes.
+  void allocate(const std::vector<Shape> &shapes);
+
+  // Returns the memory of exposed[index].
+  void *operator[](size_t index) const { return data_[index]; }
+
+ private:
+  struct Block {
+    uint64_t bytes;
+    uint32_t last_use;  // index of the last node that uses the block
+  };
+
+  const Graph &graph_;
+  const Exposed &exposed_;
+  const std::vector<void *> states_;
+  const bool is_kept_;
+  std::vector<uint32_t> produced_;  // for each of exposed_: index of the node that computes the value
+  std::vector<void *> data_;
+  Copies memory_;
+};
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_EXPOSED_H_

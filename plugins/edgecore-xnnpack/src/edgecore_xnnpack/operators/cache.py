@@ -1,0 +1,108 @@
+"""KV caches: mutable buffers that the delegate keeps, updates in place and reads in place."""
+
+from __future__ import annotations
+
+import operator
+
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import MutableBuffer
+from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.operators.table import TABLE, Query, lowers
+from edgecore_xnnpack.schema import graph as g
+from edgecore_xnnpack.schema.graph import MAX_RANK
+from edgecore_xnnpack.subgraph import FIRST, Shape, SubgraphValue
+
+aten = torch.ops.aten
+
+
+def can_hold(buffer: MutableBuffer) -> bool:
+    """Return True if the delegate can keep a mutable buffer.
+
+    The buffer must be contiguous and fp32. The program must either only read it, or update it with an operator that
+    `is_update` accepts, and read only the result of this update.
+    """
+    tensor = buffer.initial
+    if tensor.dtype != torch.float32 or not tensor.is_contiguous() or not 1 <= tensor.dim() <= MAX_RANK:
+        return False
+    return not buffer.is_written or (is_update(buffer.update) and list(buffer.node.users) == [buffer.update])
+
+
+def is_update(node: Node) -> bool:
+    """Return True for an operator that becomes a `CacheUpdate`, if the delegate keeps the buffer that it updates."""
+    return node.target is aten.index_put.default
+
+
+def cache_of(node: Node) -> Node | None:
+    """Return the update of the KV cache [..., heads, positions, channels] that attention reads through `node`, or None.
+
+    `node` is the update itself, or repeats each head, as models do for grouped-query attention: `unsqueeze` in front of
+    the positions, `expand` and `reshape`.
+    """
+    if is_update(node):
+        return node
+    chain = [node]
+    for target in (aten.view_copy.default, aten.expand_copy.default, aten.unsqueeze_copy.default):
+        if chain[-1].target is not target:
+            return None
+        chain.append(chain[-1].args[0])  # type: ignore[arg-type]
+    cache = chain[-1]
+    if not is_update(cache):
+        return None
+    *batch, heads, positions, channels = cache.meta["val"].shape
+    repeated, expanded, separated = (each.meta["val"].shape for each in chain[:3])
+    if len(expanded) != len(batch) + 4 or tuple(separated) != (*batch, heads, 1, positions, channels):
+        return None
+    fits = tuple(repeated) == (*batch, heads * expanded[-3], positions, channels)
+    return cache if fits and tuple(expanded) == (*batch, heads, expanded[-3], positions, channels) else None
+
+
+def _index(indices: list[Node | None]) -> tuple[int, Node] | None:
+    """Return the dim that a call of index_put indexes, and the index; None if it indexes several dims."""
+    by_dim = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    return by_dim[0] if len(by_dim) == 1 else None
+
+
+def _rows_shape(cache: Shape, dim: int, count: int) -> Shape:
+    return (*cache[:dim], count, *cache[dim + 1 :])
+
+
+def _without_leading_ones(shape: Shape) -> Shape:
+    first = next((i for i, size in enumerate(shape) if size != 1), len(shape))
+    return shape[first:]
+
+
+def _check_update(query: Query) -> str | None:
+    buffer = query.buffers.get(query.argument("self"))
+    if buffer is None or buffer.update is not query.node:
+        return "not the update of a mutable buffer"
+    if query.argument("accumulate"):
+        return "adds to the old content"
+    indexed = _index(query.argument("indices"))
+    if indexed is None:
+        return "indexes several dims"
+    dim, index = indexed
+    val = index.meta["val"]
+    if val.dtype != torch.int64 or val.dim() != 1 or query.is_constant(index):
+        return "the positions are not an int64 tensor of rank 1 that is computed at run time"
+    source = index.args[0] if index.target is operator.getitem else index
+    if isinstance(source, Node) and source.op == "call_function" and not TABLE.unsupported_reason(query.about(source)):
+        return "the positions are computed by an operator of the delegate, as int32"
+    rows = _rows_shape(query.shape, dim, query.shape_of(index)[0])
+    values = query.shape_of(query.argument("values"))
+    if query.is_constant(query.argument("values")) or _without_leading_ones(values) != _without_leading_ones(rows):
+        return f"the new rows are constant, or have the shape {list(values)} instead of {list(rows)}"
+    return None
+
+
+@lowers(aten.index_put.default, check=_check_update, any_dtype=("indices",),
+        constraints="the update of a mutable buffer that the delegate keeps; int64 positions in one dim")  # fmt: skip
+def _update(low: Lowering, node: Node) -> SubgraphValue:
+    """Emit a node that writes the new rows into the state; its output is the state's memory."""
+    indexed = _index(low.argument("indices"))
+    assert indexed is not None
+    dim, index = indexed
+    cache, positions = low.input(), low.value(index)
+    rows = low.reshape(low.value(low.argument("values")), _rows_shape(cache.shape, dim, positions.shape[0]))
+    return low.emit(g.CacheUpdate, [cache, rows, positions], cache.shape, FIRST, dim=dim)

@@ -1,0 +1,255 @@
+#include "core/device_uses.h"
+
+namespace edgecore {
+namespace {
+
+// In ValueUse::last: before the first and after the last instruction.
+constexpr uint32_t kBefore = kNoUse - 2, kAfter = kNoUse - 1;
+
+bool same_layout(const TensorSlot &a, const TensorSlot &b) {
+  const auto order = [](const TensorSlot &slot) {
+    return Span<const uint8_t>(slot.tensor.dim_order, static_cast<size_t>(slot.tensor.dl.ndim));
+  };
+  return a.tensor.scalar_type == b.tensor.scalar_type && same_items(shape_of(a.tensor), shape_of(b.tensor)) &&
+         same_items(order(a), order(b)) && ((a.base.flags | b.base.flags) & EDGECORE_TENSOR_RESIZABLE) == 0;
+}
+
+}  // namespace
+
+Status DeviceUses::find(Error &error) {
+  const size_t count = method_.bindings.values.size();
+  EDGECORE_TRY(method_.make_array(count, uses_, error));
+  for (ValueUse &use : uses_) use.last = use.update = kNoUse;
+  for (const int32_t value : span_of(method_.plan->inputs())) note_host(static_cast<size_t>(value), kBefore, true);
+  for (size_t i = 0; i < method_.instructions.size(); ++i) {
+    const Instruction &instruction = method_.instructions[i];
+    const uint32_t pc = static_cast<uint32_t>(i);
+    if (instruction.op == Op::kJumpFalse || instruction.op == Op::kMove) is_straight_ = false;
+    if (instruction.op == Op::kKernel && is_update(instruction)) {
+      note_update(instruction, pc);
+    } else if (instruction.op == Op::kKernel) {
+      note_kernel(instruction, pc);
+    }
+    if (instruction.op == Op::kDelegate) note_delegate(instruction, pc);
+  }
+  for (const int32_t value : span_of(method_.plan->outputs())) note_host(static_cast<size_t>(value), kAfter, false);
+  for (const ListSlot *list : method_.bindings.list_of) {
+    if (list == nullptr) continue;
+    for (const int32_t value : list->tensor_values) {
+      if (value >= 0) note_host(static_cast<size_t>(value), kAfter, false);
+    }
+  }
+  // Choosing a home compares a value with all others. The limit bounds that work for a damaged file; values past it
+  // stay in host memory.
+  steps_ = count == 0 ? 0 : method_.owner->limits().items / count;
+  for (const StateSlot *state = method_.bindings.states; state != nullptr; state = state->next) {
+    const size_t value = static_cast<size_t>(state->value);
+    if (choose_state(value) || uses_[value].update == kNoUse) continue;
+    uses_[value].on_host = true;  // the kernel aten::copy_ updates the buffer in host memory
+    uses_[uses_[value].content].on_host = true;
+  }
+  for (size_t value = 0; value < count; ++value) {
+    const ValueUse &use = uses_[value];
+    if (use.backend != nullptr && use.home == Home::kHost && !use.has_new_content) choose(value);
+  }
+  for (const Instruction &instruction : method_.instructions) {
+    for (size_t i = 0; instruction.op == Op::kDelegate && i < instruction.args.size(); ++i) {
+      Staging &staging = instruction.call->staging[i];
+      staging.is_fresh = staging.is_fresh && uses_[static_cast<size_t>(instruction.args[i])].has_one_copy;
+    }
+  }
+  return Status();
+}
+
+ValueUse &DeviceUses::note(size_t value, uint32_t pc, bool writes) {
+  ValueUse &use = uses_[value];
+  if (use.last == kNoUse) {
+    use.written_first = writes;
+  } else {
+    use.read = use.read || !writes;
+  }
+  use.last = pc;
+  return use;
+}
+
+void DeviceUses::note_host(size_t value, uint32_t pc, bool writes) {
+  ValueUse &use = note(value, pc, writes);
+  use.on_host = true;
+  use.is_fresh = use.is_fresh && !writes;
+}
+
+void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
+  if (instruction.is_view) {
+    uses_[static_cast<size_t>(instruction.args[0])].is_viewed = uses_[instruction.other].is_viewed = true;
+  }
+  note_host(instruction.other, pc, !instruction.is_view);
+  if (const ListSlot *results = method_.bindings.list_of[instruction.other]) {
+    for (const int32_t value : results->tensor_values) {
+      if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
+    }
+  }
+  // A kernel whose result is no tensor may write to any of its arguments, as executorch_prim::et_copy_index does.
+  const bool may_write = method_.bindings.tensor_of[instruction.other] == nullptr &&
+                         method_.bindings.list_of[instruction.other] == nullptr;
+  for (const int32_t value : instruction.args) {
+    note_host(static_cast<size_t>(value), pc, false);
+    if (may_write) uses_[static_cast<size_t>(value)].is_fresh = false;
+  }
+}
+
+void DeviceUses::note_delegate(const Instruction &instruction, uint32_t pc) {
+  const LoadedBackend *backend = method_.delegates.slots[instruction.target].backend;
+  for (size_t i = 0; i < instruction.args.size(); ++i) {
+    const size_t value = static_cast<size_t>(instruction.args[i]);
+    if (method_.bindings.tensor_of[value] == nullptr) continue;
+    Staging &staging = instruction.call->staging[i];
+    const edgecore_buffer_requirement &need = staging.requirement;
+    const bool twice = uses_[value].last == pc;
+    if (need.memory_kind == 0) {
+      note_host(value, pc, staging.written);
+      continue;
+    }
+    ValueUse &use = note(value, pc, staging.written);
+    use.twice = use.twice || twice;
+    if (use.backend == nullptr) {
+      use.backend = backend;
+      use.memory_kind = need.memory_kind;
+    }
+    use.several = use.several || use.backend != backend || use.memory_kind != need.memory_kind;
+    const uint64_t bytes = padded_bytes(*method_.bindings.tensor_of[value], need);
+    if (bytes > use.bytes) use.bytes = bytes;
+    if (need.alignment > use.alignment) use.alignment = need.alignment;
+    staging.is_fresh = use.is_fresh;
+    use.is_fresh = true;
+    use.last_on_device = pc;
+  }
+}
+
+// Returns true if a kernel call copies a value to a mutable buffer of the same layout: `aten::copy_(buffer, value)`.
+bool DeviceUses::is_update(const Instruction &instruction) const {
+  if (method_.kernels[instruction.target].name.name != StringView("aten::copy_") || instruction.args.size() < 2 ||
+      static_cast<uint32_t>(instruction.args[0]) != instruction.other || instruction.args[1] == instruction.args[0]) {
+    return false;
+  }
+  const TensorSlot *state = method_.bindings.tensor_of[instruction.other];
+  const TensorSlot *content = method_.bindings.tensor_of[static_cast<size_t>(instruction.args[1])];
+  return state != nullptr && content != nullptr && state->state != nullptr && content->state == nullptr &&
+         same_layout(*state, *content) && uses_[instruction.other].update == kNoUse;
+}
+
+void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
+  ValueUse &state = note(instruction.other, pc, true);
+  state.update = pc;
+  state.content = static_cast<uint32_t>(instruction.args[1]);
+  ValueUse &content = note(state.content, pc, false);
+  if (content.update != kNoUse) content.several = true;  // only one of the buffers could exchange its memory with it
+  content.update = pc;
+  content.is_fresh_at_update = content.is_fresh;
+}
+
+bool DeviceUses::is_planned(size_t value) const {
+  const TensorSlot *slot = method_.bindings.tensor_of[value];
+  return slot != nullptr && slot->storage == Storage::kPlanned && slot->base.capacity != 0;
+}
+
+// Returns true if two planned values have addresses in common.
+bool DeviceUses::overlap(size_t a, size_t b) const {
+  const BaseStorage &first = method_.bindings.tensor_of[a]->base, &second = method_.bindings.tensor_of[b]->base;
+  const uintptr_t begin = reinterpret_cast<uintptr_t>(first.data), other = reinterpret_cast<uintptr_t>(second.data);
+  return begin < other + second.capacity && other < begin + first.capacity;
+}
+
+// Returns true if another value gives access to the content of a planned value. That is a value at overlapping
+// addresses which is a mutable buffer, or is used without being written first; for a mutable buffer, any that is used.
+bool DeviceUses::has_alias(size_t value) const {
+  const bool is_state = method_.bindings.tensor_of[value]->state != nullptr;
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    if (i == value || !is_planned(i) || !overlap(i, value)) continue;
+    if (method_.bindings.tensor_of[i]->state != nullptr) return true;  // also if only other runs and methods use it
+    if (uses_[i].last != kNoUse && (is_state || !uses_[i].written_first)) return true;
+  }
+  return false;
+}
+
+bool DeviceUses::on_same_device(const ValueUse &use, const ValueUse &other) const {
+  return !other.several && other.backend == use.backend && other.memory_kind == use.memory_kind;
+}
+
+// Returns true if all delegate calls that use the value, in host memory, can use one copy on the device.
+bool DeviceUses::can_have_one_copy(size_t value) const {
+  const ValueUse &use = uses_[value];
+  return is_straight_ && !use.several && !use.twice && !use.is_viewed &&
+         method_.bindings.tensor_of[value]->storage != Storage::kView && !(is_planned(value) && has_alias(value));
+}
+
+// Returns true if only delegates of a device use a planned value, the first of which writes it.
+bool DeviceUses::is_on_device(size_t value) const {
+  return is_planned(value) && !uses_[value].on_host && uses_[value].written_first;
+}
+
+// Returns true if a run can compute the value, or its copy on the device, in the spare device buffer of the mutable
+// buffer that it is copied to.
+bool DeviceUses::can_hold_new_content(size_t value) const {
+  const ValueUse &use = uses_[value];
+  return use.backend != nullptr && use.last_on_device < use.update && can_have_one_copy(value) &&
+         (is_on_device(value) || use.is_fresh_at_update);
+}
+
+// Decides if a mutable buffer stays on the device in this method. If so, sets its home and those of its aliases and of
+// its new content.
+bool DeviceUses::choose_state(size_t state) {
+  ValueUse &use = uses_[state];
+  const bool has_update = use.update != kNoUse;
+  if (!is_straight_ || !is_planned(state) || use.on_host || use.several || !spend()) return false;
+  if (has_update && !can_hold_new_content(use.content)) return false;
+  const ValueUse *user = use.backend != nullptr ? &use : has_update ? &uses_[use.content] : nullptr;
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    if (i == state || !is_planned(i) || uses_[i].last == kNoUse || !overlap(i, state)) continue;
+    const TensorSlot &slot = *method_.bindings.tensor_of[i], &buffer = *method_.bindings.tensor_of[state];
+    const bool is_same = slot.base.data == buffer.base.data && slot.base.capacity == buffer.base.capacity;
+    if (user == nullptr) user = &uses_[i];
+    // With an update, an alias would change the content that a failed run must leave as it was.
+    if (!is_same || slot.state != nullptr || has_update || uses_[i].on_host || !on_same_device(*user, uses_[i])) {
+      return false;
+    }
+  }
+  if (user == nullptr || user->backend == nullptr || (has_update && !on_same_device(*user, uses_[use.content]))) {
+    return false;
+  }
+  const DeviceState &device = method_.bindings.tensor_of[state]->state->device();
+  const bool is_free = device.table == nullptr;
+  if (!is_free && (device.table != user->backend->table || device.driver != user->backend->driver ||
+                   device.memory_kind != user->memory_kind)) {
+    return false;  // other methods keep it on another device
+  }
+  use.backend = user->backend;
+  use.memory_kind = user->memory_kind;
+  for (size_t i = 0; i < uses_.size(); ++i) {
+    const bool is_content = has_update && i == use.content;
+    if (i != state && !is_content && (!is_planned(i) || uses_[i].last == kNoUse || !overlap(i, state))) continue;
+    uses_[i].has_new_content = is_content && !is_on_device(i);
+    uses_[i].has_one_copy = uses_[i].has_new_content;
+    if (!uses_[i].has_new_content) uses_[i].home = is_content ? Home::kNewContent : Home::kState;
+    uses_[i].state = static_cast<uint32_t>(state);
+    if (uses_[i].bytes > use.bytes) use.bytes = uses_[i].bytes;
+    if (uses_[i].alignment > use.alignment) use.alignment = uses_[i].alignment;
+  }
+  return true;
+}
+
+// Chooses the home of a value that is no mutable buffer, and decides if one copy serves all delegate calls.
+void DeviceUses::choose(size_t value) {
+  ValueUse &use = uses_[value];
+  const TensorSlot &slot = *method_.bindings.tensor_of[value];
+  if (!spend() || !can_have_one_copy(value)) return;
+  use.has_one_copy = true;
+  if (slot.state == nullptr && is_on_device(value) && use.read) use.home = Home::kDevice;
+}
+
+bool DeviceUses::spend() {
+  if (steps_ == 0) return false;
+  --steps_;
+  return true;
+}
+
+}  // namespace edgecore

@@ -1,0 +1,66 @@
+// A flatbuffer as a tree that can be changed and encoded again, for any schema: the mutators of the fuzzers work on it.
+// The schema comes in its binary form, which `flatc --schema --bfbs-builtins` writes.
+#ifndef EDGECORE_FUZZ_FLAT_TREE_H_
+#define EDGECORE_FUZZ_FLAT_TREE_H_
+
+#include <flatbuffers/reflection_generated.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+namespace edgecore::fuzz {
+
+using File = std::vector<uint8_t>;
+
+struct Record;
+
+// The content of one field. Which members are used depends on the type of the field.
+struct Content {
+  bool present = false;
+  uint64_t number = 0;          // the bits of a scalar
+  File bytes;                   // a string, or the elements of a vector of scalars
+  std::vector<File> texts;      // a vector of strings
+  std::vector<Record> records;  // a table or the table of a union (one record), or a vector of tables
+};
+
+// A table: its type, and the contents of its fields in the order of their ids.
+struct Record {
+  const reflection::Object *type = nullptr;
+  std::vector<Content> fields;
+};
+
+class Schema {
+ public:
+  explicit Schema(const uint8_t *binary);
+
+  // Returns no tree if an offset or a length is out of bounds, or if there are too many tables.
+  std::optional<Record> decode(const uint8_t *flat, size_t size) const;
+  File encode(const Record &root) const;
+
+  Record empty(const reflection::Object *type) const;
+  // The fields of a table, in the order of their ids.
+  const std::vector<const reflection::Field *> &fields(const reflection::Object *type) const;
+  const reflection::Object *object(int32_t index) const {
+    return schema_->objects()->Get(static_cast<uint32_t>(index));
+  }
+  const reflection::Enum *enumeration(int32_t index) const {
+    return schema_->enums()->Get(static_cast<uint32_t>(index));
+  }
+  // The type of the table that a union holds under the number `tag`; NULL if there is none.
+  const reflection::Object *union_member(const reflection::Field *field, uint64_t tag) const;
+
+ private:
+  const reflection::Schema *schema_;
+  std::unordered_map<const reflection::Object *, std::vector<const reflection::Field *>> fields_;
+};
+
+// The number of bytes of a scalar of this type.
+size_t scalar_size(reflection::BaseType type);
+inline bool is_scalar(reflection::BaseType type) { return type >= reflection::UType && type <= reflection::Double; }
+
+}  // namespace edgecore::fuzz
+
+#endif  // EDGECORE_FUZZ_FLAT_TREE_H_

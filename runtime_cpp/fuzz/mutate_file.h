@@ -1,0 +1,57 @@
+// libFuzzer's custom mutator for files that hold a flatbuffer: .pte, .ptd, .bpte and the blobs of backends. A fixed
+// share of the changes is byte noise; the others know the schema (mutate_tree.h), the header and the data behind it.
+#ifndef EDGECORE_FUZZ_MUTATE_FILE_H_
+#define EDGECORE_FUZZ_MUTATE_FILE_H_
+
+#include "mutate_tree.h"
+
+namespace edgecore::fuzz {
+
+struct Parts {
+  File header;  // between the flatbuffer's identifier and its tables, or before it; empty: none
+  File flat;
+  File rest;  // what follows the flatbuffer: segments, constants
+};
+
+// A kind of file.
+struct Kind {
+  const Schema &schema;
+  // Splits a file; returns false if its header does not allow it. The flatbuffer may still be damaged.
+  bool (*split)(const File &file, Parts &parts);
+  // Puts a file together, with a header that has the sizes of the parts.
+  File (*join)(const Parts &parts);
+  // Changes a file within the file, such as the program of a bundle; returns false if there is none. May be NULL.
+  bool (*mutate_inner)(Record &root, Parts &parts, Random &random) = nullptr;
+};
+
+// The body of LLVMFuzzerCustomMutator.
+size_t mutate_file(const Kind &kind, uint8_t *data, size_t size, size_t max_size, unsigned seed);
+// The body of LLVMFuzzerCustomCrossOver: copies tables of the second file into the first.
+size_t cross_files(const Kind &kind, const uint8_t *first, size_t first_size, const uint8_t *second, size_t second_size,
+                   uint8_t *out, size_t max_size, unsigned seed);
+
+const Kind &pte_kind();
+const Kind &ptd_kind();
+const Kind &bpte_kind();
+
+// Reads or writes a little-endian number at byte `at` of a file.
+template <typename T>
+T read_number(const File &file, size_t at);
+void write_number(File &file, size_t at, uint64_t number, size_t size);
+
+// Inserts a header behind the identifier of a flatbuffer, as in .pte and .ptd files.
+File with_header(const File &flat, const File &header);
+
+}  // namespace edgecore::fuzz
+
+// Defines libFuzzer's mutation functions for a kind of file.
+#define EDGECORE_FUZZ_MUTATORS(kind)                                                                              \
+  extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed) {         \
+    return edgecore::fuzz::mutate_file(kind, data, size, max_size, seed);                                         \
+  }                                                                                                               \
+  extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t first_size, const uint8_t *second,     \
+                                              size_t second_size, uint8_t *out, size_t max_size, unsigned seed) { \
+    return edgecore::fuzz::cross_files(kind, first, first_size, second, second_size, out, max_size, seed);        \
+  }
+
+#endif  // EDGECORE_FUZZ_MUTATE_FILE_H_

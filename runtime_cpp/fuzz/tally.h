@@ -1,0 +1,22 @@
+#ifndef EDGECORE_FUZZ_TALLY_H_
+#define EDGECORE_FUZZ_TALLY_H_
+
+#include <stdint.h>
+#include <stdio.h>
+
+namespace edgecore::fuzz {
+
+// Counts the inputs that were run to their end, and prints their number when the fuzzer ends: the number tells whether
+// the mutations keep enough of a file intact.
+class Tally {
+ public:
+  ~Tally() { fprintf(stderr, "stat::inputs_that_ran:          %llu\n", static_cast<unsigned long long>(count_)); }
+  void add() { ++count_; }
+
+ private:
+  uint64_t count_ = 0;
+};
+
+}  // namespace edgecore::fuzz
+
+#endif  // EDGECORE_FUZZ_TALLY_H_
