@@ -111,6 +111,7 @@ FAULTS = {
         ("claims", "operators/aten.sub.Tensor", ["claims float32, int32 and supports none of", "operator"]),
         # Two blocks of 112 bytes; a library's own buffer that grows meanwhile adds a few bytes to the average.
         ("leak", "lifetime/load and destroy", ["it leaks 2", "bytes of heap with each load"]),
+        ("mapping", "lifetime/run", ["its address space grows by 8192 bytes with each call (2400 calls)"]),
         ("handles", "partitioner/debug handles", ["lacks the handles of aten."]),
         ("random", "partitioner/reproducible blobs", ["blob 0", "the second time"]),
         ("undeclared", "options/unknown", ["no_such_option_of_this_backend=True is accepted", "extra"]),

@@ -74,6 +74,23 @@ def test_a_wrong_number_is_a_finding(monkeypatch):
         check([graph], [results], Variant())
 
 
+@pytest.mark.parametrize("backends", [("xnnpack",), ()])
+def test_a_comparison_of_nan_is_undefined_in_xnnpack_alone(backends, monkeypatch):
+    pytest.importorskip("edgecore_xnnpack")
+    x = torch.tensor([1.0, torch.nan])
+    leaf = Leaf("x", x, False, "torch.tensor([1.0, torch.nan])")
+    steps = [Step("v", aten.neg.default, (Ref("x"),)), Step("w", aten.ne.Tensor, (Ref("v"), Ref("v")))]
+    results = {"v": -x, "w": -x != -x}
+    wrong = exported(*graph_of(aten.gt.Scalar, 9.0, shape=(2,)))
+    monkeypatch.setattr("fuzz.check.exported", lambda *_: wrong)
+    graph = Graph([leaf], steps, [Ref("w")])
+    if backends:
+        assert check([graph], [results], Variant(backends)) == 1
+    else:
+        with pytest.raises(Finding, match="1 of 2 values differ"):
+            check([graph], [results], Variant(backends))
+
+
 def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understood(monkeypatch):
     convolution = pytest.importorskip("edgecore_xnnpack.operators.convolution")
     monkeypatch.setattr(convolution, "for_each", lambda value, count: value)

@@ -41,6 +41,13 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32,
 LIBC = ctypes.CDLL(None, use_errno=True)
 Call = tuple[str, list[Any]]
 
+OWN: list[Call] = [
+    ("edgecore::scaled_dot_product_attention.out",
+     [torch.ones(2, 4, 3, 5), torch.ones(2, 2, 7, 5), torch.ones(2, 2, 7, 6), mask, is_causal, 0.5, torch.ones(2, 4, 3, 6)])
+    for mask, is_causal in ((torch.ones(3, 7), False), (torch.ones(2, 1, 3, 7, dtype=torch.bool), False), (None, True))
+]  # fmt: skip
+"""Calls of the operators that only edgecore has."""
+
 
 class Recorder:
     """Stands in for the library: records the valid calls and forwards them."""
@@ -60,7 +67,7 @@ def valid_calls(library: Library) -> list[Call]:
     for case in CASES.values():
         with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), checker:
             case.call(*case.inputs)
-    return recorder.calls + [(name, [*call.args, *call.results]) for name, call in CALLS.items()]
+    return recorder.calls + [(name, [*call.args, *call.results]) for name, call in CALLS.items()] + OWN
 
 
 class Mutator:

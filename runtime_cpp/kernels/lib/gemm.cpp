@@ -88,6 +88,11 @@ void row_times_columns(Call &call, int64_t n, int64_t k, C alpha, const C *a, co
   });
 }
 
+// With many rows and short sums, writing the result by columns takes longer than packing a transposed right operand:
+// 64 x 64 x 256 took 1.27 times as long as in PyTorch, and 0.97 times with packing (AMD Zen 3, one thread).
+constexpr int64_t kManyRows = 16;
+constexpr int64_t kShortSum = 128;
+
 }  // namespace
 
 template <class C>
@@ -112,7 +117,7 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
   }
   // c = a b^T is computed as c^T = b a^T, with the rows of b as left operand and c written by columns: b, the weight of
   // a linear layer, is then read in place, and only a, which is usually smaller, is packed.
-  if (b.transposed) {
+  if (b.transposed && (m < kManyRows || k > kShortSum)) {
     packed_gemm<C>(
         call, count, n, m, k,
         [&](int64_t i) {
@@ -131,6 +136,9 @@ bool gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, C alpha, M
         return GemmOperands<C>{a.data + i * a_step, a.ld, result};
       },
       [&](int64_t i, int64_t k0, int64_t depth, int64_t column, int64_t columns, int64_t width, C *target) {
+        if (b.transposed) {
+          return pack_columns(b.data + i * b_step + column * b.ld + k0, b.ld, depth, columns, width, target);
+        }
         const C *source = b.data + i * b_step + k0 * b.ld + column;
         return pack_rows(source, b.ld, depth, columns, width, m <= kTileRows, target);
       });

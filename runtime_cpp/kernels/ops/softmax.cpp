@@ -1,7 +1,8 @@
 // Softmax and log-softmax along one dim. The max is subtracted before exp, so that no exp overflows. As in PyTorch, the
 // result is NaN if an entry is NaN or infinity, or if all entries are -infinity.
+#include "ops/softmax.h"
+
 #include "lib/convert.h"
-#include "lib/math.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -9,60 +10,13 @@ namespace {
 
 constexpr int64_t kBlock = 64;  // number of neighboring columns that are computed at the same time
 
-template <class C>
-C max_entry(const C *x, int64_t n) {
-  C lanes[16];
-  C best = x[0];
-  for (int l = 0; l < 16; ++l) lanes[l] = best;
-  int64_t i = 0;
-  for (; i + 16 <= n; i += 16) {
-    for (int l = 0; l < 16; ++l) lanes[l] = nan_max(lanes[l], x[i + l]);
-  }
-  for (int l = 0; l < 16; ++l) best = nan_max(best, lanes[l]);
-  for (; i < n; ++i) best = nan_max(best, x[i]);
-  return best;
-}
-
-// Returns the sum of exp(x[i] - shift). If kStore, also sets y[i] to these terms.
-template <class C, bool kStore>
-C sum_of_exp(const C *x, C *y, int64_t n, C shift) {
-  C lanes[16] = {};
-  double sum = 0;
-  int64_t i = 0;
-  while (i + 16 <= n) {  // every 4096 elements the lanes are added to the double, which keeps the rounding error small
-    const int64_t end = n - i > 4096 ? i + 4096 : n;
-    for (; i + 16 <= end; i += 16) {
-      for (int l = 0; l < 16; ++l) {
-        const C e = exp_of(x[i + l] - shift);
-        if (kStore) y[i + l] = e;
-        lanes[l] += e;
-      }
-    }
-    for (int l = 0; l < 16; ++l) {
-      sum += static_cast<double>(lanes[l]);
-      lanes[l] = 0;
-    }
-  }
-  for (; i < n; ++i) {
-    const C e = exp_of(x[i] - shift);
-    if (kStore) y[i] = e;
-    sum += static_cast<double>(e);
-  }
-  return static_cast<C>(sum);
-}
-
-// Softmax of a row of n elements.
+// Softmax or log-softmax of a row of n elements.
 template <class C, bool kLog>
 void row(const C *x, C *y, int64_t n) {
   const C shift = max_entry(x, n);
-  const C sum = sum_of_exp<C, !kLog>(x, y, n, shift);
-  if (kLog) {
-    const C offset = log_of(sum);
-    for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift - offset;
-  } else {
-    const C factor = C{1} / sum;
-    for (int64_t i = 0; i < n; ++i) y[i] *= factor;
-  }
+  if (!kLog) return softmax_row(x, y, n, shift);
+  const C offset = log_of(sum_of_exp<C, false>(x, y, n, shift));
+  for (int64_t i = 0; i < n; ++i) y[i] = x[i] - shift - offset;
 }
 
 // Softmax of m neighboring columns. A column has n elements, `step` apart.

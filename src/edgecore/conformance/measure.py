@@ -31,7 +31,8 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
     Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
 
     The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2), which is exact to the byte, unlike
-    resident memory; 0 with other C libraries. Memory that a library maps itself shows in the address space.
+    resident memory; 0 with other C libraries. Memory that a library maps itself shows in the address space, which is
+    counted without the area from which malloc allocates: this area grows and shrinks with fragmentation.
     """
     arrays = arrays_of(inputs)
     for step in range(6):  # after the first step, pools and caches are filled and symbols are bound
@@ -42,7 +43,7 @@ def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], round
                 model.forward(*arrays)
             del model
         gc.collect()
-        emit("result", [_heap(), _pages(), _descriptors(), _threads()])
+        emit("result", [_heap(), _mapped(), _descriptors(), _threads()])
 
 
 def run_calls(
@@ -242,8 +243,11 @@ def _heap() -> int:
     return int(info.uordblks + info.hblkhd)
 
 
-def _pages() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[0]) * mmap.PAGESIZE
+def _mapped() -> int:
+    """Return the bytes of the address space without malloc's area; a line of `maps` is `begin-end ... NAME`."""
+    maps = Path("/proc/self/maps").read_text().splitlines()
+    ranges = [line.split(maxsplit=1)[0].split("-") for line in maps if not line.endswith("[heap]")]
+    return sum(int(end, 16) - int(begin, 16) for begin, end in ranges)
 
 
 def _descriptors() -> int:

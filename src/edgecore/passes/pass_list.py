@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, overload
@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassBase
 
 from edgecore.errors import CompileError
-from edgecore.passes.decompose import Preserve, preserve_nothing
+from edgecore.passes.decompose import REWRITES, Preserve, Rewrite, preserve_nothing
 
 ProgramPass = Callable[[ExportedProgram], ExportedProgram]
 Pass = ProgramPass | PassBase
@@ -40,11 +40,13 @@ class PassContext:
         preserved: The operators for which that function may return True. The verifier allows them in addition to the
             operators of the edge dialect.
         written_buffers: Qualified names of the buffers that any method writes.
+        rewrites: The direct rewrites of `decompose`, which depend on the target runtime.
     """
 
     preserve_for: Callable[[ExportedProgram], Preserve] = lambda program: preserve_nothing
     preserved: set[OpOverload] = field(default_factory=set)
     written_buffers: frozenset[str] = frozenset()
+    rewrites: Mapping[OpOverload, Rewrite] = field(default_factory=lambda: REWRITES)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from edgecore.passes.rewrite_torchao import rewrite_torchao
 
 
 def _decompose(program: ExportedProgram, context: PassContext) -> ExportedProgram:
-    return decompose(program, context.preserve_for(program))
+    return decompose(program, context.preserve_for(program), context.rewrites)
 
 
 def _preserve_shared_buffers(program: ExportedProgram, context: PassContext) -> ExportedProgram:

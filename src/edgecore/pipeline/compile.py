@@ -19,6 +19,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
+from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES
 from edgecore.passes.pass_list import PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.compare import Comparison, Reference, compare
@@ -261,6 +262,7 @@ def compile(
         skip_mutable_buffer=[partitioner for backend, partitioner in pairs if backend.skip_mutable_buffer],
         passes=passes,
         dump=dump,
+        rewrites=KERNEL_REWRITES if runtime == fmt.EDGECORE else REWRITES,
     )
     _check_required(chosen, edge.report())
     if share_state:

@@ -13,7 +13,7 @@ from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import PartitionDiagnostics, Partitioner, to_backend
-from edgecore.passes.decompose import Preserve, is_volume_convolution, preserve_nothing
+from edgecore.passes.decompose import REWRITES, Preserve, Rewrite, is_volume_convolution, preserve_nothing
 from edgecore.passes.manager import PassManager, check_structure
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList, Stage
 from edgecore.passes.pipeline import EDGE_PASSES
@@ -114,18 +114,22 @@ def lower(
     skip_mutable_buffer: Sequence[Partitioner] = (),
     passes: PassList = EDGE_PASSES,
     dump: PassDump | None = None,
+    rewrites: Mapping[OpOverload, Rewrite] = REWRITES,
 ) -> EdgeProgramManager:
     """Run `to_edge_transform_and_lower`; a failure of a partitioner in `required` is an error instead of a warning.
 
-    Claims of partitioners in `skip_mutable_buffer` are refused. `dump` writes the graph after each pass.
+    Claims of partitioners in `skip_mutable_buffer` are refused. `dump` writes the graph after each pass. `rewrites` are
+    those of the target runtime for operators that no backend gets.
     """
-    lowering = _Lowering(passes, dump)
+    lowering = _Lowering(passes, dump, rewrites)
     edge, diagnostics, chosen = {}, {}, {}
     for name, program in lowering.exported(programs).items():
         chosen[name] = list(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )
-        context, diagnostics[name] = PassContext(), PartitionDiagnostics()
+        # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
+        context = PassContext(rewrites=REWRITES if chosen[name] else rewrites)
+        diagnostics[name] = PartitionDiagnostics()
         preserve_for = partial(
             _preserve_for,
             partitioners=chosen[name],
@@ -154,9 +158,12 @@ def lower(
 class _Lowering:
     """Runs the passes of each stage, for one call of `to_edge` or `to_edge_transform_and_lower`."""
 
-    def __init__(self, passes: PassList, dump: PassDump | None = None) -> None:
+    def __init__(
+        self, passes: PassList, dump: PassDump | None = None, rewrites: Mapping[OpOverload, Rewrite] = REWRITES
+    ) -> None:
         self.passes = passes
         self.dump = dump
+        self.rewrites = rewrites
         self.is_single = True  # True if there is only one method; set by `exported`
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
@@ -243,7 +250,7 @@ class _Lowering:
                 for backend, reason in diagnostics.by_node.get(node.name, ())
             ]
         stage: Stage = "edge" if _has_volumes(program) else "undelegated"
-        program = self.apply(method, program, self.passes.of_stage(stage), PassContext())
+        program = self.apply(method, program, self.passes.of_stage(stage), PassContext(rewrites=self.rewrites))
         for node in all_calls(program.graph_module):
             inherited = node.meta.pop("unsupported_reasons", [])
             if inherited:

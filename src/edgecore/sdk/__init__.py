@@ -21,6 +21,7 @@ Compiling a partition, in `preprocess`.
 - `Bounds`: minimum and maximum of symbolic sizes.
 - `dim_order`: the order of a tensor's dims in memory.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
+- `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
 - `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
 - `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages.
@@ -47,6 +48,7 @@ from edgecore.stability import deprecated, experimental, lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from edgecore.ir.attention import without_repeated_heads
     from edgecore.ir.constants import Constants
     from edgecore.ir.dtypes import dtype_name
     from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, for_each, operator_name, replace
@@ -127,9 +129,11 @@ __all__ = [
     "options_markdown",
     "parameters_of",
     "replace",
+    "without_repeated_heads",
 ]
 
 _NAMES_OF = {
+    "edgecore.ir.attention": ("without_repeated_heads",),
     "edgecore.ir.constants": ("Constants",),
     "edgecore.ir.dtypes": ("dtype_name",),
     "edgecore.ir.graph": ("Editor", "calls", "describe", "edit", "fake_mode", "for_each", "operator_name", "replace"),

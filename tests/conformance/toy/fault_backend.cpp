@@ -6,6 +6,7 @@
 // 0xffffffff.
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -208,6 +209,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
   std::vector<const edgecore_tensor *> values;
   const int32_t status = shapes(instance, args, stride, values, error);
   if (status != EDGECORE_OK) return status;
+  if (fault("mapping")) mmap(nullptr, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   std::vector<void *> data;
   for (uint32_t i = 0; i < delegate.inputs; ++i) data.push_back(values[i]->dl.data);
   auto *scratch = static_cast<uint8_t *>(info->memory_count == 0 ? nullptr : info->memory[0].data);

@@ -6,6 +6,17 @@ from edgecore.passes.decompose.decompose import (
     inline_decomposition,
     preserve_nothing,
 )
+from edgecore.passes.decompose.kernel_rewrites import KERNEL_REWRITES
+from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
 from edgecore.passes.decompose.volumes import is_volume_convolution
 
-__all__ = ["Preserve", "decompose", "inline_decomposition", "is_volume_convolution", "preserve_nothing"]
+__all__ = [
+    "KERNEL_REWRITES",
+    "REWRITES",
+    "Preserve",
+    "Rewrite",
+    "decompose",
+    "inline_decomposition",
+    "is_volume_convolution",
+    "preserve_nothing",
+]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache, partial
 from typing import Any, cast
@@ -39,7 +39,7 @@ from edgecore.passes.decompose.control_flow import (
     make_results_dense,
 )
 from edgecore.passes.decompose.own_decompositions import decomposition_of
-from edgecore.passes.decompose.rewrites import REWRITES
+from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
 from edgecore.passes.functionalize import functional_form
 
 Preserve = Callable[[Node], bool]
@@ -51,7 +51,11 @@ def preserve_nothing(node: Node) -> bool:
     return False
 
 
-def decompose(program: ExportedProgram, preserve: Preserve = preserve_nothing) -> ExportedProgram:
+def decompose(
+    program: ExportedProgram,
+    preserve: Preserve = preserve_nothing,
+    rewrites: Mapping[OpOverload, Rewrite] = REWRITES,
+) -> ExportedProgram:
     """Rewrite `program` into the edge dialect, in place. Nodes that `preserve` accepts stay.
 
     Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions or torch's
@@ -61,6 +65,7 @@ def decompose(program: ExportedProgram, preserve: Preserve = preserve_nothing) -
     Args:
         program: A functional program.
         preserve: Returns True for a node that must not be decomposed.
+        rewrites: The direct rewrites.
 
     Returns:
         `program`.
@@ -70,11 +75,17 @@ def decompose(program: ExportedProgram, preserve: Preserve = preserve_nothing) -
             ranks.
     """
     with edit(program) as graph_module:
-        _decompose_graph(graph_module, fake_mode(graph_module), preserve, set())
+        _decompose_graph(graph_module, fake_mode(graph_module), preserve, rewrites, set())
     return program
 
 
-def _decompose_graph(graph_module: GraphModule, mode: Any, preserve: Preserve, layout_changed: set[Node]) -> None:
+def _decompose_graph(
+    graph_module: GraphModule,
+    mode: Any,
+    preserve: Preserve,
+    rewrites: Mapping[OpOverload, Rewrite],
+    layout_changed: set[Node],
+) -> None:
     """Rewrite one graph, then the bodies of its control flow.
 
     `layout_changed` holds nodes whose shape, strides or dtype differ from what the `val` of their users assumes.
@@ -88,7 +99,7 @@ def _decompose_graph(graph_module: GraphModule, mode: Any, preserve: Preserve, l
         if preserve(node):
             _make_dense(node, mode, layout_changed)
             continue
-        created = _expand(graph_module, node, mode, layout_changed)
+        created = _expand(graph_module, node, mode, rewrites, layout_changed)
         pending.extend(reversed(created))
     if layout_changed:
         refresh_vals(graph_module, layout_changed, mode)
@@ -96,14 +107,20 @@ def _decompose_graph(graph_module: GraphModule, mode: Any, preserve: Preserve, l
     for node in flows:
         make_operands_dense(graph_module, node, mode)
         for body in control_flow(node).bodies:
-            _decompose_graph(body, mode, preserve, make_placeholders_dense(body))
+            _decompose_graph(body, mode, preserve, rewrites, make_placeholders_dense(body))
             copy_body_results(body, node, mode)
 
 
-def _expand(graph_module: GraphModule, node: Node, mode: Any, layout_changed: set[Node]) -> list[Node]:
+def _expand(
+    graph_module: GraphModule,
+    node: Node,
+    mode: Any,
+    rewrites: Mapping[OpOverload, Rewrite],
+    layout_changed: set[Node],
+) -> list[Node]:
     """Replace one node by nodes that are closer to the dialect. Return the new nodes that may need decomposition."""
     target = node.target
-    rewrite = REWRITES.get(target) if isinstance(target, OpOverload) else None
+    rewrite = rewrites.get(target) if isinstance(target, OpOverload) else None
     if rewrite is not None:
         editor = Editor(graph_module, node, mode)
         replacement = rewrite(editor, node)

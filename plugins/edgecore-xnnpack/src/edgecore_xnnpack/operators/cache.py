@@ -7,7 +7,7 @@ import operator
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import MutableBuffer
+from edgecore.sdk import MutableBuffer, without_repeated_heads
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.operators.table import TABLE, Query, lowers
 from edgecore_xnnpack.schema import graph as g
@@ -37,25 +37,10 @@ def is_update(node: Node) -> bool:
 def cache_of(node: Node) -> Node | None:
     """Return the update of the KV cache [..., heads, positions, channels] that attention reads through `node`, or None.
 
-    `node` is the update itself, or repeats each head, as models do for grouped-query attention: `unsqueeze` in front of
-    the positions, `expand` and `reshape`.
+    `node` is the update itself, or repeats each head.
     """
-    if is_update(node):
-        return node
-    chain = [node]
-    for target in (aten.view_copy.default, aten.expand_copy.default, aten.unsqueeze_copy.default):
-        if chain[-1].target is not target:
-            return None
-        chain.append(chain[-1].args[0])  # type: ignore[arg-type]
-    cache = chain[-1]
-    if not is_update(cache):
-        return None
-    *batch, heads, positions, channels = cache.meta["val"].shape
-    repeated, expanded, separated = (each.meta["val"].shape for each in chain[:3])
-    if len(expanded) != len(batch) + 4 or tuple(separated) != (*batch, heads, 1, positions, channels):
-        return None
-    fits = tuple(repeated) == (*batch, heads * expanded[-3], positions, channels)
-    return cache if fits and tuple(expanded) == (*batch, heads, expanded[-3], positions, channels) else None
+    cache = without_repeated_heads(node)
+    return cache if is_update(cache) else None
 
 
 def _index(indices: list[Node | None]) -> tuple[int, Node] | None:

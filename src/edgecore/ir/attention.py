@@ -1,0 +1,69 @@
+"""Attention as one operator, for which the target runtime `edgecore` has a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+aten = torch.ops.aten
+
+# The operator stays registered as long as this library object exists.
+_library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
+_library.define(
+    "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, bool is_causal, "
+    "float scale) -> Tensor"
+)
+
+
+@torch.library.impl(_library, "scaled_dot_product_attention", "CompositeExplicitAutograd")
+def _scaled_dot_product_attention(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attn_mask: torch.Tensor | None,
+    is_causal: bool,
+    scale: float,
+) -> torch.Tensor:
+    """Compute softmax(scale * query @ key^T + attn_mask) @ value.
+
+    `query` is [..., heads, tokens, width], `key` [..., key heads, keys, width] and `value` [..., key heads, keys, value
+    width]. Groups of heads / key heads consecutive heads use the same keys and values. `attn_mask` broadcasts to
+    [..., heads, tokens, keys]; a row without visible keys gives 0.
+    """
+    is_grouped = query.dim() > 2 and query.shape[-3] != key.shape[-3]
+    result: torch.Tensor = aten.scaled_dot_product_attention.default(
+        query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=is_grouped
+    )
+    return result.contiguous()
+
+
+def without_repeated_heads(node: Node) -> Node:
+    """Return the keys [..., key heads, keys, width] whose heads `node` repeats; `node` itself if it repeats none.
+
+    Models repeat heads of keys and values for grouped-query attention by `unsqueeze` in front of the keys, `expand` and
+    `reshape`; `repeat_interleave` is decomposed into the same nodes and a `clone`, which is removed later.
+    """
+    chain = [node]
+    for target in (aten.view_copy.default, aten.expand_copy.default, aten.unsqueeze_copy.default):
+        if chain[-1].target is aten.clone.default:
+            chain[-1] = chain[-1].args[0]  # type: ignore[assignment]
+        if chain[-1].target is not target:
+            return node
+        chain.append(chain[-1].args[0])  # type: ignore[arg-type]
+    source = chain[-1]
+    *batch, heads, keys, width = source.meta["val"].shape
+    repeated, expanded, separated = (each.meta["val"].shape for each in chain[:3])
+    if len(expanded) != len(batch) + 4 or not _equal(separated, (*batch, heads, 1, keys, width)):
+        return node
+    times = expanded[-3]
+    fits = _equal(repeated, (*batch, heads * times, keys, width))
+    return source if fits and _equal(expanded, (*batch, heads, times, keys, width)) else node
+
+
+def _equal(shape: Any, expected: Any) -> bool:
+    return len(shape) == len(expected) and all(
+        statically_known_true(a == b) for a, b in zip(shape, expected, strict=True)
+    )

@@ -1,0 +1,53 @@
+"""Rewrites for the target runtime `edgecore`: it has kernels for operators that other runtimes get decomposed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from edgecore.ir import attention
+from edgecore.ir.graph import Editor, dense
+from edgecore.ir.op_args import argument
+from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
+
+aten = torch.ops.aten
+
+
+def _attention(editor: Editor, node: Node) -> Node | None:
+    """Rewrite attention into a call of the kernel, if the kernel supports it; otherwise decompose it.
+
+    The kernel reads keys and values in place, also those of a KV cache whose heads the model repeats.
+    """
+    query, mask = argument(node, "query"), argument(node, "attn_mask")
+    key, value = (attention.without_repeated_heads(argument(node, name)) for name in ("key", "value"))
+    scale = argument(node, "scale")
+    if scale is None and isinstance(query.meta["val"].shape[-1], int):
+        scale = 1 / math.sqrt(query.meta["val"].shape[-1])
+    mask_fits = mask is None or mask.meta["val"].dtype in (torch.bool, query.meta["val"].dtype)
+    is_supported = not argument(node, "dropout_p") and isinstance(scale, (int, float)) and _fit(query, key, value)
+    if not (is_supported and mask_fits):
+        return REWRITES[aten.scaled_dot_product_attention.default](editor, node)
+    with editor.mode:
+        val = dense(node.meta["val"])
+    target = torch.ops.edgecore.scaled_dot_product_attention.default
+    return editor.call(target, query, key, value, mask, argument(node, "is_causal"), scale, val=val)
+
+
+def _fit(*tensors: Node) -> bool:
+    """Return True if query, key and value have the same dtype, and the same batch but for grouped heads."""
+    query, key, value = (node.meta["val"] for node in tensors)
+    if not query.dim() == key.dim() == value.dim() or not query.dtype == key.dtype == value.dtype:
+        return False
+    *batch, heads = query.shape[:-2] or (1,)
+    *key_batch, key_heads = key.shape[:-2] or (1,)
+    same = zip((*batch, *key.shape[:-2]), (*key_batch, *value.shape[:-2]), strict=True)
+    return all(statically_known_true(a == b) for a, b in same) and statically_known_true(heads % key_heads == 0)
+
+
+KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {aten.scaled_dot_product_attention.default: _attention}
+"""All rewrites for the target runtime `edgecore`."""
