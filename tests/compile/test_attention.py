@@ -60,8 +60,12 @@ FORMS = {
 }
 
 
+def compiled_module(module, inputs, **options):
+    return edgecore.compile(module.eval(), inputs, **{"runtime": "edgecore"} | options)
+
+
 def compiled(function, *inputs, **options):
-    return edgecore.compile(Attention(function).eval(), inputs, **{"runtime": "edgecore"} | options)
+    return compiled_module(Attention(function), inputs, **options)
 
 
 def operators(program):
@@ -105,6 +109,39 @@ def test_attention_that_the_kernel_does_not_support_is_decomposed(name):
 def test_the_other_target_runtime_gets_the_operators_that_it_has():
     program = compiled(grouped, QUERY, KEYS, VALUES, runtime="executorch-1.5")
     assert KERNEL not in operators(program) and "aten::bmm.out" in operators(program)
+
+
+class Cached(nn.Module):
+    """Attention over a cache of two key heads, which query heads share; the mask hides positions that are not in use."""
+
+    def __init__(self, capacity) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.zeros(1, 2, capacity, 8))
+        self.register_buffer("values", torch.zeros(1, 2, capacity, 8))
+        self.register_buffer("positions", torch.arange(capacity))
+
+    def forward(self, q, k, v, position):
+        self.keys[:, :, position] = k
+        self.values[:, :, position] = v
+        mask = torch.zeros(()).masked_fill(self.positions > position[:, None], -torch.inf)
+        return grouped(q, self.keys, self.values, attn_mask=mask)
+
+
+def step(position):
+    return torch.randn(1, 4, 1, 8), torch.randn(1, 2, 1, 8), torch.randn(1, 2, 1, 8), torch.tensor([position])
+
+
+def test_a_cache_is_updated_and_read_in_place():
+    sizes = {}
+    for capacity in (32, 1024):
+        model, eager = compiled_module(Cached(capacity), step(0)), Cached(capacity)
+        loaded = edgecore.load(model.buffer)
+        for position in range(6):
+            inputs = step(position)
+            torch.testing.assert_close(torch.as_tensor(loaded.forward(*inputs)), eager(*inputs))
+        sizes[capacity] = sum(model.pte.program.execution_plan[0].non_const_buffer_sizes)
+    caches, masks = 2 * 2 * 8 * 4, 1 + 4  # bytes of a position: the caches, the comparison and the mask
+    assert sizes[1024] - sizes[32] == (1024 - 32) * (caches + masks)
 
 
 class KeepsAttention:

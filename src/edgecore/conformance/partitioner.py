@@ -112,10 +112,9 @@ def debug_handles(subject: BackendUnderTest) -> str:
 
 def reproducible(subject: BackendUnderTest) -> str:
     """Check that compiling twice, also in another process with another hash seed, gives the same bytes."""
-    first, second = _digests(subject), _digests(subject)
+    first, second = _digests(subject, subject.trying), _digests(subject, subject.trying)
     settings = {"backend": subject.name, "options": dict(subject.options)}
     target = "edgecore.conformance.partitioner:digests_elsewhere"
-    subject.trying("another process")
     elsewhere = results(call(target, settings, environment={"PYTHONHASHSEED": "4711"}), subject.trying)[0]
     for other, where in ((second, "the second time"), (elsewhere, "in another process, with another PYTHONHASHSEED")):
         for key in sorted(first.keys() | other.keys()):
@@ -126,19 +125,21 @@ def reproducible(subject: BackendUnderTest) -> str:
 
 def digests_elsewhere(emit: Callable[[str, Any], None], backend: str, options: dict[str, Any]) -> None:
     """Emit the digests of the backend's blobs and named data for all networks. Runs in a child process."""
+    emit("input", "another process")
     from edgecore.conformance.check import Declared
     from edgecore.plugin import registry
 
     info = registry.find_by_name(backend)
     compiler = registry.load_compiler(info)
     subject = BackendUnderTest(backend, info, compiler, "", options, {}, True, None, None, Path(), None, Declared())
-    emit("result", _digests(subject))
+    emit("result", _digests(subject, lambda name: emit("input", f"{name} in another process")))
 
 
-def _digests(subject: BackendUnderTest) -> dict[str, str]:
+def _digests(subject: BackendUnderTest, trying: Callable[[str], None]) -> dict[str, str]:
+    """Return the digest of each blob and each entry of named data; `trying` gets the name of each network before."""
     digests = {}
     for name in NETWORKS:
-        subject.trying(name)
+        trying(name)
         for index, (_, module) in enumerate(delegates(lowered(subject, name).exported_program())):
             digests[f"blob {index} of {name}"] = hashlib.sha256(module.result.blob).hexdigest()
             for key, blob in module.result.named_data.items():
