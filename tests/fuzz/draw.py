@@ -151,6 +151,8 @@ class Drawer:
                 raise Rejected("integers of numbers without bounds differ from processor to processor")
             if str(target).split(".")[1] in SORTING and value.unique().numel() < value.numel():
                 raise Rejected("the order of equal values is not defined")
+        if target is torch.ops.aten.topk.default and not all([*args[4:], kwargs.get("sorted", True)]):
+            raise Rejected("the order of the largest values is not defined")
         get = self.values.__getitem__
         if target is torch.ops.aten.scaled_dot_product_attention.default:
             keys, values = (get(ref) for ref in args[1:3])
