@@ -54,6 +54,16 @@ def test_an_invalid_call_reports_an_error(library: Library, name: str, args: tup
         assert caught.value.text.startswith(name + ": ")
 
 
+@pytest.mark.parametrize("alpha", [-1, 0, 2])
+def test_a_factor_in_a_sum_of_booleans_is_a_boolean(library: Library, alpha: int) -> None:
+    a, b = torch.tensor([True, False, True, False]), torch.tensor([True, True, False, False])
+    out = torch.empty_like(a)
+    library.call("aten::add.out", a, b, alpha, out)
+    assert torch.equal(out, torch.add(a, b, alpha=alpha))
+    library.call("aten::add.Scalar_out", a, True, alpha, out)
+    assert torch.equal(out, torch.ops.aten.add.Scalar(a, True, alpha))
+
+
 def test_a_fraction_fills_a_tensor_of_booleans_with_true(library: Library) -> None:
     values, mask = torch.tensor([False, False]), torch.tensor([True, False])
     out = torch.empty(2, dtype=torch.bool)

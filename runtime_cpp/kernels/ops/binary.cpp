@@ -83,18 +83,27 @@ int32_t run(Call &call, const Binary &binary, Tensor a, Tensor b, const Promotio
                      binary.kind == Kind::kCompare ? ResultKind::kBool : ResultKind::kSame, binary.functions, params);
 }
 
+// Returns the argument alpha as the parameter of a loop. index is 0 if the operator has no argument alpha. In a sum of
+// booleans every alpha other than 0 counts as 1, as in PyTorch.
+Params alpha_of(Call &call, uint64_t index, const Promotion &promotion) {
+  Params params;
+  if (index == 0) return params;
+  Scalar alpha = call.scalar(index);
+  if (promotion.result() == Type::kBool) alpha = {EDGECORE_TAG_INT, alpha.real() != 0, 0};
+  params.set(0, alpha);
+  return params;
+}
+
 // Runs a kernel whose arguments 0 and 1 are tensors. alpha_index is 0 if the operator has no argument alpha.
 int32_t tensor_tensor(const edgecore_call *raw, const Binary &binary, uint64_t out_index, uint64_t alpha_index = 0) {
   Call call(raw, binary.op);
   const Tensor a = call.tensor(0);
   const Tensor b = call.tensor(1);
   const Tensor out = call.tensor(out_index);
-  Params params;
-  if (alpha_index != 0) params.set(0, call.scalar(alpha_index));
   Promotion promotion;
   add_operand(promotion, a);
   add_operand(promotion, b);
-  return run(call, binary, a, b, promotion, out, params);
+  return run(call, binary, a, b, promotion, out, alpha_of(call, alpha_index, promotion));
 }
 
 // Runs a kernel whose argument 0 is a tensor and argument 1 a number.
@@ -104,12 +113,10 @@ int32_t tensor_scalar(const edgecore_call *raw, const Binary &binary, uint64_t o
   const Scalar number = call.scalar(1);
   ScalarTensor b(number);
   const Tensor out = call.tensor(out_index);
-  Params params;
-  if (alpha_index != 0) params.set(0, call.scalar(alpha_index));
   Promotion promotion;
   add_operand(promotion, a);
   promotion.number = number.type();
-  return run(call, binary, a, b.tensor(), promotion, out, params);
+  return run(call, binary, a, b.tensor(), promotion, out, alpha_of(call, alpha_index, promotion));
 }
 
 #define EDGECORE_FUNCTOR(Name, expression)                     \
