@@ -122,7 +122,7 @@ int32_t cumsum_out(const edgecore_call *raw) {
 int32_t topk_values(const edgecore_call *raw) {
   Call call(raw, "aten::topk.values");
   const Tensor self = call.tensor(0);
-  const int64_t k = call.integer(1);
+  int64_t k = call.integer(1);
   const int dim = call.dim(2, self.ndim());
   const bool largest = call.flag(3);
   const Tensor values = call.tensor(5);
@@ -136,7 +136,11 @@ int32_t topk_values(const edgecore_call *raw) {
   if (k < 0 || k > size) {
     return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "k is " << k << " but the dim has " << size << " entries");
   }
-  if (shape.ndim > 0) shape.sizes[dim] = k;
+  if (shape.ndim > 0) {
+    shape.sizes[dim] = k;
+  } else {
+    k = 1;  // the result has no dims either: it has one entry, also for k = 0
+  }
   if (!call.resize(values, shape, "values") || !call.resize(indices, shape, "indices")) return call.status();
   if (values.numel() == 0) return call.status();
   with_compute(self.type(), [&](auto c) { top_k<decltype(c)>(call, self, dim, k, largest, values, indices); });
