@@ -6,7 +6,8 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+from edgecore.ir.graph import same_sizes
 
 aten = torch.ops.aten
 
@@ -56,14 +57,8 @@ def without_repeated_heads(node: Node) -> Node:
     source = chain[-1]
     *batch, heads, keys, width = source.meta["val"].shape
     repeated, expanded, separated = (each.meta["val"].shape for each in chain[:3])
-    if len(expanded) != len(batch) + 4 or not _equal(separated, (*batch, heads, 1, keys, width)):
+    if len(expanded) != len(batch) + 4 or not same_sizes(separated, (*batch, heads, 1, keys, width)):
         return node
     times = expanded[-3]
-    fits = _equal(repeated, (*batch, heads * times, keys, width))
-    return source if fits and _equal(expanded, (*batch, heads, times, keys, width)) else node
-
-
-def _equal(shape: Any, expected: Any) -> bool:
-    return len(shape) == len(expected) and all(
-        statically_known_true(a == b) for a, b in zip(shape, expected, strict=True)
-    )
+    fits = same_sizes(repeated, (*batch, heads * times, keys, width))
+    return source if fits and same_sizes(expanded, (*batch, heads, times, keys, width)) else node

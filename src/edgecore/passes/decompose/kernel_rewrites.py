@@ -11,7 +11,7 @@ from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 from edgecore.ir import attention
-from edgecore.ir.graph import Editor, dense
+from edgecore.ir.graph import Editor, dense, same_sizes
 from edgecore.ir.op_args import argument
 from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
 
@@ -45,8 +45,8 @@ def _fit(*tensors: Node) -> bool:
         return False
     *batch, heads = query.shape[:-2] or (1,)
     *key_batch, key_heads = key.shape[:-2] or (1,)
-    same = zip((*batch, *key.shape[:-2]), (*key_batch, *value.shape[:-2]), strict=True)
-    return all(statically_known_true(a == b) for a, b in same) and statically_known_true(heads % key_heads == 0)
+    same = same_sizes(batch, key_batch) and same_sizes(key.shape[:-2], value.shape[:-2])
+    return same and statically_known_true(heads % key_heads == 0)
 
 
 KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {aten.scaled_dot_product_attention.default: _attention}
