@@ -4,26 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from toy_backend import compiled, copy_package
 
-REPOSITORY = Path(__file__).parents[1]
-SOURCES = REPOSITORY / "tests" / "conformance" / "device"
-METADATA = """Metadata-Version: 2.4
-Name: edgecore-device
-Version: 1.0
-Summary: A device for tests
-License-Expression: Apache-2.0
-Requires-Python: >=3.10
-Requires-Dist: edgecore
-Description-Content-Type: text/markdown
-
-"""
+SOURCES = Path(__file__).parent / "conformance" / "device"
 COUNTERS = ("maps", "bytes", "flushes", "invalidates", "executions", "pending", "buffers", "state_copies")
 """The members of the struct `Counters` in `device.h`."""
 
@@ -33,23 +20,13 @@ def device_folder(tmp_path_factory):
     """The folder that edgecore-device is installed in; `libdevice_counting.so` also exports its counters."""
     if not sys.platform.startswith("linux"):
         pytest.skip("the device protects pages as Linux does")
-    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("clang++-16")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
     folder = tmp_path_factory.mktemp("device")
-    package = folder / "edgecore_device"
-    shutil.copytree(SOURCES / "edgecore_device", package, ignore=shutil.ignore_patterns("__pycache__"))
+    package = copy_package(folder, SOURCES, "device", "DeviceBackend", "A device for tests")
     script = folder / "exports.map"
     script.write_text("{ global: edgecore_backend_v0; device_counters; local: *; };\n")
-    flags = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread"]
-    flags += [f"-I{REPOSITORY / 'runtime_cpp' / 'include'}", f"-Wl,--version-script={script}"]
+    flags = ["-Wall", "-Wextra", "-Werror", "-fvisibility=hidden", f"-Wl,--version-script={script}"]
     for name, more in (("libdevice.so", []), ("libdevice_counting.so", ["-DDEVICE_COUNTERS"])):
-        command = [compiler, *flags, *more, "-o", package / name, SOURCES / "device_backend.cpp"]
-        subprocess.run(command, check=True)
-    info = folder / "edgecore_device-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(METADATA + (SOURCES / "README.md").read_text())
-    (info / "entry_points.txt").write_text("[edgecore.backends]\nDeviceBackend = edgecore_device\n")
+        compiled(package / name, SOURCES / "device_backend.cpp", flags=[*flags, *more])
     return folder
 
 

@@ -7,11 +7,22 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 REPOSITORY = Path(__file__).parents[1]
+METADATA = """Metadata-Version: 2.4
+Name: edgecore-{name}
+Version: 1.0
+Summary: {summary}
+License-Expression: Apache-2.0
+Requires-Python: >=3.10
+Requires-Dist: edgecore
+Description-Content-Type: text/markdown
+
+"""
 
 
 @pytest.fixture(scope="session")
@@ -37,15 +48,26 @@ def toy_program(tmp_path_factory):
     return path
 
 
-def compiled(library: Path, *sources: str) -> Path:
-    """A shared library of these sources under `runtime_cpp`, compiled as a plugin author would."""
+def compiled(library: Path, *sources: str | Path, flags: Sequence[str] = ()) -> Path:
+    """A shared library of these sources, compiled as a plugin author would. A relative path is one under `runtime_cpp`."""
     compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("clang++-16")
     if compiler is None:
         pytest.skip("no C++ compiler")
     native = REPOSITORY / "runtime_cpp"
-    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", f"-I{native / 'include'}"]
+    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-pthread", f"-I{native / 'include'}", *flags]
     subprocess.run([compiler, *flags, "-o", library, *[native / source for source in sources]], check=True)
     return library
+
+
+def copy_package(folder: Path, sources: Path, name: str, backend_id: str, summary: str) -> Path:
+    """Copy the package `edgecore_NAME` and the README of `sources` to `folder`, as an installed wheel; its new folder."""
+    package = folder / f"edgecore_{name}"
+    shutil.copytree(sources / package.name, package, ignore=shutil.ignore_patterns("__pycache__"))
+    info = folder / f"{package.name}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(METADATA.format(name=name, summary=summary) + (sources / "README.md").read_text())
+    (info / "entry_points.txt").write_text(f"[edgecore.backends]\n{backend_id} = {package.name}\n")
+    return package
 
 
 @pytest.fixture(scope="session")

@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 import importlib
-import os
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from toy_backend import compiled, copy_package
 
 pytest.importorskip("torch")
 from edgecore.conformance import run
 from edgecore.plugin import registry
 
-REPOSITORY = Path(__file__).parents[2]
 TOY = Path(__file__).parent / "toy"
-METADATA = """Metadata-Version: 2.4
-Name: edgecore-fault
-Version: 1.0
-Summary: A backend of three operators
-License-Expression: Apache-2.0
-Requires-Python: >=3.10
-Requires-Dist: edgecore
-Description-Content-Type: text/markdown
-
-"""
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """The folder that edgecore-fault is installed in; its library is compiled twice, once with a symbol too many."""
-    compiler = os.environ.get("CXX") or shutil.which("c++") or shutil.which("clang++-16")
-    if compiler is None:
-        pytest.skip("no C++ compiler")
     folder = tmp_path_factory.mktemp("fault")
-    shutil.copytree(TOY / "edgecore_fault", folder / "edgecore_fault", ignore=shutil.ignore_patterns("__pycache__"))
-    flags = ["-std=c++17", "-O1", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-exceptions", "-pthread"]
+    package = copy_package(folder, TOY, "fault", "FaultBackend", "A backend of three operators")
     script = folder / "one_symbol.map"
     script.write_text("{ global: edgecore_*; local: *; };\n")
+    flags = ["-fvisibility=hidden", "-fno-exceptions", f"-Wl,--version-script={script}"]
     for name, more in (("libfault.so", []), ("libfault_extra.so", ["-DEXTRA_SYMBOL"])):
-        output = folder / "edgecore_fault" / name
-        include = f"-I{REPOSITORY / 'runtime_cpp/include'}"
-        command = [compiler, *flags, *more, include, f"-Wl,--version-script={script}", "-o", output]
-        subprocess.run([*command, TOY / "fault_backend.cpp"], check=True)
-    info = folder / "edgecore_fault-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(METADATA + (TOY / "README.md").read_text())
-    (info / "entry_points.txt").write_text("[edgecore.backends]\nFaultBackend = edgecore_fault\n")
+        compiled(package / name, TOY / "fault_backend.cpp", flags=[*flags, *more])
     return folder
 
 
