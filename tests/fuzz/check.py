@@ -120,13 +120,13 @@ def _check(graph: Graph, results: dict[str, Any], variant: Variant) -> None:
     for one in said:
         if issubclass(one.category, FallbackWarning):
             raise Finding(f"{variant}: warning: {one.message}\n{graph}")
+    undefined = _undefined(graph, results, variant)
     if variant.recipe:
         quantized = _Quantized(program.quantized["forward"].program, variant.recipe)
         return _compare(
-            graph, variant, got, quantized.outputs(inputs, None), lambda seed: quantized.outputs(inputs, seed)
+            graph, variant, got, quantized.outputs(inputs, None), lambda seed: quantized.outputs(inputs, seed), undefined
         )
     want = [_value(results, ref, graph) for ref in graph.outputs]
-    undefined = _compare_nan(graph, results) if "xnnpack" in variant.backends else set()
     _compare(graph, variant, got, want, lambda seed: _noisy(graph, inputs, seed), undefined)
     for other in {size + 1, 2, 2 * size + 2} if size else ():
         given = tuple(_resized(one, other) if one.dim() and one.shape[0] == size else one for one in inputs)
@@ -185,19 +185,31 @@ def _compare(
             raise Finding(f"{variant}: result {graph.outputs[index]}: {problem}\n{graph}")
 
 
-def _compare_nan(graph: Graph, results: dict[str, Any]) -> set[str]:
-    """The names of steps that compare NaN, and of those that use them: XNNPACK's README says that it is undefined."""
+def _undefined(graph: Graph, results: dict[str, Any], variant: Variant) -> set[str]:
+    """The names of steps whose results are not defined, and of those that use them.
+
+    Comparisons of NaN, if XNNPACK computes them: its README says so. Interpolations of infinities: a neighbour with the
+    weight 0 gives NaN where it is multiplied, and nothing where it is left out; eager does both within one tensor.
+    """
     found: set[str] = set()
+    compares_nan = COMPARISON.fullmatch if "xnnpack" in variant.backends else lambda _: None
     for step in graph.steps:
-        given = refs([*step.args, *step.kwargs.values()])
-        compares = COMPARISON.fullmatch(str(step.target)) is not None
-        if any(ref.name in found or (compares and _has_nan(_value(results, ref, graph))) for ref in given):
-            found.add(step.name)
+        given, target = refs([*step.args, *step.kwargs.values()]), str(step.target)
+        compares = compares_nan(target) is not None
+        interpolates = "upsample" in target or "grid_sample" in target
+        for ref in given:
+            value = _value(results, ref, graph)
+            if ref.name in found or (compares and _has_nan(value)) or (interpolates and _has_infinity(value)):
+                found.add(step.name)
     return found
 
 
 def _has_nan(value: torch.Tensor) -> bool:
     return value.is_floating_point() and bool(value.isnan().any())
+
+
+def _has_infinity(value: torch.Tensor) -> bool:
+    return value.is_floating_point() and bool(value.isinf().any())
 
 
 def _value(results: dict[str, Any], ref: Ref, graph: Graph) -> torch.Tensor:

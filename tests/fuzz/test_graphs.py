@@ -91,6 +91,22 @@ def test_a_comparison_of_nan_is_undefined_in_xnnpack_alone(backends, monkeypatch
             check([graph], [results], Variant(backends))
 
 
+@pytest.mark.parametrize("infinite", [True, False])
+def test_an_interpolation_of_infinities_alone_is_undefined(infinite, monkeypatch):
+    x = torch.tensor([[[-torch.inf if infinite else -2.0, 1.0]]])
+    leaf = Leaf("x", x, False, f"torch.tensor({x.tolist()})")
+    step = Step("v", aten.upsample_linear1d.vec, (Ref("x"), None, True, [2.0]))
+    results = {"v": aten.upsample_linear1d.vec(x, None, True, [2.0])}
+    wrong = exported(*graph_of(aten.repeat.default, [1, 1, 2], shape=(1, 1, 2)))
+    monkeypatch.setattr("fuzz.check.exported", lambda *_: wrong)
+    graph = Graph([leaf], [step], [Ref("v")])
+    if infinite:
+        assert check([graph], [results], Variant()) == 1
+    else:
+        with pytest.raises(Finding, match="values differ"):
+            check([graph], [results], Variant())
+
+
 def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understood(monkeypatch):
     convolution = pytest.importorskip("edgecore_xnnpack.operators.convolution")
     monkeypatch.setattr(convolution, "for_each", lambda value, count: value)

@@ -84,6 +84,13 @@ def test_index_put_equals_eager(library: Library, dtype: torch.dtype, accumulate
             assert torch.equal(self, expected)
 
 
+def test_index_put_of_one_value_of_higher_rank_at_a_mask_equals_eager(library: Library) -> None:
+    x, value = numbers(3, 1, 2), torch.full((1, 1), 7.0)
+    mask = x > 0
+    expected = torch.ops.aten.index_put(x, [mask], value)
+    run(library, "aten::index_put.out", x, [mask], value, False, expected=expected)
+
+
 def test_index_put_at_repeated_positions_keeps_the_last_or_adds_all(library: Library) -> None:
     """Repeated indices: without accumulation the last value stays, with accumulation all values are added."""
     x, index, values = torch.zeros(3, 2), torch.tensor([1, 1, -2]), torch.tensor([[1.0], [2.0], [4.0]])

@@ -147,7 +147,10 @@ int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tenso
   void *memory = call.failed() ? nullptr : call.scratch(count * item);
   if (memory == nullptr) return call.status();
   TensorView rows(memory, self.type(), indexing.shape);
-  copy_tensor(call, rows.tensor(), values);  // broadcasts
+  // Eager PyTorch writes a single value at all positions of a mask, whatever the value's rank (masked_fill). With other
+  // indices it refuses a rank that is too high, when the program is exported.
+  TensorView single(values.data(), values.type(), Shape());
+  copy_tensor(call, rows.tensor(), values.numel() == 1 ? single.tensor() : values);  // broadcasts
   if (call.failed() || count == 0) return call.status();
   TensorView target(out);
   Loop slice = indexing.slice(rows.strides, target.strides, target.shape, item);
