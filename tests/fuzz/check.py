@@ -124,7 +124,12 @@ def _check(graph: Graph, results: dict[str, Any], variant: Variant) -> None:
     if variant.recipe:
         quantized = _Quantized(program.quantized["forward"].program, variant.recipe)
         return _compare(
-            graph, variant, got, quantized.outputs(inputs, None), lambda seed: quantized.outputs(inputs, seed), undefined
+            graph,
+            variant,
+            got,
+            quantized.outputs(inputs, None),
+            lambda seed: quantized.outputs(inputs, seed),
+            undefined,
         )
     want = [_value(results, ref, graph) for ref in graph.outputs]
     _compare(graph, variant, got, want, lambda seed: _noisy(graph, inputs, seed), undefined)
