@@ -82,6 +82,14 @@ def test_attention_is_one_kernel_and_equals_eager(name):
     torch.testing.assert_close(torch.as_tensor(edgecore.load(program.buffer).forward(*inputs)), function(*inputs))
 
 
+@pytest.mark.parametrize("runtime", ["edgecore", "executorch-1.5"])
+def test_attention_without_channels_gives_the_mean_of_the_values(runtime):
+    inputs = torch.empty(1, 2, 4, 0), torch.empty(1, 2, 3, 0), torch.randn(1, 2, 3, 5)
+    program = compiled(scaled_dot_product_attention, *inputs, runtime=runtime)
+    result = torch.as_tensor(edgecore.load(program.buffer).forward(*inputs))
+    torch.testing.assert_close(result, scaled_dot_product_attention(*inputs))
+
+
 def test_numbers_of_tokens_and_keys_may_be_symbolic():
     tokens, keys = torch.export.Dim("tokens", max=64), torch.export.Dim("keys", max=64)
     shapes = {"inputs": ({2: tokens}, {2: keys}, {2: keys})}

@@ -163,3 +163,11 @@ def test_sums_and_products_of_truth_values_equal_eager(library: Library, dtype: 
     assert torch.equal(total, x.sum(dim, dtype=torch.bool))
     library.call("aten::prod.int_out", x, dim, False, torch.bool, product)
     assert torch.equal(product, x.prod(dim, dtype=torch.bool))
+
+
+@pytest.mark.parametrize("correction", [-1, 0, 1])
+@pytest.mark.parametrize("rows", [0, 1, 2])
+def test_a_variance_of_few_or_no_elements_equals_eager(library: Library, rows: int, correction: int) -> None:
+    x, result = torch.rand(rows, 3), torch.empty(3)
+    library.call("aten::var.correction_out", x, [0], correction, False, result)
+    torch.testing.assert_close(result, torch.var(x, 0, correction=correction), equal_nan=True)

@@ -305,7 +305,8 @@ void product(Call &call, const Arguments &a, Type common) {
 template <class C>
 void variance(Call &call, const Reduction &r, Type from, Type to, double correction) {
   const double count = static_cast<double>(r.count);
-  const double divisor = count - correction > 0 ? count - correction : 0;
+  // 0 / 0 gives NaN. The variance of no elements is NaN for a negative correction, too.
+  const double divisor = r.count > 0 && count - correction > 0 ? count - correction : 0;
   for_each_output(call, r, [&](const char *input, int64_t stride, char *output, int64_t out_stride, int64_t m) {
     double acc[kReduceBlock];
     C means[kReduceBlock];

@@ -26,8 +26,9 @@ def _attention(editor: Editor, node: Node) -> Node | None:
     query, mask = argument(node, "query"), argument(node, "attn_mask")
     key, value = (attention.without_repeated_heads(argument(node, name)) for name in ("key", "value"))
     scale = argument(node, "scale")
-    if scale is None and isinstance(query.meta["val"].shape[-1], int):
-        scale = 1 / math.sqrt(query.meta["val"].shape[-1])
+    channels = query.meta["val"].shape[-1]
+    if scale is None and isinstance(channels, int):
+        scale = 1 / math.sqrt(channels or 1)  # without channels all scores are 0
     mask_fits = mask is None or mask.meta["val"].dtype in (torch.bool, query.meta["val"].dtype)
     is_supported = not argument(node, "dropout_p") and isinstance(scale, (int, float)) and _fit(query, key, value)
     if not (is_supported and mask_fits):
@@ -39,9 +40,11 @@ def _attention(editor: Editor, node: Node) -> Node | None:
 
 
 def _fit(*tensors: Node) -> bool:
-    """Return True if query, key and value have the same dtype, and the same batch but for grouped heads."""
+    """Return True if query, key and value have the same floating dtype, and the same batch but for grouped heads."""
     query, key, value = (node.meta["val"] for node in tensors)
     if not query.dim() == key.dim() == value.dim() or not query.dtype == key.dtype == value.dtype:
+        return False
+    if not query.dtype.is_floating_point:
         return False
     *batch, heads = query.shape[:-2] or (1,)
     *key_batch, key_heads = key.shape[:-2] or (1,)

@@ -281,7 +281,7 @@ def _attention(editor: Editor, node: Node) -> Node | None:
         return None
     batch, heads, length, channels = shapes[0]
     scale = argument(node, "scale")
-    scale = 1 / math.sqrt(channels) if scale is None else scale
+    scale = 1 / math.sqrt(channels or 1) if scale is None else scale  # without channels all scores are 0
     scaled = editor.call(aten.mul.Scalar, query, scale)
     flat = [
         editor.call(aten.view_copy.default, x, [batch * heads, *shape[2:]])
