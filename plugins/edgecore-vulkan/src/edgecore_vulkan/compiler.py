@@ -1,0 +1,73 @@
+"""The compiler of the Vulkan backend, which `edgecore.compile` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.errors import FormatError
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.sdk import Partitioner
+from edgecore_vulkan import native_library
+from edgecore_vulkan.blob import decode, describe
+from edgecore_vulkan.operators import TABLE
+from edgecore_vulkan.options import VulkanOptions
+from edgecore_vulkan.preprocess import FUSE_RELU, preprocess
+from edgecore_vulkan.quantizer import recipes
+
+
+class VulkanCompiler:
+    """Compiler that implements `edgecore.plugin.QuantizingCompiler`, `ReportingCompiler` and `BlobReader`."""
+
+    Options = VulkanOptions
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Make a partitioner for the operators in the table that the options allow."""
+        chosen = VulkanOptions.model_validate(options.model_dump())
+        return TABLE.partitioner(
+            "VulkanBackend",
+            compile_specs=[FUSE_RELU] if chosen.fuse_relu else [],
+            operators=chosen.operators,
+            min_partition_size=chosen.min_operators,
+        )
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition. The only possible compile spec is `FUSE_RELU`."""
+        return preprocess(program, fuse_relu=FUSE_RELU in specs)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """List the rows of the operator table, for reports and documentation."""
+        return TABLE.support()
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """List what the delegate would reject. Blobs do not depend on the target runtime."""
+        try:
+            decode(blob)
+        except FormatError as error:
+            return [str(error)]
+        return []
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """Describe a blob, for `edgecore inspect --blobs`."""
+        return describe(blob)
+
+    def recipes(self) -> Mapping[str, RecipeSupport]:
+        """Return the recipes of `edgecore.compile(quantize=...)`."""
+        return recipes()
+
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """Return lines for the report, such as cycles or use of memories."""
+        nodes = [node for result in results for node in decode(result.blob).nodes]
+        size, fused = sum(len(result.blob) for result in results), sum(node.relu for node in nodes)
+        return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]
+
+    def check(self) -> Sequence[Problem]:
+        """Report a missing library of the delegate. Add checks of your driver and tools."""
+        if Path(native_library()).is_file():
+            return []
+        remedy = "pip install --force-reinstall --no-deps edgecore-vulkan"
+        return [Problem(f"the delegate's library {native_library()} is missing", remedy)]

@@ -1,0 +1,28 @@
+"""Options of `Backend("vulkan", ...)`. The README and error messages are made from these fields."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from edgecore.sdk import Names
+from edgecore_vulkan.operators import TABLE
+
+
+class VulkanOptions(BaseModel):
+    """Options of the Vulkan backend, each with a type, a default and a description."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    operators: Names = Field(
+        default=(),
+        description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all.",
+    )
+    min_operators: int = Field(
+        default=1, ge=1, description="Do not delegate a partition with fewer operators than this."
+    )
+    fuse_relu: bool = Field(default=True, description="Fuse a relu with the operator before it.")
+
+    @field_validator("operators")
+    @classmethod
+    def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(TABLE.check_names(names))
