@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -19,15 +20,17 @@ needs_glslc = pytest.mark.skipif(shutil.which("glslc") is None, reason="glslc is
 
 
 @pytest.fixture
-def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """The tool as a module. Its name is also that of a package which other tests may import."""
+    names = ("build", "later_glslc", "debian")
     monkeypatch.syspath_prepend(str(SHADERS))
-    for name in ("build", "later_glslc", "debian"):
+    for name in names:
         monkeypatch.delitem(sys.modules, name, raising=False)
     import build  # native/shaders/build.py
 
-    for name in ("build", "later_glslc", "debian"):
-        monkeypatch.setitem(sys.modules, name, sys.modules[name])
-    return build
+    yield build
+    for name in names:
+        del sys.modules[name]
 
 
 @pytest.fixture

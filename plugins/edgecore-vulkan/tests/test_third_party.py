@@ -8,6 +8,7 @@ import io
 import subprocess
 import sys
 import tarfile
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -19,25 +20,25 @@ COPYRIGHT = "usr/share/doc/a/copyright"
 
 
 @pytest.fixture
-def debian(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+def debian(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     """The module that fetches, on a machine without apt."""
     monkeypatch.syspath_prepend(str(FOLDER))
     monkeypatch.delitem(sys.modules, "debian", raising=False)
     import debian as module
 
-    monkeypatch.setitem(sys.modules, "debian", module)
     monkeypatch.setattr(module, "apt_fetch", lambda pins, into: None)
     monkeypatch.delenv("EDGECORE_THIRD_PARTY", raising=False)
-    return module
+    yield module
+    del sys.modules["debian"]
 
 
 @pytest.fixture
-def script(debian: ModuleType, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.delitem(sys.modules, "get_vulkan", raising=False)
+def script(debian: ModuleType) -> Iterator[ModuleType]:
+    """The script as a module, which uses `debian`."""
     import get_vulkan
 
-    monkeypatch.setitem(sys.modules, "get_vulkan", get_vulkan)
-    return get_vulkan
+    yield get_vulkan
+    del sys.modules["get_vulkan"]
 
 
 def pin_of(debian: ModuleType, name: str, data: bytes) -> object:
