@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import torch
 
@@ -40,22 +39,25 @@ class Entry:
 
     Attributes:
         dtypes: Dtypes of input tensors; a tuple has one set for each argument.
-        memories: Memories of input tensors; a tuple has one set for each argument.
+        memories: Memories of input tensors, of which constants that the operator prepares itself are none.
         result_dtypes: Dtypes of results; those of the inputs if None.
-        result_memories: Memories of results; those of the first input if None.
+        result_memories: Memories of results, a tuple for several; those of the inputs if None. The first result lies
+            in the memory of the inputs if the sets are equal.
         resizes: Sizes may change between runs.
         high_rank: Tensors may have more than 4 dims.
         prepares: Constants are arguments as they are; other operators read them through `et_vk.prepack`.
+        any_constants: Constants that it prepares may be larger than a texture.
         primary: Index of the argument that is never a constant where `prepares` is true.
     """
 
     dtypes: frozenset[torch.dtype] | tuple[frozenset[torch.dtype], ...] = FLOAT
-    memories: Memories | tuple[Memories, ...] = ANY
+    memories: Memories = ANY
     result_dtypes: frozenset[torch.dtype] | tuple[frozenset[torch.dtype], ...] | None = None
-    result_memories: Memories | tuple[Memories, ...] | None = None
+    result_memories: tuple[Memories, ...] | None = None
     resizes: bool = True
     high_rank: bool = False
     prepares: bool = False
+    any_constants: bool = False
     primary: int = 0
 
 
@@ -64,7 +66,7 @@ _UNARY = ("abs", "cos", "exp", "gelu", "hardswish", "hardtanh", "neg", "relu", "
 _BINARY = ("add.Tensor", "sub.Tensor", "minimum.default", "mul.Tensor", "div.Tensor", "div.Tensor_mode",
            "pow.Tensor_Tensor")  # fmt: skip
 _COMPARISONS = ("eq", "lt", "le", "gt", "ge")
-_CONVOLUTION = Entry(memories=(CHANNELS, *[_NONE] * 10), prepares=True)
+_CONVOLUTION = Entry(memories=CHANNELS, prepares=True, any_constants=True)
 _MATRIX = Entry(memories=CONTIGUOUS, prepares=True)
 _COMPARE = Entry(NUMBER, result_dtypes=BOOL, high_rank=True)
 _MOVE = Entry(ALL, high_rank=True)
@@ -98,7 +100,7 @@ REGISTRY: dict[str, Entry] = {
     "aten.view_copy.default": _MOVE,
     "aten.squeeze_copy.dims": _MOVE,
     "aten.unsqueeze_copy.default": _MOVE,
-    "aten.clone.default": Entry(ALL, ANY, high_rank=True),
+    "aten.clone.default": _MOVE,
     "aten.gather.default": _MOVE,
     "aten.expand_copy.default": Entry(ALL, resizes=False, high_rank=True),
     "aten.cat.default": Entry(NUMBER),
@@ -121,10 +123,7 @@ REGISTRY: dict[str, Entry] = {
         memories=CHANNELS, result_memories=(CHANNELS, ROW_BUFFER, ROW_BUFFER), resizes=False, prepares=True),
     "aten.native_layer_norm.default": Entry(prepares=True),
     "et_vk.rms_norm.default": Entry(memories=CONTIGUOUS, prepares=True),
-    "et_vk.prepack.default": Entry(ALL, _NONE, result_memories=ANY, high_rank=True),
-    # Calls about sizes have no tensors, or only read their shapes.
-    "sym_size.int": Entry(ALL, high_rank=True),
-    **{name: Entry(ALL, high_rank=True) for name in ("add", "sub", "mul", "floordiv")},
+    "et_vk.prepack.default": _MOVE,
 }  # fmt: skip
 """The entries by the names of calls in a blob."""
 
@@ -135,6 +134,10 @@ EXTRA: dict[str, Entry] = {
     "aten.ne.Tensor": _COMPARE,
 }  # fmt: skip
 """Operators that edgecore's delegate has in addition, by their ATen names."""
+
+_PREPACK = "et_vk.prepack.default"
+_COPIES = frozenset({"aten.clone.default", _PREPACK})
+"""Operators whose result may lie in another memory than the input."""
 
 _REDUCTIONS = frozenset({"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.default", "aten.amin.default",
                          "aten.argmax.default", "aten.argmin.default"})  # fmt: skip
@@ -212,32 +215,25 @@ def possible_memories(call: Call, profile: Profile) -> list[tuple[list[TensorVal
     """
     entry = entry_of(call.name, profile)
     assert entry is not None
-    inputs, results = _memories(call, entry)
-    results_of = inputs if results is None else results
     held = [value for value in call.outputs if isinstance(value, TensorValue)]
-    if isinstance(inputs, tuple):
-        first = list(_tensors(call.args[0]))
-        is_shared = not isinstance(results_of, tuple) and inputs[0] == results_of
-        primary = inputs[0] if results is None else results_of
-        if results is None or is_shared:
-            assert not isinstance(primary, tuple)
-            return [(first + held, _fitting(first + held, primary, profile))]
-        return [(first, _fitting(first, inputs[0], profile)), *_grouped(held, results_of, profile)]
     args = list(call.inputs())
     sources = [value for value in args if not is_prepared(call, value, profile)]
-    if not isinstance(results_of, tuple) and results_of == inputs:
+    if call.name in _COPIES:
+        groups = [(sources, _fitting(args, ANY, profile)), *_grouped(held, ANY, profile)]
+        return [group for group in groups if group[0]]
+    if entry.any_constants:
+        args = sources
+    inputs, results = _memories(call, entry)
+    if isinstance(results, tuple):
+        first = [(sources + held[:1], _fitting(args + held[:1], inputs, profile))]
+        return first + [group for value, memories in zip(held[1:], results[1:], strict=True)
+                        for group in _grouped([value], memories, profile)]
+    if results == inputs:
         return [(sources + held, _fitting(args + held, inputs, profile))]
-    if isinstance(results_of, tuple) and results_of[0] == inputs:
-        rest = _grouped(held[1:], results_of[1:], profile)
-        return [(sources + held[:1], _fitting(args + held[:1], inputs, profile)), *rest]
-    return [(sources, _fitting(args, inputs, profile)), *_grouped(held, results_of, profile)]
+    return [(sources, _fitting(args, inputs, profile)), *_grouped(held, results, profile)]
 
 
-def _grouped(
-    values: list[TensorValue], memories: Memories | tuple[Memories, ...], profile: Profile
-) -> list[tuple[list[TensorValue], Memories]]:
-    if isinstance(memories, tuple):
-        return [([value], _fitting([value], one, profile)) for value, one in zip(values, memories, strict=True)]
+def _grouped(values: list[TensorValue], memories: Memories, profile: Profile) -> list[tuple[list[TensorValue], Memories]]:
     return [(values, _fitting(values, memories, profile))] if values else []
 
 
@@ -247,12 +243,7 @@ def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
     if value.constant is None or entry is None:
         return False
     is_primary = entry.prepares and call.args[entry.primary] is value
-    return call.name == "et_vk.prepack.default" or (entry.prepares and not is_primary)
-
-
-def _tensors(argument: Any) -> list[TensorValue]:
-    items = argument if isinstance(argument, list) else [argument]
-    return [item for item in items if isinstance(item, TensorValue)]
+    return call.name == _PREPACK or (entry.prepares and not is_primary)
 
 
 def _fitting(values: list[TensorValue], memories: Memories, profile: Profile) -> Memories:
@@ -261,7 +252,10 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile) ->
     edgecore's delegate holds every tensor in a buffer; there the layout only gives the order of the elements.
     """
     if not profile.is_stock:
-        return frozenset(Memory(Storage.BUFFER, memory.layout) for memory in memories if memory.layout != H)
+        layouts = {memory.layout for memory in memories} - {H}
+        if any(len(value.shape) > 4 for value in values):
+            layouts -= {C}
+        return frozenset(Memory(Storage.BUFFER, layout) for layout in layouts)
     return frozenset(
         memory
         for memory in memories
@@ -274,20 +268,14 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile) ->
     )
 
 
-def _memories(
-    call: Call, entry: Entry
-) -> tuple[Memories | tuple[Memories, ...], Memories | tuple[Memories, ...] | None]:
+def _memories(call: Call, entry: Entry) -> tuple[Memories, Memories | tuple[Memories, ...]]:
     """Return the memories of inputs and results, which for a few operators depend on the call."""
+    memories = entry.memories
     if call.name in _REDUCTIONS:
         memories = _reduction_memories(call)
-        return memories, memories
-    if call.name == "aten.clone.default":
-        # A copy between memories; inputs and results need not agree.
-        return ANY, tuple([ANY])
     if call.name == "aten._to_copy.default":
         memories = ANY if {next(call.inputs()).dtype, call.output.dtype} <= FLOAT else ROW_BUFFER
-        return memories, memories
-    return entry.memories, entry.result_memories
+    return memories, memories if entry.result_memories is None else entry.result_memories
 
 
 def _reduction_memories(call: Call) -> Memories:

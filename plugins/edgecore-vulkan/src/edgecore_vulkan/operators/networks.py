@@ -64,6 +64,8 @@ def _check_convolution(query: Any) -> str | None:
     sizes = shape(weight)
     if groups > 1 and (transposed or sizes[0] != groups or sizes[1] != 1):
         return "groups that are not depthwise, which executorch 1.5 does not support"
+    if transposed and any(dilation > 1 for dilation in query.argument("dilation")):
+        return "a dilated transposed convolution, which executorch 1.5 does not support"
     return None
 
 

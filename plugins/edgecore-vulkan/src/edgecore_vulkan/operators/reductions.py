@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name
 from edgecore_vulkan.calls import TensorValue
-from edgecore_vulkan.operators.builder import FLOAT, INT, Builder, Lower, Row, is_static, rank, shape
+from edgecore_vulkan.operators.builder import BOOL, FLOAT, INT, Builder, Lower, Row, is_static, rank, shape
 
 aten = torch.ops.aten
 
@@ -63,6 +63,19 @@ def _index(name: str) -> Lower:
     return lower
 
 
+def _any(b: Builder, node: Node) -> TensorValue:
+    """Write an any of booleans: the maximum of zeros and ones, compared with zero."""
+    args = arguments_by_name(node)
+    x, output = b.value(node.args[0]), b.result(node)
+    dim = args["dim"] % len(x.shape)
+    sizes = tuple(1 if index == dim else size for index, size in enumerate(x.shape))
+    # Arguments of the conversion: self, dtype, layout, device, pin_memory, non_blocking, memory_format.
+    ones = b.call("aten._to_copy.default", [x, *[None] * 4, False, None], TensorValue(x.shape, torch.float32))
+    largest = b.call("aten.amax.default", [ones, [dim], True], TensorValue(sizes, torch.float32))
+    result = b.call("aten.ne.Scalar", [largest, 0], output if args["keepdim"] else TensorValue(sizes, torch.bool))
+    return output if args["keepdim"] else _without_dims(b, node, result, output)
+
+
 def _check(query: NodeQuery) -> str | None:
     source: Any = query.node.args[0]
     if not rank(source):
@@ -91,4 +104,5 @@ ROWS = [
       for target in (aten.amax.default, aten.amin.default)),
     *(Row(target, FLOAT + INT, "floating-point input", _check_index, lower=_index(str(target)))
       for target in (aten.argmax.default, aten.argmin.default)),
+    Row(aten.any.dim, BOOL, "", _check, lower=_any),
 ]  # fmt: skip

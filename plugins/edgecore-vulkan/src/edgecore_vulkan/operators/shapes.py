@@ -19,8 +19,7 @@ _END = 2**63 - 1
 def _view(b: Builder, node: Node) -> TensorValue:
     """Write (input, sizes); the only symbolic size is -1, several are a list of values."""
     output = b.result(node)
-    given = list(node.args[1])  # type: ignore[arg-type]
-    sizes = given if all(isinstance(size, int) for size in given) else b.sizes(given)
+    sizes = list(output.shape) if is_static(node) else b.sizes(node.args[1])  # type: ignore[arg-type]
     b.call("aten.view_copy.default", [b.value(node.args[0]), sizes], output)
     return output
 
