@@ -24,7 +24,6 @@ TEXTURE = frozenset(memory for memory in ANY if memory.storage == Storage.TEXTUR
 CONTIGUOUS = frozenset(memory for memory in ANY if memory.layout == W)
 ROW_BUFFER = frozenset({Memory(Storage.BUFFER, W)})
 CHANNELS = frozenset({Memory(Storage.TEXTURE_3D, C)})
-_NONE: Memories = frozenset()
 
 FLOAT = frozenset({torch.float16, torch.float32})
 INT = frozenset({torch.int32, torch.int64})
@@ -287,6 +286,6 @@ def _reduction_memories(call: Call) -> Memories:
     if len(reduced) == 1:
         return TEXTURE | ROW_BUFFER if reduced == {0} else TEXTURE
     if len(reduced) > 2:
-        return _NONE
+        return frozenset()
     packed = min({0, 1, 2} - reduced)
     return frozenset({Memory(Storage.TEXTURE_3D, _LAYOUTS[packed])})

@@ -57,7 +57,7 @@ class Builder:
         self.nodes: tuple[Node, ...] = ()
         self._constants = constants
         self._max_shape = max_shape
-        self._sizes: dict[tuple[Node, int] | str, SizeValue] = {}
+        self._scalars: dict[tuple[torch.dtype, str], TensorValue] = {}
 
     def value(self, node: Any) -> TensorValue:
         """Return the tensor of a node; constants are added when they are first read."""
@@ -78,8 +78,11 @@ class Builder:
         return TensorValue(tuple(tensor.shape), tensor.dtype, tensor)
 
     def scalar(self, number: float, like: TensorValue) -> TensorValue:
-        """Return a constant without dims in the dtype of `like`."""
-        return self.constant(torch.tensor(number, dtype=like.dtype))
+        """Return a constant without dims in the dtype of `like`; equal ones are one value."""
+        key = (like.dtype, repr(number))
+        if key not in self._scalars:
+            self._scalars[key] = self.constant(torch.tensor(number, dtype=like.dtype))
+        return self._scalars[key]
 
     def shape(self, val: Any, node: Node) -> tuple[int, ...]:
         """Return the maximum sizes of a fake tensor of `node`."""

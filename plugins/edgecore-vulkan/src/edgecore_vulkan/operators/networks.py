@@ -137,6 +137,8 @@ def _check_attention(query: NodeQuery) -> str | None:
         return "tensors without 4 dims"
     if len({shape(tensor)[:2] for tensor in tensors}) > 1:
         return "different batches or heads"
+    if shape(tensors[2])[-1] != shape(tensors[0])[-1]:
+        return "values of another size than queries"
     has_mask = query.argument("is_causal") or query.argument("attn_mask") is not None
     return "a mask of symbolic size" if has_mask and not all(map(is_static, tensors)) else None
 

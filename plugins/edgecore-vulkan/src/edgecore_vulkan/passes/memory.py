@@ -61,21 +61,13 @@ def assign_memory_objects(graph: CallGraph) -> None:
 def peak_bytes(graph: CallGraph, bytes_of: dict[TensorValue, int]) -> int:
     """Return the greatest sum of the sizes of tensors that live at the same time; constants are not counted."""
     last = last_uses(graph)
+    prepared = {output for call in graph.calls if call.name == _PREPACK for output in call.outputs}
     live = peak = sum(bytes_of[value] for value in graph.inputs if isinstance(value, TensorValue))
     for index, call in enumerate(graph.calls):
-        if call.name == _PREPACK:
-            continue
-        live += sum(bytes_of[value] for value in call.outputs if isinstance(value, TensorValue))
+        results = [value for value in call.outputs if isinstance(value, TensorValue) and value not in prepared]
+        live += sum(bytes_of[value] for value in results)
         peak = max(peak, live)
-        for value in {*call.inputs(), *_tensors(call)}:
-            if last[value] == index and value.constant is None and not _is_prepacked(value, graph):
+        for value in {*call.inputs(), *results}:
+            if last[value] == index and value.constant is None and value not in prepared:
                 live -= bytes_of[value]
     return peak
-
-
-def _tensors(call: Call) -> list[TensorValue]:
-    return [value for value in call.outputs if isinstance(value, TensorValue)]
-
-
-def _is_prepacked(value: TensorValue, graph: CallGraph) -> bool:
-    return value.memory_object < 0 and value not in graph.inputs
