@@ -13,7 +13,7 @@ import struct
 from edgecore.errors import FormatError
 from edgecore.sdk import ByteReader
 from edgecore.sdk.flat import Buffer, pack, unpack
-from edgecore_vulkan import schema as s
+from edgecore_vulkan.schema import graph as s
 
 _HEADER = struct.Struct("<4x4sHIIIQ")
 _MAGIC = b"VH00"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Node
 
-from edgecore_vulkan.schema import Layout, Storage
+from edgecore_vulkan.schema.graph import Layout, Storage
 
 
 class Memory(NamedTuple):

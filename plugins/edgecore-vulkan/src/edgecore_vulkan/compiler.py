@@ -71,7 +71,9 @@ class VulkanCompiler:
             prepared = sum(call.name == "et_vk.prepack.default" for call in graph.chain)
             size = sum(constant.length for constant in graph.constants)
             calls = len(graph.chain) - prepared
-            lines.append(f"delegate {index}: {calls} operator calls, {copies} of them copies; {size:,} bytes of weights")
+            lines.append(
+                f"delegate {index}: {calls} operator calls, {copies} of them copies; {size:,} bytes of weights"
+            )
         return lines
 
     def check(self) -> Sequence[Problem]:

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from edgecore.sdk.flat import Buffer
-from edgecore_vulkan import schema as s
 from edgecore_vulkan.blob import read_graph
+from edgecore_vulkan.schema import graph as s
 
 
 def describe(blob: Buffer) -> list[str]:

@@ -10,10 +10,10 @@ import torch
 
 from edgecore.plugin import NamedBlob
 from edgecore.sdk import debug_handles
-from edgecore_vulkan import schema as s
 from edgecore_vulkan.blob import ALIGNMENT, write_graph
 from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
 from edgecore_vulkan.profile import Profile
+from edgecore_vulkan.schema import graph as s
 
 _NARROW = {torch.int64: torch.int32, torch.float64: torch.float32}
 _TYPES = {
@@ -107,9 +107,7 @@ class _Encoder:
         held = held_dtype(value.dtype, self.profile)
         outer = held if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
         constant = -1 if value.constant is None else self._constant(value.constant, held)
-        return s.VkTensor(
-            _TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer]
-        )
+        return s.VkTensor(_TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer])
 
     def _constant(self, tensor: torch.Tensor, dtype: torch.dtype) -> int:
         """Add the bytes of a constant, and return its index; float numbers beyond the dtype's range are clamped."""

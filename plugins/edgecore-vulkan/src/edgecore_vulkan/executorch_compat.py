@@ -7,16 +7,17 @@ from typing import Any
 
 import torch
 
-from edgecore_vulkan import schema as s
 from edgecore_vulkan.calls import Call, Memory, SizeValue, TensorValue
 from edgecore_vulkan.profile import Profile
 from edgecore_vulkan.registry import entry_of, is_prepared, possible_memories, problem
+from edgecore_vulkan.schema import graph as s
 
 _DTYPES = {
     s.DataType.BOOL: torch.bool, s.DataType.UINT8: torch.uint8, s.DataType.INT8: torch.int8,
     s.DataType.INT32: torch.int32, s.DataType.FLOAT16: torch.float16, s.DataType.FLOAT32: torch.float32,
     s.DataType.FLOAT64: torch.float64, s.DataType.INT64: torch.int64,
 }  # fmt: skip
+_LAYOUTS = frozenset(s.Layout)
 
 
 def incompatibilities(graph: s.Graph, named_data: Mapping[str, Any], *, for_executorch: bool) -> list[str]:
@@ -67,11 +68,11 @@ def _resolved(value: Any, values: list[Any]) -> Any:
 
 def _memory_errors(call: Call, profile: Profile) -> list[str]:
     """List the tensors of a call that lie in a memory that the registry does not name."""
-    reason = problem(call, profile)
+    reason = problem(call, profile, _LAYOUTS)
     if reason:
         return [reason]
     errors = []
-    for values, memories in possible_memories(call, profile):
+    for values, memories in possible_memories(call, profile, _LAYOUTS):
         held = [value for value in values if not is_prepared(call, value, profile)]
         for memory in dict.fromkeys(value.memory for value in held):
             if memory not in memories:

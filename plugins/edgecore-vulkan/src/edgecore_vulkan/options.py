@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
-from edgecore.sdk import Names
+from edgecore.sdk import Names, SplitNames
 from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.profile import BUFFER_LIMIT, SMALL_LIMITS, STOCK_LIMITS, Profile
-from edgecore_vulkan.schema import Layout, Storage
+from edgecore_vulkan.schema.graph import Layout, Storage
 
 _STORAGES = {"default": Storage.DEFAULT, "buffer": Storage.BUFFER, "texture_3d": Storage.TEXTURE_3D}
 _LAYOUTS = {
@@ -38,7 +38,7 @@ class VulkanOptions(BaseModel):
     small_texture_limits: bool = Field(
         default=False, description="Assume 3-d textures of at most 2048 in each direction, as many desktop GPUs have."
     )
-    texture_limits: tuple[int, int, int] | None = Field(
+    texture_limits: Annotated[tuple[int, int, int], SplitNames] | None = Field(
         default=None, description="Maximum width, height and depth of 3-d textures; overrides `small_texture_limits`."
     )
     buffer_limit: int = Field(default=BUFFER_LIMIT, ge=1, description="Maximum number of elements of a tensor.")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgecore.plugin import CompileSpec
-from edgecore_vulkan.schema import Layout, Storage
+from edgecore_vulkan.schema.graph import Layout, Storage
 
 STOCK_LIMITS = (16384, 16384, 2048)
 SMALL_LIMITS = (2048, 2048, 2048)

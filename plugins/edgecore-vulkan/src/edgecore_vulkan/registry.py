@@ -6,6 +6,7 @@ outputs is the same, they share it, too. `EXTRA` are operators that only edgecor
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from itertools import product
 
@@ -13,12 +14,14 @@ import torch
 
 from edgecore_vulkan.calls import Call, Memory, TensorValue
 from edgecore_vulkan.profile import Profile
-from edgecore_vulkan.schema import Layout, Storage
+from edgecore_vulkan.schema.graph import Layout, Storage
 
 Memories = frozenset[Memory]
 
 W, H, C = Layout.WIDTH_PACKED, Layout.HEIGHT_PACKED, Layout.CHANNELS_PACKED
 _LAYOUTS = (W, H, C)
+WRITTEN = frozenset({W, C})
+"""The layouts that we write; edgecore's delegate has no others."""
 ANY: Memories = frozenset(Memory(*pair) for pair in product((Storage.BUFFER, Storage.TEXTURE_3D), _LAYOUTS))
 TEXTURE = frozenset(memory for memory in ANY if memory.storage == Storage.TEXTURE_3D)
 CONTIGUOUS = frozenset(memory for memory in ANY if memory.layout == W)
@@ -148,7 +151,7 @@ def entry_of(name: str, profile: Profile) -> Entry | None:
     return entry if entry or profile.is_stock else EXTRA.get(name)
 
 
-def problem(call: Call, profile: Profile) -> str | None:
+def problem(call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN) -> str | None:
     """Return the reason why a call cannot be written in a profile, or None.
 
     `et_vk.prepack` is missing yet: constants among the arguments count as tensors in the memory that the call needs.
@@ -171,7 +174,7 @@ def problem(call: Call, profile: Profile) -> str | None:
             None,
         )
     reason = _dtype_problem(call, entry)
-    if reason is None and not all(possible for _, possible in possible_memories(call, profile)):
+    if reason is None and not all(possible for _, possible in possible_memories(call, profile, layouts)):
         reason = "a tensor fits neither the texture limits nor a buffer that the operator supports"
     return reason
 
@@ -207,7 +210,9 @@ def fits_texture(shape: tuple[int, ...], layout: Layout, limits: tuple[int, int,
     return all(size <= limit for size, limit in zip(sizes, limits, strict=True))
 
 
-def possible_memories(call: Call, profile: Profile) -> list[tuple[list[TensorValue], Memories]]:
+def possible_memories(
+    call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN
+) -> list[tuple[list[TensorValue], Memories]]:
     """Group the tensors of a call that must lie in the same memory, each group with the memories that it may lie in.
 
     Constants that the operator prepares itself are in no group, but must fit.
@@ -218,22 +223,27 @@ def possible_memories(call: Call, profile: Profile) -> list[tuple[list[TensorVal
     args = list(call.inputs())
     sources = [value for value in args if not is_prepared(call, value, profile)]
     if call.name in _COPIES:
-        groups = [(sources, _fitting(args, ANY, profile)), *_grouped(held, ANY, profile)]
+        groups = [(sources, _fitting(args, ANY, profile, layouts)), *_grouped(held, ANY, profile, layouts)]
         return [group for group in groups if group[0]]
     if entry.any_constants:
         args = sources
     inputs, results = _memories(call, entry)
     if isinstance(results, tuple):
-        first = [(sources + held[:1], _fitting(args + held[:1], inputs, profile))]
-        return first + [group for value, memories in zip(held[1:], results[1:], strict=True)
-                        for group in _grouped([value], memories, profile)]
+        first = [(sources + held[:1], _fitting(args + held[:1], inputs, profile, layouts))]
+        return first + [
+            group
+            for value, memories in zip(held[1:], results[1:], strict=True)
+            for group in _grouped([value], memories, profile, layouts)
+        ]
     if results == inputs:
-        return [(sources + held, _fitting(args + held, inputs, profile))]
-    return [(sources, _fitting(args, inputs, profile)), *_grouped(held, results, profile)]
+        return [(sources + held, _fitting(args + held, inputs, profile, layouts))]
+    return [(sources, _fitting(args, inputs, profile, layouts)), *_grouped(held, results, profile, layouts)]
 
 
-def _grouped(values: list[TensorValue], memories: Memories, profile: Profile) -> list[tuple[list[TensorValue], Memories]]:
-    return [(values, _fitting(values, memories, profile))] if values else []
+def _grouped(
+    values: list[TensorValue], memories: Memories, profile: Profile, layouts: Set[Layout]
+) -> list[tuple[list[TensorValue], Memories]]:
+    return [(values, _fitting(values, memories, profile, layouts))] if values else []
 
 
 def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
@@ -245,20 +255,21 @@ def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
     return call.name == _PREPACK or (entry.prepares and not is_primary)
 
 
-def _fitting(values: list[TensorValue], memories: Memories, profile: Profile) -> Memories:
+def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, layouts: Set[Layout]) -> Memories:
     """Return the memories that all `values` fit.
 
     edgecore's delegate holds every tensor in a buffer; there the layout only gives the order of the elements.
     """
     if not profile.is_stock:
-        layouts = {memory.layout for memory in memories} - {H}
+        allowed = {memory.layout for memory in memories} & layouts
         if any(len(value.shape) > 4 for value in values):
-            layouts -= {C}
-        return frozenset(Memory(Storage.BUFFER, layout) for layout in layouts)
+            allowed = allowed - {C}
+        return frozenset(Memory(Storage.BUFFER, layout) for layout in allowed)
     return frozenset(
         memory
         for memory in memories
-        if all(
+        if memory.layout in layouts
+        and all(
             fits_texture(value.shape, memory.layout, profile.texture_limits)
             if memory.storage == Storage.TEXTURE_3D
             else value.elements < profile.buffer_limit

@@ -37,7 +37,7 @@ class VulkanTable(OperatorTable[Lower]):
         first.profile, first.bounds = self.profile, Bounds(program)
         return first.about
 
-    def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:  # type: ignore[override]
+    def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
         """Return why the dtype or size of a tensor of a call is not supported; numbers among the inputs are sizes."""
         assert isinstance(query, Query)
         unread = isinstance(query.node.meta["val"], (tuple, list))
@@ -63,7 +63,6 @@ class VulkanTable(OperatorTable[Lower]):
         return self._writing_reason(query)
 
     def _writing_reason(self, query: Query) -> str | None:
-        node = query.node
         try:
             calls = self._write(query)
         except Unsupported as error:

@@ -176,5 +176,3 @@ def is_static(node: Any) -> bool:
 def is_float(node: Any) -> bool:
     """Return True if a node's result is floating-point."""
     return bool(node.meta["val"].dtype.is_floating_point)
-
-

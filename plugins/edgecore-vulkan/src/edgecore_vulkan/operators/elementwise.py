@@ -7,9 +7,20 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name
+from edgecore.sdk import arguments_by_name
 from edgecore_vulkan.calls import TensorValue
-from edgecore_vulkan.operators.builder import ALL, BOOL, FLOAT, NUMBER, Builder, Lower, Row, Unsupported, is_float, plain
+from edgecore_vulkan.operators.builder import (
+    ALL,
+    BOOL,
+    FLOAT,
+    NUMBER,
+    Builder,
+    Lower,
+    Row,
+    Unsupported,
+    is_float,
+    plain,
+)
 
 aten = torch.ops.aten
 
@@ -42,13 +53,42 @@ def _binary(name: str, reverse: bool = False) -> Lower:
 
 
 def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
-    """Return the two tensors of a binary operator, with a constant in the place of a number."""
-    first, second = node.args[:2]
-    if isinstance(first, Node) and _is_tensor(first):
-        left = b.value(first)
-        return left, b.value(second) if _is_tensor(second) else b.scalar(_number(second), left)
-    right = b.value(second)
-    return b.scalar(_number(first), right), right
+    """Return the two tensors of a binary operator in one dtype, with a constant in the place of a number."""
+    dtype = _common_dtype(node)
+    sources = node.args[:2]
+    tensors = {
+        index: _converted(b, b.value(source), dtype) for index, source in enumerate(sources) if _is_tensor(source)
+    }
+    like = next(iter(tensors.values()))
+    left, right = (
+        tensors[index] if index in tensors else b.scalar(_number(source), like) for index, source in enumerate(sources)
+    )
+    return left, right
+
+
+def _common_dtype(node: Node) -> torch.dtype:
+    """Return the dtype in which a binary operator computes: that of its result, or of its inputs in a comparison."""
+    result: torch.dtype = node.meta["val"].dtype
+    if result != torch.bool:
+        return result
+    sources: list[Any] = [source.meta["val"] if isinstance(source, Node) else source for source in node.args[:2]]
+    return torch.result_type(*sources)
+
+
+def _converted(b: Builder, value: TensorValue, dtype: torch.dtype) -> TensorValue:
+    """Return `value` in another dtype.
+
+    Arguments of the conversion: self, dtype, layout, device, pin_memory, non_blocking, memory_format; the output gives
+    the dtype.
+    """
+    if value.dtype == dtype:
+        return value
+    if value.constant is not None:
+        return b.constant(value.constant.to(dtype))
+    output: TensorValue = b.call(
+        "aten._to_copy.default", [value, *[None] * 4, False, None], TensorValue(value.shape, dtype)
+    )
+    return output
 
 
 def _is_tensor(argument: Any) -> bool:
@@ -60,15 +100,6 @@ def _number(argument: Any) -> float:
         raise Unsupported(f"bakes {argument.meta['val']}")
     number: float = argument
     return number
-
-
-def _same_dtypes(query: NodeQuery) -> str | None:
-    dtypes = {source.meta["val"].dtype for source in query.node.all_input_nodes if _is_tensor(source)}
-    if len(dtypes) > 1:
-        return "inputs of different dtypes"
-    if dtypes and query.node.meta["val"].dtype not in dtypes | {torch.bool}:
-        return "its result has another dtype than its inputs"
-    return None
 
 
 def _compare(name: str) -> Lower:
@@ -87,7 +118,7 @@ def _compare(name: str) -> Lower:
 
 def _compare_number(name: str) -> Lower:
     def lower(b: Builder, node: Node) -> TensorValue:
-        left, number = b.value(node.args[0]), _number(node.args[1])
+        left, number = _converted(b, b.value(node.args[0]), _common_dtype(node)), _number(node.args[1])
         output: TensorValue = b.call(f"aten.{name}.Scalar", [left, number], b.result(node))
         return output
 
@@ -129,7 +160,7 @@ def _maximum(b: Builder, node: Node) -> TensorValue:
 
 def _check_maximum(query: Any) -> str | None:
     is_stock_integer = query.profile.is_stock and not is_float(query.node)
-    return "integers, which executorch 1.5 has no maximum for" if is_stock_integer else _same_dtypes(query)
+    return "integers, which executorch 1.5 has no maximum for" if is_stock_integer else None
 
 
 def _clamp(low: str, high: str) -> Lower:
@@ -190,13 +221,7 @@ def _leaky_relu(b: Builder, node: Node) -> TensorValue:
 
 def _convert(b: Builder, node: Node) -> TensorValue:
     """Write a conversion; one to the same dtype is left out, and dim orders are the layout pass's matter."""
-    x = b.value(node.args[0])
-    output = b.result(node)
-    if output.dtype == x.dtype:
-        return x
-    # Arguments: self, dtype, layout, device, pin_memory, non_blocking, memory_format; the output gives the dtype.
-    b.call("aten._to_copy.default", [x, None, None, None, None, False, None], output)
-    return output
+    return _converted(b, b.value(node.args[0]), node.meta["val"].dtype)
 
 
 def _alias(b: Builder, node: Node) -> TensorValue:
@@ -246,7 +271,6 @@ _UNARY = ("abs", "cos", "exp", "gelu", "hardswish", "neg", "relu", "sigmoid", "s
 _KEPT = ("gelu", "hardswish", "rsqrt")
 _EXTRA_UNARY = ("log", "erf", "floor", "ceil", "elu")
 _ONLY = "runtime edgecore only"
-_SAME = "inputs of equal dtype"
 
 
 def _edgecore_only(query: Any) -> str | None:
@@ -260,15 +284,15 @@ def _op(name: str, overload: str = "default") -> Any:
 ROWS = [
     *(_row(_op(name), plain(), keep=name in _KEPT) for name in _UNARY),
     *(_row(_op(name), _unary_with(name), FLOAT, _ONLY, _edgecore_only) for name in _EXTRA_UNARY),
-    *(_row(_op(name, kind), _binary(name), NUMBER, _SAME, _same_dtypes)
+    *(_row(_op(name, kind), _binary(name), NUMBER)
       for name in ("add", "sub", "mul") for kind in ("Tensor", "Scalar")),
-    *(_row(_op("div", kind), _binary("div"), FLOAT, _SAME, _same_dtypes) for kind in ("Tensor", "Scalar")),
-    _row(aten.rsub.Scalar, _binary("sub", reverse=True), NUMBER, _SAME, _same_dtypes),
-    _row(aten.minimum.default, _binary("minimum"), NUMBER, _SAME, _same_dtypes),
-    _row(aten.maximum.default, _maximum, NUMBER, f"{_SAME}; integers with runtime edgecore only", _check_maximum),
+    *(_row(_op("div", kind), _binary("div"), NUMBER) for kind in ("Tensor", "Scalar")),
+    _row(aten.rsub.Scalar, _binary("sub", reverse=True), NUMBER),
+    _row(aten.minimum.default, _binary("minimum"), NUMBER),
+    _row(aten.maximum.default, _maximum, NUMBER, "integers with runtime edgecore only", _check_maximum),
     _row(aten.pow.Tensor_Scalar, _power),
-    _row(aten.pow.Tensor_Tensor, _power_of_number, FLOAT, _SAME, _same_dtypes),
-    *(_row(_op(name, "Tensor"), _compare(name), ALL, _SAME, _same_dtypes) for name in _COMPARE_NAMES),
+    _row(aten.pow.Tensor_Tensor, _power_of_number, NUMBER),
+    *(_row(_op(name, "Tensor"), _compare(name), ALL) for name in _COMPARE_NAMES),
     *(_row(_op(name, "Scalar"), _compare_number(name), ALL) for name in _COMPARE_NAMES),
     *(_row(_op(name), plain(), BOOL) for name in ("logical_and", "logical_or", "logical_not", "bitwise_not")),
     *(_row(_op(name, "Tensor"), plain(), BOOL) for name in ("bitwise_and", "bitwise_or")),

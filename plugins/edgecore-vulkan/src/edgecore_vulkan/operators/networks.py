@@ -75,23 +75,41 @@ def _linear(b: Builder, node: Node) -> TensorValue:
     x, output = b.value(args["input"]), b.result(node)
     weight = b.value(args["weight"])
     bias = None if args["bias"] is None else b.value(args["bias"])
-    if len(x.shape) == 2 or not (b.profile.is_stock or len(x.shape) == 1):
-        b.call("aten.linear.default", [x, weight, bias], output)
-        return output
+    is_constant = all(value is None or value.constant is not None for value in (weight, bias))
+    if len(x.shape) == 2 or (is_constant and len(x.shape) > 1 and not b.profile.is_stock):
+        return _matrix_linear(b, x, weight, bias, output)
     rows = prod(x.shape[:-1])
-    is_whole = is_static(node)
-    flat = b.view(x, (rows, x.shape[-1]), None if is_whole else (-1, x.shape[-1]))
-    result = b.call("aten.linear.default", [flat, weight, bias], TensorValue((rows, output.shape[-1]), x.dtype))
+    flat = b.view(x, (rows, x.shape[-1]), None if is_static(node) else (-1, x.shape[-1]))
+    result = _matrix_linear(b, flat, weight, bias, TensorValue((rows, output.shape[-1]), x.dtype))
     sizes = [size if isinstance(size, int) else -1 for size in shape(node)]
     b.call("aten.view_copy.default", [result, sizes], output)
     return output
 
 
-def _check_linear(query: NodeQuery) -> str | None:
-    bias = query.argument("bias")
-    if not query.is_constant(query.argument("weight")) or not (bias is None or query.is_constant(bias)):
-        return "weights that are computed"
-    return "several symbolic sizes" if sum(not isinstance(size, int) for size in shape(query.node)) > 1 else None
+def _matrix_linear(
+    b: Builder, x: TensorValue, weight: TensorValue, bias: TensorValue | None, output: TensorValue
+) -> TensorValue:
+    """Write a linear layer; one whose weights are computed as a product and a sum."""
+    if weight.constant is not None and (bias is None or bias.constant is not None):
+        b.call("aten.linear.default", [x, weight, bias], output)
+        return output
+    swapped = b.call("aten.permute_copy.default", [weight, [1, 0]], TensorValue(weight.shape[::-1], weight.dtype))
+    product = b.call("aten.mm.default", [x, swapped], output if bias is None else output.like())
+    if bias is not None:
+        b.call("aten.add.Tensor", [product, bias, 1], output)
+    return output
+
+
+def _check_linear(query: Any) -> str | None:
+    if rank(query.argument("weight")) != 2:
+        return f"weights of {rank(query.argument('weight'))} dims"
+    symbolic = sum(not isinstance(size, int) for size in shape(query.node))
+    arguments = [query.argument(name) for name in ("weight", "bias")]
+    is_constant = all(node is None or query.is_constant(node) for node in arguments)
+    is_flattened = rank(query.node) > 2 and (query.profile.is_stock or not is_constant)
+    if not is_static(query.argument("weight")):
+        return "weights of symbolic size"
+    return "several symbolic sizes" if is_flattened and symbolic > 1 else None
 
 
 def _addmm(b: Builder, node: Node) -> TensorValue:
@@ -212,10 +230,29 @@ def _layer_norm(b: Builder, node: Node) -> list[TensorValue]:
     args = arguments_by_name(node)
     sizes = list(args["normalized_shape"])
     x = b.value(node.args[0])
-    weight, bias = (_affine(b, args[name], number, sizes, x) for name, number in (("weight", 1.0), ("bias", 0.0)))
     outputs = [b.result(node, index) for index in range(3)]
+    computed = [b.value(args[name]) for name in ("weight", "bias") if _is_computed(b, args[name])]
+    weight, bias = (
+        _affine(b, None if computed else args[name], number, sizes, x)
+        for name, number in (("weight", 1.0), ("bias", 0.0))
+    )
     b.call("aten.native_layer_norm.default", [x, sizes, weight, bias, float(args["eps"])], outputs)
+    if computed:
+        outputs[0] = _scaled(b, outputs[0], args["weight"], args["bias"])
     return outputs
+
+
+def _is_computed(b: Builder, node: Any) -> bool:
+    return node is not None and b.constant_of(node) is None
+
+
+def _scaled(b: Builder, value: TensorValue, weight: Any, bias: Any) -> TensorValue:
+    """Write the product and the sum of a norm whose weights are computed."""
+    if weight is not None:
+        value = b.call("aten.mul.Tensor", [value, b.value(weight)], value.like())
+    if bias is not None:
+        value = b.call("aten.add.Tensor", [value, b.value(bias), 1], value.like())
+    return value
 
 
 def _affine(b: Builder, node: Any, number: float, sizes: list[int], like: TensorValue) -> TensorValue:
@@ -223,9 +260,14 @@ def _affine(b: Builder, node: Any, number: float, sizes: list[int], like: Tensor
 
 
 def _check_layer_norm(query: NodeQuery) -> str | None:
-    if len(query.argument("normalized_shape")) != 1:
+    return _only_last_dim(query) or _only_first(query)
+
+
+def _only_last_dim(query: NodeQuery) -> str | None:
+    sizes = query.argument("normalized_shape")
+    if len(sizes) != 1:
         return "normalized over several dims"
-    return _only_first(query) or _constant_affine(query)
+    return None if isinstance(sizes[0], int) else "normalized over a symbolic size"
 
 
 def _constant_affine(query: NodeQuery) -> str | None:
@@ -285,8 +327,8 @@ def _rms_norm(b: Builder, node: Node) -> TensorValue:
 
 def _check_rms_norm(query: NodeQuery) -> str | None:
     weight = query.argument("weight")
-    if len(query.argument("normalized_shape")) != 1:
-        return "normalized over several dims"
+    if reason := _only_last_dim(query):
+        return reason
     return None if weight is None or query.is_constant(weight) else "weights that are computed"
 
 
@@ -319,7 +361,7 @@ _FIRST = "only the first result may be read"
 _CONVOLUTION = "1 or 2 spatial dims, constant weights; for executorch-1.5 a batch of 1, groups 1 or depthwise"
 ROWS = [
     _row(aten.convolution.default, _convolution, _CONVOLUTION, _check_convolution, keep=True),
-    _row(aten.linear.default, _linear, "constant weights", _check_linear, keep=True),
+    _row(aten.linear.default, _linear, "weights of 2 dims", _check_linear, keep=True),
     _row(aten.addmm.default, _addmm, "alpha and beta 1", _check_addmm),
     _row(aten.mm.default, plain()),
     _row(aten.bmm.default, plain()),

@@ -21,7 +21,9 @@ def _reduce(name: str, has_dtype: bool) -> Lower:
         args = arguments_by_name(node)
         x, output = b.value(node.args[0]), b.result(node)
         given = args["dim"]
-        dims = sorted(dim % len(x.shape) for dim in ([given] if isinstance(given, int) else given or range(len(x.shape))))
+        dims = sorted(
+            dim % len(x.shape) for dim in ([given] if isinstance(given, int) else given or range(len(x.shape)))
+        )
         tail: list[Any] = [None] if has_dtype else []
         steps = [dims] if dims == _image_dims(x) else [[dim] for dim in dims]
         for step in steps:
@@ -80,7 +82,7 @@ def _check(query: NodeQuery) -> str | None:
     source: Any = query.node.args[0]
     if not rank(source):
         return "a tensor without dims"
-    if sum(not isinstance(size, int) for size in shape(query.node)) > 1:
+    if not query.argument("keepdim") and sum(not isinstance(size, int) for size in shape(query.node)) > 1:
         return "several symbolic sizes"
     has_dtype = any(argument.name == "dtype" for argument in query.node.target._schema.arguments)  # type: ignore[union-attr]
     if has_dtype and query.node.meta["val"].dtype != source.meta["val"].dtype:

@@ -9,7 +9,19 @@ from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name
 from edgecore_vulkan.calls import TensorValue
-from edgecore_vulkan.operators.builder import ALL, FLOAT, INT, NUMBER, Builder, Lower, Row, is_static, plain, rank, shape
+from edgecore_vulkan.operators.builder import (
+    ALL,
+    FLOAT,
+    INT,
+    NUMBER,
+    Builder,
+    Lower,
+    Row,
+    is_static,
+    plain,
+    rank,
+    shape,
+)
 
 aten = torch.ops.aten
 
@@ -95,6 +107,25 @@ def _cat(b: Builder, node: Node) -> TensorValue:
     return output
 
 
+def _stack(b: Builder, node: Node) -> TensorValue:
+    """Write a concatenation of the tensors with a dim more."""
+    args = arguments_by_name(node)
+    dim = args["dim"] % rank(node)
+    output = b.result(node)
+    given = [size if isinstance(size, int) else -1 for size in shape(node)]
+    given[dim] = 1
+    values = [b.value(source) for source in args["tensors"]]
+    one = (*output.shape[:dim], 1, *output.shape[dim + 1 :])
+    b.call("aten.cat.default", [[b.view(value, one, given) for value in values], dim], output)
+    return output
+
+
+def _check_stack(query: NodeQuery) -> str | None:
+    if sum(not isinstance(size, int) for size in shape(query.node)) > 1:
+        return "several symbolic sizes"
+    return _check_cat(query)
+
+
 def _slice(b: Builder, node: Node) -> TensorValue:
     """Write (input, dim, start, end, step) with all numbers given and not negative where sizes are known."""
     args = arguments_by_name(node)
@@ -120,7 +151,7 @@ def _slice(b: Builder, node: Node) -> TensorValue:
 def _select(b: Builder, node: Node) -> TensorValue:
     """Write (input, dim, index)."""
     source: Any = node.args[0]
-    dim = node.args[1] % rank(source)  # type: ignore[operator]
+    dim: int = node.args[1] % rank(source)  # type: ignore[operator, assignment]
     index: Any = node.args[2]
     size = shape(source)[dim]
     if isinstance(index, int) and index < 0 and isinstance(size, int):
@@ -137,6 +168,35 @@ def _split(b: Builder, node: Node) -> list[TensorValue]:
     sizes = b.sizes(args["split_sizes"])
     b.call("aten.split_with_sizes_copy.default", [b.value(source), sizes, args["dim"] % rank(source)], outputs)
     return outputs
+
+
+def _even_split(b: Builder, node: Node) -> list[TensorValue]:
+    """Write a split into equal parts, of which the last may be smaller."""
+    args = arguments_by_name(node)
+    source: Any = node.args[0]
+    dim = args["dim"] % rank(source)
+    outputs = [b.result(node, index) for index in range(len(node.meta["val"]))]
+    sizes: list[Any] = [output.shape[dim] for output in outputs]
+    b.call("aten.split_with_sizes_copy.default", [b.value(source), sizes, dim], outputs)
+    return outputs
+
+
+def _check_even_split(query: NodeQuery) -> str | None:
+    source: Any = query.node.args[0]
+    size = shape(source)[query.argument("dim") % rank(source)]
+    return None if isinstance(size, int) else f"bakes {size}"
+
+
+def _glu(b: Builder, node: Node) -> TensorValue:
+    """Write the first half of a tensor times the sigmoid of the second."""
+    source: Any = node.args[0]
+    dim = arguments_by_name(node)["dim"] % rank(source)
+    output = b.result(node)
+    halves = [output.like(), output.like()]
+    b.call("aten.split_with_sizes_copy.default", [b.value(source), [output.shape[dim]] * 2, dim], halves)
+    gate = b.call("aten.sigmoid.default", [halves[1]], output.like())
+    b.call("aten.mul.Tensor", [halves[0], gate], output)
+    return output
 
 
 def _pad(b: Builder, node: Node) -> TensorValue:
@@ -258,9 +318,12 @@ ROWS = [
     _row(aten.unsqueeze_copy.default, _unsqueeze),
     _row(aten.expand_copy.default, _expand),
     _row(aten.cat.default, _cat, "equal ranks and dtypes", _check_cat, NUMBER),
+    _row(aten.stack.default, _stack, "equal dtypes, one symbolic size", _check_stack, NUMBER),
     _row(aten.slice_copy.Tensor, _slice),
     _row(aten.select_copy.int, _select),
     _row(aten.split_with_sizes_copy.default, _split),
+    _row(aten.split_copy.Tensor, _even_split, "a dim of static size", _check_even_split),
+    _row(aten.glu.default, _glu, "a dim of static size", _check_even_split, FLOAT),
     _row(aten.constant_pad_nd.default, _pad),
     _row(aten.repeat.default, plain(), "static sizes", _static),
     _row(aten.flip.default, _flip, "static sizes", _static),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from edgecore_vulkan.calls import DEFAULT_MEMORY, Call, CallGraph, Memory, SizeValue, TensorValue
 from edgecore_vulkan.profile import Profile
 from edgecore_vulkan.registry import W, is_prepared, possible_memories
-from edgecore_vulkan.schema import Layout, Storage
+from edgecore_vulkan.schema.graph import Layout, Storage
 
 _ROW_MAJOR = frozenset({
     "aten.view_copy.default", "aten.squeeze_copy.dims", "aten.unsqueeze_copy.default", "aten.expand_copy.default",
@@ -65,7 +65,9 @@ class _Assignment:
                 value.memory = memory
         self.calls.append(call)
 
-    def _best(self, call: Call, inputs: list[TensorValue], results: list[TensorValue], memories: frozenset[Memory]) -> Memory:
+    def _best(
+        self, call: Call, inputs: list[TensorValue], results: list[TensorValue], memories: frozenset[Memory]
+    ) -> Memory:
         wanted = self._wanted(results) if call.name not in _ROW_MAJOR else None
 
         def cost(memory: Memory) -> tuple[float, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecore_vulkan.calls import Call, CallGraph, Memory, TensorValue
+from edgecore_vulkan.calls import CallGraph, Memory, TensorValue
 
 _PREPACK = "et_vk.prepack.default"
 
