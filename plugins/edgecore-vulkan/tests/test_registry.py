@@ -112,7 +112,6 @@ def check(graph: s.Graph) -> None:
 
 X, Y = torch.randn(1, 8, 12, 12), torch.randn(1, 8, 12, 12)
 V, B = torch.randn(4, 16), torch.randn(4, 16) > 0
-Q = torch.randn(1, 2, 4, 8)
 CASES = {
     "add": (lambda a, b: torch.add(a, b, alpha=2), X, Y),
     "broadcast": (torch.mul, X, torch.randn(8, 1, 1)),
@@ -146,9 +145,9 @@ CASES = {
     "linear": (nn.Linear(16, 4), torch.randn(2, 3, 16)),
     "bmm": (torch.bmm, torch.randn(2, 3, 4), torch.randn(2, 4, 5)),
     "addmm": (torch.addmm, torch.randn(4, 4), V, torch.randn(16, 4)),
-    "attention": (partial(F.scaled_dot_product_attention, is_causal=True), Q, Q, Q),
+    "attention": (partial(F.scaled_dot_product_attention, is_causal=True), *torch.randn(3, 1, 2, 4, 8)),
     "cat": (lambda a, b: torch.cat([a, b], 1) + 1, X, Y),
-    "stack": (lambda a, b: torch.stack([a, b]) + 1, V, V),
+    "stack": (lambda a, b: torch.stack([a, b]) + 1, V, V * 2),
     "slice": (lambda a: a[:, 2:-1:2] + 1, X),
     "select": (lambda a: a[:, -1] + 1, X),
     "split": (lambda a: [part + 1 for part in a.split(3, 1)], X),
@@ -162,7 +161,7 @@ CASES = {
     "embedding": (nn.Embedding(10, 4), torch.tensor([0, 2])),
     "where": (lambda c, a: torch.where(c, a, 0.0), B[:1], V),
     "compare": (lambda a, b: (a == b, a != b, a > 0.5, a != 0.5), V, V * 2),
-    "logic": (lambda a, b: (a & b) | ~a, B, B),
+    "logic": (lambda a, b: (a & b) | ~a, B, ~B[:, :1]),
     "any": (lambda a: a.any(1), B),
     "convert": (lambda a: a.to(torch.int32) * 2, V),
     "half": (nn.Sequential(nn.Linear(16, 4), nn.ReLU()).half(), V.half()),

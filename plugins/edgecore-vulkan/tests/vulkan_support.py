@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import edgecore
 import torch
+from edgecore.plugin import CompileSpec, PreprocessResult
+from edgecore.sdk import PartitionView
 from torch.export import ExportedProgram
 
-import edgecore
-from edgecore.plugin import CompileSpec, PreprocessResult
 from edgecore_vulkan import compiler as compiler_module
 from edgecore_vulkan.blob import read_graph
 from edgecore_vulkan.schema import graph as s
@@ -28,10 +29,11 @@ class Function(torch.nn.Module):
 
 @dataclass
 class Compiled:
-    """The report and the delegates of a program."""
+    """The report and the delegates of a program; `inputs` are the names of each delegate's inputs."""
 
     report: str
     results: list[PreprocessResult]
+    inputs: list[list[str]]
 
     @property
     def graphs(self) -> list[s.Graph]:
@@ -47,10 +49,12 @@ class Compiled:
 def lowered(model, *inputs: torch.Tensor, runtime: str = "executorch-1.5", dynamic_shapes=None, **options) -> Compiled:
     """Compile a model or function, and return what the compiler of the backend made of it."""
     results: list[PreprocessResult] = []
+    names: list[list[str]] = []
     original = compiler_module.preprocess
 
     def record(program: ExportedProgram, specs: list[CompileSpec]) -> PreprocessResult:
         results.append(original(program, specs))
+        names.append([node.name for node in PartitionView(program).inputs])
         return results[-1]
 
     compiler_module.preprocess = record
@@ -62,7 +66,7 @@ def lowered(model, *inputs: torch.Tensor, runtime: str = "executorch-1.5", dynam
         )
     finally:
         compiler_module.preprocess = original
-    return Compiled(str(program.report()), results)
+    return Compiled(str(program.report()), results, names)
 
 
 def tensor(graph: s.Graph, number: int) -> s.VkTensor:

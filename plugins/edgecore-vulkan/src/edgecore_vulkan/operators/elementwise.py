@@ -292,6 +292,7 @@ ROWS = [
     _row(aten.maximum.default, _maximum, NUMBER, "integers with runtime edgecore only", _check_maximum),
     _row(aten.pow.Tensor_Scalar, _power),
     _row(aten.pow.Tensor_Tensor, _power_of_number, NUMBER),
+    _row(aten.pow.Scalar, _power_of_number),
     *(_row(_op(name, "Tensor"), _compare(name), ALL) for name in _COMPARE_NAMES),
     *(_row(_op(name, "Scalar"), _compare_number(name), ALL) for name in _COMPARE_NAMES),
     *(_row(_op(name), plain(), BOOL) for name in ("logical_and", "logical_or", "logical_not", "bitwise_not")),
