@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import torch
 import torch.nn.functional as F
-from edgecore.plugin import NamedBlob
 
+from edgecore.plugin import NamedBlob
 from edgecore_vulkan.schema import graph as s
 
 aten = torch.ops.aten

@@ -6,10 +6,10 @@ import random
 
 import pytest
 import torch
-from edgecore.errors import FormatError
 from torch import nn
 from vulkan_support import lowered, tensor
 
+from edgecore.errors import FormatError
 from edgecore_vulkan.blob import read_graph, write_graph
 from edgecore_vulkan.compiler import VulkanCompiler
 from edgecore_vulkan.describe import describe

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import edgecore
 import torch
-from edgecore.sdk import operators_markdown, options_markdown
 
+import edgecore
+from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_vulkan.compiler import VulkanCompiler
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import edgecore
 import torch
-from edgecore.plugin import CompileSpec, PreprocessResult
-from edgecore.sdk import PartitionView
 from torch.export import ExportedProgram
 
+import edgecore
+from edgecore.plugin import CompileSpec, PreprocessResult
+from edgecore.sdk import PartitionView
 from edgecore_vulkan import compiler as compiler_module
 from edgecore_vulkan.blob import read_graph
 from edgecore_vulkan.schema import graph as s
