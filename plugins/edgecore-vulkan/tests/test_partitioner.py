@@ -95,6 +95,7 @@ def test_operators_and_min_operators():
         ({"min_operators": 0}, "greater than or equal to 1"),
         ({"storage_type_override": "texture_2d"}, "'default', 'buffer' or 'texture_3d'"),
         ({"memory_layout_override": "height_packed"}, "'default', 'width_packed' or 'channels_packed'"),
+        ({"texture_limits": (1, 2)}, "three numbers above 0"),
         ({"fast": True}, "Extra inputs"),
     ],
 )

@@ -38,8 +38,10 @@ class VulkanOptions(BaseModel):
     small_texture_limits: bool = Field(
         default=False, description="Assume 3-d textures of at most 2048 in each direction, as many desktop GPUs have."
     )
-    texture_limits: Annotated[tuple[int, int, int], SplitNames] | None = Field(
-        default=None, description="Maximum width, height and depth of 3-d textures; overrides `small_texture_limits`."
+    texture_limits: Annotated[tuple[int, ...], SplitNames] = Field(
+        default=(),
+        description="Maximum width, height and depth of 3-d textures, as `2048+2048+2048` on the command line; overrides "
+        "`small_texture_limits`.",
     )
     buffer_limit: int = Field(default=BUFFER_LIMIT, ge=1, description="Maximum number of elements of a tensor.")
     storage_type_override: Literal["default", "buffer", "texture_3d"] = Field(
@@ -63,15 +65,22 @@ class VulkanOptions(BaseModel):
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(TABLE.check_names(names))
 
+    @field_validator("texture_limits")
+    @classmethod
+    def _three(cls, limits: tuple[int, ...]) -> tuple[int, ...]:
+        if limits and (len(limits) != len(STOCK_LIMITS) or min(limits) < 1):
+            raise ValueError("must be three numbers above 0: width, height and depth")
+        return limits
+
     def profile(self, runtime: str) -> Profile:
         """Return the profile of a compilation for a target runtime."""
-        limits = self.texture_limits or (SMALL_LIMITS if self.small_texture_limits else STOCK_LIMITS)
+        x, y, z = self.texture_limits or (SMALL_LIMITS if self.small_texture_limits else STOCK_LIMITS)
         return Profile(
             is_stock=runtime != "edgecore",
             force_fp16=self.force_fp16,
             require_dynamic_shapes=self.require_dynamic_shapes,
             skip_bool_tensors=self.skip_bool_tensors,
-            texture_limits=limits,
+            texture_limits=(x, y, z),
             buffer_limit=self.buffer_limit,
             storage=_STORAGES[self.storage_type_override],
             layout=_LAYOUTS[self.memory_layout_override],
