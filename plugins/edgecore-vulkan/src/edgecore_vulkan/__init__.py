@@ -22,7 +22,7 @@ def edgecore_backends() -> list[BackendInfo]:
         BackendInfo(
             name="vulkan",
             backend_id="VulkanBackend",
-            summary="a template: add, mul and relu on the CPU",
+            summary="GPUs through Vulkan",
             compiler="edgecore_vulkan.compiler:VulkanCompiler",
             native_library=native_library,
         )

@@ -1,122 +1,86 @@
-"""Write, read and check the blob in the `.pte`, version 1. `native/src/blob.cpp` reads and checks the same format.
+"""Write and read a blob: a header and a flatbuffer in the layout of ExecuTorch's Vulkan delegate.
 
-All numbers are little-endian and have 32 bits. There is no padding between them.
-
-    header:    magic "VULKAN" padded with zeros to 8 bytes; version; numbers of inputs, constants, nodes and outputs
-    input:     rank
-    constant:  rank, its sizes, its elements as float32
-    node:      operator, 1 if a relu follows else 0, two operands (a unary operator has its operand twice)
-    output:    value
-
-Values have numbers: first inputs, then constants, then the result of each node. Operands have lower numbers than the
-node's result. Outputs are results of different nodes. The blob has no shapes of inputs, since sizes may change between
-runs; only their ranks are fixed.
+The header has 30 bytes, padded to 32: u32 0, "VH00", u16 length of the header, u32 offset and u32 size of the
+flatbuffer, u32 offset and u64 size of the constant data. Flatbuffer and constant data are padded to multiples of 16
+bytes. The constant data is empty: constants are named data of the `.pte`, with the SHA-256 of their bytes as key, so
+that equal constants are stored once.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
-from enum import IntEnum
-from math import prod
 
 from edgecore.errors import FormatError
 from edgecore.sdk import ByteReader
+from edgecore.sdk.flat import Buffer, pack, unpack
+from edgecore_vulkan.schema import graph as s
 
-MAGIC = b"VULKAN\0\0"
-VERSION = 1
-MAX_RANK = 8
-
-
-class Op(IntEnum):
-    """Numbers of the operators in a blob."""
-
-    ADD = 0
-    MUL = 1
-    RELU = 2
+_HEADER = struct.Struct("<4x4sHIIIQ")
+_MAGIC = b"VH00"
+_BEFORE_MAGIC = 4
+_HEADER_SIZE = 32
+ALIGNMENT = 16
 
 
-@dataclass
-class Constant:
-    """A constant: its shape, and its elements as bytes of float32."""
-
-    shape: tuple[int, ...]
-    data: bytes
-
-
-@dataclass
-class Operation:
-    """A node of the graph. `relu`: apply relu to the result."""
-
-    op: Op
-    operands: tuple[int, int]
-    relu: bool = False
+def write_graph(graph: s.Graph) -> bytes:
+    """Return the blob of a graph whose constants are named data of the file."""
+    flatbuffer = bytes(pack(graph, s.IDENTIFIER))
+    padded = flatbuffer + bytes(-len(flatbuffer) % ALIGNMENT)
+    header = _HEADER.pack(_MAGIC, _HEADER.size, _HEADER_SIZE, len(flatbuffer), _HEADER_SIZE + len(padded), 0)
+    return header.ljust(_HEADER_SIZE, b"\0") + padded
 
 
-@dataclass
-class Graph:
-    """Content of a blob."""
+def read_graph(blob: Buffer) -> s.Graph:
+    """Return the graph of a blob; its ids and lengths are checked.
 
-    input_ranks: list[int] = field(default_factory=list)
-    constants: list[Constant] = field(default_factory=list)
-    nodes: list[Operation] = field(default_factory=list)
-    outputs: list[int] = field(default_factory=list)
-
-
-def encode(graph: Graph) -> bytes:
-    """Write a graph as a blob."""
-    counts = (len(graph.input_ranks), len(graph.constants), len(graph.nodes), len(graph.outputs))
-    parts = [MAGIC, _pack(VERSION, *counts, *graph.input_ranks)]
-    for constant in graph.constants:
-        parts += [_pack(len(constant.shape), *constant.shape), constant.data]
-    parts += [_pack(node.op, node.relu, *node.operands) for node in graph.nodes]
-    return b"".join((*parts, _pack(*graph.outputs)))
-
-
-def decode(blob: bytes) -> Graph:
-    """Read a blob. Raise `FormatError` if the bytes are not a blob of this version, or damaged."""
-    reader = ByteReader(blob)
-    reader.header(MAGIC, VERSION, "edgecore-vulkan")
-    inputs, constants, nodes, outputs = (reader.count(min_bytes) for min_bytes in (4, 4, 16, 4))
-    graph = Graph(list(reader.numbers(inputs)))
-    graph.constants = [_constant(reader) for _ in range(constants)]
-    for index in range(nodes):
-        op, relu, first, second = reader.numbers(4)
-        known = inputs + constants + index
-        if op >= len(Op) or relu > 1 or max(first, second) >= known:
-            raise FormatError(f"the blob is damaged: node {index}")
-        graph.nodes.append(Operation(Op(op), (first, second), bool(relu)))
-    graph.outputs = list(reader.numbers(outputs))
-    reader.finish()
-    if max(graph.input_ranks, default=0) > MAX_RANK:
-        raise FormatError(f"the blob is damaged: a rank of {max(graph.input_ranks)}")
-    results = range(inputs + constants, inputs + constants + nodes)
-    if len(set(graph.outputs)) < outputs or not set(graph.outputs) <= set(results):
-        raise FormatError(f"the blob is damaged: outputs {graph.outputs}")
+    Raises:
+        FormatError: The blob is damaged, or not one of a Vulkan delegate.
+    """
+    view = memoryview(blob).cast("B")
+    reader = ByteReader(view)
+    reader.take(_BEFORE_MAGIC)
+    if reader.take(len(_MAGIC)) != _MAGIC:
+        raise FormatError(f"the blob is not one of a Vulkan delegate: {_MAGIC.decode()} is missing")
+    if reader.number(2) != _HEADER.size:
+        raise FormatError("the blob is damaged: its header has another length")
+    start, size, data_start, data_size = *reader.numbers(3), reader.number(8)
+    flatbuffer = reader.part(start, size)
+    reader.part(data_start, data_size)
+    graph: s.Graph = unpack(s.Graph, flatbuffer, s.IDENTIFIER)
+    _check(graph, data_size)
     return graph
 
 
-def describe(blob: bytes) -> list[str]:
-    """Describe a blob with one line for each input, constant and node. Raise `FormatError` if it is damaged."""
-    graph = decode(blob)
-    lines = [f"input %{index}: rank {rank}" for index, rank in enumerate(graph.input_ranks)]
-    for index, constant in enumerate(graph.constants, len(lines)):
-        lines.append(f"constant %{index}: float32 {list(constant.shape)}")
-    for index, node in enumerate(graph.nodes, len(lines)):
-        operands = node.operands[:1] if node.op is Op.RELU else node.operands
-        text = f"{node.op.name.lower()}({', '.join(f'%{operand}' for operand in operands)})"
-        result = ", an output" if index in graph.outputs else ""
-        lines.append(f"node %{index}: {f'relu({text})' if node.relu else text}{result}")
-    return lines
+def _check(graph: s.Graph, data_size: int) -> None:
+    """Check what the flatbuffer's structure does not say: each id names a value, each constant has its bytes."""
+    count = len(graph.values)
+    for index, entry in enumerate(graph.values):
+        value = entry.value
+        if value is None:
+            raise FormatError(f"the blob is damaged: value {index} is empty")
+        if isinstance(value, s.ValueList):
+            _check_ids(value.items, count, f"value {index}")
+        if isinstance(value, s.VkTensor):
+            if value.constant_id >= len(graph.constants):
+                raise FormatError(f"the blob is damaged: value {index} reads constant {value.constant_id}")
+            if value.datatype == s.DataType.UNSET:
+                raise FormatError(f"the blob is damaged: value {index} has no dtype")
+    for index, call in enumerate(graph.chain):
+        _check_ids(call.args, count, f"call {index} ({call.name})")
+        if not call.args:
+            raise FormatError(f"the blob is damaged: call {index} ({call.name}) has no arguments")
+    for what, ids in (("inputs", graph.input_ids), ("outputs", graph.output_ids)):
+        _check_ids(ids, count, f"the list of {what}")
+        for number in ids:
+            if not isinstance(graph.values[number].value, (s.VkTensor, s.SymInt)):
+                raise FormatError(f"the blob is damaged: value {number} among the {what} is no tensor")
+    for index, constant in enumerate(graph.constants):
+        is_named = constant.offset == s.NAMED_OFFSET
+        if is_named != bool(constant.named_key) or (not is_named and constant.offset + constant.length > data_size):
+            raise FormatError(f"the blob is damaged: constant {index} has no bytes")
 
 
-def _pack(*numbers: int) -> bytes:
-    return struct.pack(f"<{len(numbers)}I", *numbers)
-
-
-def _constant(reader: ByteReader) -> Constant:
-    rank = reader.number()
-    if rank > MAX_RANK:
-        raise FormatError(f"the blob is damaged: a rank of {rank}")
-    shape = reader.numbers(rank)
-    return Constant(shape, reader.take(4 * prod(shape)))
+def _check_ids(ids: list[int], count: int, what: str) -> None:
+    for number in ids:
+        if not 0 <= number < count:
+            raise FormatError(f"the blob is damaged: {what} names value {number} of {count}")

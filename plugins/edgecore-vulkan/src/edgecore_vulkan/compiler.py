@@ -13,46 +13,49 @@ from edgecore.errors import FormatError
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_vulkan import native_library
-from edgecore_vulkan.blob import decode, describe
-from edgecore_vulkan.operators import TABLE
+from edgecore_vulkan.blob import read_graph
+from edgecore_vulkan.describe import describe
+from edgecore_vulkan.executorch_compat import incompatibilities
+from edgecore_vulkan.operators import TABLE, VulkanTable
 from edgecore_vulkan.options import VulkanOptions
-from edgecore_vulkan.preprocess import FUSE_RELU, preprocess
+from edgecore_vulkan.preprocess import preprocess
 from edgecore_vulkan.quantizer import recipes
 
 
 class VulkanCompiler:
-    """Compiler that implements `edgecore.plugin.QuantizingCompiler`, `ReportingCompiler` and `BlobReader`."""
+    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
 
     Options = VulkanOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make a partitioner for the operators in the table that the options allow."""
+        """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
         chosen = VulkanOptions.model_validate(options.model_dump())
-        return TABLE.partitioner(
+        profile = chosen.profile(runtime)
+        return VulkanTable(profile).partitioner(
             "VulkanBackend",
-            compile_specs=[FUSE_RELU] if chosen.fuse_relu else [],
+            compile_specs=profile.specs(),
             operators=chosen.operators,
             min_partition_size=chosen.min_operators,
         )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition. The only possible compile spec is `FUSE_RELU`."""
-        return preprocess(program, fuse_relu=FUSE_RELU in specs)
+        """Compile one partition into a blob."""
+        return preprocess(program, specs)
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """List the rows of the operator table, for reports and documentation."""
+        """List the supported operators with their dtypes and constraints."""
         return TABLE.support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List what the delegate would reject. Blobs do not depend on the target runtime."""
+        """List the errors of a blob; for `executorch-1.5` also what its delegate does not support."""
         try:
-            decode(blob)
+            graph = read_graph(blob)
         except FormatError as error:
             return [str(error)]
-        return []
+        return incompatibilities(graph, named_data, for_executorch=runtime != "edgecore")
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
-        """Describe a blob, for `edgecore inspect --blobs`."""
+        """Return a line for each argument and call of a blob, for `edgecore inspect --blobs`."""
         return describe(blob)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
@@ -60,13 +63,21 @@ class VulkanCompiler:
         return recipes()
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return lines for the report, such as cycles or use of memories."""
-        nodes = [node for result in results for node in decode(result.blob).nodes]
-        size, fused = sum(len(result.blob) for result in results), sum(node.relu for node in nodes)
-        return [f"{len(nodes)} operations, {fused} of them with a relu, in {size:,} bytes"]
+        """Return a line for each delegate: calls, bytes of weights, and copies between layouts."""
+        lines = []
+        for index, result in enumerate(results):
+            graph = read_graph(result.blob)
+            copies = sum(call.name == "aten.clone.default" for call in graph.chain)
+            prepared = sum(call.name == "et_vk.prepack.default" for call in graph.chain)
+            size = sum(constant.length for constant in graph.constants)
+            calls = len(graph.chain) - prepared
+            lines.append(
+                f"delegate {index}: {calls} operator calls, {copies} of them copies; {size:,} bytes of weights"
+            )
+        return lines
 
     def check(self) -> Sequence[Problem]:
-        """Report a missing library of the delegate. Add checks of your driver and tools."""
+        """Report if the native library of the delegate is missing."""
         if Path(native_library()).is_file():
             return []
         remedy = "pip install --force-reinstall --no-deps edgecore-vulkan"

@@ -1,60 +1,62 @@
-"""Compile a partition into a blob. Replace this by a call of your compiler."""
+"""Compile a partition into a blob: lower it, simplify it, choose memories, and write it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Node
 
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
-from edgecore.sdk import PartitionView, debug_handles
-from edgecore_vulkan.blob import VERSION, Constant, Graph, Operation, encode
-from edgecore_vulkan.operators import TABLE
+from edgecore.sdk import PartitionView
+from edgecore_vulkan.calls import CallGraph, TensorValue
+from edgecore_vulkan.encode import encode, held_dtype
+from edgecore_vulkan.lowering import lower, separate_outputs
+from edgecore_vulkan.passes.layout import assign_memories
+from edgecore_vulkan.passes.memory import assign_memory_objects, peak_bytes
+from edgecore_vulkan.passes.simplify import simplify
+from edgecore_vulkan.profile import Profile
 
-aten = torch.ops.aten
-FUSE_RELU = CompileSpec("fuse_relu", b"\x01")
-_ALIGNMENT = 16
 
-
-def preprocess(program: ExportedProgram, *, fuse_relu: bool) -> PreprocessResult:
-    """Compile one partition, which is a separate program: its inputs and its weights are placeholders."""
-    part, graph = PartitionView(program), Graph()
-    values: dict[Node, int] = {}
-    for node in part.inputs:
-        values[node] = len(values)
-        graph.input_ranks.append(node.meta["val"].dim())
-    for node, tensor in part.constants.items():
-        values[node] = len(values)
-        graph.constants.append(Constant(tuple(tensor.shape), tensor.contiguous().numpy().tobytes()))
-
-    first_node = len(values)
-    origins: list[list[Node]] = []  # for each node of the blob: its graph nodes, of which the last gives the result
-    for node in part.calls:
-        source = node.args[0]
-        assert isinstance(source, Node)
-        if fuse_relu and _can_fuse(source, node):
-            values[node] = values[source]
-            graph.nodes[values[node] - first_node].relu = True
-            origins[values[node] - first_node].append(node)
-            continue
-        values[node] = first_node + len(graph.nodes)
-        other = source if node.target is aten.relu.default else node.args[1]
-        assert isinstance(other, Node)
-        graph.nodes.append(Operation(TABLE.rows[node.target].lower, (values[source], values[other])))
-        origins.append([node])
-    graph.outputs = [values[node] for node in part.outputs]
-
-    inside = [nodes[-1] for nodes in origins if nodes[-1] not in part.outputs]
-    scratch = sum(part.max_bytes(node, _ALIGNMENT) for node in inside)
+def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+    """Compile one partition; the specs are those of a `Profile`."""
+    profile = Profile.of_specs(specs)
+    graph = build_graph(program, profile)
+    encoded = encode(graph, profile)
     return PreprocessResult(
-        blob=encode(graph),
-        debug_handle_map={index: debug_handles(*nodes) for index, nodes in enumerate(origins)},
-        compatibility=f"vulkan-blob {VERSION}",
-        memory=(MemoryNeed("scratch", scratch, alignment=_ALIGNMENT),) if scratch else (),
+        blob=encoded.blob,
+        named_data=encoded.named_data,
+        debug_handle_map=encoded.handles,
+        memory=_memory(graph, profile),
     )
 
 
-def _can_fuse(source: Node, node: Node) -> bool:
-    """Return True if `node` is a relu and the only user of `source`, an add or mul."""
-    is_arithmetic = source.target in (aten.add.Tensor, aten.mul.Tensor)
-    return node.target is aten.relu.default and is_arithmetic and len(source.users) == 1
+def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
+    """Return the operator calls of a partition as they are written."""
+    graph = lower(program, profile)
+    simplify(graph)
+    separate_outputs(graph, [node.meta["val"].dtype for node in PartitionView(program).outputs])
+    assign_memories(graph, profile)
+    if not profile.skip_memory_planning:
+        assign_memory_objects(graph)
+    return graph
+
+
+def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
+    """Estimate the memory of a delegate: constants and intermediates on the device, staging of inputs and outputs."""
+
+    def size(value: TensorValue, dtype: torch.dtype) -> int:
+        return value.elements * dtype.itemsize
+
+    tensors = {
+        value
+        for call in graph.calls
+        for value in (*call.inputs(), *call.outputs)
+        if isinstance(value, TensorValue)
+    } | {value for value in graph.inputs if isinstance(value, TensorValue)}  # fmt: skip
+    held = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
+    constants = sum(count for value, count in held.items() if value.constant is not None)
+    ends = [value for value in (*graph.inputs, *graph.outputs) if isinstance(value, TensorValue)]
+    staging = sum(size(value, value.dtype) for value in ends)
+    needs = (("persistent", constants + peak_bytes(graph, held)), ("staging", staging))
+    return tuple(MemoryNeed(kind, count) for kind, count in needs if count)  # type: ignore[arg-type]
