@@ -30,7 +30,7 @@ file(WRITE "${OUTPUT}.new" "// Written by shaders/embed.cmake.
 #include <cstdint>
 #include <iterator>
 
-namespace edgecore_vulkan {
+namespace edgecore::vulkan {
 namespace {
 
 ${arrays}
@@ -46,6 +46,6 @@ const ShaderCode *find_shader(std::string_view name) noexcept {
   return found != std::end(kShaders) && found->name == name ? found : nullptr;
 }
 
-}  // namespace edgecore_vulkan
+}  // namespace edgecore::vulkan
 ")
 file(RENAME "${OUTPUT}.new" "${OUTPUT}")

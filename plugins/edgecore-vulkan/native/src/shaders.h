@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace edgecore_vulkan {
+namespace edgecore::vulkan {
 
 struct ShaderCode {
   const char *name;
@@ -16,4 +16,4 @@ struct ShaderCode {
 // Returns the shader variant with this name, such as "copy_strided_f32", or nullptr if there is none.
 const ShaderCode *find_shader(std::string_view name) noexcept;
 
-}  // namespace edgecore_vulkan
+}  // namespace edgecore::vulkan
