@@ -20,6 +20,12 @@ void tanh(Call &call);
 void exponential(Call &call);
 void hardswish(Call &call);
 
+// matrix.cpp
+void convolution(Call &call);
+void convolution_with_clamp(Call &call);
+void linear(Call &call);
+void mean(Call &call);
+
 // movement.cpp
 void clone(Call &call);
 void prepack(Call &call);
