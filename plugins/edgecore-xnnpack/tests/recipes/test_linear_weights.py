@@ -90,3 +90,17 @@ def test_a_layer_without_inputs_stays_in_float():
     model, x = Parts().eval(), torch.randn(3, 32)
     program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
     assert program.compare(model, [(x,)]).ok
+
+
+def test_a_layer_whose_weight_is_a_row_stays_in_float():
+    class Parts(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.row, self.full = nn.Parameter(torch.randn(32)), nn.Linear(32, 4)
+
+        def forward(self, x):
+            return nn.functional.linear(x, self.row)[:, None] + self.full(x)
+
+    model, x = Parts().eval(), torch.randn(3, 32)
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
+    assert program.compare(model, [(x,)]).ok

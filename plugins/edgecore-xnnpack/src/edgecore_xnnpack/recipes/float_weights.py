@@ -15,7 +15,7 @@ from edgecore.sdk import Constants, argument, calls
 def float_weights(
     graph_module: GraphModule, constants: Constants, names: Mapping[OpOverload, str], selects: Selects
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield each call whose weight is a constant float32 tensor with elements, and that weight.
+    """Yield each call whose weight is a constant float32 tensor with elements and at least 2 dims, and that weight.
 
     Args:
         graph_module: The graph.
@@ -27,5 +27,5 @@ def float_weights(
         for node in filter(selects, calls(graph_module, target)):
             weight = argument(node, name)
             val = weight.meta["val"]
-            if constants.has(weight) and val.dtype == torch.float32 and val.numel():
+            if constants.has(weight) and val.dtype == torch.float32 and val.numel() and val.dim() > 1:
                 yield node, weight
