@@ -197,24 +197,16 @@ def _undefined(graph: Graph, results: dict[str, Any], variant: Variant) -> set[s
     weight 0 gives NaN where it is multiplied, and nothing where it is left out; eager does both within one tensor.
     """
     found: set[str] = set()
-    compares_nan = COMPARISON.fullmatch if "xnnpack" in variant.backends else lambda _: None
     for step in graph.steps:
-        given, target = refs([*step.args, *step.kwargs.values()]), str(step.target)
-        compares = compares_nan(target) is not None
+        target = str(step.target)
+        compares = "xnnpack" in variant.backends and COMPARISON.fullmatch(target)
         interpolates = "upsample" in target or "grid_sample" in target
-        for ref in given:
+        for ref in refs([*step.args, *step.kwargs.values()]):
             value = _value(results, ref, graph)
-            if ref.name in found or (compares and _has_nan(value)) or (interpolates and _has_infinity(value)):
+            is_undefined = (compares and value.isnan().any()) or (interpolates and value.isinf().any())
+            if ref.name in found or is_undefined:
                 found.add(step.name)
     return found
-
-
-def _has_nan(value: torch.Tensor) -> bool:
-    return value.is_floating_point() and bool(value.isnan().any())
-
-
-def _has_infinity(value: torch.Tensor) -> bool:
-    return value.is_floating_point() and bool(value.isinf().any())
 
 
 def _value(results: dict[str, Any], ref: Ref, graph: Graph) -> torch.Tensor:

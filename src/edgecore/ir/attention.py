@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
 from torch.fx import Node
 
 from edgecore.ir.graph import same_sizes
+from edgecore.ir.op_args import argument
 
 aten = torch.ops.aten
 
@@ -39,6 +41,17 @@ def _scaled_dot_product_attention(
         query, key, value, attn_mask, 0.0, is_causal, scale=scale, enable_gqa=is_grouped
     )
     return result.contiguous()
+
+
+def scale_of(node: Node) -> Any:
+    """Return the scale of an attention node: its argument, or 1 / sqrt(channels); None if `channels` is symbolic.
+
+    Without channels the scores are sums of no products, so any finite scale gives the same result.
+    """
+    scale, channels = argument(node, "scale"), argument(node, "query").meta["val"].shape[-1]
+    if scale is None and isinstance(channels, int):
+        return 1 / math.sqrt(channels or 1)
+    return scale
 
 
 def without_repeated_heads(node: Node) -> Node:

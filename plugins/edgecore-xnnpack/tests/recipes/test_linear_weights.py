@@ -78,28 +78,15 @@ def test_int4_weights_need_linear_layers_and_no_calibration():
         edgecore.compile(nn.Linear(64, 32).eval(), (x,), backends=["xnnpack"], quantize="int4-weights", calibration=[x])
 
 
-def test_a_layer_without_inputs_stays_in_float():
+@pytest.mark.parametrize("weight", [torch.zeros(4, 0), torch.linspace(-2, 2, 32)], ids=["no inputs", "a row"])
+def test_a_layer_without_inputs_or_with_a_row_as_weight_stays_in_float(weight):
     class Parts(nn.Module):
         def __init__(self):
             super().__init__()
-            self.empty, self.full = nn.Parameter(torch.zeros(4, 0)), nn.Linear(32, 4)
+            self.weight, self.full = nn.Parameter(weight), nn.Linear(32, 4)
 
         def forward(self, x):
-            return nn.functional.linear(x[:, :0], self.empty) + self.full(x)
-
-    model, x = Parts().eval(), torch.randn(3, 32)
-    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
-    assert program.compare(model, [(x,)]).ok
-
-
-def test_a_layer_whose_weight_is_a_row_stays_in_float():
-    class Parts(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.row, self.full = nn.Parameter(torch.randn(32)), nn.Linear(32, 4)
-
-        def forward(self, x):
-            return nn.functional.linear(x, self.row)[:, None] + self.full(x)
+            return nn.functional.linear(x[:, : weight.shape[-1]], self.weight).reshape(3, -1) + self.full(x)
 
     model, x = Parts().eval(), torch.randn(3, 32)
     program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import torch
@@ -25,10 +24,7 @@ def _attention(editor: Editor, node: Node) -> Node | None:
     """
     query, mask = argument(node, "query"), argument(node, "attn_mask")
     key, value = (attention.without_repeated_heads(argument(node, name)) for name in ("key", "value"))
-    scale = argument(node, "scale")
-    channels = query.meta["val"].shape[-1]
-    if scale is None and isinstance(channels, int):
-        scale = 1 / math.sqrt(channels or 1)  # without channels all scores are 0
+    scale = attention.scale_of(node)
     mask_fits = mask is None or mask.meta["val"].dtype in (torch.bool, query.meta["val"].dtype)
     is_supported = not argument(node, "dropout_p") and isinstance(scale, (int, float)) and _fit(query, key, value)
     if not (is_supported and mask_fits):

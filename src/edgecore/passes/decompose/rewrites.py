@@ -14,6 +14,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from edgecore.ir.attention import scale_of
 from edgecore.ir.graph import Editor, for_each, same_sizes
 from edgecore.ir.op_args import argument
 
@@ -279,10 +280,8 @@ def _attention(editor: Editor, node: Node) -> Node | None:
     static = all(isinstance(size, int) for shape in shapes for size in shape)
     if not plain or not static or any(len(shape) != 4 or shape[:2] != shapes[0][:2] for shape in shapes):
         return None
-    batch, heads, length, channels = shapes[0]
-    scale = argument(node, "scale")
-    scale = 1 / math.sqrt(channels or 1) if scale is None else scale  # without channels all scores are 0
-    scaled = editor.call(aten.mul.Scalar, query, scale)
+    batch, heads, length, _ = shapes[0]
+    scaled = editor.call(aten.mul.Scalar, query, scale_of(node))
     flat = [
         editor.call(aten.view_copy.default, x, [batch * heads, *shape[2:]])
         for x, shape in zip((scaled, key, value), shapes, strict=True)
