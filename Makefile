@@ -11,6 +11,7 @@
 #   make bench   the figures beside executorch
 #   make docs    the documentation as a site in build/docs/html; warnings are errors
 #   make lint    formatters, linters, types
+#   make shaders  the SPIR-V of edgecore-vulkan, after a change of a shader
 #   make wheels  publishable wheels in dist/publish
 #
 # PYTHON=python3.12 chooses the interpreter of .venv; PYTEST_ARGS, JOBS and TORCH may be set too.
@@ -41,8 +42,9 @@ schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src 
 xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -path '*/corpus/*' -not -name '*.pyc')
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-long fuzz-graphs bench docs wheels install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-long fuzz-graphs bench docs wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -62,7 +64,7 @@ test-all:
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
-	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend || exit 1; done
+	for backend in xnnpack openvino vulkan; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory fuzz-long
 	@$(MAKE) --no-print-directory fuzz-graphs
@@ -92,7 +94,7 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/native-tests
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/native-tests
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
@@ -143,6 +145,9 @@ docs: install $(DONE)/docs
 	doxygen docs/Doxyfile
 	$(PY) -m sphinx --fail-on-warning --keep-going --nitpicky --quiet -b html -d build/docs/doctrees docs build/docs/html
 	@echo "build/docs/html/index.html"
+
+shaders: $(DONE)/system
+	$(PYTHON) plugins/edgecore-vulkan/native/shaders/build.py
 
 format: $(DONE)/lint
 	$(PY) -m ruff check --fix
@@ -266,4 +271,12 @@ $(DONE)/openvino: $(openvino_sources) $(core_headers) | $(DONE)/core
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-openvino
 	$(PIP) install --quiet "openvino>=2026.4,<2027" && \
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_openvino-*.whl || echo "OpenVINO is not to be had: without its tests"
+	@touch $@
+
+# Its Vulkan device for tests is Mesa's lavapipe, a system package.
+$(DONE)/vulkan: $(vulkan_sources) $(core_headers) $(DONE)/system | $(DONE)/core
+	$(SAY) "edgecore-vulkan: wheel"
+	rm -f dist/edgecore_vulkan-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-vulkan
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_vulkan-*.whl
 	@touch $@

@@ -69,6 +69,7 @@ PAGES = {
     "examples/README.md": "examples.md",
     "plugins/edgecore-xnnpack/README.md": "xnnpack.md",
     "plugins/edgecore-openvino/README.md": "openvino.md",
+    "plugins/edgecore-vulkan/README.md": "vulkan.md",
 }
 """The page that shows a file from outside of this folder."""
 

@@ -7,7 +7,8 @@ python=${1:-python3}
 
 wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build patchelf
 libgtest-dev libgmock-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler
-gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user $*"
+gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user
+mesa-vulkan-drivers libvulkan1 vulkan-tools vulkan-validationlayers glslc spirv-tools $*"
 # The interpreter may not come from a Debian package. So ask the interpreter, not dpkg, whether venv and its headers exist.
 version=$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 "$python" -c 'import ensurepip, venv' 2>/dev/null || wanted="$wanted python$version-venv"

@@ -188,15 +188,20 @@ def test_packages_that_hang_at_any_step_are_reported_after_a_time(env, wheels):
         env.install(wheel(wheels, f"edgecore-{name}", files, backend_id=backend_id))
     kernels = {"kernels_hang/__init__.py": SLEEP}
     env.install(wheel(wheels, "kernels-hang", kernels, backend_id="my_ops", group="edgecore.kernels"))
-    env.variables["EDGECORE_BACKENDS_DENY"] = "edgecore-xnnpack,edgecore-openvino"
+    env.variables["EDGECORE_BACKENDS_DENY"] = "edgecore-xnnpack,edgecore-openvino,edgecore-vulkan"
 
     status, text = env.doctor("--seconds", "2")
     assert status == 1
     for name, (_, _, problem) in HANGS.items():
         section = re.search(rf"Backend, edgecore-{name} 1\.0\)\n(( .*\n)*)", text)[1]
         assert problem in section, text
-    assert "fix: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-hook\n" in text
-    assert "fix: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-library\n" in text
+    assert (
+        "fix: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-vulkan,edgecore-hook\n" in text
+    )
+    assert (
+        "fix: export EDGECORE_BACKENDS_DENY=edgecore-xnnpack,edgecore-openvino,edgecore-vulkan,edgecore-library\n"
+        in text
+    )
     assert 'fix: pip install --upgrade "edgecore-check[compile]"\n' in text
     sentence = (
         "the kernels 'my_ops' of kernels-hang 1.0 cannot be loaded: importing kernels_hang and asking for its library"

@@ -1,0 +1,89 @@
+// Reads the blob of a delegate: a header "VH00" and a flatbuffer "VK00" (schema/vulkan.fbs).
+#ifndef EDGECORE_VULKAN_BLOB_H_
+#define EDGECORE_VULKAN_BLOB_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "edgecore/backend.hpp"
+#include "tensor.h"
+
+namespace edgecore::vulkan {
+
+// Element types as the blob numbers them.
+enum class DataType : uint8_t {
+  kBool = 0,
+  kUint8 = 1,
+  kInt8 = 2,
+  kInt32 = 3,
+  kFloat16 = 4,
+  kFloat32 = 5,
+  kFloat64 = 6,
+  kInt64 = 7,
+};
+
+// Returns the dtype that tensors of a blob's type have on the device.
+constexpr Dtype device_dtype(DataType type) {
+  return type == DataType::kFloat16                                   ? Dtype::kFloat16
+         : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
+                                                                      : Dtype::kInt32;
+}
+uint64_t size_of(DataType type);
+
+enum class Kind : uint8_t {
+  kNull,
+  kInt,
+  kDouble,
+  kBool,
+  kTensor,
+  kIntList,
+  kDoubleList,
+  kBoolList,
+  kValueList,
+  kString,
+  kSymInt,
+};
+
+// A value of the graph. Which members have a meaning depends on the kind.
+struct Value {
+  Kind kind = Kind::kNull;
+  int64_t integer = 0;            // kInt, kBool
+  double number = 0;              // kDouble
+  std::string text;               // kString
+  std::vector<int64_t> integers;  // kIntList, kBoolList, kValueList (numbers of values)
+  std::vector<double> numbers;    // kDoubleList
+  // kTensor: `shape` is the maximum shape; `staging` is the type of an input or output in host memory, as far as the
+  // blob's types can say: int64 is int32 there.
+  DataType type = DataType::kFloat32;
+  DataType staging = DataType::kFloat32;
+  Shape shape;
+  Layout layout = Layout::kRowMajor;
+  int32_t constant = -1;  // number of the constant; -1 for none
+};
+
+struct OperatorCall {
+  uint32_t node_id = 0;
+  std::string name;
+  std::vector<uint32_t> args;  // numbers of values
+};
+
+struct Constant {
+  edgecore_bytes bytes = {nullptr, 0};
+  std::string key;  // of named data; empty if the bytes are in the blob
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<OperatorCall> calls;
+  std::vector<uint32_t> inputs, outputs;  // numbers of values
+  std::vector<Constant> constants;
+};
+
+// Returns the graph of a blob. All numbers of values and constants are in bounds, shapes have at most kMaxRank dims and
+// fewer than 2^31 elements, and constants have as many bytes as their tensors. Throws a Failure if the blob is damaged.
+Graph read_blob(edgecore_bytes blob, const backend::Host &host);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_BLOB_H_

@@ -1,0 +1,140 @@
+// Turns the operator calls of a graph into dispatches of shaders, for the sizes of one prepare.
+//
+// A *storage* is memory that tensors of one recording use: an argument's, a constant's, or a part of the arena.
+#ifndef EDGECORE_VULKAN_RECORDER_H_
+#define EDGECORE_VULKAN_RECORDER_H_
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "blob.h"
+#include "device.h"
+#include "tensor.h"
+
+namespace edgecore::vulkan {
+
+// The constants of a loaded file on the device, each in the forms that operators need. Thread-safe.
+class Weights {
+ public:
+  explicit Weights(Device &device) : device_(device) {}
+  // Returns the buffer with this key; `make` returns its bytes when it is first asked for.
+  const Buffer &get(const std::string &key, const std::function<std::vector<uint8_t>()> &make);
+
+ private:
+  Device &device_;
+  std::mutex mutex_;
+  std::map<std::string, std::unique_ptr<Buffer>> buffers_;
+};
+
+struct Storage {
+  enum class Kind : uint8_t { kArena, kConstant, kArgument };
+  Kind kind = Kind::kArena;
+  uint64_t bytes = 0;
+  const Buffer *constant = nullptr;  // kConstant
+  uint32_t argument = 0;             // kArgument
+  // kArena: the dispatches that use it, and its place, which plan_memory sets.
+  size_t first = SIZE_MAX, last = 0;
+  uint64_t offset = 0;
+};
+
+struct Dispatch {
+  const Pipeline *pipeline = nullptr;
+  std::vector<uint32_t> storages;  // of the bindings; the first `written` are written
+  uint32_t written = 0;
+  std::vector<uint32_t> push;
+  uint32_t groups[3] = {1, 1, 1};
+  uint32_t call = 0;  // number of the operator call in the graph
+  std::string shader;
+};
+
+// How an argument lies in memory of the host: its staging type has the dtype that it has there on the device.
+struct ArgumentFormat {
+  Dtype dtype = Dtype::kFloat32;
+  Layout layout = Layout::kRowMajor;
+  Shape shape;
+};
+
+struct Recording {
+  std::vector<Storage> storages;
+  std::vector<Dispatch> dispatches;
+  std::vector<ArgumentFormat> outputs;
+  uint64_t arena_bytes = 0;
+};
+
+class Recorder;
+
+// One operator call with its arguments. Every member throws a Failure that names the call if an argument has another
+// kind than the member reads.
+class Call {
+ public:
+  Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}
+
+  const std::string &name() const { return call_.name; }
+  size_t size() const { return call_.args.size(); }
+  size_t last() const { return call_.args.size() - 1; }
+  bool is_none(size_t index) const;
+  bool is_tensor(size_t index) const;
+  Tensor tensor(size_t index) const;
+  std::vector<Tensor> tensors(size_t index) const;
+  int64_t integer(size_t index) const;
+  double number(size_t index) const;
+  std::vector<int64_t> integers(size_t index) const;
+  // Returns a dim of a tensor of this rank, counted from the start.
+  size_t dim(size_t index, size_t rank) const;
+
+  // Returns the shape of a constant.
+  const Shape &constant_shape(size_t index) const;
+  // Returns a constant on the device in a form of its own: `pack` computes `elements` floats of it. `form` identifies
+  // the form and its parameters.
+  Tensor packed(size_t index, const std::string &form, int64_t elements,
+                const std::function<void(const float *source, float *packed)> &pack) const;
+
+  // Declares the shape of a result and returns the tensor to write to. `item` is the position in a list of results.
+  Tensor output(size_t index, const Shape &shape) const;
+  Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
+  size_t list_size(size_t index) const;
+  // Makes a result the same memory as `source`, which has as many elements, in another shape; copies where that is not
+  // possible.
+  void alias(size_t index, const Tensor &source, const Shape &shape) const;
+  Tensor temporary(Dtype dtype, const Shape &shape) const;
+
+  // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
+  // specialization constants from id 3 on; `threads` the number of threads in x, y and z.
+  void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
+                std::vector<uint32_t> push, std::vector<uint32_t> threads, std::vector<uint32_t> local_size = {64, 1, 1},
+                std::vector<uint32_t> constants = {}) const;
+  // Adds a dispatch with one thread for each of `threads` elements, for shaders that use flat_id().
+  void dispatch_flat(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
+                     std::vector<uint32_t> push, int64_t threads, std::vector<uint32_t> constants = {}) const;
+  // Copies elements; the tensors have equal shapes.
+  void copy(const Tensor &from, const Tensor &to) const;
+  // Copies `shape` elements between two tensors, given strides and offsets in elements.
+  void copy_strided(const Tensor &from, const Shape &from_strides, int64_t from_offset, const Tensor &to,
+                    const Shape &to_strides, int64_t to_offset, const Shape &shape) const;
+
+  [[noreturn, gnu::format(printf, 2, 3)]] void damaged(const char *format, ...) const;
+  [[noreturn, gnu::format(printf, 2, 3)]] void unsupported(const char *format, ...) const;
+
+ private:
+  const Value &value(size_t index) const;
+
+  Recorder &recorder_;
+  const OperatorCall &call_;
+};
+
+using Operator = void (*)(Call &);
+// Returns the function that records an operator, or nullptr if there is none.
+Operator find_operator(std::string_view name);
+
+// Records a graph for the shapes of its inputs. `formats` are those of the inputs.
+Recording record(const Graph &graph, Device &device, Weights &weights, const std::vector<ArgumentFormat> &formats,
+                 const std::vector<int64_t> &symbolic_sizes);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_RECORDER_H_

@@ -1,0 +1,86 @@
+// Tensors on the device: dtypes, layouts and shapes.
+#ifndef EDGECORE_VULKAN_TENSOR_H_
+#define EDGECORE_VULKAN_TENSOR_H_
+
+#include <cstdint>
+#include <vector>
+
+namespace edgecore::vulkan {
+
+// The element types of tensors on the device. Integers and booleans of all widths are 32-bit integers there: 8-bit and
+// 64-bit storage are optional in Vulkan, and values of these types are small (indices, masks).
+enum class Dtype : uint8_t { kFloat32, kFloat16, kInt32 };
+
+constexpr uint64_t size_of(Dtype dtype) { return dtype == Dtype::kFloat16 ? 2 : 4; }
+constexpr bool is_float(Dtype dtype) { return dtype != Dtype::kInt32; }
+// Returns the part of a shader's name that stands for the dtype.
+constexpr const char *name_of(Dtype dtype) {
+  return dtype == Dtype::kFloat32 ? "f32" : dtype == Dtype::kFloat16 ? "f16" : "i32";
+}
+
+// The order of a tensor's elements in memory, always without gaps. kChannelsLast, for tensors with 3 or 4 dims, moves
+// the third dim from the end to the end: [N, C, H, W] is stored as [N, H, W, C].
+enum class Layout : uint8_t { kRowMajor, kChannelsLast };
+
+using Shape = std::vector<int64_t>;
+
+// The maximum number of dims.
+constexpr size_t kMaxRank = 6;
+
+inline int64_t count(const Shape &shape) {
+  int64_t product = 1;
+  for (const int64_t size : shape) product *= size;
+  return product;
+}
+
+// Returns the dims in the order in which they are stored, the outermost first.
+inline std::vector<uint32_t> dims_in_memory(size_t rank, Layout layout) {
+  std::vector<uint32_t> order(rank);
+  for (size_t i = 0; i < rank; ++i) order[i] = static_cast<uint32_t>(i);
+  if (layout == Layout::kChannelsLast && (rank == 3 || rank == 4)) {
+    order[rank - 3] = static_cast<uint32_t>(rank - 2);
+    order[rank - 2] = static_cast<uint32_t>(rank - 1);
+    order[rank - 1] = static_cast<uint32_t>(rank - 3);
+  }
+  return order;
+}
+
+// Returns the stride of each dim, in elements.
+inline Shape strides(const Shape &shape, Layout layout) {
+  Shape result(shape.size());
+  const std::vector<uint32_t> order = dims_in_memory(shape.size(), layout);
+  int64_t stride = 1;
+  for (size_t i = order.size(); i-- > 0;) {
+    result[order[i]] = stride;
+    stride *= shape[order[i]];
+  }
+  return result;
+}
+
+// A tensor of one recording. `storage` is the number of its memory in the recording (see recorder.h).
+struct Tensor {
+  Dtype dtype = Dtype::kFloat32;
+  Layout layout = Layout::kRowMajor;
+  Shape shape;
+  uint32_t storage = 0;
+
+  size_t rank() const { return shape.size(); }
+  int64_t count() const { return vulkan::count(shape); }
+  Shape strides() const { return vulkan::strides(shape, layout); }
+  // Returns the size of a dim counted from the end: size(1) is the last dim's. 1 for a dim that the tensor lacks.
+  int64_t size(size_t from_end) const { return from_end > rank() ? 1 : shape[rank() - from_end]; }
+  // Returns whether two tensors have their elements in the same order in memory. A tensor of which at most one dim is
+  // larger than 1 has the same order in each layout, so the strides of dims of size 1 do not count.
+  bool same_order(const Tensor &other) const {
+    if (shape != other.shape) return false;
+    const Shape a = strides(), b = other.strides();
+    for (size_t i = 0; i < a.size(); ++i) {
+      if (shape[i] != 1 && a[i] != b[i]) return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_TENSOR_H_

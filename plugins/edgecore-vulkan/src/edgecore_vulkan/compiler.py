@@ -1,0 +1,84 @@
+"""The compiler of the Vulkan backend, which `edgecore.compile` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.errors import FormatError
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.sdk import Partitioner
+from edgecore_vulkan import native_library
+from edgecore_vulkan.blob import read_graph
+from edgecore_vulkan.describe import describe
+from edgecore_vulkan.executorch_compat import incompatibilities
+from edgecore_vulkan.operators import TABLE, VulkanTable
+from edgecore_vulkan.options import VulkanOptions
+from edgecore_vulkan.preprocess import preprocess
+from edgecore_vulkan.quantizer import recipes
+
+
+class VulkanCompiler:
+    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+
+    Options = VulkanOptions
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
+        chosen = VulkanOptions.model_validate(options.model_dump())
+        profile = chosen.profile(runtime)
+        return VulkanTable(profile).partitioner(
+            "VulkanBackend",
+            compile_specs=profile.specs(),
+            operators=chosen.operators,
+            min_partition_size=chosen.min_operators,
+        )
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition into a blob."""
+        return preprocess(program, specs)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """List the supported operators with their dtypes and constraints."""
+        return TABLE.support()
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """List the errors of a blob; for `executorch-1.5` also what its delegate does not support."""
+        try:
+            graph = read_graph(blob)
+        except FormatError as error:
+            return [str(error)]
+        return incompatibilities(graph, named_data, for_executorch=runtime != "edgecore")
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """Return a line for each argument and call of a blob, for `edgecore inspect --blobs`."""
+        return describe(blob)
+
+    def recipes(self) -> Mapping[str, RecipeSupport]:
+        """Return the recipes of `edgecore.compile(quantize=...)`."""
+        return recipes()
+
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """Return a line for each delegate: calls, bytes of weights, and copies between layouts."""
+        lines = []
+        for index, result in enumerate(results):
+            graph = read_graph(result.blob)
+            copies = sum(call.name == "aten.clone.default" for call in graph.chain)
+            prepared = sum(call.name == "et_vk.prepack.default" for call in graph.chain)
+            size = sum(constant.length for constant in graph.constants)
+            calls = len(graph.chain) - prepared
+            lines.append(
+                f"delegate {index}: {calls} operator calls, {copies} of them copies; {size:,} bytes of weights"
+            )
+        return lines
+
+    def check(self) -> Sequence[Problem]:
+        """Report if the native library of the delegate is missing."""
+        if Path(native_library()).is_file():
+            return []
+        remedy = "pip install --force-reinstall --no-deps edgecore-vulkan"
+        return [Problem(f"the delegate's library {native_library()} is missing", remedy)]

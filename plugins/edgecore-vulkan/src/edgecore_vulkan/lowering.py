@@ -1,0 +1,55 @@
+"""Lower a partition: write the operator calls of its nodes, from the functions of the operator table."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.sdk import Bounds, PartitionView
+from edgecore_vulkan.calls import Call, CallGraph, SizeValue, TensorValue
+from edgecore_vulkan.operators import TABLE
+from edgecore_vulkan.operators.builder import Builder
+from edgecore_vulkan.profile import Profile
+
+
+def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
+    """Return the operator calls of a partition, not optimized and without memories."""
+    part, bounds = PartitionView(program), Bounds(program)
+
+    def max_shape(val: Any, node: Node) -> tuple[int, ...]:
+        return tuple(bounds.upper(size, node) for size in val.shape)
+
+    builder = Builder(profile, part.constants.get, max_shape)
+    for node in part.inputs:
+        val = node.meta["val"]
+        builder.values[node] = (
+            TensorValue(max_shape(val, node), val.dtype) if isinstance(val, torch.Tensor) else SizeValue()
+        )
+        builder.graph.inputs.append(builder.values[node])
+    for node in part.calls:
+        builder.nodes = (node,)
+        if node.target is operator.getitem:
+            producer: Any = node.args[0]
+            index: Any = node.args[1]
+            results = builder.values[producer]
+            if index < len(results):  # a `Lower` may leave out results that nothing reads
+                builder.values[node] = results[index]
+            continue
+        builder.values[node] = TABLE.rows[node.target].lower(builder, node)
+    builder.graph.outputs = [builder.value(node) for node in part.outputs]
+    return builder.graph
+
+
+def separate_outputs(graph: CallGraph, dtypes: list[torch.dtype]) -> None:
+    """Copy outputs that are inputs, constants or other outputs, or that have another dtype than the model's."""
+    seen: set[TensorValue | SizeValue] = set(graph.inputs)
+    for index, (value, dtype) in enumerate(zip(graph.outputs, dtypes, strict=True)):
+        if value in seen or value.constant is not None or value.dtype != dtype:
+            copy = TensorValue(value.shape, dtype)
+            graph.calls.append(Call("aten.clone.default", [value, None], [copy]))
+            graph.outputs[index] = copy
+        seen.add(graph.outputs[index])

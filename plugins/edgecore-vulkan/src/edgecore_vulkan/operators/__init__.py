@@ -1,0 +1,107 @@
+"""The operators that the delegate supports: a table for the partitioner, the lowering and the README."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only
+from edgecore_vulkan.calls import Call, SizeValue, TensorValue
+from edgecore_vulkan.operators import elementwise, networks, reductions, shapes
+from edgecore_vulkan.operators.builder import Builder, Lower, Query, Row, Unsupported
+from edgecore_vulkan.profile import Profile
+from edgecore_vulkan.registry import entry_of, problem
+
+_ROWS: tuple[Row, ...] = (*elementwise.ROWS, *networks.ROWS, *reductions.ROWS, *shapes.ROWS)
+
+
+class VulkanTable(OperatorTable[Lower]):
+    """edgecore's `OperatorTable` for a profile.
+
+    The last check of a call writes its operator calls and compares them with the registry, so that the partitioner and
+    the lowering cannot disagree.
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        super().__init__(_ROWS, (contiguous_only,))
+        self.profile = profile
+
+    def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
+        """Return a function that makes the `Query` of a call."""
+        first = Query(program.graph.output_node(), Constants(program), is_decomposed)
+        first.profile, first.bounds = self.profile, Bounds(program)
+        return first.about
+
+    def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
+        """Return why the dtype or size of a tensor of a call is not supported; numbers among the inputs are sizes."""
+        assert isinstance(query, Query)
+        unread = isinstance(query.node.meta["val"], (tuple, list))
+        for name, val in query.vals(except_arguments=row.any_dtype):
+            if isinstance(val, torch.SymInt):
+                continue
+            if not isinstance(val, torch.Tensor):
+                return f"{name} is not a tensor"
+            if val.dtype not in row.dtypes:
+                return super().tensor_reason(query, row)
+            if val.dtype == torch.bool and self.profile.skip_bool_tensors:
+                return f"{name} is bool, and skip_bool_tensors is set"
+            if 0 in val.shape and not (unread and name == "its result"):
+                return f"{name} has no elements"
+        return None
+
+    def row_reason(self, query: NodeQuery) -> str | None:
+        """Return why a call does not fulfill the constraints of its row, or cannot be written."""
+        assert isinstance(query, Query)
+        reason = super().row_reason(query)
+        if reason or query.node.target not in self.rows:
+            return reason
+        return self._writing_reason(query)
+
+    def _writing_reason(self, query: Query) -> str | None:
+        try:
+            calls = self._write(query)
+        except Unsupported as error:
+            return str(error)
+        except CompileError as error:  # a size without an upper bound
+            return str(error)
+        for call in calls:
+            reason = problem(call, self.profile)
+            if reason:
+                return reason
+            entry = entry_of(call.name, self.profile)
+            assert entry is not None
+            if self.profile.require_dynamic_shapes and not entry.resizes:
+                return f"{call.name} does not support other sizes, and require_dynamic_shapes is set"
+        is_symbolic = any(
+            not isinstance(size, int) for _, val in query.vals() if isinstance(val, torch.Tensor) for size in val.shape
+        )
+        fixed = [call.name for call in calls if not getattr(entry_of(call.name, self.profile), "resizes", True)]
+        if is_symbolic and self.profile.is_stock and fixed:
+            return f"symbolic sizes, which executorch 1.5 does not support in {fixed[0]}"
+        return None
+
+    def _write(self, query: Query) -> list[Call]:
+        """Write the calls of one node, as if each of its inputs were an input of the partition."""
+        node = query.node
+
+        def constant(source: Any) -> torch.Tensor | None:
+            return query.constant(source) if query.is_constant(source) else None
+
+        builder = Builder(self.profile, constant, query.shape)
+        for source in node.all_input_nodes:
+            val = source.meta["val"]
+            if isinstance(val, torch.SymInt):
+                builder.values[source] = SizeValue()
+            elif constant(source) is None:
+                builder.values[source] = TensorValue(query.shape(val, source), val.dtype)
+        self.rows[node.target].lower(builder, node)
+        return builder.graph.calls
+
+
+TABLE = VulkanTable(Profile(is_stock=False))
+"""The table of the runtime `edgecore`, which has all operators."""

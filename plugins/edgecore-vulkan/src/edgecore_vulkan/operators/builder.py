@@ -1,0 +1,178 @@
+"""Helpers for the functions of the operator table, which write the operator calls of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import Bounds, NodeQuery, OperatorRow, arguments_by_name
+from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
+from edgecore_vulkan.profile import Profile
+
+FLOAT = (torch.float32, torch.float16)
+INT = (torch.int64, torch.int32)
+BOOL = (torch.bool,)
+NUMBER = FLOAT + INT
+ALL = NUMBER + BOOL
+
+
+class Unsupported(Exception):
+    """A call that cannot be written; the message is the reason, as constraints return it."""
+
+
+class Query(NodeQuery):
+    """A call that the table checks, for a profile."""
+
+    profile: Profile = Profile()
+    bounds: Bounds
+
+    def shape(self, val: Any, node: Node) -> tuple[int, ...]:
+        """Return the maximum sizes of a fake tensor of `node`."""
+        return tuple(self.bounds.upper(size, node) for size in val.shape)
+
+
+class Builder:
+    """Writes the calls of a partition.
+
+    Attributes:
+        profile: The target.
+        graph: The calls so far.
+        values: The value of each node; a list for a node with several results.
+        constants: The constants of the partition.
+        nodes: The nodes of the model that the next calls compute.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        constants: Callable[[Node], torch.Tensor | None],
+        max_shape: Callable[[Any, Node], tuple[int, ...]],
+    ) -> None:
+        self.profile = profile
+        self.graph = CallGraph()
+        self.values: dict[Node, Any] = {}
+        self.nodes: tuple[Node, ...] = ()
+        self._constants = constants
+        self._max_shape = max_shape
+        self._scalars: dict[tuple[torch.dtype, str], TensorValue] = {}
+
+    def value(self, node: Any) -> TensorValue:
+        """Return the tensor of a node; constants are added when they are first read."""
+        if node not in self.values:
+            constant = self._constants(node)
+            assert constant is not None
+            self.values[node] = self.constant(constant)
+        value = self.values[node]
+        assert isinstance(value, TensorValue)
+        return value
+
+    def constant_of(self, node: Any) -> torch.Tensor | None:
+        """Return the tensor of a constant node; None for other nodes."""
+        return self._constants(node) if isinstance(node, Node) else None
+
+    def constant(self, tensor: torch.Tensor) -> TensorValue:
+        """Return a constant."""
+        return TensorValue(tuple(tensor.shape), tensor.dtype, tensor)
+
+    def scalar(self, number: float, like: TensorValue) -> TensorValue:
+        """Return a constant without dims in the dtype of `like`; equal ones are one value."""
+        key = (like.dtype, repr(number))
+        if key not in self._scalars:
+            self._scalars[key] = self.constant(torch.tensor(number, dtype=like.dtype))
+        return self._scalars[key]
+
+    def shape(self, val: Any, node: Node) -> tuple[int, ...]:
+        """Return the maximum sizes of a fake tensor of `node`."""
+        return self._max_shape(val, node)
+
+    def result(self, node: Node, index: int | None = None) -> TensorValue:
+        """Return a new value with the maximum shape and the dtype of a node's result."""
+        val = node.meta["val"] if index is None else node.meta["val"][index]
+        return TensorValue(self.shape(val, node), val.dtype)
+
+    def call(self, name: str, args: Sequence[Argument], output: TensorValue | list[TensorValue]) -> Any:
+        """Add a call, and return its output."""
+        outputs = list(output) if isinstance(output, list) else [output]
+        self.graph.calls.append(Call(name, list(args), list(outputs), self.nodes))
+        return output
+
+    def sizes(self, sizes: Sequence[Any]) -> list[Argument]:
+        """Return a list of sizes with a `SizeValue` for each symbolic one."""
+        return [self.size(size) for size in sizes]
+
+    def size(self, size: Any) -> Argument:
+        """Return a size: a number, or the `SizeValue` of a node that is an input of the partition."""
+        if isinstance(size, int):
+            return size
+        value = self.values.get(size) if isinstance(size, Node) else None
+        if not isinstance(value, SizeValue):
+            raise Unsupported(f"bakes {size.meta['val'] if isinstance(size, Node) else size}")
+        return value
+
+    def argument(self, argument: Any) -> Argument:
+        """Return an argument of a node as that of a call."""
+        if isinstance(argument, Node):
+            return self.size(argument) if isinstance(argument.meta["val"], torch.SymInt) else self.value(argument)
+        if isinstance(argument, (list, tuple)):
+            return [self.argument(item) for item in argument]
+        if argument is None or isinstance(argument, (bool, int, float, str)):
+            return argument
+        return None  # a dtype, device, layout or memory format: the output says the dtype
+
+    def arguments(self, node: Node, **changed: Argument) -> list[Argument]:
+        """Return all arguments of a node in the order of its schema, some of them changed."""
+        values: dict[str, Any] = arguments_by_name(node)
+        names = [spec.name for spec in node.target._schema.arguments]  # type: ignore[union-attr]
+        return [changed[name] if name in changed else self.argument(values[name]) for name in names]
+
+    def view(self, value: TensorValue, shape: Sequence[int], sizes: Sequence[Argument] | None = None) -> TensorValue:
+        """Return a tensor with other dims; `sizes` are the argument of the call if some are symbolic."""
+        output = TensorValue(tuple(shape), value.dtype)
+        written = list(shape if sizes is None else sizes)
+        result: TensorValue = self.call("aten.view_copy.default", [value, written], output)
+        return result
+
+
+Lower = Callable[[Builder, Node], Any]
+"""Type of a function that writes the calls of a node and returns its value, or a list of its values."""
+
+Row = OperatorRow[Lower]
+"""A row of the operator table; its `lower` is a `Lower`."""
+
+
+def plain(name: str = "", **changed: Any) -> Lower:
+    """Return a `Lower` that writes one call with the arguments of the node's schema.
+
+    Args:
+        name: The name of the call; that of the node's operator if empty.
+        **changed: Other values of arguments.
+    """
+
+    def lower(b: Builder, node: Node) -> TensorValue:
+        output: TensorValue = b.call(name or str(node.target), b.arguments(node, **changed), b.result(node))
+        return output
+
+    return lower
+
+
+def rank(node: Any) -> int:
+    """Return the number of dims of a node's result."""
+    return len(node.meta["val"].shape)
+
+
+def shape(node: Any) -> tuple[Any, ...]:
+    """Return the sizes of a node's result, which may be symbolic."""
+    return tuple(node.meta["val"].shape)
+
+
+def is_static(node: Any) -> bool:
+    """Return True if no size of a node's result is symbolic."""
+    return all(isinstance(size, int) for size in shape(node))
+
+
+def is_float(node: Any) -> bool:
+    """Return True if a node's result is floating-point."""
+    return bool(node.meta["val"].dtype.is_floating_point)

@@ -1,0 +1,1 @@
+"""Passes over the operator calls of a partition."""

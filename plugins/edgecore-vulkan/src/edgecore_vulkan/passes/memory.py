@@ -1,0 +1,73 @@
+"""Share memory between tensors whose lifetimes do not overlap, and measure the memory that a delegate needs."""
+
+from __future__ import annotations
+
+from edgecore_vulkan.calls import CallGraph, Memory, TensorValue
+
+_PREPACK = "et_vk.prepack.default"
+
+
+def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
+    """Map each tensor to the index of the last call that reads it; outputs live to the end."""
+    last: dict[TensorValue, int] = {}
+    for index, call in enumerate(graph.calls):
+        for value in (*call.inputs(), *call.outputs):
+            if isinstance(value, TensorValue):
+                last[value] = index
+    last.update(dict.fromkeys(graph.outputs, len(graph.calls)))
+    return last
+
+
+def assign_memory_objects(graph: CallGraph) -> None:
+    """Number the memory of each tensor: of one free for the same dtype and memory, the one of the nearest size.
+
+    Constants, results of `et_vk.prepack` and sizes have no number. A list of results starts at its call.
+    """
+    last = last_uses(graph)
+    free: list[tuple[tuple[object, Memory], int, int]] = []  # (kind, elements, number)
+    ends: dict[int, list[TensorValue]] = {}
+    count = 0
+
+    def place(value: TensorValue) -> None:
+        nonlocal count
+        kind = (value.dtype, value.memory)
+        candidates = [entry for entry in free if entry[0] == kind]
+        if candidates:
+            best = min(candidates, key=lambda entry: (abs(entry[1] - value.elements), entry[2]))
+            free.remove(best)
+            value.memory_object = best[2]
+        else:
+            value.memory_object, count = count, count + 1
+        sizes[value.memory_object] = max(sizes.get(value.memory_object, 0), value.elements)
+        ends.setdefault(last.get(value, -1), []).append(value)
+
+    sizes: dict[int, int] = {}
+
+    def release(index: int) -> None:
+        for value in ends.get(index, []):
+            free.append(((value.dtype, value.memory), sizes[value.memory_object], value.memory_object))
+
+    for value in graph.inputs:
+        if isinstance(value, TensorValue):
+            place(value)
+    for index, call in enumerate(graph.calls):
+        if call.name != _PREPACK:
+            for output in call.outputs:
+                if isinstance(output, TensorValue):
+                    place(output)
+        release(index)
+
+
+def peak_bytes(graph: CallGraph, bytes_of: dict[TensorValue, int]) -> int:
+    """Return the greatest sum of the sizes of tensors that live at the same time; constants are not counted."""
+    last = last_uses(graph)
+    prepared = {output for call in graph.calls if call.name == _PREPACK for output in call.outputs}
+    live = peak = sum(bytes_of[value] for value in graph.inputs if isinstance(value, TensorValue))
+    for index, call in enumerate(graph.calls):
+        results = [value for value in call.outputs if isinstance(value, TensorValue) and value not in prepared]
+        live += sum(bytes_of[value] for value in results)
+        peak = max(peak, live)
+        for value in {*call.inputs(), *results}:
+            if last[value] == index and value.constant is None and value not in prepared:
+                live -= bytes_of[value]
+    return peak

@@ -1,0 +1,85 @@
+"""Fuse clamps into convolutions, merge views and permutes, and drop calls that change nothing."""
+
+from __future__ import annotations
+
+import sys
+
+from edgecore_vulkan.calls import Call, CallGraph
+
+_CLAMPS = {"aten.relu.default", "aten.clamp.default", "aten.hardtanh.default"}
+_VIEW, _PERMUTE = "aten.view_copy.default", "aten.permute_copy.default"
+
+
+def simplify(graph: CallGraph) -> None:
+    """Run the rewrites on `graph`, which is edited."""
+    _merge_moves(graph)
+    _fuse_clamps(graph)
+    drop_unread(graph)
+
+
+def _merge_moves(graph: CallGraph) -> None:
+    """Let a view of a view, and a permute of a permute, read the first one's input; drop those that change nothing."""
+    producers = graph.producers()
+    dropped: list[Call] = []
+    for call in graph.calls:
+        if call.name not in (_VIEW, _PERMUTE):
+            continue
+        before = producers.get(call.args[0])
+        if before is not None and before.name == call.name and _is_static(call):
+            if call.name == _PERMUTE:
+                first, second = before.args[1], call.args[1]
+                call.args[1] = [first[dim] for dim in second]
+            elif not _is_static(before):
+                continue
+            call.args[0] = before.args[0]
+            call.nodes = before.nodes + call.nodes
+        source = call.args[0]
+        is_identity = (
+            call.args[1] == list(range(len(source.shape)))
+            if call.name == _PERMUTE
+            else source.shape == call.output.shape and _is_static(call)
+        )
+        if is_identity and source.dtype == call.output.dtype:
+            graph.replace(call.output, source)
+            dropped.append(call)
+    graph.remove(dropped)
+
+
+def _is_static(call: Call) -> bool:
+    """Return True if the sizes or dims of a move are numbers, none of them -1."""
+    return all(isinstance(item, int) and item >= 0 for item in call.args[1])
+
+
+def _fuse_clamps(graph: CallGraph) -> None:
+    """Give a convolution the range of the clamp that is the only reader of its result.
+
+    `et_vk.conv_with_clamp` has the arguments of the convolution, then the limits.
+    """
+    producers, uses = graph.producers(), graph.uses()
+    dropped: list[Call] = []
+    for call in graph.calls:
+        if call.name not in _CLAMPS:
+            continue
+        before = producers.get(call.args[0])
+        if before is None or before.name != "aten.convolution.default" or uses[call.args[0]] != 1:
+            continue
+        low, high = (0.0, None) if call.name == "aten.relu.default" else call.args[1:3]
+        limit = sys.float_info.max  # ExecuTorch writes no infinity either
+        before.name = "et_vk.conv_with_clamp.default"
+        before.args += [-limit if low is None else low, limit if high is None else high]
+        before.outputs = call.outputs
+        before.nodes += call.nodes
+        producers[call.output] = before
+        dropped.append(call)
+    graph.remove(dropped)
+
+
+def drop_unread(graph: CallGraph) -> None:
+    """Drop calls whose results nothing reads."""
+    needed = set(graph.outputs)
+    kept: list[Call] = []
+    for call in reversed(graph.calls):
+        if any(output in needed for output in call.outputs):
+            kept.append(call)
+            needed.update(call.inputs())
+    graph.calls = kept[::-1]

@@ -1,0 +1,62 @@
+"""Compile a partition into a blob: lower it, simplify it, choose memories, and write it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch.export import ExportedProgram
+
+from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore.sdk import PartitionView
+from edgecore_vulkan.calls import CallGraph, TensorValue
+from edgecore_vulkan.encode import encode, held_dtype
+from edgecore_vulkan.lowering import lower, separate_outputs
+from edgecore_vulkan.passes.layout import assign_memories
+from edgecore_vulkan.passes.memory import assign_memory_objects, peak_bytes
+from edgecore_vulkan.passes.simplify import simplify
+from edgecore_vulkan.profile import Profile
+
+
+def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+    """Compile one partition; the specs are those of a `Profile`."""
+    profile = Profile.of_specs(specs)
+    graph = build_graph(program, profile)
+    encoded = encode(graph, profile)
+    return PreprocessResult(
+        blob=encoded.blob,
+        named_data=encoded.named_data,
+        debug_handle_map=encoded.handles,
+        memory=_memory(graph, profile),
+    )
+
+
+def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
+    """Return the operator calls of a partition as they are written."""
+    graph = lower(program, profile)
+    simplify(graph)
+    separate_outputs(graph, [node.meta["val"].dtype for node in PartitionView(program).outputs])
+    assign_memories(graph, profile)
+    if not profile.skip_memory_planning:
+        assign_memory_objects(graph)
+    return graph
+
+
+def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
+    """Estimate the memory of a delegate: constants and intermediates on the device, staging of inputs and outputs."""
+
+    def size(value: TensorValue, dtype: torch.dtype) -> int:
+        return value.elements * dtype.itemsize
+
+    tensors = {
+        value
+        for call in graph.calls
+        for value in (*call.inputs(), *call.outputs)
+        if isinstance(value, TensorValue)
+    } | {value for value in graph.inputs if isinstance(value, TensorValue)}  # fmt: skip
+    held = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
+    constants = sum(count for value, count in held.items() if value.constant is not None)
+    ends = [value for value in (*graph.inputs, *graph.outputs) if isinstance(value, TensorValue)]
+    staging = sum(size(value, value.dtype) for value in ends)
+    needs = (("persistent", constants + peak_bytes(graph, held)), ("staging", staging))
+    return tuple(MemoryNeed(kind, count) for kind, count in needs if count)  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""What a partition is compiled for: the target runtime and the options, which compile specs carry to `preprocess`.
+
+The keys are those of ExecuTorch's Vulkan backend; `edgecore_runtime` is our own, which its delegate ignores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgecore.plugin import CompileSpec
+from edgecore_vulkan.schema.graph import Layout, Storage
+
+STOCK_LIMITS = (16384, 16384, 2048)
+SMALL_LIMITS = (2048, 2048, 2048)
+BUFFER_LIMIT = 128 * 1024 * 1024
+"""Maximum number of elements of a tensor in a buffer."""
+
+_RUNTIME = "edgecore_runtime"
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The target of a compilation.
+
+    Attributes:
+        is_stock: The blob must run on executorch 1.5's delegate: its operators, storages and layouts only.
+        force_fp16: Hold float32 tensors as float16; inputs and outputs of the delegate stay float32.
+        require_dynamic_shapes: Take only operators whose sizes may change between runs.
+        skip_bool_tensors: Take no operators with boolean tensors.
+        texture_limits: Maximum width, height and depth of a 3-d texture.
+        buffer_limit: Maximum number of elements of a tensor.
+        storage: Storage to prefer over the default.
+        layout: Layout to prefer where an operator does not need another.
+        skip_memory_planning: Give each tensor memory of its own.
+    """
+
+    is_stock: bool = True
+    force_fp16: bool = False
+    require_dynamic_shapes: bool = False
+    skip_bool_tensors: bool = False
+    texture_limits: tuple[int, int, int] = STOCK_LIMITS
+    buffer_limit: int = BUFFER_LIMIT
+    storage: Storage = Storage.DEFAULT
+    layout: Layout = Layout.DEFAULT
+    skip_memory_planning: bool = False
+
+    @property
+    def max_rank(self) -> int:
+        """The maximum number of dims of a tensor."""
+        return 4 if self.is_stock else 6
+
+    def specs(self) -> list[CompileSpec]:
+        """Return the compile specs that carry the profile; defaults need none."""
+        specs = [] if self.is_stock else [CompileSpec(_RUNTIME, b"edgecore")]
+        for key in ("force_fp16", "require_dynamic_shapes", "skip_bool_tensors", "skip_memory_planning"):
+            if getattr(self, key):
+                specs.append(CompileSpec(key, b"\x01"))
+        if self.texture_limits != STOCK_LIMITS:
+            for axis, limit in zip("xyz", self.texture_limits, strict=True):
+                specs.append(CompileSpec(f"texture_limits_{axis}", limit.to_bytes(4, "little")))
+        if self.buffer_limit != BUFFER_LIMIT:
+            specs.append(CompileSpec("buffer_limit", self.buffer_limit.to_bytes(8, "little")))
+        if self.storage != Storage.DEFAULT:
+            specs.append(CompileSpec("storage_type_override", self.storage.to_bytes(4, "little")))
+        if self.layout != Layout.DEFAULT:
+            specs.append(CompileSpec("memory_layout_override", self.layout.to_bytes(4, "little")))
+        return specs
+
+    @classmethod
+    def of_specs(cls, specs: Sequence[CompileSpec]) -> Profile:
+        """Return the profile that compile specs carry; unknown keys are ignored."""
+        values = {spec.key: spec.value for spec in specs}
+
+        def number(key: str, default: int) -> int:
+            return int.from_bytes(values[key], "little") if key in values else default
+
+        small = number("small_texture_limits", 0)
+        x, y, z = SMALL_LIMITS if small else STOCK_LIMITS
+        return cls(
+            is_stock=values.get(_RUNTIME) != b"edgecore",
+            force_fp16=bool(number("force_fp16", 0)),
+            require_dynamic_shapes=bool(number("require_dynamic_shapes", 0)),
+            skip_bool_tensors=bool(number("skip_bool_tensors", 0)),
+            texture_limits=(
+                number("texture_limits_x", x),
+                number("texture_limits_y", y),
+                number("texture_limits_z", z),
+            ),
+            buffer_limit=number("buffer_limit", BUFFER_LIMIT),
+            storage=Storage(number("storage_type_override", Storage.DEFAULT)),
+            layout=Layout(number("memory_layout_override", Layout.DEFAULT)),
+            skip_memory_planning=bool(number("skip_memory_planning", 0)),
+        )

@@ -1,0 +1,1 @@
+"""The flatbuffer in a blob: its tables as dataclasses."""
