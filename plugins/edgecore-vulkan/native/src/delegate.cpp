@@ -1,9 +1,14 @@
-// The backend as edgecore/backend.hpp's four classes.
+// The backend as edgecore/backend.hpp's four classes, with functions for device buffers and pending runs.
 #include <algorithm>
+#include <cstdlib>
+#include <future>
 #include <map>
 #include <mutex>
+#include <utility>
 
-#include "instance.h"
+#include "buffers.h"
+#include "execution.h"
+#include "waiter.h"
 
 #ifndef EDGECORE_VULKAN_VERSION
 #define EDGECORE_VULKAN_VERSION "0"
@@ -13,10 +18,13 @@ namespace edgecore::vulkan {
 namespace {
 
 using backend::fail;
+using backend::Failure;
 using backend::Host;
 using backend::Options;
 
 constexpr int64_t kDefaultTimeoutMs = 60'000, kMaxTimeoutMs = 24 * 3600 * 1000;
+constexpr uint64_t kBufferAlignment = 256;  // the largest minStorageBufferOffsetAlignment that Vulkan allows
+constexpr uint64_t kBufferGranule = 16;     // shaders read and write whole vectors of four elements
 
 const edgecore_option_spec kOptions[] = {
     backend::option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
@@ -25,37 +33,66 @@ const edgecore_option_spec kOptions[] = {
                     "check each use of Vulkan by the Khronos validation layer, which must be installed"),
     backend::option("timeout_ms", EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD,
                     "milliseconds after which a run that has not finished is an error"),
+    backend::option("pipeline_cache_folder", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                    "folder of compiled shaders; without it EDGECORE_VULKAN_CACHE, or none"),
 };
+
+std::string folder_of(const Options &options) {
+  const char *variable = std::getenv("EDGECORE_VULKAN_CACHE");
+  return std::string(options.text("pipeline_cache_folder", variable == nullptr ? "" : variable));
+}
 
 // Vulkan is started by the first program: finding out that a machine has no driver takes a file that needs one.
 class Driver {
  public:
-  explicit Driver(const Host &) : state_(std::make_unique<State>()) {}
+  explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
 
   static void probe(const Host &) { Vulkan(false); }
 
-  Device &device(bool validation, const std::string &choice) {
+  // A device with the number that its buffers have as their memory_kind.
+  struct Numbered {
+    Device *device;
+    uint32_t memory_kind;
+  };
+
+  Numbered device(const Options &options) {
+    Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options));
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    std::unique_ptr<Vulkan> &vulkan = validation ? state_->validated : state_->plain;
-    if (vulkan == nullptr) vulkan = std::make_unique<Vulkan>(validation);
-    std::unique_ptr<Device> &device = state_->devices[{validation, choice}];
-    if (device == nullptr) device = std::make_unique<Device>(*vulkan, choice);
-    return *device;
+    std::unique_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
+    if (vulkan == nullptr) vulkan = std::make_unique<Vulkan>(std::get<0>(key));
+    for (size_t i = 0; i < state_->devices.size(); ++i) {
+      if (state_->devices[i].first == key) return {state_->devices[i].second.get(), static_cast<uint32_t>(i + 1)};
+    }
+    auto made = std::make_unique<Device>(*vulkan, std::get<1>(key), std::get<2>(key));
+    state_->devices.emplace_back(std::move(key), std::move(made));
+    return {state_->devices.back().second.get(), static_cast<uint32_t>(state_->devices.size())};
   }
 
+  Device &device_of(uint32_t memory_kind) {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    if (memory_kind == 0 || memory_kind > state_->devices.size()) {
+      fail(EDGECORE_NOT_SUPPORTED, "there is no device memory of kind %u", memory_kind);
+    }
+    return *state_->devices[memory_kind - 1].second;
+  }
+
+  const Host &host() const { return host_; }
+
  private:
+  using Key = std::tuple<bool, std::string, std::string>;  // validation, device, cache folder
   struct State {
     std::mutex mutex;
     std::unique_ptr<Vulkan> plain, validated;
-    std::map<std::pair<bool, std::string>, std::unique_ptr<Device>> devices;
+    std::vector<std::pair<Key, std::unique_ptr<Device>>> devices;
   };
+  Host host_;
   std::unique_ptr<State> state_;
 };
 
 struct Program {
-  Program(Driver &driver, const Host &, const Options &options)
-      : device(driver.device(options.integer("validation", 0) != 0, std::string(options.text("device", "")))),
-        weights(std::make_unique<Weights>(device)) {
+  Program(Driver &owner, const Host &, const Options &options)
+      : driver(owner), numbered(owner.device(options)), weights(std::make_unique<Weights>(*numbered.device)),
+        waiter(std::make_unique<Waiter>()) {
     const int64_t timeout = options.integer("timeout_ms", kDefaultTimeoutMs);
     if (timeout < 1 || timeout > kMaxTimeoutMs) {
       fail(EDGECORE_INVALID_ARGUMENT, "the option timeout_ms is at least 1 and at most %lld; got %lld",
@@ -63,8 +100,10 @@ struct Program {
     }
     timeout_ns = static_cast<uint64_t>(timeout) * 1'000'000;
   }
-  Device &device;
+  Driver &driver;
+  Driver::Numbered numbered;
   std::unique_ptr<Weights> weights;
+  std::unique_ptr<Waiter> waiter;
   uint64_t timeout_ns = 0;
 };
 
@@ -72,21 +111,113 @@ struct Delegate {
   Delegate(Program &owner, const Host &host, const edgecore_delegate_info &info)
       : program(owner), graph(read_blob(info.blob, host)) {}
   uint64_t argument_count() const noexcept { return graph.inputs.size() + graph.outputs.size(); }
+
+  // Tensors of floats are in buffers of the device. Others have another dtype there than on the host, which the host
+  // side of Execution converts; they are indices and masks, and small.
+  void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
+    const size_t inputs = graph.inputs.size();
+    const Value &value = graph.values[index < inputs ? graph.inputs[index] : graph.outputs[index - inputs]];
+    if (value.kind != Kind::kTensor) return;
+    if (value.staging != DataType::kFloat32 && value.staging != DataType::kFloat16) return;
+    out.alignment = kBufferAlignment;
+    out.granule = kBufferGranule;
+    out.memory_kind = program.numbered.memory_kind;
+  }
+
   Program &program;
   Graph graph;
 };
 
-struct Instance {
-  Instance(Delegate &delegate, const Host &)
-      : execution(std::make_unique<Execution>(delegate.graph, delegate.program.device, *delegate.program.weights,
-                                              delegate.program.timeout_ns)) {}
+class Instance {
+ public:
+  Instance(Delegate &delegate, const Host &host, const edgecore_instance_info &info)
+      : host_(host), program_(delegate.program), is_profiled_((info.flags & EDGECORE_INSTANCE_PROFILED) != 0),
+        execution_(std::make_unique<Execution>(delegate.graph, *delegate.program.numbered.device,
+                                               *delegate.program.weights, delegate.program.timeout_ns, is_profiled_)) {}
+  ~Instance() {
+    if (pending_.valid()) pending_.wait();
+  }
+
   std::vector<edgecore_memory_need> prepare(const backend::Arguments &arguments) {
-    execution->prepare(arguments);
+    execution_->prepare(arguments);
     return {};
   }
-  void execute(const backend::Arguments &arguments, const backend::Memory &) { execution->execute(arguments); }
-  std::unique_ptr<Execution> execution;
+
+  void execute(const backend::Arguments &, const backend::Memory &) {}  // the table has run() instead
+
+  const Host &host() const { return host_; }
+
+  // Runs the delegate. Returns EDGECORE_PENDING if the host wants to be called at the end.
+  int32_t run(const edgecore_execute_info &info, const backend::Arguments &arguments) {
+    execution_->start(arguments);
+    if (info.completion == nullptr || is_profiled_) {  // events may be added only before execute returns
+      execution_->finish();
+      add_events();
+      return EDGECORE_OK;
+    }
+    auto ended = std::make_shared<std::promise<void>>();
+    pending_ = ended->get_future();
+    program_.waiter->add([this, ended, completion = info.completion, arg = info.completion_arg] {
+      try {
+        execution_->finish();
+        completion(arg, EDGECORE_OK, {nullptr, 0});
+      } catch (const Failure &failure) {
+        completion(arg, failure.code, backend::to_str(failure.text));
+      } catch (const std::exception &exception) {
+        completion(arg, EDGECORE_INTERNAL, backend::to_str(exception.what()));
+      }
+      ended->set_value();  // last: the instance may go now
+    });
+    return EDGECORE_PENDING;
+  }
+
+ private:
+  void add_events() const {
+    if (!is_profiled_) return;
+    for (const DispatchTime &time : execution_->times()) {
+      host_.add_event(time.name, time.call == kNoCall ? -1 : int64_t{time.call}, time.begin, time.end);
+    }
+  }
+
+  Host host_;
+  Program &program_;
+  bool is_profiled_;
+  std::unique_ptr<Execution> execution_;
+  std::future<void> pending_;
 };
+
+// Calls `body`, which may throw, for a function of the table.
+template <typename Body>
+int32_t guard(const Host &host, edgecore_error *error, const Body &body) {
+  return backend::detail::guard(host.table(), error, body);
+}
+
+void add_buffers(edgecore_backend &table) {
+  table.buffer_create = [](edgecore_driver *driver, uint64_t bytes, uint64_t, uint32_t memory_kind,
+                           edgecore_buffer **out, edgecore_error *error) -> int32_t {
+    Driver &owner = backend::get<Driver>(driver);
+    return guard(owner.host(), error, [&] {
+      const uint64_t whole = std::max((bytes + kBufferGranule - 1) / kBufferGranule * kBufferGranule, kBufferGranule);
+      *out = new edgecore_buffer(owner.host(), owner.device_of(memory_kind), whole);
+      return EDGECORE_OK;
+    });
+  };
+  table.buffer_destroy = [](edgecore_buffer *buffer) { delete buffer; };
+  table.buffer_map = [](edgecore_buffer *buffer, uint64_t offset, uint64_t bytes, void **out,
+                        edgecore_error *error) -> int32_t {
+    return guard(buffer->host, error, [&] { return *out = map(*buffer, offset, bytes), EDGECORE_OK; });
+  };
+  table.buffer_unmap = [](edgecore_buffer *buffer, edgecore_error *) -> int32_t {
+    buffer->mapped_bytes = 0;
+    return EDGECORE_OK;
+  };
+  table.buffer_flush = [](edgecore_buffer *buffer, edgecore_error *error) -> int32_t {
+    return guard(buffer->host, error, [&] { return flush(*buffer), EDGECORE_OK; });
+  };
+  table.buffer_invalidate = [](edgecore_buffer *buffer, edgecore_error *error) -> int32_t {
+    return guard(buffer->host, error, [&] { return invalidate(*buffer), EDGECORE_OK; });
+  };
+}
 
 }  // namespace
 }  // namespace edgecore::vulkan
@@ -100,6 +231,14 @@ extern "C" EDGECORE_BACKEND(vulkan) {
     made.options = kOptions;
     made.option_count = std::size(kOptions);
     made.option_stride = sizeof(edgecore_option_spec);
+    made.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
+                      uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
+      auto &run = edgecore::backend::get<Instance>(instance);
+      return guard(run.host(), error, [&] {
+        return run.run(*info, edgecore::backend::Arguments(run.host(), args, count, stride, error));
+      });
+    };
+    add_buffers(made);
     return made;
   }();
   return &table;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "shaders.h"
 
@@ -46,7 +47,47 @@ int rank_of(VkPhysicalDeviceType type) {
   }
 }
 
+VkBool32 VKAPI_PTR receive_message(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDebugUtilsMessageTypeFlagsEXT,
+                                   const VkDebugUtilsMessengerCallbackDataEXT *data, void *messages) {
+  static_cast<Messages *>(messages)->add(data->pMessage == nullptr ? "" : data->pMessage);
+  return VK_FALSE;
+}
+
+// The device whose name contains `choice` or whose index it is: of several, the one whose type computes fastest.
+VkPhysicalDevice choose(const std::vector<VkPhysicalDevice> &devices, std::string_view choice) {
+  if (devices.empty()) {
+    fail(EDGECORE_NOT_FOUND, "this machine has the Vulkan library, but no device: install a Vulkan driver, on Debian "
+                             "mesa-vulkan-drivers");
+  }
+  VkPhysicalDevice chosen = VK_NULL_HANDLE;
+  int best = INT32_MAX;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    VkPhysicalDeviceProperties properties;
+    vkGetPhysicalDeviceProperties(devices[i], &properties);
+    const bool matches = choice.empty() || choice == std::to_string(i) ||
+                         std::string_view(properties.deviceName).find(choice) != std::string_view::npos;
+    if (!matches || rank_of(properties.deviceType) >= best) continue;
+    best = rank_of(properties.deviceType);
+    chosen = devices[i];
+  }
+  if (chosen == VK_NULL_HANDLE) {
+    fail(EDGECORE_NOT_FOUND, "no Vulkan device has the index or name '%.*s'; there are %zu devices",
+         static_cast<int>(std::min<size_t>(choice.size(), 100)), choice.data(), devices.size());
+  }
+  return chosen;
+}
+
 }  // namespace
+
+void Messages::add(const char *text) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (first_.empty()) first_ = text;
+}
+
+std::string Messages::take() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return std::exchange(first_, {});
+}
 
 void check(VkResult result, const char *step) {
   if (result == VK_SUCCESS) return;
@@ -64,47 +105,61 @@ Vulkan::Vulkan(bool validation) {
   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
   application.pApplicationName = "edgecore";
   application.apiVersion = kApiVersion;
-  const char *layer = "VK_LAYER_KHRONOS_validation";
+  const char *layer = "VK_LAYER_KHRONOS_validation", *extension = VK_EXT_DEBUG_UTILS_EXTENSION_NAME;
   VkInstanceCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO;
   info.pApplicationInfo = &application;
   info.enabledLayerCount = validation ? 1 : 0;
   info.ppEnabledLayerNames = &layer;
+  info.enabledExtensionCount = validation ? 1 : 0;
+  info.ppEnabledExtensionNames = &extension;
   const VkResult result = vkCreateInstance(&info, nullptr, &instance_);
   if (result == VK_ERROR_LAYER_NOT_PRESENT) {
     fail(EDGECORE_NOT_FOUND, "the option validation needs the layer %s: on Debian vulkan-validationlayers", layer);
   }
   check(result, "creating a Vulkan instance");
   volkLoadInstanceOnly(instance_);
+  if (validation) {
+    VkDebugUtilsMessengerCreateInfoEXT messenger = {};
+    messenger.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_MESSENGER_CREATE_INFO_EXT;
+    messenger.messageSeverity =
+        VK_DEBUG_UTILS_MESSAGE_SEVERITY_WARNING_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_SEVERITY_ERROR_BIT_EXT;
+    messenger.messageType =
+        VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT | VK_DEBUG_UTILS_MESSAGE_TYPE_PERFORMANCE_BIT_EXT;
+    messenger.pfnUserCallback = receive_message;
+    messenger.pUserData = messages_.get();
+    check(vkCreateDebugUtilsMessengerEXT(instance_, &messenger, nullptr, &messenger_), "listening to validation");
+  }
   uint32_t count = 0;
   check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "listing the Vulkan devices");
   devices_.resize(count);
   check(vkEnumeratePhysicalDevices(instance_, &count, devices_.data()), "listing the Vulkan devices");
 }
 
-Vulkan::~Vulkan() { vkDestroyInstance(instance_, nullptr); }
+Vulkan::~Vulkan() {
+  if (messenger_ != VK_NULL_HANDLE) vkDestroyDebugUtilsMessengerEXT(instance_, messenger_, nullptr);
+  vkDestroyInstance(instance_, nullptr);
+}
 
-Device::Device(const Vulkan &vulkan, std::string_view choice) {
-  const auto &devices = vulkan.devices();
-  if (devices.empty()) {
-    fail(EDGECORE_NOT_FOUND, "this machine has the Vulkan library, but no device: install a Vulkan driver, on Debian "
-                             "mesa-vulkan-drivers");
+Device::Device(const Vulkan &vulkan, std::string_view choice, const std::string &cache_folder)
+    : physical_(choose(vulkan.devices(), choice)), messages_(vulkan.messages()) {
+  vkGetPhysicalDeviceProperties(physical_, &properties_);
+  try {
+    open(vulkan);
+    cache_file_ = std::make_unique<PipelineCacheFile>(cache_folder, properties_);
+    const std::vector<uint8_t> compiled = cache_file_->read();
+    VkPipelineCacheCreateInfo cache = {};
+    cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+    cache.initialDataSize = compiled.size();
+    cache.pInitialData = compiled.data();
+    check(vk_.vkCreatePipelineCache(handle_, &cache, nullptr, &cache_), "creating a pipeline cache");
+  } catch (...) {
+    close();
+    throw;
   }
-  int best = INT32_MAX;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    VkPhysicalDeviceProperties properties;
-    vkGetPhysicalDeviceProperties(devices[i], &properties);
-    const bool chosen = choice.empty() || choice == std::to_string(i) ||
-                        std::string_view(properties.deviceName).find(choice) != std::string_view::npos;
-    if (!chosen || rank_of(properties.deviceType) >= best) continue;
-    best = rank_of(properties.deviceType);
-    physical_ = devices[i];
-    properties_ = properties;
-  }
-  if (physical_ == VK_NULL_HANDLE) {
-    fail(EDGECORE_NOT_FOUND, "no Vulkan device has the index or name '%.*s'; there are %zu devices",
-         static_cast<int>(std::min<size_t>(choice.size(), 100)), choice.data(), devices.size());
-  }
+}
+
+void Device::open(const Vulkan &vulkan) {
   if (properties_.apiVersion < kApiVersion) {
     fail(EDGECORE_NOT_SUPPORTED, "the Vulkan driver of %s has version %u.%u, and 1.1 is needed: update the driver",
          properties_.deviceName, VK_API_VERSION_MAJOR(properties_.apiVersion),
@@ -120,6 +175,7 @@ Device::Device(const Vulkan &vulkan, std::string_view choice) {
   });
   if (family == families.end()) fail(EDGECORE_NOT_SUPPORTED, "%s cannot compute", properties_.deviceName);
   queue_family_ = static_cast<uint32_t>(family - families.begin());
+  if (family->timestampValidBits == 64) nanoseconds_per_tick_ = double{properties_.limits.timestampPeriod};
 
   VkPhysicalDevice16BitStorageFeatures storage16 = {};
   storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
@@ -165,13 +221,11 @@ Device::Device(const Vulkan &vulkan, std::string_view choice) {
       memory->memoryTypes, memory->memoryTypes + memory->memoryTypeCount,
       [](const VkMemoryType &type) { return (type.propertyFlags & kShared) == kShared; });
   unified_ = shares && properties_.deviceType != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
-
-  VkPipelineCacheCreateInfo cache = {};
-  cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
-  check(vk_.vkCreatePipelineCache(handle_, &cache, nullptr, &cache_), "creating a pipeline cache");
 }
 
-Device::~Device() {
+Device::~Device() { close(); }
+
+void Device::close() {
   for (const auto &[key, pipeline] : pipelines_) {
     vk_.vkDestroyPipeline(handle_, pipeline.handle, nullptr);
     vk_.vkDestroyPipelineLayout(handle_, pipeline.layout, nullptr);
@@ -233,68 +287,113 @@ const Pipeline &Device::pipeline(const std::string &shader, const std::vector<ui
   info.layout = made.layout;
   const VkResult result = vk_.vkCreateComputePipelines(handle_, cache_, 1, &info, nullptr, &made.handle);
   vk_.vkDestroyShaderModule(handle_, module, nullptr);
+  if (result != VK_SUCCESS) {
+    vk_.vkDestroyPipelineLayout(handle_, made.layout, nullptr);
+    vk_.vkDestroyDescriptorSetLayout(handle_, made.set_layout, nullptr);
+  }
   check(result, "compiling a shader");
+  has_new_pipelines_ = true;
   return pipelines_.emplace(key, made).first->second;
 }
 
-void Device::run(VkCommandBuffer commands, VkFence fence, uint64_t timeout_ns) {
+void Device::store_pipelines() {
+  const std::lock_guard<std::mutex> lock(pipeline_mutex_);
+  if (!has_new_pipelines_ || !cache_file_->is_open()) return;
+  has_new_pipelines_ = false;
+  size_t bytes = 0;
+  if (vk_.vkGetPipelineCacheData(handle_, cache_, &bytes, nullptr) != VK_SUCCESS) return;
+  std::vector<uint8_t> compiled(bytes);
+  if (vk_.vkGetPipelineCacheData(handle_, cache_, &bytes, compiled.data()) != VK_SUCCESS) return;
+  compiled.resize(bytes);
+  cache_file_->write(compiled);
+}
+
+uint64_t Device::allocated_bytes() const {
+  VmaTotalStatistics statistics;
+  vmaCalculateStatistics(allocator_, &statistics);
+  return statistics.total.statistics.allocationBytes;
+}
+
+void Device::check_messages() const {
+  const std::string message = messages_.take();
+  if (!message.empty()) fail(EDGECORE_INTERNAL, "the validation layer of Vulkan: %s", message.c_str());
+}
+
+void Device::submit(VkCommandBuffer commands, VkFence fence) {
   check(vk_.vkResetFences(handle_, 1, &fence), "resetting a fence");
   VkSubmitInfo submit = {};
   submit.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO;
   submit.commandBufferCount = 1;
   submit.pCommandBuffers = &commands;
-  {
-    const std::lock_guard<std::mutex> lock(queue_mutex_);
-    check(vk_.vkQueueSubmit(queue_, 1, &submit, fence), "submitting work to the device");
-  }
+  const std::lock_guard<std::mutex> lock(queue_mutex_);
+  check(vk_.vkQueueSubmit(queue_, 1, &submit, fence), "submitting work to the device");
+}
+
+void Device::wait(VkFence fence, uint64_t timeout_ns) const {
   check(vk_.vkWaitForFences(handle_, 1, &fence, VK_TRUE, timeout_ns), "waiting for the device");
 }
 
 Buffer Device::upload(const void *data, uint64_t bytes) {
+  Buffer buffer(*this, bytes, unified_);
   if (unified_) {
-    Buffer buffer(*this, bytes, true);
     std::memcpy(buffer.mapped(), data, bytes);
     buffer.flush();
     return buffer;
   }
-  Buffer buffer(*this, bytes, false), staging(*this, bytes, true);
+  const Buffer staging(*this, bytes, true);
   std::memcpy(staging.mapped(), data, bytes);
   staging.flush();
-  VkCommandPoolCreateInfo pool_info = {};
-  pool_info.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
-  pool_info.queueFamilyIndex = queue_family_;
-  VkCommandPool pool = VK_NULL_HANDLE;
-  check(vk_.vkCreateCommandPool(handle_, &pool_info, nullptr, &pool), "creating a command pool");
-  VkFence fence = VK_NULL_HANDLE;
-  const auto copy = [&] {
-    VkFenceCreateInfo fence_info = {};
-    fence_info.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
-    check(vk_.vkCreateFence(handle_, &fence_info, nullptr, &fence), "creating a fence");
-    VkCommandBufferAllocateInfo allocate = {};
-    allocate.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
-    allocate.commandPool = pool;
-    allocate.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
-    allocate.commandBufferCount = 1;
-    VkCommandBuffer commands = VK_NULL_HANDLE;
-    check(vk_.vkAllocateCommandBuffers(handle_, &allocate, &commands), "allocating a command buffer");
-    VkCommandBufferBeginInfo begin = {};
-    begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
-    check(vk_.vkBeginCommandBuffer(commands, &begin), "recording commands");
-    const VkBufferCopy region = {0, 0, bytes};
-    vk_.vkCmdCopyBuffer(commands, staging.handle(), buffer.handle(), 1, &region);
-    check(vk_.vkEndCommandBuffer(commands), "recording commands");
-    run(commands, fence, kUploadTimeoutNs);
-  };
-  try {
-    copy();
-  } catch (...) {
-    vk_.vkDestroyFence(handle_, fence, nullptr);
-    vk_.vkDestroyCommandPool(handle_, pool, nullptr);
-    throw;
-  }
-  vk_.vkDestroyFence(handle_, fence, nullptr);
-  vk_.vkDestroyCommandPool(handle_, pool, nullptr);
+  copy(staging, buffer, 0, bytes);
   return buffer;
+}
+
+void Device::copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes) {
+  CommandPool pool(*this);
+  const VkCommandBuffer commands = pool.allocate();
+  VkCommandBufferBeginInfo begin = {};
+  begin.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO;
+  check(vk_.vkBeginCommandBuffer(commands, &begin), "recording commands");
+  const VkBufferCopy region = {offset, offset, bytes};
+  vk_.vkCmdCopyBuffer(commands, from.handle(), to.handle(), 1, &region);
+  VkMemoryBarrier barrier = {};
+  barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
+  barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
+  barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
+  vk_.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+                           VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
+                           0, 1, &barrier, 0, nullptr, 0, nullptr);
+  check(vk_.vkEndCommandBuffer(commands), "recording commands");
+  submit(commands, pool.fence());
+  wait(pool.fence(), kUploadTimeoutNs);
+}
+
+CommandPool::CommandPool(Device &device) : device_(device) {
+  VkCommandPoolCreateInfo pool = {};
+  pool.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO;
+  pool.flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT;
+  pool.queueFamilyIndex = device.queue_family();
+  check(device.vk().vkCreateCommandPool(device.handle(), &pool, nullptr, &pool_), "creating a command pool");
+  VkFenceCreateInfo fence = {};
+  fence.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO;
+  const VkResult result = device.vk().vkCreateFence(device.handle(), &fence, nullptr, &fence_);
+  if (result != VK_SUCCESS) device.vk().vkDestroyCommandPool(device.handle(), pool_, nullptr);
+  check(result, "creating a fence");
+}
+
+CommandPool::~CommandPool() {
+  device_.vk().vkDestroyFence(device_.handle(), fence_, nullptr);
+  device_.vk().vkDestroyCommandPool(device_.handle(), pool_, nullptr);
+}
+
+VkCommandBuffer CommandPool::allocate() {
+  VkCommandBufferAllocateInfo info = {};
+  info.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO;
+  info.commandPool = pool_;
+  info.level = VK_COMMAND_BUFFER_LEVEL_PRIMARY;
+  info.commandBufferCount = 1;
+  VkCommandBuffer commands = VK_NULL_HANDLE;
+  check(device_.vk().vkAllocateCommandBuffers(device_.handle(), &info, &commands), "allocating a command buffer");
+  return commands;
 }
 
 Buffer::Buffer(Device &device, uint64_t bytes, bool host_access) : device_(&device), size_(bytes) {

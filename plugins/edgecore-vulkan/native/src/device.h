@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "edgecore/backend.hpp"
+#include "pipeline_cache.h"
 
 namespace edgecore::vulkan {
 
@@ -61,6 +62,18 @@ struct Pipeline {
   uint32_t local_size[3] = {1, 1, 1};
 };
 
+// The first message of the validation layer that nobody has taken yet. Thread-safe.
+class Messages {
+ public:
+  void add(const char *text);
+  // Returns the message and forgets it; empty if there is none.
+  std::string take();
+
+ private:
+  std::mutex mutex_;
+  std::string first_;
+};
+
 // The Vulkan library and its instance. Throws a Failure with one sentence if there is no Vulkan driver.
 class Vulkan {
  public:
@@ -71,16 +84,20 @@ class Vulkan {
 
   VkInstance instance() const { return instance_; }
   const std::vector<VkPhysicalDevice> &devices() const { return devices_; }
+  Messages &messages() const { return *messages_; }
 
  private:
+  std::unique_ptr<Messages> messages_ = std::make_unique<Messages>();
   VkInstance instance_ = VK_NULL_HANDLE;
+  VkDebugUtilsMessengerEXT messenger_ = VK_NULL_HANDLE;
   std::vector<VkPhysicalDevice> devices_;
 };
 
 class Device {
  public:
   // `choice` is the index or a part of the name of a device; empty means the first GPU, or else the first device.
-  Device(const Vulkan &vulkan, std::string_view choice);
+  // `cache_folder` is the folder with compiled shaders; empty for none.
+  Device(const Vulkan &vulkan, std::string_view choice, const std::string &cache_folder);
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
@@ -93,18 +110,32 @@ class Device {
   uint32_t queue_family() const { return queue_family_; }
   // Whether the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
+  // Nanoseconds per tick of the device's clock; 0 if it has none.
+  double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
+  // Bytes of device memory in use.
+  uint64_t allocated_bytes() const;
+  // Throws a Failure with the message of the validation layer if there is one.
+  void check_messages() const;
 
   // Returns the pipeline of a shader, and creates it when it is first asked for. `constants` are the specialization
   // constants from id 3 on; the ids 0 to 2 are the local size.
   const Pipeline &pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
                            const uint32_t (&local_size)[3], uint32_t bindings, uint32_t push_bytes);
 
-  // Submits commands and waits until the device has run them.
-  void run(VkCommandBuffer commands, VkFence fence, uint64_t timeout_ns);
+  // Writes the compiled shaders to the cache folder if there are new ones.
+  void store_pipelines();
+
+  // Submits commands; the device signals the fence, which must not be in use, when it has run them.
+  void submit(VkCommandBuffer commands, VkFence fence);
+  void wait(VkFence fence, uint64_t timeout_ns) const;
   // Returns a buffer on the device with these bytes.
   Buffer upload(const void *data, uint64_t bytes);
+  // Copies bytes between two buffers, and waits for the end.
+  void copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes);
 
  private:
+  void open(const Vulkan &vulkan);
+  void close();
   using Key = std::tuple<std::string, std::vector<uint32_t>, uint32_t, uint32_t, uint32_t>;
 
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
@@ -114,10 +145,31 @@ class Device {
   VkQueue queue_ = VK_NULL_HANDLE;
   uint32_t queue_family_ = 0;
   bool unified_ = false;
+  double nanoseconds_per_tick_ = 0;
+  Messages &messages_;
   VmaAllocator allocator_ = nullptr;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_, pipeline_mutex_;
   std::map<Key, Pipeline> pipelines_;
+  std::unique_ptr<PipelineCacheFile> cache_file_;
+  bool has_new_pipelines_ = false;
+};
+
+// A pool of command buffers, and a fence for one submission at a time. Used by one thread at a time.
+class CommandPool {
+ public:
+  explicit CommandPool(Device &device);
+  ~CommandPool();
+  CommandPool(const CommandPool &) = delete;
+  CommandPool &operator=(const CommandPool &) = delete;
+
+  VkCommandBuffer allocate();
+  VkFence fence() const { return fence_; }
+
+ private:
+  Device &device_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkFence fence_ = VK_NULL_HANDLE;
 };
 
 }  // namespace edgecore::vulkan

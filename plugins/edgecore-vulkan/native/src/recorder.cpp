@@ -180,6 +180,7 @@ class Recorder {
       Call arguments(*this, call);
       function(arguments);
     }
+    current_ = kNoCall;
     for (size_t i = 0; i < graph_.outputs.size(); ++i) add_output(i);
     plan_memory(&recording_);
     return std::move(recording_);

@@ -42,13 +42,16 @@ struct Storage {
   uint64_t offset = 0;
 };
 
+// The number of the call of a dispatch that copies an argument at the border of the delegate.
+constexpr uint32_t kNoCall = UINT32_MAX;
+
 struct Dispatch {
   const Pipeline *pipeline = nullptr;
   std::vector<uint32_t> storages;  // of the bindings; the first `written` are written
   uint32_t written = 0;
   std::vector<uint32_t> push;
   uint32_t groups[3] = {1, 1, 1};
-  uint32_t call = 0;  // number of the operator call in the graph
+  uint32_t call = kNoCall;  // number of the operator call in the graph
   std::string shader;
 };
 

@@ -1,0 +1,28 @@
+// Arguments of a delegate: their dtypes and layouts, and copies between memory of the host and of the device.
+#ifndef EDGECORE_VULKAN_ARGUMENTS_H_
+#define EDGECORE_VULKAN_ARGUMENTS_H_
+
+#include "blob.h"
+
+namespace edgecore::vulkan {
+
+// Returns whether an argument of this dtype may be passed for a blob's type. A blob has 32-bit types for 64-bit numbers,
+// so either width is accepted.
+bool fits(const edgecore_dl_dtype &given, DataType type);
+
+// Copies elements in memory of the host from the argument's dtype to the one that it has on the device, and back.
+void to_device(const edgecore_dl_dtype &dtype, const void *from, void *to, int64_t elements);
+void to_host(const edgecore_dl_dtype &dtype, const void *from, void *to, int64_t elements);
+
+// Returns the layout of argument `index`. Throws a Failure if it is neither row-major nor channels last.
+Layout layout_of(const edgecore_tensor &tensor, size_t index);
+
+inline int64_t count(const edgecore_dl_tensor &tensor) {
+  int64_t elements = 1;
+  for (int32_t d = 0; d < tensor.ndim; ++d) elements *= tensor.shape[d];
+  return elements;
+}
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_ARGUMENTS_H_

@@ -1,0 +1,27 @@
+// Buffers of the device that the host makes for arguments, so that values stay on the device between delegates and runs.
+#ifndef EDGECORE_VULKAN_BUFFERS_H_
+#define EDGECORE_VULKAN_BUFFERS_H_
+
+#include "device.h"
+
+// `memory` is what shaders use. On a device with memory of its own, the host maps `staging` instead.
+struct edgecore_buffer {
+  edgecore_buffer(const edgecore::backend::Host &services, edgecore::vulkan::Device &owner, uint64_t bytes)
+      : host(services), device(owner), memory(owner, bytes, owner.unified()) {
+    if (!owner.unified()) staging = edgecore::vulkan::Buffer(owner, bytes, true);
+  }
+  edgecore::backend::Host host;  // of the driver, which outlives the buffer
+  edgecore::vulkan::Device &device;
+  edgecore::vulkan::Buffer memory, staging;
+  uint64_t mapped_offset = 0, mapped_bytes = 0;
+};
+
+namespace edgecore::vulkan {
+
+void *map(edgecore_buffer &buffer, uint64_t offset, uint64_t bytes);
+void flush(edgecore_buffer &buffer);
+void invalidate(edgecore_buffer &buffer);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_BUFFERS_H_

@@ -1,0 +1,60 @@
+// The commands of a recording, written once for each set of argument buffers and replayed.
+#ifndef EDGECORE_VULKAN_COMMANDS_H_
+#define EDGECORE_VULKAN_COMMANDS_H_
+
+#include <vector>
+
+#include "device.h"
+#include "recorder.h"
+
+namespace edgecore::vulkan {
+
+// The memory of an argument on the device. If `host` is set, the commands copy between it and the memory.
+struct Binding {
+  VkBuffer buffer = VK_NULL_HANDLE;
+  uint64_t offset = 0;
+  VkBuffer host = VK_NULL_HANDLE;
+  bool operator==(const Binding &other) const {
+    return buffer == other.buffer && offset == other.offset && host == other.host;
+  }
+};
+
+struct Commands {
+  std::vector<Binding> bindings;
+  VkCommandBuffer handle = VK_NULL_HANDLE;
+  VkDescriptorPool descriptors = VK_NULL_HANDLE;
+  VkQueryPool queries = VK_NULL_HANDLE;  // two times per dispatch, if profiled
+  uint64_t last_use = 0;
+  bool is_written = false;
+};
+
+// Keeps the commands for the last few sets of argument buffers: state that stays on the device has two buffers that
+// exchange their roles from run to run.
+class CommandCache {
+ public:
+  CommandCache(Device &device, CommandPool &pool, bool is_profiled)
+      : device_(device), pool_(pool), is_profiled_(is_profiled) {}
+  ~CommandCache();
+  CommandCache(const CommandCache &) = delete;
+  CommandCache &operator=(const CommandCache &) = delete;
+
+  // Forgets all commands. None may be running.
+  void clear();
+  // Returns the commands of a recording for these arguments. `inputs` is the number of inputs among them, and `bytes`
+  // are the sizes of all. `arena` is the memory of intermediate tensors. None of the commands may be running.
+  const Commands &get(const Recording &recording, VkBuffer arena, size_t inputs, const std::vector<uint64_t> &bytes,
+                      const std::vector<Binding> &bindings);
+
+ private:
+  void destroy(Commands &commands);
+
+  Device &device_;
+  CommandPool &pool_;
+  const bool is_profiled_;
+  std::vector<Commands> entries_;
+  uint64_t uses_ = 0;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_COMMANDS_H_

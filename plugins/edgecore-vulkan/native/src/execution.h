@@ -1,0 +1,73 @@
+// One execution state of a delegate: its recording for the current shapes, memory and commands.
+#ifndef EDGECORE_VULKAN_EXECUTION_H_
+#define EDGECORE_VULKAN_EXECUTION_H_
+
+#include <string>
+#include <vector>
+
+#include "blob.h"
+#include "buffers.h"
+#include "commands.h"
+#include "device.h"
+#include "recorder.h"
+
+namespace edgecore::vulkan {
+
+// The times of one dispatch, in nanoseconds since the first dispatch of the run began.
+struct DispatchTime {
+  std::string name;
+  uint32_t call;  // as in Dispatch
+  uint64_t begin, end;
+};
+
+class Execution {
+ public:
+  Execution(const Graph &graph, Device &device, Weights &weights, uint64_t timeout_ns, bool is_profiled);
+  ~Execution();
+  Execution(const Execution &) = delete;
+  Execution &operator=(const Execution &) = delete;
+
+  // Records the graph for the shapes of the arguments, and sets the shapes of the outputs.
+  void prepare(const backend::Arguments &arguments);
+  // Copies the inputs that are in memory of the host to the device, and submits the commands.
+  void start(const backend::Arguments &arguments);
+  // Waits for the end of a run that start has submitted, and copies the outputs that are in memory of the host.
+  void finish();
+  // Returns the times of the last run, which has ended. Empty unless the execution is profiled.
+  std::vector<DispatchTime> times() const;
+
+ private:
+  // Memory for an argument that is in memory of the host. On a device with memory of its own, `local` is the copy there.
+  struct Place {
+    Buffer host, local;
+  };
+  // An output of the run that goes to memory of the host.
+  struct HostOutput {
+    const Place *place;
+    edgecore_dl_dtype dtype;
+    void *data;
+    int64_t elements;
+  };
+
+  void allocate(const Recording &recording);
+  std::vector<Binding> bind(const backend::Arguments &arguments);
+
+  const Graph &graph_;
+  Device &device_;
+  Weights &weights_;
+  const uint64_t timeout_ns_;
+  Recording recording_;
+  std::vector<uint64_t> argument_bytes_;  // of the current shapes; 0 for arguments that are no tensors or not used
+  Buffer arena_;
+  std::vector<Place> places_;  // one per argument: inputs, then outputs
+  bool has_max_shapes_ = false;
+  CommandPool pool_;
+  CommandCache commands_;
+  const Commands *running_ = nullptr;  // the last run
+  bool is_pending_ = false;            // the device may still use the memory
+  std::vector<HostOutput> host_outputs_;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_EXECUTION_H_

@@ -1,0 +1,33 @@
+// The file with the compiled shaders of one device and driver.
+#ifndef EDGECORE_VULKAN_PIPELINE_CACHE_H_
+#define EDGECORE_VULKAN_PIPELINE_CACHE_H_
+
+#include <volk.h>
+
+#include <string>
+#include <vector>
+
+namespace edgecore::vulkan {
+
+// A driver reads what it has written before. Since a driver may crash on other bytes, the file has a header with the
+// identity of the device and the driver and a checksum, and only files of this user are read. Errors of the file system
+// never fail: the shaders are then compiled again.
+class PipelineCacheFile {
+ public:
+  // `folder` is created if it does not exist; empty means that there is no file.
+  PipelineCacheFile(const std::string &folder, const VkPhysicalDeviceProperties &properties);
+
+  bool is_open() const { return !path_.empty(); }
+  // Returns the stored bytes; none if there is no file, or if it is damaged or of another driver.
+  std::vector<uint8_t> read() const;
+  // Replaces the file; processes that read at the same time see the old or the new one.
+  void write(const std::vector<uint8_t> &compiled) const;
+
+ private:
+  std::string folder_, path_;
+  VkPhysicalDeviceProperties properties_;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_PIPELINE_CACHE_H_

@@ -1,0 +1,37 @@
+// A thread that waits for runs whose execute has returned EDGECORE_PENDING.
+#ifndef EDGECORE_VULKAN_WAITER_H_
+#define EDGECORE_VULKAN_WAITER_H_
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace edgecore::vulkan {
+
+// The thread starts with the first task and ends with this object, after the last task. The queue of a device runs
+// submissions one after the other, so one thread waits for them in this order.
+class Waiter {
+ public:
+  Waiter() = default;
+  ~Waiter();
+  Waiter(const Waiter &) = delete;
+  Waiter &operator=(const Waiter &) = delete;
+
+  // Runs `task`, which must not throw, after those that were added before.
+  void add(std::function<void()> task);
+
+ private:
+  void work();
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> tasks_;
+  bool is_closing_ = false;
+  std::thread thread_;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_WAITER_H_
