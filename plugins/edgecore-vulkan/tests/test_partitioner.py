@@ -28,7 +28,7 @@ REASONS = [
     (torch.log, (V,), "executorch 1.5's delegate has no such operator"),
     (torch.maximum, (torch.arange(4), torch.arange(4)), "integers, which executorch 1.5 has no maximum for"),
     (lambda a: a.permute(0, 1, 3, 2, 4) + 1, (torch.randn(1, 2, 3, 4, 5),), "a tensor has 5 dims, more than 4"),
-    (nn.Conv2d(8, 4, 3), (torch.randn(2, 8, 12, 12),), "a batch of 2, which executorch 1.5 does not support"),
+    (nn.Conv2d(8, 4, 3), (torch.randn(9, 8, 12, 12),), "a batch of 9: executorch 1.5 convolves one image at a time"),
     (nn.Conv2d(8, 8, 3, groups=2), (X,), "groups that are not depthwise"),
     (nn.ConvTranspose2d(8, 4, 3, dilation=2), (X,), "a dilated transposed convolution"),
     (F.conv2d, (X, torch.randn(4, 8, 3, 3)), "weights that are computed"),

@@ -21,9 +21,14 @@ def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any
 
 
 def load(subject: BackendUnderTest, program: Any, **settings: Any) -> Any:
-    """Load a compiled program, or the bytes of a file, with the load options under test."""
-    data = program if isinstance(program, bytes) else program.buffer
-    return edgecore.load(data, options=subject.options_of_load, trust=True, **settings)
+    """Load a compiled program, or the bytes of a file, with the load options under test.
+
+    A program in which the backend has no delegate takes no options for it.
+    """
+    if isinstance(program, bytes):
+        return edgecore.load(program, options=subject.options_of_load, trust=True, **settings)
+    options = subject.options_of_load if subject.backend_id in program.report().delegates else None
+    return edgecore.load(program.buffer, options=options, trust=True, **settings)
 
 
 def outputs(result: Any) -> list[torch.Tensor]:

@@ -100,7 +100,8 @@ class Writer {
   VkDescriptorBufferInfo place_of(const Storage &storage) const {
     switch (storage.kind) {
       case Storage::Kind::kConstant:
-        return {storage.constant->handle(), 0, storage.bytes};
+      case Storage::Kind::kState:
+        return {storage.buffer->handle(), 0, storage.bytes};
       case Storage::Kind::kArgument: {
         const Binding &binding = commands_.bindings[storage.argument];
         return {binding.buffer, binding.offset, storage.bytes};

@@ -1,4 +1,4 @@
-// The backend as edgecore/backend.hpp's four classes, with functions for device buffers and pending runs.
+// The backend as edgecore/backend.hpp's five classes, with functions for device buffers and pending runs.
 #include <algorithm>
 #include <cstdlib>
 #include <future>
@@ -8,6 +8,7 @@
 
 #include "buffers.h"
 #include "execution.h"
+#include "state.h"
 #include "waiter.h"
 
 #ifndef EDGECORE_VULKAN_VERSION
@@ -128,12 +129,42 @@ struct Delegate {
   Graph graph;
 };
 
+// The state set of a session.
+struct SessionState : State {
+  SessionState(Program &program, const Host &) : State(*program.numbered.device) {}
+};
+
+// Returns the memory of the session's buffers that a graph uses. Named data under a buffer's name, such as those of a
+// .ptd file, replace the initial values of the blob.
+StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_instance_info &info) {
+  StateBuffers buffers;
+  for (const OperatorCall &call : graph.calls) {
+    if (call.name != "edgecore.state.default") continue;
+    if (call.args.size() != 3) backend::damaged("a state has %zu arguments", call.args.size());
+    const Value &name = graph.values[call.args[0]], &initial = graph.values[call.args[1]];
+    const Value &tensor = graph.values[call.args[2]];
+    if (name.kind != Kind::kString || tensor.kind != Kind::kTensor || tensor.constant >= 0) {
+      backend::damaged("a state has no name, or is no tensor");
+    }
+    edgecore_bytes bytes = {nullptr, 0};
+    if (host.table()->named_data(host.scope(), backend::to_str(name.text), &bytes, nullptr) != EDGECORE_OK) {
+      bytes = {nullptr, 0};
+      if (initial.kind == Kind::kTensor && initial.constant >= 0) {
+        bytes = graph.constants[static_cast<size_t>(initial.constant)].bytes;
+      }
+    }
+    buffers[call.args[2]] = &backend::state_set<SessionState>(info).add(name.text, tensor, bytes);
+  }
+  return buffers;
+}
+
 class Instance {
  public:
   Instance(Delegate &delegate, const Host &host, const edgecore_instance_info &info)
       : host_(host), program_(delegate.program), is_profiled_((info.flags & EDGECORE_INSTANCE_PROFILED) != 0),
         execution_(std::make_unique<Execution>(delegate.graph, *delegate.program.numbered.device,
-                                               *delegate.program.weights, delegate.program.timeout_ns, is_profiled_)) {}
+                                               *delegate.program.weights, states_of(delegate.graph, host, info),
+                                               delegate.program.timeout_ns, is_profiled_)) {}
   ~Instance() {
     if (pending_.valid()) pending_.wait();
   }
@@ -225,7 +256,7 @@ void add_buffers(edgecore_backend &table) {
 extern "C" EDGECORE_BACKEND(vulkan) {
   using namespace edgecore::vulkan;
   static const edgecore_backend table = [] {
-    edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+    edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance, SessionState>(
         {"VulkanBackend", "edgecore-vulkan", EDGECORE_VULKAN_VERSION,
          EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
     made.options = kOptions;

@@ -9,8 +9,9 @@ namespace edgecore::vulkan {
 
 using backend::fail;
 
-Execution::Execution(const Graph &graph, Device &device, Weights &weights, uint64_t timeout_ns, bool is_profiled)
-    : graph_(graph), device_(device), weights_(weights), timeout_ns_(timeout_ns),
+Execution::Execution(const Graph &graph, Device &device, Weights &weights, StateBuffers states, uint64_t timeout_ns,
+                     bool is_profiled)
+    : graph_(graph), device_(device), weights_(weights), states_(std::move(states)), timeout_ns_(timeout_ns),
       argument_bytes_(graph.inputs.size() + graph.outputs.size()), places_(argument_bytes_.size()), pool_(device),
       commands_(device, pool_, is_profiled && device.nanoseconds_per_tick() != 0) {}
 
@@ -55,10 +56,10 @@ void Execution::prepare(const backend::Arguments &arguments) {
   commands_.clear();
   running_ = nullptr;
   if (!is_max && !has_max_shapes_ && std::all_of(sizes.begin(), sizes.end(), [](int64_t s) { return s == 0; })) {
-    allocate(record(graph_, device_, weights_, max_formats, sizes));  // so that no later shape needs more memory
+    allocate(record(graph_, device_, weights_, states_, max_formats, sizes));  // so that no later shape needs more memory
     has_max_shapes_ = true;
   }
-  recording_ = record(graph_, device_, weights_, formats, sizes);
+  recording_ = record(graph_, device_, weights_, states_, formats, sizes);
   allocate(recording_);
   std::fill(argument_bytes_.begin(), argument_bytes_.end(), 0);
   for (const Storage &storage : recording_.storages) {

@@ -22,7 +22,9 @@ struct DispatchTime {
 
 class Execution {
  public:
-  Execution(const Graph &graph, Device &device, Weights &weights, uint64_t timeout_ns, bool is_profiled);
+  // `states` are the session's buffers that the graph uses.
+  Execution(const Graph &graph, Device &device, Weights &weights, StateBuffers states, uint64_t timeout_ns,
+            bool is_profiled);
   ~Execution();
   Execution(const Execution &) = delete;
   Execution &operator=(const Execution &) = delete;
@@ -55,6 +57,7 @@ class Execution {
   const Graph &graph_;
   Device &device_;
   Weights &weights_;
+  const StateBuffers states_;
   const uint64_t timeout_ns_;
   Recording recording_;
   std::vector<uint64_t> argument_bytes_;  // of the current shapes; 0 for arguments that are no tensors or not used

@@ -154,8 +154,8 @@ const Buffer &Weights::get(const std::string &key, const std::function<std::vect
 // Records one graph. Tensors of values are made when they are first written or, for constants, read.
 class Recorder {
  public:
-  Recorder(const Graph &graph, Device &device, Weights &weights)
-      : graph_(graph), device_(device), weights_(weights), tensors_(graph.values.size()),
+  Recorder(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states)
+      : graph_(graph), device_(device), weights_(weights), states_(states), tensors_(graph.values.size()),
         is_made_(graph.values.size()), is_output_(graph.values.size()), integers_(graph.values.size()) {
     for (size_t i = 0; i < graph.values.size(); ++i) integers_[i] = graph.values[i].integer;
   }
@@ -246,6 +246,22 @@ class Recorder {
 
   bool is_output(uint32_t number) const { return is_output_[number]; }
 
+  bool is_state(uint32_t number) const {
+    return is_made_[number] && recording_.storages[tensors_[number].storage].kind == Storage::Kind::kState;
+  }
+
+  void bind_state(uint32_t number) {
+    const Value &value = graph_.values[number];
+    check_output(number, value.shape);
+    const auto found = states_.find(number);
+    if (found == states_.end()) backend::damaged("operator call %u names no state", current_);
+    Storage storage;
+    storage.kind = Storage::Kind::kState;
+    storage.buffer = found->second;
+    storage.bytes = found->second->size();
+    make(number, {device_dtype(value.type), Layout::kRowMajor, value.shape, add(storage)});
+  }
+
   Tensor temporary(Dtype dtype, const Shape &shape) {
     Tensor tensor{dtype, Layout::kRowMajor, shape, 0};
     tensor.storage = add_storage(tensor);
@@ -294,8 +310,8 @@ class Recorder {
   uint32_t add_constant(const std::string &key, const std::function<std::vector<uint8_t>()> &bytes) {
     Storage storage;
     storage.kind = Storage::Kind::kConstant;
-    storage.constant = &weights_.get(key, bytes);
-    storage.bytes = storage.constant->size();
+    storage.buffer = &weights_.get(key, bytes);
+    storage.bytes = storage.buffer->size();
     return add(storage);
   }
 
@@ -344,6 +360,7 @@ class Recorder {
   const Graph &graph_;
   Device &device_;
   Weights &weights_;
+  const StateBuffers &states_;
   Recording recording_;
   std::vector<Tensor> tensors_;
   std::vector<bool> is_made_, is_output_;
@@ -353,9 +370,9 @@ class Recorder {
 
 const OperatorCall Recorder::kBorder = {0, "border", {}};
 
-Recording record(const Graph &graph, Device &device, Weights &weights, const std::vector<ArgumentFormat> &formats,
-                 const std::vector<int64_t> &symbolic_sizes) {
-  return Recorder(graph, device, weights).run(formats, symbolic_sizes);
+Recording record(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states,
+                 const std::vector<ArgumentFormat> &formats, const std::vector<int64_t> &symbolic_sizes) {
+  return Recorder(graph, device, weights, states).run(formats, symbolic_sizes);
 }
 
 void Call::damaged(const char *format, ...) const {
@@ -489,6 +506,16 @@ void Call::alias(size_t index, const Tensor &source, const Shape &shape) const {
   copy(source, ordered);
   copy({source.dtype, Layout::kRowMajor, shape, ordered.storage}, target);
 }
+
+void Call::share(size_t index, const Tensor &source) const {
+  const uint32_t number = call_.args[index];
+  recorder_.check_output(number, source.shape);
+  recorder_.make(number, source);
+}
+
+void Call::bind_state() const { recorder_.bind_state(call_.args[last()]); }
+
+bool Call::is_state(size_t index) const { return is_tensor(index) && recorder_.is_state(call_.args[index]); }
 
 void Call::dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                     std::vector<uint32_t> push, std::vector<uint32_t> threads, std::vector<uint32_t> local_size,

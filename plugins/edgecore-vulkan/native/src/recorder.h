@@ -32,10 +32,10 @@ class Weights {
 };
 
 struct Storage {
-  enum class Kind : uint8_t { kArena, kConstant, kArgument };
+  enum class Kind : uint8_t { kArena, kConstant, kState, kArgument };
   Kind kind = Kind::kArena;
   uint64_t bytes = 0;
-  const Buffer *constant = nullptr;  // kConstant
+  const Buffer *buffer = nullptr;  // kConstant, kState
   uint32_t argument = 0;             // kArgument
   // kArena: the dispatches that use it, and its place, which plan_memory sets.
   size_t first = SIZE_MAX, last = 0;
@@ -104,6 +104,11 @@ class Call {
   // Makes a result the same memory as `source`, which has as many elements, in another shape; copies where that is not
   // possible.
   void alias(size_t index, const Tensor &source, const Shape &shape) const;
+  // Makes a result the same memory as `source`, which the call has written.
+  void share(size_t index, const Tensor &source) const;
+  // Makes the result of the call the buffer of the session that its first argument names.
+  void bind_state() const;
+  bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
 
   // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
@@ -134,9 +139,12 @@ using Operator = void (*)(Call &);
 // Returns the function that records an operator, or nullptr if there is none.
 Operator find_operator(std::string_view name);
 
+// The memory of the session's buffers, by the numbers of the values that are these buffers.
+using StateBuffers = std::map<uint32_t, const Buffer *>;
+
 // Records a graph for the shapes of its inputs. `formats` are those of the inputs.
-Recording record(const Graph &graph, Device &device, Weights &weights, const std::vector<ArgumentFormat> &formats,
-                 const std::vector<int64_t> &symbolic_sizes);
+Recording record(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states,
+                 const std::vector<ArgumentFormat> &formats, const std::vector<int64_t> &symbolic_sizes);
 
 }  // namespace edgecore::vulkan
 

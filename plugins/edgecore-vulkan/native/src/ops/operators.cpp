@@ -40,6 +40,9 @@ constexpr Row kRows[] = {
     {"aten.tanh.default", tanh},
     {"aten.unsqueeze_copy.default", view},
     {"aten.view_copy.default", view},
+    {"edgecore.state.default", state},
+    {"edgecore.store.default", store},
+    {"edgecore.update_rows.default", update_rows},
     {"et_vk.conv_with_clamp.default", convolution_with_clamp},
     {"et_vk.prepack.default", prepack},
 };

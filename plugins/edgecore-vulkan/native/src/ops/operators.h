@@ -37,6 +37,11 @@ void select(Call &call);
 void expand(Call &call);
 void split_with_sizes(Call &call);
 
+// state.cpp
+void state(Call &call);
+void store(Call &call);
+void update_rows(Call &call);
+
 }  // namespace edgecore::vulkan
 
 #endif  // EDGECORE_VULKAN_OPS_OPERATORS_H_

@@ -18,6 +18,9 @@ aten = torch.ops.aten
 _BLOCKED = torch.finfo(torch.float16).min
 """Added to scores that attention must not see; a number of float16, so that no dtype makes it infinite."""
 
+_MAX_BATCH = 8
+"""The largest batch that is convolved image by image for executorch 1.5."""
+
 
 def _convolution(b: Builder, node: Node) -> TensorValue:
     """Write a convolution; one over lines becomes one over images of height 1."""
@@ -37,11 +40,17 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
         weight = weight.unsqueeze(2)
     result = TensorValue((*output.shape[:2], 1, output.shape[2]), output.dtype) if is_line else output
     kernel = b.constant(weight) if is_line else b.value(args["weight"])
-    b.call(
-        "aten.convolution.default",
-        [x, kernel, bias, stride, padding, dilation, bool(args["transposed"]), extra, args["groups"]],
-        result,
-    )
+    rest = [kernel, bias, stride, padding, dilation, bool(args["transposed"]), extra, args["groups"]]
+    if b.profile.is_stock and x.shape[0] > 1:  # executorch 1.5 convolves one image at a time
+        images = []
+        for index in range(x.shape[0]):
+            image = TensorValue((1, *x.shape[1:]), x.dtype)
+            b.call("aten.slice_copy.Tensor", [x, 0, index, index + 1, 1], image)
+            images.append(TensorValue((1, *result.shape[1:]), result.dtype))
+            b.call("aten.convolution.default", [image, *rest], images[-1])
+        b.call("aten.cat.default", [images, 0], result)
+    else:
+        b.call("aten.convolution.default", [x, *rest], result)
     if is_line:
         b.call("aten.view_copy.default", [result, list(output.shape)], output)
     return output
@@ -59,8 +68,8 @@ def _check_convolution(query: Any) -> str | None:
         return "one spatial dim of symbolic size"
     if not query.profile.is_stock:
         return None
-    if shape(x)[0] != 1:
-        return f"a batch of {shape(x)[0]}, which executorch 1.5 does not support"
+    if not isinstance(shape(x)[0], int) or shape(x)[0] > _MAX_BATCH:
+        return f"a batch of {shape(x)[0]}: executorch 1.5 convolves one image at a time"
     sizes = shape(weight)
     if groups > 1 and (transposed or sizes[0] != groups or sizes[1] != 1):
         return "groups that are not depthwise, which executorch 1.5 does not support"
@@ -358,7 +367,7 @@ def _row(
 
 
 _FIRST = "only the first result may be read"
-_CONVOLUTION = "1 or 2 spatial dims, constant weights; for executorch-1.5 a batch of 1, groups 1 or depthwise"
+_CONVOLUTION = "1 or 2 spatial dims, constant weights; for executorch-1.5 a batch of at most 8, groups 1 or depthwise"
 ROWS = [
     _row(aten.convolution.default, _convolution, _CONVOLUTION, _check_convolution, keep=True),
     _row(aten.linear.default, _linear, "weights of 2 dims", _check_linear, keep=True),

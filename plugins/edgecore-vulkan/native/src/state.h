@@ -1,0 +1,47 @@
+// The mutable buffers of the model that a session keeps on the device.
+#ifndef EDGECORE_VULKAN_STATE_H_
+#define EDGECORE_VULKAN_STATE_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "blob.h"
+#include "device.h"
+
+namespace edgecore::vulkan {
+
+// A state set, as edgecore/backend.hpp's fifth class. Used by one thread at a time.
+class State {
+ public:
+  explicit State(Device &device) : device_(device) {}
+
+  // Returns the memory of a buffer, which lives as long as the set. The first call with a name adds the buffer.
+  // `tensor` has its type and shape; `initial` its initial values, or no bytes, which means zeros. They must stay valid
+  // as long as the set has instances. Throws a Failure if the set has a buffer of this name with another type or shape.
+  const Buffer &add(const std::string &name, const Value &tensor, edgecore_bytes initial);
+
+  uint64_t count() const noexcept { return entries_.size(); }
+  void describe(uint64_t index, edgecore_state_tensor &out) const noexcept;
+  void reset();
+  void export_state(uint64_t index, edgecore_memory_block out) const;
+  void import_state(uint64_t index, edgecore_bytes in);
+
+ private:
+  struct Entry {
+    std::string name;
+    DataType type;
+    Shape shape;
+    uint64_t bytes;
+    edgecore_bytes initial;
+    std::unique_ptr<Buffer> memory;
+  };
+  void write(const Entry &entry, const uint8_t *from) const;
+
+  Device &device_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_STATE_H_
