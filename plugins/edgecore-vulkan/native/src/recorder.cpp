@@ -399,6 +399,7 @@ const Value &Call::value(size_t index) const {
 
 bool Call::is_none(size_t index) const { return value(index).kind == Kind::kNull; }
 bool Call::is_tensor(size_t index) const { return value(index).kind == Kind::kTensor; }
+bool Call::is_constant(size_t index) const { return is_tensor(index) && value(index).constant >= 0; }
 
 Tensor Call::tensor(size_t index) const {
   if (value(index).kind != Kind::kTensor) damaged("argument %zu is no tensor", index);
@@ -430,6 +431,11 @@ double Call::number(size_t index) const {
   return one.kind == Kind::kDouble ? one.number : static_cast<double>(integer(index));
 }
 
+const std::string &Call::text(size_t index) const {
+  if (value(index).kind != Kind::kString) damaged("argument %zu is no text", index);
+  return value(index).text;
+}
+
 std::vector<int64_t> Call::integers(size_t index) const {
   const Value &list = value(index);
   if (list.kind == Kind::kIntList || list.kind == Kind::kBoolList) return list.integers;
@@ -449,6 +455,11 @@ size_t Call::dim(size_t index, size_t rank) const {
     damaged("argument %zu is the dim %lld of a tensor with %zu dims", index, static_cast<long long>(given), rank);
   }
   return static_cast<size_t>(given < 0 ? given + signed_rank : given);
+}
+
+DataType Call::data_type(size_t index) const {
+  if (!is_tensor(index)) damaged("argument %zu is no tensor", index);
+  return value(index).type;
 }
 
 const Shape &Call::constant_shape(size_t index) const {

@@ -82,14 +82,18 @@ class Call {
   size_t last() const { return call_.args.size() - 1; }
   bool is_none(size_t index) const;
   bool is_tensor(size_t index) const;
+  bool is_constant(size_t index) const;
   Tensor tensor(size_t index) const;
   std::vector<Tensor> tensors(size_t index) const;
   int64_t integer(size_t index) const;
   double number(size_t index) const;
+  const std::string &text(size_t index) const;
   std::vector<int64_t> integers(size_t index) const;
   // Returns a dim of a tensor of this rank, counted from the start.
   size_t dim(size_t index, size_t rank) const;
 
+  // Returns the type of a tensor in the blob, which says more than its dtype on the device.
+  DataType data_type(size_t index) const;
   // Returns the shape of a constant.
   const Shape &constant_shape(size_t index) const;
   // Returns a constant on the device in a form of its own: `pack` computes `elements` floats of it. `form` identifies

@@ -1,68 +1,47 @@
-#include <algorithm>
-#include <cstring>
 #include <limits>
 
+#include "ops/loop.h"
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {
 
 namespace {
 
-uint32_t bits_of(double value) {
-  const auto number = static_cast<float>(
-      std::clamp<double>(value, -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::infinity()));
-  uint32_t bits = 0;
-  std::memcpy(&bits, &number, 4);
-  return bits;
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// Records an operator of one tensor, whose elements the shader reads and writes in the order of memory.
+void map(const Call &call, const std::string &operation, std::vector<double> numbers = {}) {
+  Tensor x = call.tensor(0);
+  const Tensor out = call.output(call.last(), x.shape);
+  if (x.dtype != out.dtype) call.unsupported("it makes %s of %s", name_of(out.dtype), name_of(x.dtype));
+  if (!x.same_order(out)) x = in_layout(call, x, out.layout);
+  const int64_t vectors = (out.count() + 3) / 4;
+  std::vector<uint32_t> push = {static_cast<uint32_t>(vectors)};
+  numbers.resize(is_float(x.dtype) ? 3 : 2);
+  for (const double number : numbers) push.push_back(bits_of(number, x.dtype));
+  const std::string shader = is_float(x.dtype) ? "unary_" : "unary_integer_";
+  call.dispatch_flat(shader + name_of(x.dtype) + "_" + operation, {out}, {x}, std::move(push), vectors);
 }
 
-Shape broadcast(const Call &call, const Shape &a, const Shape &b) {
-  Shape result(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < result.size(); ++i) {
-    const int64_t from_a = i < a.size() ? a[a.size() - 1 - i] : 1, from_b = i < b.size() ? b[b.size() - 1 - i] : 1;
-    if (from_a != from_b && from_a != 1 && from_b != 1) call.damaged("the shapes of its inputs do not broadcast");
-    result[result.size() - 1 - i] = from_a == 1 ? from_b : from_a;
-  }
-  return result;
+void map_floats(const Call &call, const std::string &operation, std::vector<double> numbers = {}) {
+  if (!is_float(call.tensor(0).dtype)) call.unsupported("its input has integers");
+  map(call, operation, std::move(numbers));
 }
 
-// The stride of a dim of the result in an operand; 0 where the operand is broadcast.
-int64_t stride_in(const Tensor &operand, const Shape &operand_strides, size_t dim, size_t rank) {
-  if (dim + operand.rank() < rank) return 0;
-  const size_t own = dim + operand.rank() - rank;
-  return operand.shape[own] == 1 ? 0 : operand_strides[own];
-}
-
-void elementwise(Call &call, const char *operation, const Tensor &a, const Tensor &b, double alpha, double beta) {
+// Records an operator of two tensors, or of a tensor and a number.
+void combine(const Call &call, const std::string &operation, double alpha = 1) {
+  const Tensor a = call.tensor(0);
+  const bool has_number = !call.is_tensor(1);
+  const Tensor b = has_number ? a : call.tensor(1);
   const Tensor out = call.output(call.last(), broadcast(call, a.shape, b.shape));
-  if (!is_float(a.dtype) || a.dtype != b.dtype || a.dtype != out.dtype) {
+  if (a.dtype != b.dtype || a.dtype != out.dtype) {
     call.unsupported("it has operands of %s and %s and a result of %s", name_of(a.dtype), name_of(b.dtype),
                      name_of(out.dtype));
   }
-  std::vector<uint32_t> push(3 * kMaxRank + 3);
-  std::fill(push.begin(), push.begin() + kMaxRank, 1);
-  const std::vector<uint32_t> order = dims_in_memory(out.rank(), out.layout);
-  const Shape a_strides = a.strides(), b_strides = b.strides();
-  for (size_t i = 0; i < order.size(); ++i) {
-    const size_t place = kMaxRank - order.size() + i;
-    push[place] = static_cast<uint32_t>(out.shape[order[i]]);
-    push[kMaxRank + place] = static_cast<uint32_t>(stride_in(a, a_strides, order[i], out.rank()));
-    push[2 * kMaxRank + place] = static_cast<uint32_t>(stride_in(b, b_strides, order[i], out.rank()));
-  }
-  push[3 * kMaxRank] = static_cast<uint32_t>(out.count());
-  push[3 * kMaxRank + 1] = bits_of(alpha);
-  push[3 * kMaxRank + 2] = bits_of(beta);
-  call.dispatch_flat(std::string("elementwise_") + name_of(out.dtype) + "_" + operation, {out}, {a, b}, std::move(push),
-                     out.count());
-}
-
-void unary(Call &call, const char *operation, double alpha = 0, double beta = 0) {
-  const Tensor x = call.tensor(0);
-  elementwise(call, operation, x, x, alpha, beta);
-}
-
-void binary(Call &call, const char *operation, double alpha = 1) {
-  elementwise(call, operation, call.tensor(0), call.tensor(1), alpha, 0);
+  Loop loop = make_loop(out, {broadcast_strides(a, out.rank()), broadcast_strides(b, out.rank())});
+  loop.push.push_back(bits_of(has_number ? call.number(1) : alpha, out.dtype));
+  call.dispatch_flat(std::string("binary_") + name_of(out.dtype) + "_" + operation, {out}, {a, b}, std::move(loop.push),
+                     loop.threads, {loop.vectors ? 1u : 0u, has_number ? 1u : 0u});
 }
 
 double limit(const Call &call, size_t index, double without) {
@@ -71,20 +50,54 @@ double limit(const Call &call, size_t index, double without) {
 
 }  // namespace
 
-void add(Call &call) { binary(call, "add", call.number(2)); }
-void subtract(Call &call) { binary(call, "add", -call.number(2)); }
-void multiply(Call &call) { binary(call, "mul"); }
-void divide(Call &call) { binary(call, "div"); }
-void minimum(Call &call) { binary(call, "min"); }
-void maximum(Call &call) { binary(call, "max"); }
-void relu(Call &call) { unary(call, "clamp", 0, std::numeric_limits<double>::infinity()); }
-void clamp(Call &call) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  unary(call, "clamp", limit(call, 1, -kInfinity), limit(call, 2, kInfinity));
+void unary(Call &call) { map_floats(call, base_name(call)); }
+
+void negate_or_abs(Call &call) { map(call, base_name(call)); }
+
+void relu(Call &call) { map(call, "clamp", {0, kInfinity}); }
+
+void clamp(Call &call) { map(call, "clamp", {limit(call, 1, -kInfinity), limit(call, 2, kInfinity)}); }
+
+void gelu(Call &call) {
+  const std::string &approximation = call.text(1);
+  if (approximation != "none" && approximation != "tanh") call.unsupported("its approximation is unknown");
+  map_floats(call, approximation == "tanh" ? "gelu_tanh" : "gelu");
 }
-void sigmoid(Call &call) { unary(call, "sigmoid"); }
-void tanh(Call &call) { unary(call, "tanh"); }
-void exponential(Call &call) { unary(call, "exp"); }
-void hardswish(Call &call) { unary(call, "hardswish"); }
+
+void with_slope(Call &call) { map_floats(call, base_name(call), {call.number(1)}); }
+
+void elu(Call &call) { map_floats(call, "elu", {call.number(1), call.number(2), call.number(3)}); }
+
+void add(Call &call) { combine(call, "add", call.number(2)); }
+
+void subtract(Call &call) { combine(call, "add", -call.number(2)); }
+
+void multiply(Call &call) { combine(call, "mul"); }
+
+void divide(Call &call) {
+  const bool has_mode = call.name() == "aten.div.Tensor_mode" && !call.is_none(2);
+  if (has_mode) {
+    const std::string &mode = call.text(2);
+    if (mode != "trunc" && mode != "floor") call.unsupported("its rounding mode is unknown");
+    return combine(call, "div_" + mode);
+  }
+  if (!is_float(call.tensor(0).dtype)) call.unsupported("it divides integers without rounding");
+  combine(call, "div");
+}
+
+void minimum(Call &call) { combine(call, "min"); }
+
+void maximum(Call &call) { combine(call, "max"); }
+
+void power(Call &call) { combine(call, "pow"); }
+
+void logic(Call &call) {
+  const std::string name = base_name(call);  // such as bitwise_and
+  const bool is_bool = call.data_type(0) == DataType::kBool, is_bitwise = name.rfind("bitwise_", 0) == 0;
+  if (is_float(call.tensor(0).dtype) || !(is_bool || is_bitwise)) call.unsupported("its inputs are not boolean");
+  const std::string operation = name.substr(name.find('_') + 1);
+  if (operation == "not") return map(call, is_bool ? "logical_not" : "bitwise_not");
+  combine(call, operation);
+}
 
 }  // namespace edgecore::vulkan

@@ -6,6 +6,18 @@
 
 namespace edgecore::vulkan {
 
+// attention.cpp
+void attention(Call &call);
+
+// compare.cpp
+void compare(Call &call);
+void convert(Call &call);
+void where(Call &call);
+
+// create.cpp
+void arange(Call &call);
+void full(Call &call);
+
 // elementwise.cpp
 void add(Call &call);
 void subtract(Call &call);
@@ -13,12 +25,24 @@ void multiply(Call &call);
 void divide(Call &call);
 void minimum(Call &call);
 void maximum(Call &call);
+void power(Call &call);
+void logic(Call &call);
+void unary(Call &call);
+void negate_or_abs(Call &call);
+void with_slope(Call &call);
 void relu(Call &call);
 void clamp(Call &call);
-void sigmoid(Call &call);
-void tanh(Call &call);
-void exponential(Call &call);
-void hardswish(Call &call);
+void gelu(Call &call);
+void elu(Call &call);
+
+// index.cpp
+void gather(Call &call);
+void index_select(Call &call);
+void embedding(Call &call);
+void repeat(Call &call);
+
+// matmul.cpp
+void matrix_multiply(Call &call);
 
 // matrix.cpp
 void convolution(Call &call);

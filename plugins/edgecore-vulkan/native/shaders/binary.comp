@@ -1,0 +1,49 @@
+// Elementwise operators of two tensors, or of a tensor and a number, with broadcasting.
+#version 450
+#include "types.glsl"
+#include "math.glsl"
+#define OPERANDS 2
+#include "loop.glsl"
+
+layout(constant_id = 4) const bool HAS_NUMBER = false;  // alpha is the second operand
+
+layout(push_constant) uniform Params { LOOP_PARAMS A alpha; };
+RESULT(T, T4, target)
+OPERAND(0, T, T4, a_data)
+OPERAND(1, T, T4, b_data)
+
+A apply(A a, A b) {
+#if defined(OP_add)
+  return a + alpha * b;
+#elif defined(OP_mul)
+  return a * b;
+#elif defined(OP_div)
+  return a / b;
+#elif defined(OP_div_trunc)
+  return trunc_divide(a, b);
+#elif defined(OP_div_floor)
+  return floor_divide(a, b);
+#elif defined(OP_min)
+  return b < a || b != b ? b : a;  // NaN of either operand is the result, as in PyTorch
+#elif defined(OP_max)
+  return b > a || b != b ? b : a;
+#elif defined(OP_pow)
+  return power(a, b);
+#elif defined(OP_and)
+  return a & b;
+#elif defined(OP_or)
+  return a | b;
+#elif defined(OP_xor)
+  return a ^ b;
+#endif
+}
+
+void main() {
+  const uint id = flat_id();
+  if (id >= threads) return;
+  LOCATE(id);
+  const A4 a = LOAD(a_data, 0);
+  const A4 b = HAS_NUMBER ? A4(alpha) : LOAD(b_data, 1);
+  const A4 result = A4(apply(a.x, b.x), apply(a.y, b.y), apply(a.z, b.z), apply(a.w, b.w));
+  STORE(target, id, result);
+}

@@ -1,0 +1,23 @@
+// Elements of a tensor at indices along one of its dims: gather, index_select, embedding. The strides of operand 0, the
+// tensor, are without that dim. Negative indices count from the end; others that are out of range become the nearest.
+#version 450
+#include "types.glsl"
+#define OPERANDS 2
+#include "loop.glsl"
+
+layout(push_constant) uniform Params { LOOP_PARAMS uint stride; int size; };
+RESULT(T, T4, target)
+OPERAND(0, T, T4, source)
+OPERAND(1, int, ivec4, indices)
+
+void main() {
+  const uint id = flat_id();
+  if (id >= threads) return;
+  LOCATE(id);
+  // In vectors, all four elements have the same index: the innermost dim is not one of the indices.
+  int index = indices[at[1]];
+  index = clamp(index < 0 ? index + size : index, 0, size - 1);
+  at[0] += uint(index) * stride;
+  const A4 result = LOAD(source, 0);
+  STORE(target, id, result);
+}

@@ -1,0 +1,105 @@
+// Functions that GLSL does not have, or has with too few exact cases. To be included after types.glsl.
+
+#define INFINITY uintBitsToFloat(0x7f800000u)
+#define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
+
+// exp(x) - 1. Near 0, where the difference would lose its digits, the series.
+float exp_minus_one(float x) {
+  if (abs(x) > 0.5) return exp(x) - 1;
+  return x * (1 + x * (0.5 + x * (1.0 / 6 + x * (1.0 / 24 + x * (1.0 / 120 + x * (1.0 / 720 + x * (1.0 / 5040)))))));
+}
+
+// log(1 + x). Near 0 by atanh(y) = y + y^3 / 3 + ... of y = x / (2 + x).
+float log_plus_one(float x) {
+  if (abs(x) > 0.25) return log(1 + x);
+  const float y = x / (2 + x);
+  const float z = y * y;
+  return 2 * y * (1 + z * (1.0 / 3 + z * (0.2 + z * (1.0 / 7 + z * (1.0 / 9)))));
+}
+
+// The error function: near 0 its series, else formula 7.1.26 of Abramowitz and Stegun, whose error is 1.5e-7.
+float error_function(float x) {
+  const float size = abs(x), z = x * x;
+  if (size < 0.5) {
+    return x * 1.1283791671 * (1 + z * (-1.0 / 3 + z * (0.1 + z * (-1.0 / 42 + z * (1.0 / 216 - z / 1320)))));
+  }
+  const float t = 1 / (1 + 0.3275911 * size);
+  const float polynomial =
+      t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const float result = 1 - polynomial * exp(-z);
+  return x < 0 ? -result : result;
+}
+
+// Drivers may compute exp(x), which overflows.
+float bounded_tanh(float x) {
+  return tanh(clamp(x, -20.0, 20.0));
+}
+
+// base to a whole power.
+float whole_power(float base, int exponent) {
+  uint left = uint(abs(exponent));
+  float result = 1;
+  while (left != 0) {
+    if ((left & 1u) != 0) result *= base;
+    base *= base;
+    left >>= 1;
+  }
+  return exponent < 0 ? 1 / result : result;
+}
+
+// GLSL's pow() has no negative bases.
+float power(float base, float exponent) {
+  const bool is_whole = floor(exponent) == exponent;
+  if (is_whole && abs(exponent) <= 64) return whole_power(base, int(exponent));
+  const float size = abs(base);
+  if (base == 1) return 1;
+  if (base != base || exponent != exponent) return NOT_A_NUMBER;
+  if (base < 0 && !is_whole && size != INFINITY) return NOT_A_NUMBER;
+  const bool is_odd = is_whole && abs(exponent) < 16777216 && mod(abs(exponent), 2) == 1;
+  float result;
+  if (size == 1) {
+    result = 1;
+  } else if (size == 0 || abs(exponent) == INFINITY || size == INFINITY) {
+    result = (size > 1) == (exponent > 0) ? INFINITY : 0;
+  } else {
+    result = exp2(exponent * log2(size));
+  }
+  return base < 0 && is_odd ? -result : result;
+}
+
+// base to a power with the wraparound of integers; a negative power is the quotient rounded to zero.
+int power(int base, int exponent) {
+  if (exponent < 0) return base == 1 ? 1 : base == -1 ? ((exponent & 1) != 0 ? -1 : 1) : 0;
+  int result = 1;
+  while (exponent != 0) {
+    if ((exponent & 1) != 0) result *= base;
+    base *= base;
+    exponent >>= 1;
+  }
+  return result;
+}
+
+// The quotient rounded down: also where the quotient of the rounded division is the next whole number.
+float floor_divide(float a, float b) {
+  const bool differ = a < 0 != b < 0;
+  if (abs(b) == INFINITY && abs(a) < INFINITY) return a != 0 && differ ? -1 : 0;
+  const float quotient = floor(a / b);
+  const float rest = fma(-quotient, b, a);
+  if (rest != 0 && rest < 0 != b < 0) return quotient - 1;
+  return abs(rest) >= abs(b) ? quotient + 1 : quotient;
+}
+
+float trunc_divide(float a, float b) {
+  return trunc(a / b);
+}
+
+// Integer division traps on some processors for these divisors; by 0 it is 0.
+int trunc_divide(int a, int b) {
+  return b == 0 ? 0 : b == -1 ? -a : a / b;
+}
+
+int floor_divide(int a, int b) {
+  if (b == 0 || b == -1) return trunc_divide(a, b);
+  const int quotient = a / b;
+  return quotient * b != a && a < 0 != b < 0 ? quotient - 1 : quotient;
+}

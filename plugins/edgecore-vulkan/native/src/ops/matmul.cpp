@@ -1,0 +1,92 @@
+#include "ops/matmul.h"
+
+#include <algorithm>
+
+#include "ops/loop.h"
+#include "ops/operators.h"
+
+namespace edgecore::vulkan {
+
+namespace {
+
+constexpr uint32_t kMaxGroups = 65535;  // the shader goes on with further rows and batches
+
+const char *kind_of(const Call &call, Dtype a, Dtype b, Dtype out) {
+  constexpr Dtype kSingle = Dtype::kFloat32, kHalf = Dtype::kFloat16;
+  if (a == kSingle && b == kSingle && out == kSingle) return "matmul_f32";
+  if (a == kHalf && b == kHalf && out == kHalf) return "matmul_f16";
+  if (a == kHalf && b == kHalf && out == kSingle) return "matmul_scores";
+  if (a == kSingle && b == kHalf && out == kHalf) return "matmul_weighted";
+  call.unsupported("it multiplies %s and %s to %s", name_of(a), name_of(b), name_of(out));
+}
+
+void check_rows(const Call &call, const Tensor &out) {
+  if (!Tensor{out.dtype, Layout::kRowMajor, out.shape, 0}.same_order(out)) call.unsupported("its result is not row-major");
+}
+
+}  // namespace
+
+void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out) {
+  const auto number = [](int64_t value) { return static_cast<uint32_t>(value); };
+  if (out.count() == 0) return;
+  if (product.addend != nullptr && product.addend->dtype != b.dtype) {
+    call.unsupported("it adds %s to a product of %s", name_of(product.addend->dtype), name_of(b.dtype));
+  }
+  const int64_t columns = (product.n + 3) / 4;
+  uint32_t lanes = 8;
+  while (lanes < 32 && lanes < columns) lanes *= 2;
+  const int64_t *strides = product.addend_strides;
+  call.dispatch(kind_of(call, a.dtype, b.dtype, out.dtype), {out},
+                {a, b, product.addend == nullptr ? b : *product.addend},
+                {number(product.m), number(product.k), number(product.n), number(product.batches),
+                 product.shares_b ? 1 : number(product.batches), number(strides[0]), number(strides[1]),
+                 number(product.inner), number(strides[2]), number(strides[3]), bits_of(product.alpha)},
+                {number(columns), std::min(number((product.m + 3) / 4), kMaxGroups),
+                 std::min(number(product.batches), kMaxGroups)},
+                {lanes, 1, 1},
+                {product.transposed ? 1u : 0u, product.addend == nullptr ? 0u : 1u, product.k % 4 == 0 ? 1u : 0u,
+                 (product.transposed ? product.k : product.n) % 4 == 0 ? 1u : 0u});
+}
+
+void matrix_multiply(Call &call) {
+  const Tensor a = in_rows(call, call.tensor(0)), b = in_rows(call, call.tensor(1));
+  const size_t rank = call.name() == "aten.bmm.default" ? 3 : 2;
+  if (a.rank() != rank || b.rank() != rank || a.size(1) != b.size(2) || (rank == 3 && a.shape[0] != b.shape[0])) {
+    call.damaged("the shapes of its inputs do not fit");
+  }
+  Shape shape = a.shape;
+  shape.back() = b.shape.back();
+  const Tensor out = call.output(call.last(), shape);
+  check_rows(call, out);
+  Product product;
+  product.batches = a.size(3);
+  product.m = a.size(2);
+  product.k = a.size(1);
+  product.n = b.size(1);
+  multiply_matrices(call, product, a, b, out);
+}
+
+void linear_of_computed(const Call &call) {
+  const Tensor x = in_rows(call, call.tensor(0)), w = in_rows(call, call.tensor(1));
+  if (w.rank() != 2 || x.rank() < 1 || x.size(1) != w.size(1)) call.damaged("its weights do not fit its input");
+  Shape shape = x.shape;
+  shape.back() = w.shape[0];
+  Tensor bias;
+  Product product;
+  if (!call.is_none(2)) {
+    bias = call.tensor(2);
+    if (bias.shape != Shape{w.shape[0]}) call.damaged("its bias does not fit its weights");
+    product.addend = &bias;
+    product.addend_strides[3] = 1;
+  }
+  const Tensor out = call.output(call.last(), shape);
+  check_rows(call, out);
+  product.n = w.shape[0];
+  product.k = w.shape[1];
+  product.m = 1;
+  for (size_t i = 0; i + 1 < x.rank(); ++i) product.m *= x.shape[i];
+  product.transposed = true;
+  multiply_matrices(call, product, x, w, out);
+}
+
+}  // namespace edgecore::vulkan

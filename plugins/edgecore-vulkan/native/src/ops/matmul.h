@@ -1,0 +1,31 @@
+// Products of matrices that are computed, for the operators that have one inside.
+#ifndef EDGECORE_VULKAN_OPS_MATMUL_H_
+#define EDGECORE_VULKAN_OPS_MATMUL_H_
+
+#include "recorder.h"
+
+namespace edgecore::vulkan {
+
+// out = alpha * (a b) + addend for `batches` matrices in row-major order: a is [m, k], b is [k, n], or [n, k] if it is
+// `transposed`.
+struct Product {
+  int64_t batches = 1, m = 0, k = 0, n = 0;
+  bool transposed = false;
+  bool shares_b = false;  // all batches have the same b
+  double alpha = 1;
+  const Tensor *addend = nullptr;
+  // The strides of the addend in [batch / inner, batch % inner, row, column].
+  int64_t addend_strides[4] = {0, 0, 0, 0};
+  int64_t inner = 1;
+};
+
+// Records a product. The dtypes are all equal; or `out` is fp32 and the others are fp16; or `a` is fp32 and the others are
+// fp16.
+void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out);
+
+// Records `aten.linear` with weights that are computed.
+void linear_of_computed(const Call &call);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_OPS_MATMUL_H_
