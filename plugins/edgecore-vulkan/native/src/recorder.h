@@ -84,6 +84,7 @@ class Call {
   int64_t integer(size_t index) const;
   double number(size_t index) const;
   std::vector<int64_t> integers(size_t index) const;
+  std::vector<double> numbers(size_t index) const;
   // Returns a dim of a tensor of this rank, counted from the start.
   size_t dim(size_t index, size_t rank) const;
 
