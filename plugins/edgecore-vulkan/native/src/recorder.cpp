@@ -449,6 +449,12 @@ std::vector<int64_t> Call::integers(size_t index) const {
   return result;
 }
 
+std::vector<double> Call::numbers(size_t index) const {
+  if (value(index).kind == Kind::kDoubleList) return value(index).numbers;
+  const std::vector<int64_t> given = integers(index);
+  return {given.begin(), given.end()};
+}
+
 size_t Call::dim(size_t index, size_t rank) const {
   const int64_t given = integer(index), signed_rank = static_cast<int64_t>(rank);
   if (given < -signed_rank || given >= signed_rank) {

@@ -89,6 +89,7 @@ class Call {
   double number(size_t index) const;
   const std::string &text(size_t index) const;
   std::vector<int64_t> integers(size_t index) const;
+  std::vector<double> numbers(size_t index) const;
   // Returns a dim of a tensor of this rank, counted from the start.
   size_t dim(size_t index, size_t rank) const;
 

@@ -44,11 +44,16 @@ void repeat(Call &call);
 // matmul.cpp
 void matrix_multiply(Call &call);
 
+// image.cpp
+void max_pool(Call &call);
+void average_pool(Call &call);
+void upsample_nearest(Call &call);
+void upsample_bilinear(Call &call);
+
 // matrix.cpp
 void convolution(Call &call);
 void convolution_with_clamp(Call &call);
 void linear(Call &call);
-void mean(Call &call);
 
 // movement.cpp
 void clone(Call &call);
@@ -65,6 +70,24 @@ void split_with_sizes(Call &call);
 void state(Call &call);
 void store(Call &call);
 void update_rows(Call &call);
+// norm.cpp
+void layer_norm(Call &call);
+void group_norm(Call &call);
+void rms_norm(Call &call);
+
+// pad.cpp
+void pad(Call &call);
+void flip(Call &call);
+void pixel_shuffle(Call &call);
+
+// reduce.cpp
+void sum(Call &call);
+void greatest(Call &call);
+void least(Call &call);
+void index_of_greatest(Call &call);
+void index_of_least(Call &call);
+void softmax(Call &call);
+void log_softmax(Call &call);
 
 }  // namespace edgecore::vulkan
 

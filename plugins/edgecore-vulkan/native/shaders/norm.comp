@@ -1,0 +1,68 @@
+// Layer, group and RMS norm: each row minus its mean (but for the RMS norm), times the inverse of its standard
+// deviation, times weights, plus biases. The result lies in memory as the input does.
+#version 450
+#include "types.glsl"
+#include "rows.glsl"
+
+layout(constant_id = 5) const bool HAS_WEIGHT = true;
+layout(constant_id = 6) const bool HAS_BIAS = true;
+
+layout(push_constant) uniform Params {
+  Rows rows;
+  float epsilon;
+  uint groups;          // of a group norm: rows are batches of groups,
+  uint group_channels;  // and the innermost dim of a row are the channels of its group
+};
+layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
+#if defined(KIND_rms)
+layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
+layout(set = 0, binding = 2) readonly buffer Weights { T weights[]; };
+layout(set = 0, binding = 3) readonly buffer Bias { T bias[]; };
+#else
+layout(set = 0, binding = 1) writeonly buffer Means { T means[]; };
+layout(set = 0, binding = 2) writeonly buffer Deviations { T inverse_deviations[]; };
+layout(set = 0, binding = 3) readonly buffer Input { T x[]; };
+layout(set = 0, binding = 4) readonly buffer Weights { T weights[]; };
+layout(set = 0, binding = 5) readonly buffer Bias { T bias[]; };
+#endif
+
+void main() {
+  const uint row = row_index();
+  const uint start = row_start(rows, row);
+  const float terms = float(rows.terms);
+#if defined(KIND_rms)
+  const float mean = 0;
+#else
+  float sum = 0;
+  for (uint i = lane(); i < rows.terms; i += LANES) sum += float(x[start + term_offset(rows, i)]);
+  const float mean = sum_of_lanes(sum) / terms;
+#endif
+  float squares = 0;
+  for (uint i = lane(); i < rows.terms; i += LANES) {
+    const float difference = float(x[start + term_offset(rows, i)]) - mean;
+    squares += difference * difference;
+  }
+  const float inverse = inversesqrt(sum_of_lanes(squares) / terms + epsilon);
+  if (row >= rows.count) return;
+#if !defined(KIND_rms)
+  if (lane() == 0) {
+    means[row] = T(mean);
+    inverse_deviations[row] = T(inverse);
+  }
+#endif
+#if defined(KIND_group)
+  const uint first_channel = row % groups * group_channels;
+#endif
+  for (uint i = lane(); i < rows.terms; i += LANES) {
+    const uint at = start + term_offset(rows, i);
+#if defined(KIND_group)
+    const uint affine = first_channel + i % group_channels;
+#else
+    const uint affine = i;
+#endif
+    float value = (float(x[at]) - mean) * inverse;
+    if (HAS_WEIGHT) value *= float(weights[affine]);
+    if (HAS_BIAS) value += float(bias[affine]);
+    target[at] = T(value);
+  }
+}

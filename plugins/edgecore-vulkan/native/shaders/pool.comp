@@ -1,0 +1,68 @@
+// Two-dimensional pooling. One thread computes four channels of one pixel; strides say where they lie.
+#version 450
+#include "types.glsl"
+
+layout(push_constant) uniform Params {
+  uint batch, channels;
+  int in_height, in_width;
+  uint out_height, out_width;
+  int kernel_height, kernel_width;
+  int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
+  uint in_strides[4];  // of batch, channel, y and x
+  uint out_strides[4];
+  int divisor;  // of an average: the number of elements of each window if 0,
+  bool include_padding;  // with those of the padding or without
+};
+layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
+layout(set = 0, binding = 1) readonly buffer Input { T source[]; };
+
+void main() {
+  const uint columns = (channels + 3) / 4;
+  const uint id = flat_id();
+  const uint channel = id % columns * 4;
+  uint rest = id / columns;
+  const int ox = int(rest % out_width);
+  rest /= out_width;
+  const int oy = int(rest % out_height);
+  const uint n = rest / out_height;
+  if (n >= batch) return;
+  // Channels past the end repeat the last one, and are not stored.
+  const uvec4 offsets =
+      n * in_strides[0] + min(channel + uvec4(0, 1, 2, 3), uvec4(channels - 1)) * in_strides[1];
+  const int top = oy * stride_y - padding_y, left = ox * stride_x - padding_x;
+  // The part of the window that is inside of the image.
+  const int first_y = max(-top + dilation_y - 1, 0) / dilation_y, first_x = max(-left + dilation_x - 1, 0) / dilation_x;
+  const int end_y = min(max(in_height - top + dilation_y - 1, 0) / dilation_y, kernel_height);
+  const int end_x = min(max(in_width - left + dilation_x - 1, 0) / dilation_x, kernel_width);
+#if defined(OP_max)
+  vec4 result = vec4(uintBitsToFloat(0xff800000u));  // -infinity
+#else
+  vec4 result = vec4(0);
+#endif
+  for (int ky = first_y; ky < end_y; ++ky) {
+    for (int kx = first_x; kx < end_x; ++kx) {
+      const uint shift = uint(top + ky * dilation_y) * in_strides[2] + uint(left + kx * dilation_x) * in_strides[3];
+      const uvec4 at = offsets + shift;
+      const vec4 value = vec4(float(source[at.x]), float(source[at.y]), float(source[at.z]), float(source[at.w]));
+#if defined(OP_max)
+      // NaN is the maximum, as in PyTorch.
+      result = mix(result, value, bvec4(uvec4(greaterThan(value, result)) | uvec4(notEqual(value, value))));
+#else
+      result += value;
+#endif
+    }
+  }
+#if defined(OP_average)
+  int elements = max(end_y - first_y, 0) * max(end_x - first_x, 0);
+  if (elements > 0 && include_padding) {
+    elements = (min(top + kernel_height, in_height + padding_y) - top) *
+               (min(left + kernel_width, in_width + padding_x) - left);
+  }
+  // A window of nothing but padding has the average 0.
+  if (elements > 0) result /= float(divisor != 0 ? divisor : elements);
+#endif
+  const uint base = n * out_strides[0] + uint(oy) * out_strides[2] + uint(ox) * out_strides[3];
+  for (uint c = 0; c < 4 && channel + c < channels; ++c) {
+    target[base + (channel + c) * out_strides[1]] = T(result[c]);
+  }
+}

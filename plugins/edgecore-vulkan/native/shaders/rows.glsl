@@ -1,0 +1,74 @@
+// Rows of a tensor: the elements along the dims that an operator reduces, of which there is one row for each position
+// in the other dims. LANES threads of a workgroup share a row. To be included after types.glsl.
+
+layout(constant_id = 3) const uint LANES = 1;        // a power of two
+layout(constant_id = 4) const bool ADJACENT = false;  // neighbouring threads read the same row, not neighbouring rows
+
+const uint THREADS = 64;  // the size of a workgroup
+
+// Strides are in elements of the input; the innermost dim of a list is the last.
+struct Rows {
+  uint count;  // rows
+  uint terms;  // elements of a row
+  uint kept_dims;
+  uint reduced_dims;
+  uint kept[6];
+  uint kept_strides[6];
+  uint reduced[3];
+  uint reduced_strides[3];
+};
+
+shared float partial[THREADS];
+
+uint lane() { return ADJACENT ? gl_LocalInvocationID.x % LANES : gl_LocalInvocationID.x / (THREADS / LANES); }
+
+// The number of the row of this thread, which may be past the end.
+uint row_index() {
+  const uint group = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x;
+  const uint per_group = THREADS / LANES;
+  return group * per_group + (ADJACENT ? gl_LocalInvocationID.x / LANES : gl_LocalInvocationID.x % per_group);
+}
+
+// The offset of the first element of a row. Rows past the end repeat the last one, since all threads of a workgroup
+// take part in its barriers.
+uint row_start(Rows rows, uint row) {
+  uint rest = min(row, rows.count - 1);
+  uint at = 0;
+  for (uint d = rows.kept_dims; d > 1; --d) {
+    at += rest % rows.kept[d - 1] * rows.kept_strides[d - 1];
+    rest /= rows.kept[d - 1];
+  }
+  return at + rest * rows.kept_strides[0];
+}
+
+// The offset of an element of a row from its first.
+uint term_offset(Rows rows, uint index) {
+  uint at = 0;
+  for (uint d = rows.reduced_dims; d > 1; --d) {
+    at += index % rows.reduced[d - 1] * rows.reduced_strides[d - 1];
+    index /= rows.reduced[d - 1];
+  }
+  return at + index * rows.reduced_strides[0];
+}
+
+// Both return a number that all lanes of a row compute of their own numbers.
+#define OF_ALL_LANES(name, combine)                                               \
+  float name(float value) {                                                       \
+    if (LANES == 1) return value;                                                 \
+    const uint own = gl_LocalInvocationID.x;                                      \
+    const uint apart = ADJACENT ? 1 : THREADS / LANES;                            \
+    partial[own] = value;                                                         \
+    for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {          \
+      barrier();                                                                  \
+      if (lane() < half_lanes) {                                                  \
+        const float a = partial[own], b = partial[own + half_lanes * apart];      \
+        partial[own] = combine;                                                   \
+      }                                                                           \
+    }                                                                             \
+    barrier();                                                                    \
+    const float result = partial[own - lane() * apart];                           \
+    barrier();                                                                    \
+    return result;                                                                \
+  }
+OF_ALL_LANES(sum_of_lanes, a + b)
+OF_ALL_LANES(max_of_lanes, (b > a || b != b) ? b : a)

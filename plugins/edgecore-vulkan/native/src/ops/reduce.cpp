@@ -1,0 +1,84 @@
+// Softmax, and operators that compute one number of each row.
+#include "ops/operators.h"
+#include "ops/push.h"
+#include "ops/rows.h"
+
+namespace edgecore::vulkan {
+
+namespace {
+
+void check_floats(const Call &call, const Tensor &x) {
+  if (!is_float(x.dtype)) call.unsupported("its input has integers");
+}
+
+Rows rows_of_result(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &out,
+                    Dtype dtype) {
+  check_floats(call, x);
+  if (out.dtype != dtype) call.unsupported("its result is of %s", name_of(out.dtype));
+  return rows_over(call, x, is_reduced, out);
+}
+
+// The third argument says whether the dims stay.
+Tensor result(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced) {
+  const bool keeps = call.integer(2) != 0;
+  Shape shape;
+  for (size_t i = 0; i < x.rank(); ++i) {
+    if (!is_reduced[i]) {
+      shape.push_back(x.shape[i]);
+    } else if (keeps) {
+      shape.push_back(1);
+    }
+  }
+  return call.output(call.last(), shape);
+}
+
+std::string shader_of(const Tensor &x, const char *operation) {
+  return std::string("reduce_") + name_of(x.dtype) + "_" + operation;
+}
+
+// (input, dims, keepdim, ...); without dims all are reduced.
+void reduce_dims(Call &call, const char *operation) {
+  const Tensor x = call.tensor(0);
+  std::vector<bool> is_reduced = named_dims(call, call.integers(1), x.rank());
+  if (call.integers(1).empty()) is_reduced.assign(x.rank(), true);
+  const Tensor out = result(call, x, is_reduced);
+  const Rows rows = rows_of_result(call, x, is_reduced, out, x.dtype);
+  const bool is_sum = operation == std::string_view("sum");
+  if (!is_sum && rows.terms == 0) call.damaged("it reduces a dim without elements");
+  const double factor = call.name() == "aten.mean.dim" ? 1 / static_cast<double>(rows.terms) : 1;
+  dispatch_rows(call, shader_of(x, operation), {out}, {x}, rows, {bits_of(factor)});
+}
+
+// (input, dim, keepdim)
+void reduce_to_index(Call &call, const char *operation) {
+  const Tensor x = call.tensor(0);
+  const std::vector<bool> is_reduced = named_dims(call, {call.integer(1)}, x.rank());
+  const Tensor out = result(call, x, is_reduced);
+  const Rows rows = rows_of_result(call, x, is_reduced, out, Dtype::kInt32);
+  if (rows.terms == 0) call.damaged("it reduces a dim without elements");
+  dispatch_rows(call, shader_of(x, operation), {out}, {x}, rows, {bits_of(1)});
+}
+
+void softmax_of(Call &call, const char *operation) {
+  const Tensor x = call.tensor(0);
+  check_floats(call, x);
+  std::vector<bool> is_reduced(x.rank());
+  is_reduced[call.dim(1, x.rank())] = true;
+  const Tensor out = call.output(call.last(), x.shape);
+  if (out.dtype != x.dtype) call.unsupported("its result is of %s", name_of(out.dtype));
+  const Tensor source = in_form(call, x, out.dtype, out.layout);
+  dispatch_rows(call, std::string("softmax_") + name_of(out.dtype) + "_" + operation, {out}, {source},
+                rows_over(call, source, is_reduced, out));
+}
+
+}  // namespace
+
+void sum(Call &call) { reduce_dims(call, "sum"); }
+void greatest(Call &call) { reduce_dims(call, "amax"); }
+void least(Call &call) { reduce_dims(call, "amin"); }
+void index_of_greatest(Call &call) { reduce_to_index(call, "argmax"); }
+void index_of_least(Call &call) { reduce_to_index(call, "argmin"); }
+void softmax(Call &call) { softmax_of(call, "softmax"); }
+void log_softmax(Call &call) { softmax_of(call, "log"); }
+
+}  // namespace edgecore::vulkan

@@ -1,0 +1,114 @@
+#include "ops/rows.h"
+
+#include <algorithm>
+
+namespace edgecore::vulkan {
+
+namespace {
+
+constexpr size_t kMaxReduced = 3;  // dims: tensors without gaps have at most 3 that neighbours do not join
+constexpr int64_t kThreads = 64;   // of a workgroup, as in rows.glsl
+
+// Returns the dims without those of size 1, and with one dim instead of neighbours that lie in memory like one.
+std::vector<Dim> joined(const std::vector<Dim> &dims) {
+  std::vector<Dim> result;
+  for (const Dim &dim : dims) {
+    if (dim.size == 1) continue;
+    if (!result.empty() && result.back().stride == dim.size * dim.stride) {
+      result.back() = {result.back().size * dim.size, dim.stride};
+    } else {
+      result.push_back(dim);
+    }
+  }
+  if (result.empty()) result.push_back({1, 0});
+  return result;
+}
+
+int64_t product(const std::vector<Dim> &dims) {
+  int64_t result = 1;
+  for (const Dim &dim : dims) result *= dim.size;
+  return result;
+}
+
+// Returns how many threads share a row: enough to keep a device busy, with some elements for each.
+uint32_t lanes_for(const Rows &rows, bool adjacent) {
+  constexpr int64_t kEnoughThreads = 4096, kEnoughTerms = 4;
+  uint32_t lanes = 1;
+  while (lanes < kThreads && lanes * kEnoughTerms < rows.terms && (adjacent || lanes * rows.count < kEnoughThreads)) {
+    lanes *= 2;
+  }
+  return lanes;
+}
+
+}  // namespace
+
+Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<Dim> &reduced) {
+  Rows rows;
+  rows.count = product(kept);
+  rows.terms = product(reduced);
+  rows.kept = joined(kept);
+  rows.reduced = joined(reduced);
+  if (rows.kept.size() > kMaxRank || rows.reduced.size() > kMaxReduced) {
+    call.unsupported("it reduces %zu dims that are apart from each other", rows.reduced.size());
+  }
+  return rows;
+}
+
+Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result) {
+  const Shape strides = x.strides();
+  std::vector<size_t> own;  // the dims of the result as dims of the input
+  for (size_t i = 0; i < x.rank(); ++i) {
+    if (!is_reduced[i] || result.rank() == x.rank()) own.push_back(i);
+  }
+  std::vector<Dim> kept, reduced;
+  for (const uint32_t dim : dims_in_memory(result.rank(), result.layout)) {
+    if (!is_reduced[own[dim]]) kept.push_back({x.shape[own[dim]], strides[own[dim]]});
+  }
+  for (const uint32_t dim : dims_in_memory(x.rank(), x.layout)) {
+    if (is_reduced[dim]) reduced.push_back({x.shape[dim], strides[dim]});
+  }
+  return rows_of(call, kept, reduced);
+}
+
+void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
+                   const Rows &rows, const std::vector<uint32_t> &push, const std::vector<uint32_t> &constants) {
+  std::vector<uint32_t> words(4 + 2 * kMaxRank + 2 * kMaxReduced);
+  const auto write = [&](size_t place, size_t length, const std::vector<Dim> &dims) {
+    for (size_t i = 0; i < dims.size(); ++i) {
+      words[place + i] = static_cast<uint32_t>(dims[i].size);
+      words[place + length + i] = static_cast<uint32_t>(dims[i].stride);
+    }
+  };
+  words[0] = static_cast<uint32_t>(rows.count);
+  words[1] = static_cast<uint32_t>(rows.terms);
+  words[2] = static_cast<uint32_t>(rows.kept.size());
+  words[3] = static_cast<uint32_t>(rows.reduced.size());
+  write(4, kMaxRank, rows.kept);
+  write(4 + 2 * kMaxRank, kMaxReduced, rows.reduced);
+  words.insert(words.end(), push.begin(), push.end());
+  const bool adjacent = rows.reduced.back().stride == 1;
+  const uint32_t lanes = lanes_for(rows, adjacent);
+  std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u};
+  all.insert(all.end(), constants.begin(), constants.end());
+  call.dispatch_flat(shader, std::move(written), std::move(read), std::move(words), rows.count * lanes, std::move(all));
+}
+
+Tensor in_form(const Call &call, const Tensor &x, Dtype dtype, Layout layout) {
+  Tensor wanted{dtype, layout, x.shape, x.storage};
+  if (x.dtype == dtype && x.same_order(wanted)) return wanted;
+  wanted.storage = call.temporary(dtype, x.shape).storage;
+  call.copy(x, wanted);
+  return wanted;
+}
+
+std::vector<bool> named_dims(const Call &call, const std::vector<int64_t> &dims, size_t rank) {
+  std::vector<bool> result(rank);
+  for (const int64_t dim : dims) {
+    const int64_t own = dim < 0 ? dim + static_cast<int64_t>(rank) : dim;
+    if (own < 0 || own >= static_cast<int64_t>(rank)) call.damaged("it names a dim that its input lacks");
+    result[static_cast<size_t>(own)] = true;
+  }
+  return result;
+}
+
+}  // namespace edgecore::vulkan

@@ -1,0 +1,46 @@
+// Rows of a tensor: the elements along the dims that an operator reduces, for shaders that include rows.glsl.
+#ifndef EDGECORE_VULKAN_OPS_ROWS_H_
+#define EDGECORE_VULKAN_OPS_ROWS_H_
+
+#include <string>
+#include <vector>
+
+#include "recorder.h"
+
+namespace edgecore::vulkan {
+
+// A dim with its stride in elements of the input.
+struct Dim {
+  int64_t size = 1;
+  int64_t stride = 0;
+};
+
+struct Rows {
+  int64_t count = 1;  // rows
+  int64_t terms = 1;  // elements of a row
+  // The innermost dim is the last. There is at least one, and no two neighbours that one dim could replace.
+  std::vector<Dim> kept, reduced;
+};
+
+// Returns the rows of a tensor: `kept` are the dims of the rows and `reduced` those of the elements of a row, each in
+// the order in which the shader counts them.
+Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<Dim> &reduced);
+// Returns the rows over some dims of `x`, counted in the order of the elements of `result`, which has the other dims of
+// `x` and may have the reduced ones.
+Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
+
+// Adds a dispatch that computes something for each row. `push` are the push constants after the rows, and `constants`
+// the specialization constants from id 5 on.
+void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
+                   const Rows &rows, const std::vector<uint32_t> &push = {},
+                   const std::vector<uint32_t> &constants = {});
+
+// Returns a tensor in a dtype and layout: itself, or a copy.
+Tensor in_form(const Call &call, const Tensor &x, Dtype dtype, Layout layout);
+
+// Returns which dims of a tensor with this rank an argument names.
+std::vector<bool> named_dims(const Call &call, const std::vector<int64_t> &dims, size_t rank);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_OPS_ROWS_H_
