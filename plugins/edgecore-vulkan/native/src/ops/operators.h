@@ -20,35 +20,35 @@ void full(Call &call);
 
 // elementwise.cpp
 void add(Call &call);
-void subtract(Call &call);
-void multiply(Call &call);
-void divide(Call &call);
-void minimum(Call &call);
-void maximum(Call &call);
-void power(Call &call);
-void logic(Call &call);
-void unary(Call &call);
-void negate_or_abs(Call &call);
-void with_slope(Call &call);
-void relu(Call &call);
 void clamp(Call &call);
-void gelu(Call &call);
+void divide(Call &call);
 void elu(Call &call);
+void gelu(Call &call);
+void logic(Call &call);
+void maximum(Call &call);
+void minimum(Call &call);
+void multiply(Call &call);
+void negate_or_abs(Call &call);
+void power(Call &call);
+void relu(Call &call);
+void subtract(Call &call);
+void unary(Call &call);
+void with_slope(Call &call);
+
+// image.cpp
+void average_pool(Call &call);
+void max_pool(Call &call);
+void upsample_bilinear(Call &call);
+void upsample_nearest(Call &call);
 
 // index.cpp
+void embedding(Call &call);
 void gather(Call &call);
 void index_select(Call &call);
-void embedding(Call &call);
 void repeat(Call &call);
 
 // matmul.cpp
 void matrix_multiply(Call &call);
-
-// image.cpp
-void max_pool(Call &call);
-void average_pool(Call &call);
-void upsample_nearest(Call &call);
-void upsample_bilinear(Call &call);
 
 // matrix.cpp
 void convolution(Call &call);
@@ -56,38 +56,39 @@ void convolution_with_clamp(Call &call);
 void linear(Call &call);
 
 // movement.cpp
-void clone(Call &call);
-void prepack(Call &call);
-void view(Call &call);
-void permute(Call &call);
 void cat(Call &call);
-void slice(Call &call);
-void select(Call &call);
+void clone(Call &call);
 void expand(Call &call);
+void permute(Call &call);
+void prepack(Call &call);
+void select(Call &call);
+void slice(Call &call);
 void split_with_sizes(Call &call);
+void view(Call &call);
+
+// norm.cpp
+void group_norm(Call &call);
+void layer_norm(Call &call);
+void rms_norm(Call &call);
+
+// pad.cpp
+void flip(Call &call);
+void pad(Call &call);
+void pixel_shuffle(Call &call);
+
+// reduce.cpp
+void greatest(Call &call);
+void index_of_greatest(Call &call);
+void index_of_least(Call &call);
+void least(Call &call);
+void log_softmax(Call &call);
+void softmax(Call &call);
+void sum(Call &call);
 
 // state.cpp
 void state(Call &call);
 void store(Call &call);
 void update_rows(Call &call);
-// norm.cpp
-void layer_norm(Call &call);
-void group_norm(Call &call);
-void rms_norm(Call &call);
-
-// pad.cpp
-void pad(Call &call);
-void flip(Call &call);
-void pixel_shuffle(Call &call);
-
-// reduce.cpp
-void sum(Call &call);
-void greatest(Call &call);
-void least(Call &call);
-void index_of_greatest(Call &call);
-void index_of_least(Call &call);
-void softmax(Call &call);
-void log_softmax(Call &call);
 
 }  // namespace edgecore::vulkan
 
