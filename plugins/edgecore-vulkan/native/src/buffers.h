@@ -2,16 +2,19 @@
 #ifndef EDGECORE_VULKAN_BUFFERS_H_
 #define EDGECORE_VULKAN_BUFFERS_H_
 
+#include <memory>
+#include <utility>
+
 #include "device.h"
 
 // `memory` is what shaders use. On a device with memory of its own, the host maps `staging` instead.
 struct edgecore_buffer {
-  edgecore_buffer(const edgecore::backend::Host &services, edgecore::vulkan::Device &owner, uint64_t bytes)
-      : host(services), device(owner), memory(owner, bytes, owner.unified()) {
-    if (!owner.unified()) staging = edgecore::vulkan::Buffer(owner, bytes, true);
+  edgecore_buffer(const edgecore::backend::Host &services, std::shared_ptr<edgecore::vulkan::Device> owner, uint64_t bytes)
+      : host(services), device(std::move(owner)), memory(*device, bytes, device->unified()) {
+    if (!device->unified()) staging = edgecore::vulkan::Buffer(*device, bytes, true);
   }
   edgecore::backend::Host host;  // of the driver, which outlives the buffer
-  edgecore::vulkan::Device &device;
+  std::shared_ptr<edgecore::vulkan::Device> device;
   edgecore::vulkan::Buffer memory, staging;
   uint64_t mapped_offset = 0, mapped_bytes = 0;
 };

@@ -2,8 +2,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <future>
-#include <map>
+#include <memory>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "buffers.h"
@@ -43,7 +44,8 @@ std::string folder_of(const Options &options) {
   return std::string(options.text("pipeline_cache_folder", variable == nullptr ? "" : variable));
 }
 
-// Vulkan is started by the first program: finding out that a machine has no driver takes a file that needs one.
+// Vulkan is started by the first program: finding out that a machine has no driver takes a file that needs one. A
+// device is closed with the last program and buffer that uses it, so that no memory or thread of its driver is left.
 class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
@@ -52,29 +54,31 @@ class Driver {
 
   // A device with the number that its buffers have as their memory_kind.
   struct Numbered {
-    Device *device;
+    std::shared_ptr<Device> device;
     uint32_t memory_kind;
   };
 
   Numbered device(const Options &options) {
-    Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options));
+    const Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options));
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    std::unique_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
-    if (vulkan == nullptr) vulkan = std::make_unique<Vulkan>(std::get<0>(key));
-    for (size_t i = 0; i < state_->devices.size(); ++i) {
-      if (state_->devices[i].first == key) return {state_->devices[i].second.get(), static_cast<uint32_t>(i + 1)};
+    auto at = std::find_if(state_->devices.begin(), state_->devices.end(), [&](const auto &one) { return one.first == key; });
+    if (at == state_->devices.end()) at = state_->devices.insert(at, {key, {}});
+    std::shared_ptr<Device> device = at->second.lock();
+    if (device == nullptr) {
+      std::shared_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
+      if (vulkan == nullptr) vulkan = std::make_shared<Vulkan>(std::get<0>(key));
+      device = std::make_shared<Device>(vulkan, std::get<1>(key), std::get<2>(key));
+      at->second = device;
     }
-    auto made = std::make_unique<Device>(*vulkan, std::get<1>(key), std::get<2>(key));
-    state_->devices.emplace_back(std::move(key), std::move(made));
-    return {state_->devices.back().second.get(), static_cast<uint32_t>(state_->devices.size())};
+    return {std::move(device), static_cast<uint32_t>(at - state_->devices.begin() + 1)};
   }
 
-  Device &device_of(uint32_t memory_kind) {
+  std::shared_ptr<Device> device_of(uint32_t memory_kind) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    if (memory_kind == 0 || memory_kind > state_->devices.size()) {
-      fail(EDGECORE_NOT_SUPPORTED, "there is no device memory of kind %u", memory_kind);
-    }
-    return *state_->devices[memory_kind - 1].second;
+    std::shared_ptr<Device> device;
+    if (memory_kind != 0 && memory_kind <= state_->devices.size()) device = state_->devices[memory_kind - 1].second.lock();
+    if (device == nullptr) fail(EDGECORE_NOT_SUPPORTED, "there is no device memory of kind %u", memory_kind);
+    return device;
   }
 
   const Host &host() const { return host_; }
@@ -83,8 +87,8 @@ class Driver {
   using Key = std::tuple<bool, std::string, std::string>;  // validation, device, cache folder
   struct State {
     std::mutex mutex;
-    std::unique_ptr<Vulkan> plain, validated;
-    std::vector<std::pair<Key, std::unique_ptr<Device>>> devices;
+    std::shared_ptr<Vulkan> plain, validated;  // kept: loaders lose memory with each instance
+    std::vector<std::pair<Key, std::weak_ptr<Device>>> devices;
   };
   Host host_;
   std::unique_ptr<State> state_;

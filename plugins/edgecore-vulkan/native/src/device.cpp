@@ -141,11 +141,11 @@ Vulkan::~Vulkan() {
   vkDestroyInstance(instance_, nullptr);
 }
 
-Device::Device(const Vulkan &vulkan, std::string_view choice, const std::string &cache_folder)
-    : physical_(choose(vulkan.devices(), choice)), messages_(vulkan.messages()) {
+Device::Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const std::string &cache_folder)
+    : vulkan_(std::move(vulkan)), physical_(choose(vulkan_->devices(), choice)) {
   vkGetPhysicalDeviceProperties(physical_, &properties_);
   try {
-    open(vulkan);
+    open();
     cache_file_ = std::make_unique<PipelineCacheFile>(cache_folder, properties_);
     const std::vector<uint8_t> compiled = cache_file_->read();
     VkPipelineCacheCreateInfo cache = {};
@@ -159,7 +159,7 @@ Device::Device(const Vulkan &vulkan, std::string_view choice, const std::string 
   }
 }
 
-void Device::open(const Vulkan &vulkan) {
+void Device::open() {
   if (properties_.apiVersion < kApiVersion) {
     fail(EDGECORE_NOT_SUPPORTED, "the Vulkan driver of %s has version %u.%u, and 1.1 is needed: update the driver",
          properties_.deviceName, VK_API_VERSION_MAJOR(properties_.apiVersion),
@@ -209,7 +209,7 @@ void Device::open(const Vulkan &vulkan) {
   allocator.vulkanApiVersion = kApiVersion;
   allocator.physicalDevice = physical_;
   allocator.device = handle_;
-  allocator.instance = vulkan.instance();
+  allocator.instance = vulkan_->instance();
   allocator.pVulkanFunctions = &functions;
   check(vmaCreateAllocator(&allocator, &allocator_), "creating an allocator of device memory");
 
@@ -315,7 +315,7 @@ uint64_t Device::allocated_bytes() const {
 }
 
 void Device::check_messages() const {
-  const std::string message = messages_.take();
+  const std::string message = vulkan_->messages().take();
   if (!message.empty()) fail(EDGECORE_INTERNAL, "the validation layer of Vulkan: %s", message.c_str());
 }
 

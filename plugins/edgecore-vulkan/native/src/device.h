@@ -97,7 +97,7 @@ class Device {
  public:
   // `choice` is the index or a part of the name of a device; empty means the first GPU, or else the first device.
   // `cache_folder` is the folder with compiled shaders; empty for none.
-  Device(const Vulkan &vulkan, std::string_view choice, const std::string &cache_folder);
+  Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const std::string &cache_folder);
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
@@ -134,10 +134,11 @@ class Device {
   void copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes);
 
  private:
-  void open(const Vulkan &vulkan);
+  void open();
   void close();
   using Key = std::tuple<std::string, std::vector<uint32_t>, uint32_t, uint32_t, uint32_t>;
 
+  const std::shared_ptr<Vulkan> vulkan_;
   VkPhysicalDevice physical_ = VK_NULL_HANDLE;
   VkPhysicalDeviceProperties properties_ = {};
   VkDevice handle_ = VK_NULL_HANDLE;
@@ -146,7 +147,6 @@ class Device {
   uint32_t queue_family_ = 0;
   bool unified_ = false;
   double nanoseconds_per_tick_ = 0;
-  Messages &messages_;
   VmaAllocator allocator_ = nullptr;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_, pipeline_mutex_;
