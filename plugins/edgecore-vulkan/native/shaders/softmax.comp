@@ -3,6 +3,8 @@
 #include "types.glsl"
 #include "rows.glsl"
 
+const float LARGEST = 3.402823466e38;
+
 layout(push_constant) uniform Params { Rows rows; };
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
 layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
@@ -11,25 +13,31 @@ void main() {
   const uint row = row_index();
   const uint start = row_start(rows, row);
   const uint stride = rows.reduced_strides[0];
-  const float infinity = uintBitsToFloat(0x7f800000u);
-  float greatest = -infinity;
-  for (uint i = lane(); i < rows.terms; i += LANES) greatest = max(greatest, float(x[start + i * stride]));
+  // The sum of exp(x - greatest) of the elements so far. The start is finite, since -infinity - -infinity is NaN.
+  float greatest = -LARGEST, sum = 0;
+  for (uint i = lane(); i < rows.terms; i += LANES) {
+    const float value = float(x[start + i * stride]);
+    const float difference = value - greatest;
+    const float factor = exp(-abs(difference));
+    sum = difference > 0 ? sum * factor + 1 : sum + factor;
+    greatest = difference > 0 ? value : greatest;
+  }
+  const float own_greatest = greatest;
   greatest = max_of_lanes(greatest);
-  float sum = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) sum += exp(float(x[start + i * stride]) - greatest);
-  sum = sum_of_lanes(sum);
+  sum = sum_of_lanes(sum * exp(own_greatest - greatest));
   if (row >= rows.count) return;
+  if (greatest > LARGEST) sum = uintBitsToFloat(0x7fc00000u);  // infinity - infinity, which makes the row NaN
 #if defined(OP_softmax)
   const float factor = 1 / sum;
 #else
-  const float shift = greatest + log(sum);
+  const float shift = log(sum);
 #endif
   for (uint i = lane(); i < rows.terms; i += LANES) {
     const uint at = start + i * stride;
 #if defined(OP_softmax)
     target[at] = T(exp(float(x[at]) - greatest) * factor);
 #else
-    target[at] = T(float(x[at]) - shift);
+    target[at] = T(float(x[at]) - greatest - shift);
 #endif
   }
 }

@@ -107,6 +107,7 @@ class Device {
   const VolkDeviceTable &vk() const { return vk_; }
   const VkPhysicalDeviceLimits &limits() const { return properties_.limits; }
   const char *name() const { return properties_.deviceName; }
+  bool is_cpu() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   uint32_t queue_family() const { return queue_family_; }
   // Whether the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }

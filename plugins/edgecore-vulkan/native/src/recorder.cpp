@@ -397,6 +397,8 @@ const Value &Call::value(size_t index) const {
   return recorder_.graph().values[call_.args[index]];
 }
 
+const Device &Call::device() const { return recorder_.device(); }
+
 bool Call::is_none(size_t index) const { return value(index).kind == Kind::kNull; }
 bool Call::is_tensor(size_t index) const { return value(index).kind == Kind::kTensor; }
 bool Call::is_constant(size_t index) const { return is_tensor(index) && value(index).constant >= 0; }

@@ -78,6 +78,7 @@ class Call {
   Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}
 
   const std::string &name() const { return call_.name; }
+  const Device &device() const;
   size_t size() const { return call_.args.size(); }
   size_t last() const { return call_.args.size() - 1; }
   bool is_none(size_t index) const;

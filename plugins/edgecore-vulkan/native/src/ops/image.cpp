@@ -77,8 +77,7 @@ int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t 
 void pool(const Call &call, const char *operation, const Window &window, int64_t divisor, bool include_padding,
           bool has_list) {
   const Tensor x = image(call);
-  const Shape shape =
-      resized(x, pooled_size(call, window, 0, x.size(2)), pooled_size(call, window, 1, x.size(1)));
+  const Shape shape = resized(x, pooled_size(call, window, 0, x.size(2)), pooled_size(call, window, 1, x.size(1)));
   const Tensor out = has_list ? call.output_of_list(call.last(), 0, shape) : call.output(call.last(), shape);
   std::vector<uint32_t> push;
   for (const int64_t value : {x.size(4), x.size(3), x.size(2), x.size(1), out.size(2), out.size(1)}) {
@@ -129,8 +128,8 @@ void upsample(const Call &call, const char *mode, size_t factors, bool align_cor
     if (is_nearest && after[i] == 2 * before[i]) scale[i] = 0.5f;
   }
   const Tensor out = call.output(call.last(), resized(x, after[0], after[1]));
-  std::vector<uint32_t> push = {word(x.size(4)), word(x.size(3)),   word(before[0]),   word(before[1]),
-                                word(after[0]),  word(after[1]),    bits_of(scale[0]), bits_of(scale[1])};
+  std::vector<uint32_t> push = {word(x.size(4)), word(x.size(3)), word(before[0]),   word(before[1]),
+                                word(after[0]),  word(after[1]),  bits_of(scale[0]), bits_of(scale[1])};
   push_strides(x, &push);
   push_strides(out, &push);
   push.push_back(align_corners ? 1 : 0);

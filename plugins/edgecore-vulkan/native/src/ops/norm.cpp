@@ -89,9 +89,9 @@ void group_norm(Call &call) {
   const Tensor x = call.tensor(0);
   if (x.rank() < 2) call.damaged("its input has %zu dims", x.rank());
   const int64_t batch = x.shape[0], channels = x.shape[1], groups = call.integer(6);
-  if (groups < 1 || channels % groups != 0) call.damaged("its %lld channels are not in %lld groups",
-                                                          static_cast<long long>(channels),
-                                                          static_cast<long long>(groups));
+  if (groups < 1 || channels % groups != 0)
+    call.damaged("its %lld channels are not in %lld groups", static_cast<long long>(channels),
+                 static_cast<long long>(groups));
   const Tensor out = call.output_of_list(call.last(), 0, x.shape), source = normalized(call, x, out);
   const Affine weight = affine_of(call, 1, source, channels), bias = affine_of(call, 2, source, channels);
   const Statistics made = statistics(call, {batch, groups}, x.dtype);

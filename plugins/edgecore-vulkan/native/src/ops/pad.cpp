@@ -1,6 +1,4 @@
 // Padding, flips and pixel shuffles.
-#include <algorithm>
-
 #include "ops/operators.h"
 #include "ops/push.h"
 #include "ops/rows.h"
@@ -35,8 +33,7 @@ void pad(Call &call) {
     if (shape[dim] < 0) call.damaged("it crops more than its input has");
   }
   const Tensor out = call.output(call.last(), shape);
-  if (out.dtype != x.dtype) call.unsupported("it has an input of %s and a result of %s", name_of(x.dtype),
-                                             name_of(out.dtype));
+  if (out.dtype != x.dtype) call.unsupported("its result is of %s", name_of(out.dtype));
   const Shape strides = x.strides();
   std::vector<PaddedDim> dims;
   for (const uint32_t dim : dims_in_memory(out.rank(), out.layout)) {
@@ -59,9 +56,8 @@ void pad(Call &call) {
   }
   push[1 + 4 * kMaxRank] = static_cast<uint32_t>(out.count());
   const double number = call.is_none(2) ? 0 : call.number(2);
-  push[2 + 4 * kMaxRank] = is_float(out.dtype)
-                               ? bits_of(number)
-                               : static_cast<uint32_t>(static_cast<int32_t>(std::clamp<double>(number, INT32_MIN, INT32_MAX)));
+  if (!is_float(x.dtype) && !(number >= INT32_MIN && number <= INT32_MAX)) call.damaged("its number is out of range");
+  push[2 + 4 * kMaxRank] = is_float(x.dtype) ? bits_of(number) : static_cast<uint32_t>(static_cast<int32_t>(number));
   call.dispatch_flat(std::string("pad_") + name_of(out.dtype), {out}, {x}, std::move(push), out.count());
 }
 

@@ -30,13 +30,12 @@ int64_t product(const std::vector<Dim> &dims) {
   return result;
 }
 
-// Returns how many threads share a row: enough to keep a device busy, with some elements for each.
-uint32_t lanes_for(const Rows &rows, bool adjacent) {
-  constexpr int64_t kEnoughThreads = 4096, kEnoughTerms = 4;
+// Returns how many threads share a row. On a GPU all elements that lie side by side are read by neighbouring threads;
+// beyond that, and on a CPU, where sharing costs more than it gains, just enough threads to keep the device busy.
+uint32_t lanes_for(const Rows &rows, bool adjacent, bool is_cpu) {
+  const int64_t least_terms = is_cpu ? 64 : 4, enough_threads = is_cpu ? 256 : adjacent ? INT64_MAX : 16384;
   uint32_t lanes = 1;
-  while (lanes < kThreads && lanes * kEnoughTerms < rows.terms && (adjacent || lanes * rows.count < kEnoughThreads)) {
-    lanes *= 2;
-  }
+  while (lanes < kThreads && 2 * lanes * least_terms <= rows.terms && lanes * rows.count < enough_threads) lanes *= 2;
   return lanes;
 }
 
@@ -87,7 +86,7 @@ void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tens
   write(4 + 2 * kMaxRank, kMaxReduced, rows.reduced);
   words.insert(words.end(), push.begin(), push.end());
   const bool adjacent = rows.reduced.back().stride == 1;
-  const uint32_t lanes = lanes_for(rows, adjacent);
+  const uint32_t lanes = lanes_for(rows, adjacent, call.device().is_cpu());
   std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u};
   all.insert(all.end(), constants.begin(), constants.end());
   call.dispatch_flat(shader, std::move(written), std::move(read), std::move(words), rows.count * lanes, std::move(all));

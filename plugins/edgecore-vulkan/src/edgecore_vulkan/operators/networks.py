@@ -268,10 +268,6 @@ def _affine(b: Builder, node: Any, number: float, sizes: list[int], like: Tensor
     return b.constant(torch.full(sizes, number, dtype=like.dtype)) if node is None else b.value(node)
 
 
-def _check_layer_norm(query: NodeQuery) -> str | None:
-    return _only_last_dim(query) or _only_first(query)
-
-
 def _only_last_dim(query: NodeQuery) -> str | None:
     sizes = query.argument("normalized_shape")
     if len(sizes) != 1:
@@ -297,7 +293,7 @@ def _group_norm(b: Builder, node: Node) -> list[TensorValue]:
 def _check_group_norm(query: NodeQuery) -> str | None:
     if not is_static(query.node.args[0]):
         return "symbolic sizes"
-    return _only_first(query) or _image(query) or _constant_affine(query)
+    return _image(query) or _constant_affine(query)
 
 
 def _batch_norm(b: Builder, node: Node) -> list[TensorValue]:
@@ -381,8 +377,8 @@ ROWS = [
     _row(aten.avg_pool2d.default, _average_pool, "4 dims", _image, keep=True),
     _row(aten._adaptive_avg_pool2d.default, _adaptive_pool, "4 dims; equal windows", _check_adaptive, keep=True),
     _row(aten.adaptive_avg_pool2d.default, _adaptive_pool, "4 dims; equal windows", _check_adaptive, keep=True),
-    _row(aten.native_layer_norm.default, _layer_norm, f"over the last dim; {_FIRST}", _check_layer_norm, keep=True),
-    _row(aten.native_group_norm.default, _group_norm, f"4 dims of static size; {_FIRST}", _check_group_norm, keep=True),
+    _row(aten.native_layer_norm.default, _layer_norm, "over the last dim", _only_last_dim, keep=True),
+    _row(aten.native_group_norm.default, _group_norm, "4 dims of static size", _check_group_norm, keep=True),
     _row(aten._native_batch_norm_legit_no_training.default, _batch_norm, _FIRST, _check_batch_norm),
     _row(aten.rms_norm.default, _rms_norm, "over the last dim", _check_rms_norm, keep=True),
     _row(aten._softmax.default, _softmax("_softmax"), check=_check_softmax, keep=True),
