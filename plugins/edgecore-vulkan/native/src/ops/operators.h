@@ -26,6 +26,7 @@ void divide(Call &call);
 void minimum(Call &call);
 void maximum(Call &call);
 void power(Call &call);
+void remainder(Call &call);
 void logic(Call &call);
 void unary(Call &call);
 void negate_or_abs(Call &call);
