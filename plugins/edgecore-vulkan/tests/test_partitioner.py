@@ -36,7 +36,7 @@ REASONS = [
     (lambda a, w: F.layer_norm(a, (16,), w), (V, torch.randn(16)), None),
     (nn.AdaptiveAvgPool2d(5), (X,), "windows of different sizes"),
     (nn.AvgPool2d(2), (torch.randn(8, 12, 12),), "3 dims instead of 4"),
-    (lambda a: torch.cat([a > 0, a > 1]), (V,), "is bool, not float32"),
+    (lambda a: torch.cat([a > 0, a > 1]), (V,), "aten.cat.default of bool"),
     (lambda a, b, c: torch.where(c, a, b), (torch.arange(4), torch.arange(4), torch.ones(4) > 0), "aten.where.self of int64"),
     (lambda a: a.sum(dtype=torch.float16), (V,), "it changes the dtype"),
     (partial(F.max_pool2d_with_indices, kernel_size=2), (X,), "result 1 is read"),

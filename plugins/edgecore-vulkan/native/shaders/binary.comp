@@ -23,6 +23,8 @@ A apply(A a, A b) {
   return trunc_divide(a, b);
 #elif defined(OP_div_floor)
   return floor_divide(a, b);
+#elif defined(OP_remainder)
+  return floor_remainder(a, b);
 #elif defined(OP_min)
   return b < a || b != b ? b : a;  // NaN of either operand is the result, as in PyTorch
 #elif defined(OP_max)

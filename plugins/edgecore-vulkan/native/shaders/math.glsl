@@ -32,7 +32,7 @@ float error_function(float x) {
 
 // Drivers may compute exp(x), which overflows.
 float bounded_tanh(float x) {
-  return tanh(clamp(x, -20.0, 20.0));
+  return x != x ? x : tanh(clamp(x, -20.0, 20.0));
 }
 
 // base to a whole power.
@@ -79,14 +79,36 @@ int power(int base, int exponent) {
   return result;
 }
 
-// The quotient rounded down: also where the quotient of the rounded division is the next whole number.
+// a - b * c for a product near a. Devices may round the product even in fma(), so it is computed in two parts: the
+// factors are split into halves of 12 bits, whose products are exact.
+float exact_rest(float a, float b, float c) {
+  precise const float b_high = uintBitsToFloat(floatBitsToUint(b) & 0xfffff000u);
+  precise const float c_high = uintBitsToFloat(floatBitsToUint(c) & 0xfffff000u);
+  precise const float b_low = b - b_high, c_low = c - c_high;
+  precise float rest = a - b_high * c_high;
+  rest = rest - b_high * c_low;
+  rest = rest - b_low * c_high;
+  rest = rest - b_low * c_low;
+  return rest;
+}
+
+// The quotient rounded down: also where rounding makes the quotient the next whole number.
 float floor_divide(float a, float b) {
   const bool differ = a < 0 != b < 0;
-  if (abs(b) == INFINITY && abs(a) < INFINITY) return a != 0 && differ ? -1 : 0;
+  if (b == 0) return a / b;
+  if (abs(a) == INFINITY) return NOT_A_NUMBER;
+  if (abs(b) == INFINITY) return a != 0 && differ ? -1 : 0;
   const float quotient = floor(a / b);
-  const float rest = fma(-quotient, b, a);
+  const float rest = exact_rest(a, quotient, b);
   if (rest != 0 && rest < 0 != b < 0) return quotient - 1;
   return abs(rest) >= abs(b) ? quotient + 1 : quotient;
+}
+
+// What a quotient rounded down leaves; it has the sign of the divisor.
+float floor_remainder(float a, float b) {
+  if (b == 0 || abs(a) == INFINITY) return NOT_A_NUMBER;
+  if (abs(b) == INFINITY) return a == 0 || a < 0 == b < 0 ? a : b;
+  return exact_rest(a, floor_divide(a, b), b);
 }
 
 float trunc_divide(float a, float b) {
@@ -102,4 +124,8 @@ int floor_divide(int a, int b) {
   if (b == 0 || b == -1) return trunc_divide(a, b);
   const int quotient = a / b;
   return quotient * b != a && a < 0 != b < 0 ? quotient - 1 : quotient;
+}
+
+int floor_remainder(int a, int b) {
+  return b == 0 ? 0 : a - floor_divide(a, b) * b;
 }

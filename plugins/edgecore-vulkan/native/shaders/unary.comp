@@ -29,6 +29,10 @@ float apply(float x) {
   return floor(x);
 #elif defined(OP_ceil)
   return ceil(x);
+#elif defined(OP_trunc)
+  return trunc(x);
+#elif defined(OP_sign)
+  return sign(x);
 #elif defined(OP_exp)
   return exp(x);
 #elif defined(OP_expm1)
@@ -58,7 +62,7 @@ float apply(float x) {
 #elif defined(OP_hardswish)
   return x * clamp(x + 3, 0.0, 6.0) / 6;
 #elif defined(OP_hardsigmoid)
-  return clamp(x + 3, 0.0, 6.0) / 6;
+  return x != x ? x : clamp(x + 3, 0.0, 6.0) / 6;
 #elif defined(OP_hardshrink)
   return x >= -alpha && x <= alpha ? 0 : x;
 #elif defined(OP_leaky_relu)

@@ -110,10 +110,10 @@ class _Encoder:
         return s.VkTensor(_TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer])
 
     def _constant(self, tensor: torch.Tensor, dtype: torch.dtype) -> int:
-        """Add the bytes of a constant, and return its index; float numbers beyond the dtype's range are clamped."""
+        """Add the bytes of a constant, and return its index; finite numbers beyond the dtype's range are clamped."""
         if tensor.dtype != dtype and dtype.is_floating_point:
             limits = torch.finfo(dtype)
-            tensor = tensor.clamp(limits.min, limits.max)
+            tensor = tensor.clamp(limits.min, limits.max).where(tensor.isfinite(), tensor)
         array = tensor.to(dtype).contiguous().numpy()
         data = memoryview(array.reshape(-1).view("uint8").data).cast("B") if array.size else memoryview(b"")
         digest = hashlib.sha256(data)

@@ -131,11 +131,19 @@ REGISTRY: dict[str, Entry] = {
 
 EXTRA: dict[str, Entry] = {
     **{f"aten.{name}.default": Entry(high_rank=True) for name in (
-        "silu", "hardsigmoid", "log", "erf", "floor", "ceil", "reciprocal", "elu")},
+        "silu", "hardsigmoid", "log", "log1p", "expm1", "erf", "floor", "ceil", "trunc", "sign", "reciprocal", "elu")},
     "aten.maximum.default": Entry(NUMBER, high_rank=True),
+    "aten.remainder.Tensor": Entry(NUMBER, high_rank=True),
     "aten.ne.Tensor": _COMPARE,
+    "aten.bitwise_xor.Tensor": Entry(BOOL | INT, high_rank=True),
+    "aten.logical_xor.default": Entry(BOOL, high_rank=True),
+    "aten.cat.default": _MOVE,
+    "aten.flip.default": _MOVE,
+    "aten.index_select.default": _MOVE,
+    "aten.where.self": Entry(ALL, high_rank=True),
+    "et_vk.sdpa.default": Entry(FLOAT | BOOL, memories=CONTIGUOUS),
 }  # fmt: skip
-"""Operators that edgecore's delegate has in addition, by their ATen names."""
+"""What edgecore's delegate has in addition, by ATen names: operators, and entries that replace executorch's."""
 
 _PREPACK = "et_vk.prepack.default"
 _COPIES = frozenset({"aten.clone.default", _PREPACK})
@@ -148,7 +156,7 @@ _REDUCTIONS = frozenset({"aten.mean.dim", "aten.sum.dim_IntList", "aten.amax.def
 def entry_of(name: str, profile: Profile) -> Entry | None:
     """Return the entry of an operator in a profile; None if the profile does not have it."""
     entry = REGISTRY.get(name)
-    return entry if entry or profile.is_stock else EXTRA.get(name)
+    return entry if profile.is_stock else EXTRA.get(name, entry)
 
 
 def problem(call: Call, profile: Profile, layouts: Set[Layout] = WRITTEN) -> str | None:

@@ -91,6 +91,8 @@ void maximum(Call &call) { combine(call, "max"); }
 
 void power(Call &call) { combine(call, "pow"); }
 
+void remainder(Call &call) { combine(call, "remainder"); }
+
 void logic(Call &call) {
   const std::string name = base_name(call);  // such as bitwise_and
   const bool is_bool = call.data_type(0) == DataType::kBool, is_bitwise = name.rfind("bitwise_", 0) == 0;

@@ -31,6 +31,7 @@ void multiply(Call &call);
 void negate_or_abs(Call &call);
 void power(Call &call);
 void relu(Call &call);
+void remainder(Call &call);
 void subtract(Call &call);
 void unary(Call &call);
 void with_slope(Call &call);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from edgecore_vulkan.operators.builder import (
     ALL,
     BOOL,
     FLOAT,
+    INT,
     NUMBER,
     Builder,
     Lower,
@@ -125,6 +127,25 @@ def _compare_number(name: str) -> Lower:
     return lower
 
 
+def _rounded_division(b: Builder, node: Node) -> TensorValue:
+    """Write (dividend, divisor, rounding mode); one without rounding is a plain division."""
+    mode = "floor" if node.target is aten.floor_divide.default else arguments_by_name(node)["rounding_mode"]
+    left, right = operands(b, node)
+    name, rest = ("aten.div.Tensor", []) if mode is None else ("aten.div.Tensor_mode", [mode])
+    output: TensorValue = b.call(name, [left, right, *rest], b.result(node))
+    return output
+
+
+def _check_rounded_division(query: Any) -> str | None:
+    if query.profile.is_stock and query.node.kwargs.get("rounding_mode") == "trunc":
+        return "executorch 1.5's delegate rounds all quotients down"
+    return None
+
+
+def _check_sum(query: Any) -> str | None:
+    return "a sum of booleans" if query.node.meta["val"].dtype == torch.bool else None
+
+
 def _silu(b: Builder, node: Node) -> TensorValue:
     x, output = b.value(node.args[0]), b.result(node)
     if not b.profile.is_stock:
@@ -197,13 +218,14 @@ def _square(b: Builder, node: Node) -> TensorValue:
 
 
 def _power(b: Builder, node: Node) -> TensorValue:
-    x, exponent = b.value(node.args[0]), _number(node.args[1])
+    output = b.result(node)
+    x, exponent = _converted(b, b.value(node.args[0]), output.dtype), _number(node.args[1])
     if exponent == 2:
-        return _square(b, node)
-    if exponent == 0.5:
-        output: TensorValue = b.call("aten.sqrt.default", [x], b.result(node))
-        return output
-    output = b.call("aten.pow.Tensor_Scalar", [x, exponent], b.result(node))
+        b.call("aten.mul.Tensor", [x, x], output)
+    elif exponent == 0.5:
+        b.call("aten.sqrt.default", [x], output)
+    else:
+        b.call("aten.pow.Tensor_Scalar", [x, exponent], output)
     return output
 
 
@@ -229,13 +251,50 @@ def _alias(b: Builder, node: Node) -> TensorValue:
 
 
 def _where(b: Builder, node: Node) -> TensorValue:
-    """Write a choice; executorch's delegate does not broadcast in it."""
+    condition, left, right = (b.value(source) for source in node.args)
+    return _choice(b, condition, left, right, b.result(node))
+
+
+def _masked_fill(b: Builder, node: Node) -> TensorValue:
+    """Write a choice between the filling and the input."""
+    source, mask, filling = node.args
     output = b.result(node)
-    sources = [b.value(source) for source in node.args]
+    value = b.value(filling) if _is_tensor(filling) else b.scalar(_number(filling), output)
+    return _choice(b, b.value(mask), value, b.value(source), output)
+
+
+def _choice(
+    b: Builder, condition: TensorValue, left: TensorValue, right: TensorValue, output: TensorValue
+) -> TensorValue:
+    """Write (condition, left, right) in the dtype of the result; executorch's delegate does not broadcast in it."""
+    sources = [condition, _converted(b, left, output.dtype), _converted(b, right, output.dtype)]
     if b.profile.is_stock:
         sources = [expanded(b, source, output.shape) for source in sources]
     b.call("aten.where.self", sources, output)
     return output
+
+
+def _is_not_a_number(b: Builder, node: Node) -> TensorValue:
+    x = b.value(node.args[0])
+    output: TensorValue = b.call("aten.ne.Tensor", [x, x], b.result(node))
+    return output
+
+
+def _is_infinite(b: Builder, node: Node) -> TensorValue:
+    x = b.value(node.args[0])
+    size = b.call("aten.abs.default", [x], x.like())
+    output: TensorValue = b.call("aten.eq.Scalar", [size, math.inf], b.result(node))
+    return output
+
+
+def _logic(name: str) -> Lower:
+    """Return a `Lower` for two tensors, or a tensor and a number, in the dtype of the result."""
+
+    def lower(b: Builder, node: Node) -> TensorValue:
+        output: TensorValue = b.call(name, list(operands(b, node)), b.result(node))
+        return output
+
+    return lower
 
 
 def expanded(b: Builder, value: TensorValue, shape: tuple[int, ...]) -> TensorValue:
@@ -257,19 +316,12 @@ def _row(
     return Row(target, dtypes, constraints, check, keep, lower, any_dtype)
 
 
-def _unary_with(name: str) -> Lower:
-    """Return a `Lower` of an operator that only edgecore's delegate has."""
-
-    def lower(b: Builder, node: Node) -> TensorValue:
-        output: TensorValue = b.call(f"aten.{name}.default", b.arguments(node), b.result(node))
-        return output
-
-    return lower
-
-
-_UNARY = ("abs", "cos", "exp", "gelu", "hardswish", "neg", "relu", "sigmoid", "sin", "sqrt", "rsqrt", "tanh", "round")
-_KEPT = ("gelu", "hardswish", "rsqrt")
-_EXTRA_UNARY = ("log", "erf", "floor", "ceil", "elu")
+_UNARY = ("cos", "exp", "gelu", "hardshrink", "hardswish", "log10", "relu", "sigmoid", "sin", "sqrt", "rsqrt", "tanh",
+          "round")  # fmt: skip
+_KEPT = ("gelu", "hardshrink", "hardswish", "rsqrt")
+_EXTRA_UNARY = ("log", "log1p", "expm1", "erf", "floor", "ceil", "trunc", "sign", "elu")
+_BITWISE = ("bitwise_and", "bitwise_or", "bitwise_xor")
+_INTEGERS = "integers with runtime edgecore only"
 _ONLY = "runtime edgecore only"
 
 
@@ -283,20 +335,30 @@ def _op(name: str, overload: str = "default") -> Any:
 
 ROWS = [
     *(_row(_op(name), plain(), keep=name in _KEPT) for name in _UNARY),
-    *(_row(_op(name), _unary_with(name), FLOAT, _ONLY, _edgecore_only) for name in _EXTRA_UNARY),
-    *(_row(_op(name, kind), _binary(name), NUMBER)
-      for name in ("add", "sub", "mul") for kind in ("Tensor", "Scalar")),
-    *(_row(_op("div", kind), _binary("div"), NUMBER) for kind in ("Tensor", "Scalar")),
+    *(_row(_op(name), plain(), NUMBER, _INTEGERS) for name in ("abs", "neg")),
+    *(_row(_op(name), plain(), FLOAT, _ONLY, _edgecore_only) for name in _EXTRA_UNARY),
+    *(_row(_op(name, kind), _binary(name), ALL, "no sums of booleans", _check_sum)
+      for name in ("add", "sub") for kind in ("Tensor", "Scalar")),
+    *(_row(_op(name, kind), _binary(name), ALL) for name in ("mul", "div") for kind in ("Tensor", "Scalar")),
+    *(_row(target, _rounded_division, NUMBER, "trunc with runtime edgecore only", _check_rounded_division)
+      for target in (aten.div.Tensor_mode, aten.div.Scalar_mode, aten.floor_divide.default)),
+    *(_row(_op("remainder", kind), _logic("aten.remainder.Tensor"), NUMBER, _ONLY, _edgecore_only)
+      for kind in ("Tensor", "Scalar")),
     _row(aten.rsub.Scalar, _binary("sub", reverse=True), NUMBER),
     _row(aten.minimum.default, _binary("minimum"), NUMBER),
-    _row(aten.maximum.default, _maximum, NUMBER, "integers with runtime edgecore only", _check_maximum),
-    _row(aten.pow.Tensor_Scalar, _power),
+    _row(aten.maximum.default, _maximum, NUMBER, _INTEGERS, _check_maximum),
+    _row(aten.pow.Tensor_Scalar, _power, NUMBER, _INTEGERS),
     _row(aten.pow.Tensor_Tensor, _power_of_number, NUMBER),
     _row(aten.pow.Scalar, _power_of_number),
     *(_row(_op(name, "Tensor"), _compare(name), ALL) for name in _COMPARE_NAMES),
     *(_row(_op(name, "Scalar"), _compare_number(name), ALL) for name in _COMPARE_NAMES),
-    *(_row(_op(name), plain(), BOOL) for name in ("logical_and", "logical_or", "logical_not", "bitwise_not")),
-    *(_row(_op(name, "Tensor"), plain(), BOOL) for name in ("bitwise_and", "bitwise_or")),
+    *(_row(_op(name), lower, FLOAT + BOOL, _ONLY, _edgecore_only)
+      for name, lower in (("isnan", _is_not_a_number), ("isinf", _is_infinite))),
+    *(_row(_op(name), plain(), BOOL) for name in ("logical_and", "logical_or", "logical_not")),
+    _row(aten.logical_xor.default, plain(), BOOL, _ONLY, _edgecore_only),
+    *(_row(_op(name, kind), _logic(f"aten.{name}.Tensor"), BOOL + INT, _INTEGERS)
+      for name in _BITWISE for kind in ("Tensor", "Scalar")),
+    _row(aten.bitwise_not.default, plain(), BOOL + INT, _INTEGERS),
     _row(aten.clamp.default, _clamp("min", "max"), NUMBER),
     _row(aten.hardtanh.default, _clamp("min_val", "max_val"), keep=True),
     _row(aten.relu6.default, _relu6, keep=True),
@@ -309,4 +371,5 @@ ROWS = [
     _row(aten.clone.default, _alias, ALL),
     _row(aten.alias_copy.default, _alias, ALL),
     _row(aten.where.self, _where, ALL),
+    *(_row(_op("masked_fill", kind), _masked_fill, ALL) for kind in ("Scalar", "Tensor")),
 ]  # fmt: skip

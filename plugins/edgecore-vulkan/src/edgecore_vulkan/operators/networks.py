@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+import math
 from typing import Any
 
 import torch
@@ -84,10 +84,12 @@ def _linear(b: Builder, node: Node) -> TensorValue:
     x, output = b.value(args["input"]), b.result(node)
     weight = b.value(args["weight"])
     bias = None if args["bias"] is None else b.value(args["bias"])
-    is_constant = all(value is None or value.constant is not None for value in (weight, bias))
-    if len(x.shape) == 2 or (is_constant and len(x.shape) > 1 and not b.profile.is_stock):
+    if not b.profile.is_stock:
+        b.call("aten.linear.default", [x, weight, bias], output)
+        return output
+    if len(x.shape) == 2:
         return _matrix_linear(b, x, weight, bias, output)
-    rows = prod(x.shape[:-1])
+    rows = math.prod(x.shape[:-1])
     flat = b.view(x, (rows, x.shape[-1]), None if is_static(node) else (-1, x.shape[-1]))
     result = _matrix_linear(b, flat, weight, bias, TensorValue((rows, output.shape[-1]), x.dtype))
     sizes = [size if isinstance(size, int) else -1 for size in shape(node)]
@@ -98,7 +100,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
 def _matrix_linear(
     b: Builder, x: TensorValue, weight: TensorValue, bias: TensorValue | None, output: TensorValue
 ) -> TensorValue:
-    """Write a linear layer; one whose weights are computed as a product and a sum."""
+    """Write a linear layer for executorch's delegate; one whose weights are computed as a product and a sum."""
     if weight.constant is not None and (bias is None or bias.constant is not None):
         b.call("aten.linear.default", [x, weight, bias], output)
         return output
@@ -113,9 +115,7 @@ def _check_linear(query: Any) -> str | None:
     if rank(query.argument("weight")) != 2:
         return f"weights of {rank(query.argument('weight'))} dims"
     symbolic = sum(not isinstance(size, int) for size in shape(query.node))
-    arguments = [query.argument(name) for name in ("weight", "bias")]
-    is_constant = all(node is None or query.is_constant(node) for node in arguments)
-    is_flattened = rank(query.node) > 2 and (query.profile.is_stock or not is_constant)
+    is_flattened = rank(query.node) > 2 and query.profile.is_stock
     if not is_static(query.argument("weight")):
         return "weights of symbolic size"
     return "several symbolic sizes" if is_flattened and symbolic > 1 else None
@@ -140,34 +140,58 @@ def _check_addmm(query: NodeQuery) -> str | None:
 
 
 def _attention(b: Builder, node: Node) -> TensorValue:
-    """Write attention: `et_vk.sdpa` (query, key, value, added mask or none, scale or none)."""
+    """Write attention: `et_vk.sdpa` (query, key, value, added mask or none, scale or none).
+
+    executorch's delegate wants a mask of the scores' shape; ours repeats it.
+    """
     args = arguments_by_name(node)
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     output = b.result(node)
     scores = (*query.shape[:-1], key.shape[-2])
     mask = None
     if args["is_causal"]:
-        blocked = torch.full(scores[-2:], _BLOCKED, dtype=query.dtype).triu(1)
-        mask = b.constant(blocked.expand(scores).contiguous())
+        mask = b.constant(torch.full(scores[-2:], _BLOCKED, dtype=query.dtype).triu(1))
     elif args["attn_mask"] is not None:
-        mask = expanded(b, b.value(args["attn_mask"]), scores)
+        mask = _added_mask(b, b.value(args["attn_mask"]), query)
+    if mask is not None and b.profile.is_stock:
+        mask = expanded(b, mask, scores)
     scale = None if args["scale"] is None else float(args["scale"])
     b.call("et_vk.sdpa.default", [query, key, value, mask, scale], output)
     return output
 
 
-def _check_attention(query: NodeQuery) -> str | None:
+def _added_mask(b: Builder, mask: TensorValue, like: TensorValue) -> TensorValue:
+    """Return a mask as numbers to add to scores: a boolean one is -inf where it is false."""
+    if mask.dtype != torch.bool:
+        return mask
+    numbers = [b.scalar(0.0, like), b.scalar(-math.inf, like)]
+    result: TensorValue = b.call("aten.where.self", [mask, *numbers], TensorValue(mask.shape, like.dtype))
+    return result
+
+
+def _check_attention(query: Any) -> str | None:
     if query.argument("dropout_p") or query.argument("enable_gqa"):
         return "dropout_p or enable_gqa"
+    is_stock = query.profile.is_stock
     tensors = [query.argument(name) for name in ("query", "key", "value")]
-    if any(rank(tensor) != 4 for tensor in tensors):
+    mask, is_causal = query.argument("attn_mask"), query.argument("is_causal")
+    ranks = {rank(tensor) for tensor in tensors}
+    if ranks != {4} and (is_stock or ranks != {3}):
         return "tensors without 4 dims"
-    if len({shape(tensor)[:2] for tensor in tensors}) > 1:
+    if len({shape(tensor)[:-2] for tensor in tensors}) > 1:
         return "different batches or heads"
-    if shape(tensors[2])[-1] != shape(tensors[0])[-1]:
+    if is_stock and shape(tensors[2])[-1] != shape(tensors[0])[-1]:
         return "values of another size than queries"
-    has_mask = query.argument("is_causal") or query.argument("attn_mask") is not None
-    return "a mask of symbolic size" if has_mask and not all(map(is_static, tensors)) else None
+    if mask is not None and (rank(mask) > rank(tensors[0]) or mask.meta["val"].dtype not in _mask_dtypes(query)):
+        return "a mask of another dtype or of more dims"
+    if (is_causal or (mask is not None and is_stock)) and not all(map(is_static, tensors)):
+        return "a mask of symbolic size"
+    return None
+
+
+def _mask_dtypes(query: Any) -> tuple[torch.dtype, ...]:
+    dtype = query.node.meta["val"].dtype
+    return (dtype,) if query.profile.is_stock else (dtype, torch.bool)
 
 
 def _max_pool(b: Builder, node: Node) -> Any:
@@ -371,7 +395,8 @@ ROWS = [
     _row(aten.mm.default, plain()),
     _row(aten.bmm.default, plain()),
     _row(aten.scaled_dot_product_attention.default, _attention,
-         "4 dims, equal batches and heads, no boolean mask", _check_attention, keep=True),
+         "4 dims, equal batches and heads; a boolean mask with runtime edgecore only", _check_attention, keep=True,
+         any_dtype=("attn_mask",)),
     _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {_FIRST}", _check_max_pool, dtypes=FLOAT + INT),
     _row(aten.max_pool2d.default, _max_pool, "4 dims", _image, keep=True),
     _row(aten.avg_pool2d.default, _average_pool, "4 dims", _image, keep=True),

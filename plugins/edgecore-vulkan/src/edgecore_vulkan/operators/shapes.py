@@ -221,6 +221,39 @@ def _along_dim(b: Builder, node: Node) -> TensorValue:
     return output
 
 
+def _index(b: Builder, node: Node) -> TensorValue:
+    """Write a choice along one dim: the indices become a row, and its dim those of the indices."""
+    x, output = b.value(node.args[0]), b.result(node)
+    dim, source = _only_index(node)
+    indices = b.value(source)
+    row = indices if len(indices.shape) == 1 else b.view(indices, (indices.elements,))
+    sizes = (*x.shape[:dim], row.elements, *x.shape[dim + 1 :])
+    is_done = len(indices.shape) == 1
+    chosen = b.call("aten.index_select.default", [x, dim, row], output if is_done else TensorValue(sizes, x.dtype))
+    if not is_done:
+        b.call("aten.view_copy.default", [chosen, list(output.shape)], output)
+    return output
+
+
+def _only_index(node: Node) -> tuple[int, Node]:
+    """Return the dim and the tensor of the only index of `aten.index.Tensor`."""
+    indices: Any = node.args[1]
+    ((dim, source),) = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    return dim, source
+
+
+def _check_index(query: Any) -> str | None:
+    if query.profile.is_stock:
+        return "executorch 1.5's delegate has no such operator"
+    given = [index for index in query.argument("indices") if index is not None]
+    if len(given) != 1:
+        return "several index tensors"
+    if given[0].meta["val"].dtype not in INT:
+        return "a mask"
+    is_row = rank(given[0]) == 1
+    return None if is_row or is_static(query.node) else "symbolic sizes"
+
+
 def _filled(b: Builder, node: Node) -> TensorValue:
     """Return a constant with the value that the call computes; with symbolic sizes write a call."""
     val = node.meta["val"]
@@ -317,8 +350,8 @@ ROWS = [
     _row(aten.squeeze_copy.dim, _squeeze, check=_check_squeeze),
     _row(aten.unsqueeze_copy.default, _unsqueeze),
     _row(aten.expand_copy.default, _expand),
-    _row(aten.cat.default, _cat, "equal ranks and dtypes", _check_cat, NUMBER),
-    _row(aten.stack.default, _stack, "equal dtypes, one symbolic size", _check_stack, NUMBER),
+    _row(aten.cat.default, _cat, "equal ranks and dtypes", _check_cat),
+    _row(aten.stack.default, _stack, "equal dtypes, one symbolic size", _check_stack),
     _row(aten.slice_copy.Tensor, _slice),
     _row(aten.select_copy.int, _select),
     _row(aten.split_with_sizes_copy.default, _split),
@@ -330,6 +363,7 @@ ROWS = [
     _row(aten.pixel_shuffle.default, plain(), "4 static dims", _static_image, FLOAT, keep=True),
     _row(aten.gather.default, _along_dim, check=_has_dims),
     _row(aten.index_select.default, _along_dim, "static sizes", _static),
+    _row(aten.index.Tensor, _index, "one index tensor; runtime edgecore only", _check_index),
     _row(aten.embedding.default, plain(), "a constant floating-point table", _check_embedding, FLOAT + INT),
     _row(aten.upsample_nearest2d.vec, _resize, "static sizes", _static_image, FLOAT, keep=True),
     _row(aten.upsample_bilinear2d.vec, _resize, "static sizes", _static_image, FLOAT, keep=True),
