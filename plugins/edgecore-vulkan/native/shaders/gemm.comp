@@ -1,39 +1,63 @@
-// out = clamp(x w + bias): x is [m, k], w is [k, n4] in vectors of four columns, out is [m, n]. One thread computes
-// four rows and four columns: no shared memory, which costs more than it saves on software devices.
+// out = clamp(x w + bias): x is [m, k], w is [k, n] in vectors of four columns, out is [m, n]. One thread computes ROWS
+// rows and four columns. No shared memory: it costs more than it saves on processors and for few rows.
 #version 450
 #include "types.glsl"
+#include "read.glsl"
 
+layout(constant_id = 3) const uint ROWS = 8;
+layout(constant_id = 4) const bool X_VECTORS = true;    // k is a multiple of 4, and x is read in vectors
+layout(constant_id = 5) const bool OUT_VECTORS = true;  // n is a multiple of 4
 layout(push_constant) uniform Params {
-  uint m;
-  uint k;
-  uint n;
+  int m;
+  int k;
+  int n;
   float low;
   float high;
 };
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
-layout(set = 0, binding = 2) readonly buffer Weights { T4 w[]; };
-layout(set = 0, binding = 3) readonly buffer Bias { T4 bias[]; };
+layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
+INPUT(1, x);
+INPUT(2, w);
+INPUT(3, bias);
 
 void main() {
-  const uint columns = (n + 3) / 4;
-  const uint id = flat_id();
-  const uint column = id % columns;
-  const uint row = id / columns * 4;
+  const int columns = (n + 3) / 4;
+  const int id = int(flat_id());
+  const int column = id % columns;
+  const int row = id / columns * int(ROWS);
   if (row >= m) return;
-  // Rows past the end repeat the last one, and are not stored.
-  const uint r0 = row * k, r1 = min(row + 1, m - 1) * k, r2 = min(row + 2, m - 1) * k, r3 = min(row + 3, m - 1) * k;
-  vec4 s0 = vec4(bias[column]), s1 = s0, s2 = s0, s3 = s0;
-  for (uint i = 0; i < k; ++i) {
-    const vec4 weights = vec4(w[i * columns + column]);
-    s0 += float(x[r0 + i]) * weights;
-    s1 += float(x[r1 + i]) * weights;
-    s2 += float(x[r2 + i]) * weights;
-    s3 += float(x[r3 + i]) * weights;
+  const int steps = X_VECTORS ? k / 4 : k;
+  vec4 sums[ROWS];
+  int from[ROWS];
+  for (int r = 0; r < ROWS; ++r) {
+    sums[r] = READ4(bias, column);
+    from[r] = min(row + r, m - 1) * steps;  // rows past the end repeat the last one, and are not stored
   }
-  vec4 sums[4] = vec4[4](s0, s1, s2, s3);
-  for (uint r = 0; r < 4 && row + r < m; ++r) {
-    const vec4 sum = min(max(sums[r], vec4(low)), vec4(high));
-    for (uint c = 0; c < 4 && column * 4 + c < n; ++c) target[(row + r) * n + column * 4 + c] = T(sum[c]);
+  int at = column;
+  if (X_VECTORS) {
+    for (int i = 0; i < steps; ++i, at += 4 * columns) {
+      const vec4 w0 = READ4(w, at);
+      const vec4 w1 = READ4(w, at + columns);
+      const vec4 w2 = READ4(w, at + 2 * columns);
+      const vec4 w3 = READ4(w, at + 3 * columns);
+      for (int r = 0; r < ROWS; ++r) {
+        const vec4 v = READ4(x, from[r] + i);
+        sums[r] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[r]))));
+      }
+    }
+  } else {
+    for (int i = 0; i < steps; ++i, at += columns) {
+      const vec4 w0 = READ4(w, at);
+      for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(READ1(x, from[r] + i)), w0, sums[r]);
+    }
+  }
+  for (int r = 0; r < ROWS; ++r) {
+    if (row + r >= m) break;
+    const vec4 sum = limited(sums[r], low, high);
+    if (OUT_VECTORS) {
+      target4[(row + r) * columns + column] = T4(sum);
+    } else {
+      for (int c = 0; c < 4 && column * 4 + c < n; ++c) target[(row + r) * n + column * 4 + c] = T(sum[c]);
+    }
   }
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "instance.h"
 
@@ -23,6 +24,8 @@ const edgecore_option_spec kOptions[] = {
                     "index or part of the name of the device; without it the first GPU, else the first device"),
     backend::option("validation", EDGECORE_OPTION_BOOL, EDGECORE_OPTION_AT_LOAD,
                     "check each use of Vulkan by the Khronos validation layer, which must be installed"),
+    backend::option("gpu_shaders", EDGECORE_OPTION_BOOL, EDGECORE_OPTION_AT_LOAD,
+                    "use the shaders for GPUs also on a device that is a processor, to test them"),
     backend::option("timeout_ms", EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD,
                     "milliseconds after which a run that has not finished is an error"),
 };
@@ -34,12 +37,12 @@ class Driver {
 
   static void probe(const Host &) { Vulkan(false); }
 
-  Device &device(bool validation, const std::string &choice) {
+  Device &device(bool validation, const std::string &choice, bool gpu_shaders) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     std::unique_ptr<Vulkan> &vulkan = validation ? state_->validated : state_->plain;
     if (vulkan == nullptr) vulkan = std::make_unique<Vulkan>(validation);
-    std::unique_ptr<Device> &device = state_->devices[{validation, choice}];
-    if (device == nullptr) device = std::make_unique<Device>(*vulkan, choice);
+    std::unique_ptr<Device> &device = state_->devices[{validation, choice, gpu_shaders}];
+    if (device == nullptr) device = std::make_unique<Device>(*vulkan, choice, gpu_shaders);
     return *device;
   }
 
@@ -47,14 +50,15 @@ class Driver {
   struct State {
     std::mutex mutex;
     std::unique_ptr<Vulkan> plain, validated;
-    std::map<std::pair<bool, std::string>, std::unique_ptr<Device>> devices;
+    std::map<std::tuple<bool, std::string, bool>, std::unique_ptr<Device>> devices;
   };
   std::unique_ptr<State> state_;
 };
 
 struct Program {
   Program(Driver &driver, const Host &, const Options &options)
-      : device(driver.device(options.integer("validation", 0) != 0, std::string(options.text("device", "")))),
+      : device(driver.device(options.integer("validation", 0) != 0, std::string(options.text("device", "")),
+                             options.integer("gpu_shaders", 0) != 0)),
         weights(std::make_unique<Weights>(device)) {
     const int64_t timeout = options.integer("timeout_ms", kDefaultTimeoutMs);
     if (timeout < 1 || timeout > kMaxTimeoutMs) {

@@ -80,7 +80,8 @@ class Vulkan {
 class Device {
  public:
   // `choice` is the index or a part of the name of a device; empty means the first GPU, or else the first device.
-  Device(const Vulkan &vulkan, std::string_view choice);
+  // `gpu_shaders` chooses the shaders for GPUs on any device.
+  Device(const Vulkan &vulkan, std::string_view choice, bool gpu_shaders);
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
@@ -93,11 +94,16 @@ class Device {
   uint32_t queue_family() const { return queue_family_; }
   // Whether the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
+  // Whether a device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a
+  // subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
+  bool prefers_texels() const { return prefers_texels_; }
 
   // Returns the pipeline of a shader, and creates it when it is first asked for. `constants` are the specialization
   // constants from id 3 on; the ids 0 to 2 are the local size.
+  // Bit i of `texel_bindings` says that binding i is a texel buffer.
   const Pipeline &pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
-                           const uint32_t (&local_size)[3], uint32_t bindings, uint32_t push_bytes);
+                           const uint32_t (&local_size)[3], uint32_t bindings, uint32_t texel_bindings,
+                           uint32_t push_bytes);
 
   // Submits commands and waits until the device has run them.
   void run(VkCommandBuffer commands, VkFence fence, uint64_t timeout_ns);
@@ -114,6 +120,7 @@ class Device {
   VkQueue queue_ = VK_NULL_HANDLE;
   uint32_t queue_family_ = 0;
   bool unified_ = false;
+  bool prefers_texels_ = false;
   VmaAllocator allocator_ = nullptr;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_, pipeline_mutex_;

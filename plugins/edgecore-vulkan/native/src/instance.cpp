@@ -96,7 +96,7 @@ Execution::Execution(const Graph &graph, Device &device, Weights &weights, uint6
 }
 
 Execution::~Execution() {
-  device_.vk().vkDestroyDescriptorPool(device_.handle(), descriptors_, nullptr);
+  destroy_commands();
   device_.vk().vkDestroyFence(device_.handle(), fence_, nullptr);
   device_.vk().vkDestroyCommandPool(device_.handle(), pool_, nullptr);
 }
@@ -132,12 +132,14 @@ void Execution::prepare(const backend::Arguments &arguments) {
     max_formats[i] = {formats[i].dtype, formats[i].layout, value.shape};
   }
   if (!is_max && !has_max_shapes_ && std::all_of(sizes.begin(), sizes.end(), [](int64_t s) { return s == 0; })) {
-    allocate(record(graph_, device_, weights_, max_formats, sizes));  // so that no later shape needs more memory
+    const Recording max = record(graph_, device_, weights_, max_formats, sizes);
+    destroy_commands();
+    allocate(max);  // so that no later shape needs more memory
     has_max_shapes_ = true;
   }
   recording_ = record(graph_, device_, weights_, formats, sizes);
+  destroy_commands();
   allocate(recording_);
-  is_written_ = false;
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
     const edgecore_tensor &tensor = arguments.tensor(inputs + i);
     const Value &value = graph_.values[graph_.outputs[i]];
@@ -186,21 +188,36 @@ void Execution::barrier() {
   device_.vk().vkCmdPipelineBarrier(commands_, kStages, kStages, 0, 1, &memory, 0, nullptr, 0, nullptr);
 }
 
+void Execution::destroy_commands() {
+  const VolkDeviceTable &vk = device_.vk();
+  vk.vkDestroyDescriptorPool(device_.handle(), descriptors_, nullptr);
+  descriptors_ = VK_NULL_HANDLE;
+  for (const VkBufferView view : views_) vk.vkDestroyBufferView(device_.handle(), view, nullptr);
+  views_.clear();
+  is_written_ = false;
+}
+
 void Execution::write_commands() {
   const VolkDeviceTable &vk = device_.vk();
   const VkDevice device = device_.handle();
-  vk.vkDestroyDescriptorPool(device, descriptors_, nullptr);
-  descriptors_ = VK_NULL_HANDLE;
+  destroy_commands();
   const auto sets = static_cast<uint32_t>(recording_.dispatches.size());
-  uint32_t buffers = 0;
-  for (const Dispatch &dispatch : recording_.dispatches) buffers += static_cast<uint32_t>(dispatch.storages.size());
+  uint32_t bindings = 0, texel_bindings = 0;
+  for (const Dispatch &dispatch : recording_.dispatches) {
+    bindings += static_cast<uint32_t>(dispatch.storages.size());
+    texel_bindings += static_cast<uint32_t>(
+        std::count_if(dispatch.formats.begin(), dispatch.formats.end(),
+                      [](VkFormat format) { return format != VK_FORMAT_UNDEFINED; }));
+  }
+  views_.reserve(texel_bindings);
   if (sets != 0) {
-    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, buffers};
+    const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, bindings},
+                                          {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, texel_bindings}};
     VkDescriptorPoolCreateInfo info = {};
     info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
     info.maxSets = sets;
-    info.poolSizeCount = 1;
-    info.pPoolSizes = &size;
+    info.poolSizeCount = texel_bindings == 0 ? 1 : 2;
+    info.pPoolSizes = sizes;
     check(vk.vkCreateDescriptorPool(device, &info, nullptr, &descriptors_), "creating a descriptor pool");
   }
   check(vk.vkResetCommandPool(device, pool_, 0), "resetting commands");
@@ -249,6 +266,18 @@ void Execution::write_commands() {
       writes[i].descriptorCount = 1;
       writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
       writes[i].pBufferInfo = &infos[i];
+      if (dispatch.formats[i] != VK_FORMAT_UNDEFINED) {
+        VkBufferViewCreateInfo view = {};
+        view.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO;
+        view.buffer = infos[i].buffer;
+        view.format = dispatch.formats[i];
+        view.offset = infos[i].offset;
+        view.range = infos[i].range;
+        views_.push_back(VK_NULL_HANDLE);
+        check(vk.vkCreateBufferView(device, &view, nullptr, &views_.back()), "creating a view of a buffer");
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+        writes[i].pTexelBufferView = &views_.back();
+      }
       const Range range = {infos[i].buffer, infos[i].offset, infos[i].offset + infos[i].range};
       needs_barrier = needs_barrier || overlaps(written, range) || (i < dispatch.written && overlaps(read, range));
     }

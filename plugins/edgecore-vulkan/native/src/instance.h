@@ -35,6 +35,7 @@ class Execution {
   Recording record_shapes(const std::vector<Shape> &shapes, const backend::Arguments *arguments);
   void allocate(const Recording &recording);
   void write_commands();
+  void destroy_commands();
   void barrier();
   VkDescriptorBufferInfo place_of(const Storage &storage) const;
 
@@ -50,6 +51,7 @@ class Execution {
   VkCommandPool pool_ = VK_NULL_HANDLE;
   VkCommandBuffer commands_ = VK_NULL_HANDLE;
   VkDescriptorPool descriptors_ = VK_NULL_HANDLE;
+  std::vector<VkBufferView> views_;  // of texel buffers
   VkFence fence_ = VK_NULL_HANDLE;
 };
 

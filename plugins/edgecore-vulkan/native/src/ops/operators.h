@@ -20,10 +20,14 @@ void tanh(Call &call);
 void exponential(Call &call);
 void hardswish(Call &call);
 
-// matrix.cpp
+// convolution.cpp
 void convolution(Call &call);
 void convolution_with_clamp(Call &call);
+
+// linear.cpp
 void linear(Call &call);
+
+// matrix.cpp
 void mean(Call &call);
 
 // movement.cpp

@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ops/gemm.h"
+#include "ops/operators.h"
+
+namespace edgecore::vulkan {
+
+uint32_t float_bits(double value) {
+  const auto number = static_cast<float>(std::clamp(value, -kNoLimit, kNoLimit));
+  uint32_t bits = 0;
+  std::memcpy(&bits, &number, 4);
+  return bits;
+}
+
+std::string reading(const char *shader, Dtype dtype, bool texels) {
+  return std::string(shader) + "_" + name_of(dtype) + (texels ? "_texel" : "_buffer");
+}
+
+Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels) {
+  const bool none = call.is_none(index);
+  if (!none && call.constant_shape(index) != Shape{channels}) call.damaged("its bias does not fit its weights");
+  const std::string form = (none ? "no bias " : "bias ") + std::to_string(channels);
+  return call.packed(none ? weight : index, form, whole_vectors(channels), [=](const float *source, float *packed) {
+    if (!none) std::copy(source, source + channels, packed);
+  });
+}
+
+void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
+              int64_t k, int64_t n, Limits limits) {
+  std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
+                                float_bits(limits.low), float_bits(limits.high)};
+  const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
+  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
+  if (!texels && m >= kTile / 2) {
+    constexpr uint32_t kThreads = 128;
+    const auto groups = [](int64_t size) { return static_cast<uint32_t>((size + kTile - 1) / kTile); };
+    return call.dispatch(std::string("gemm_tiled_") + name_of(out.dtype), {out}, {x, w, bias}, std::move(push),
+                         {groups(n) * kThreads, groups(m), 1}, {kThreads, 1, 1}, {x_vectors, out_vectors});
+  }
+  const uint32_t rows = m >= 8 ? 8 : m >= 2 ? 4 : 1;
+  std::vector<Tensor> read = {x, w, bias};
+  if (texels) read = {Call::texels(x, x_vectors != 0 ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
+  call.dispatch_flat(reading("gemm", out.dtype, texels), {out}, std::move(read), std::move(push),
+                     (m + rows - 1) / rows * ((n + 3) / 4), {rows, x_vectors, out_vectors}, kSmallGroup);
+}
+
+void linear(Call &call) {
+  const Tensor x = call.tensor(0);
+  const Shape weight = call.constant_shape(1);
+  if (weight.size() != 2 || x.rank() < 1 || x.shape.back() != weight[1]) call.damaged("its weights do not fit its input");
+  if (x.layout != Layout::kRowMajor || !is_float(x.dtype)) call.unsupported("its input is not row-major or has integers");
+  const int64_t n = weight[0], k = weight[1];
+  Shape shape = x.shape;
+  shape.pop_back();
+  const int64_t m = count(shape);
+  shape.push_back(n);
+  const Tensor out = call.output(call.last(), shape);
+  if (out.layout != Layout::kRowMajor || out.dtype != x.dtype) {
+    call.unsupported("its result is not row-major or has another dtype than its input");
+  }
+  const int64_t columns = whole_vectors(n);
+  const Tensor w = call.packed(1, "linear", k * columns, [=](const float *source, float *packed) {
+    for (int64_t o = 0; o < n; ++o) {
+      for (int64_t i = 0; i < k; ++i) packed[i * columns + o] = source[o * k + i];
+    }
+  });
+  if (w.dtype != x.dtype) call.unsupported("its weights have another dtype than its input");
+  multiply(call, out, x, w, packed_bias(call, 2, 1, n), m, k, n, {});
+}
+
+}  // namespace edgecore::vulkan
