@@ -1,6 +1,6 @@
 // Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
 // channels of PIXELS neighbouring pixels. Weights are [kernel height, kernel width, input channels of a group, output
-// channels], output channels in vectors of four.
+// channels], output channels in panels (read.glsl).
 #version 450
 #include "types.glsl"
 #include "read.glsl"
@@ -55,7 +55,7 @@ void main() {
   const int vectors = in_group / 4;
   vec4 sums[PIXELS];
   for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, column);
-  int at = column;
+  int at = in_panel(column, kernel_height * kernel_width * in_group);
   for (int ky = 0; ky < kernel_height; ++ky) {
     const int y = position(row, ky, stride_y, padding_y, dilation_y, in_height);
     for (int kx = 0; kx < kernel_width; ++kx) {
@@ -66,11 +66,11 @@ void main() {
         from[p] = y < 0 || px < 0 ? -1 : image * image_stride + y * y_stride + px * x_stride;
       }
       if (X_VECTORS) {
-        for (int c = 0; c < vectors; ++c, at += 4 * columns) {
+        for (int c = 0; c < vectors; ++c, at += 32) {
           const vec4 w0 = READ4(w, at);
-          const vec4 w1 = READ4(w, at + columns);
-          const vec4 w2 = READ4(w, at + 2 * columns);
-          const vec4 w3 = READ4(w, at + 3 * columns);
+          const vec4 w1 = READ4(w, at + 8);
+          const vec4 w2 = READ4(w, at + 16);
+          const vec4 w3 = READ4(w, at + 24);
           for (int p = 0; p < PIXELS; ++p) {
             const vec4 loaded = READ4(x, max(from[p], 0) + channel.x / 4 + c);
             const vec4 v = from[p] < 0 ? vec4(0) : loaded;
@@ -78,7 +78,7 @@ void main() {
           }
         }
       } else {
-        for (int c = 0; c < in_group; ++c, at += columns) {
+        for (int c = 0; c < in_group; ++c, at += 8) {
           const vec4 weights = READ4(w, at);
           for (int p = 0; p < PIXELS; ++p) {
             const int base = max(from[p], 0) + c * channel_stride;

@@ -1,6 +1,6 @@
 // Two-dimensional convolution of each channel by itself, of channels-last images with a multiple of four channels. One
 // thread computes four channels of PIXELS neighbouring pixels, and reads each pixel of a row of its window once. Weights
-// are [kernel height, kernel width, channels].
+// are [kernel height, kernel width, channels], channels in panels (read.glsl).
 #version 450
 #include "types.glsl"
 #include "read.glsl"
@@ -33,6 +33,7 @@ void main() {
   if (image >= batch) return;
   vec4 sums[PIXELS];
   for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, column);
+  const int panel = in_panel(column, kernel_height * int(WIDTH));
   const int left = first * int(STRIDE) - padding_x;
   for (int ky = 0; ky < kernel_height; ++ky) {
     const int y = row * stride_y - padding_y + ky * dilation_y;
@@ -46,7 +47,7 @@ void main() {
       window[i] = inside ? loaded : vec4(0);
     }
     for (int kx = 0; kx < WIDTH; ++kx) {
-      const vec4 weights = READ4(w, (ky * int(WIDTH) + kx) * vectors + column);
+      const vec4 weights = READ4(w, panel + 8 * (ky * int(WIDTH) + kx));
       for (int p = 0; p < PIXELS; ++p) sums[p] = fma(window[p * STRIDE + kx * DILATION], weights, sums[p]);
     }
   }

@@ -1,6 +1,14 @@
-// out = clamp(x w + bias): x is [m, k], w is [k, n] in vectors of four columns, out is [m, n]. One thread computes ROWS
-// rows and four columns. No shared memory: it costs more than it saves on processors and for few rows.
+// out = clamp(x w + bias): x is [m, k], w is [k, n] in panels (read.glsl), out is [m, n]. Eight neighbouring threads
+// compute ROWS rows of a panel; each thread computes four columns. No shared memory: it costs more than it saves on
+// processors and for few rows.
+//
+// READ_shuffle is READ_texel for subgroups of 8 threads: each thread reads one of the rows, and the others get it from
+// there.
 #version 450
+#if defined(READ_shuffle)
+#extension GL_KHR_shader_subgroup_shuffle : require
+#define READ_texel
+#endif
 #include "types.glsl"
 #include "read.glsl"
 
@@ -13,6 +21,7 @@ layout(push_constant) uniform Params {
   int n;
   float low;
   float high;
+  int rows_first;  // whether neighbouring threads compute other rows of the same panel, and not other panels
 };
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
 layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
@@ -22,35 +31,55 @@ INPUT(3, bias);
 
 void main() {
   const int columns = (n + 3) / 4;
+  const int blocks = (m + int(ROWS) - 1) / int(ROWS);
   const int id = int(flat_id());
-  const int column = id % columns;
-  const int row = id / columns * int(ROWS);
-  if (row >= m) return;
+  const int panels = (columns + 7) / 8;
+  const int inner = rows_first != 0 ? blocks : panels;
+  const int across = id / 8 % inner, along = id / 8 / inner;
+  const int row = (rows_first != 0 ? across : along) * int(ROWS);
+  const int column = (rows_first != 0 ? along : across) * 8 + id % 8;
   const int steps = X_VECTORS ? k / 4 : k;
   vec4 sums[ROWS];
+  const vec4 first = READ4(bias, min(column, columns - 1));
+  for (int r = 0; r < ROWS; ++r) sums[r] = first;
+  // Rows and columns past the end repeat others, and are not stored.
+#if defined(READ_shuffle)
+  const int from = min(row + id % 8, m - 1) * steps;
+#else
   int from[ROWS];
-  for (int r = 0; r < ROWS; ++r) {
-    sums[r] = READ4(bias, column);
-    from[r] = min(row + r, m - 1) * steps;  // rows past the end repeat the last one, and are not stored
-  }
-  int at = column;
+  for (int r = 0; r < ROWS; ++r) from[r] = min(row + r, m - 1) * steps;
+#endif
+  int at = in_panel(min(column, panels * 8 - 1), k);
   if (X_VECTORS) {
-    for (int i = 0; i < steps; ++i, at += 4 * columns) {
+    for (int i = 0; i < steps; ++i, at += 32) {
       const vec4 w0 = READ4(w, at);
-      const vec4 w1 = READ4(w, at + columns);
-      const vec4 w2 = READ4(w, at + 2 * columns);
-      const vec4 w3 = READ4(w, at + 3 * columns);
+      const vec4 w1 = READ4(w, at + 8);
+      const vec4 w2 = READ4(w, at + 16);
+      const vec4 w3 = READ4(w, at + 24);
+#if defined(READ_shuffle)
+      const vec4 own = READ4(x, from + i);
+#endif
       for (int r = 0; r < ROWS; ++r) {
+#if defined(READ_shuffle)
+        const vec4 v = subgroupShuffle(own, r);
+#else
         const vec4 v = READ4(x, from[r] + i);
+#endif
         sums[r] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[r]))));
       }
     }
   } else {
-    for (int i = 0; i < steps; ++i, at += columns) {
+    for (int i = 0; i < steps; ++i, at += 8) {
       const vec4 w0 = READ4(w, at);
+#if defined(READ_shuffle)
+      const float own = READ1(x, from + i);
+      for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(subgroupShuffle(own, r)), w0, sums[r]);
+#else
       for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(READ1(x, from[r] + i)), w0, sums[r]);
+#endif
     }
   }
+  if (column >= columns || row >= m) return;
   for (int r = 0; r < ROWS; ++r) {
     if (row + r >= m) break;
     const vec4 sum = limited(sums[r], low, high);

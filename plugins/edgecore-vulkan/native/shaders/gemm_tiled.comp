@@ -49,7 +49,7 @@ void main() {
     for (int part = thread; part < kColumns * kSteps; part += 128) {
       const int s = step + part / kColumns, c = int(gl_WorkGroupID.x) * kColumns + part % kColumns;
       vec4 v = vec4(0);
-      if (s < k && c < columns) v = READ4(w, s * columns + c);
+      if (s < k && c < columns) v = READ4(w, in_panel(c, k) + 8 * s);
       w_part[part / kColumns][part % kColumns] = v;
     }
     barrier();

@@ -13,5 +13,9 @@
 #define READ1(name, index) float(name##_elements.v[index])
 #endif
 
+// Weights of [k, columns] lie in panels of 8 vectors of four columns, one panel after the other, each [k, 8]: a workgroup
+// reads its part in one piece. Returns the index of a vector of columns in its panel's row 0; row i is 8 * i later.
+int in_panel(int column, int k) { return column / 8 * 8 * k + column % 8; }
+
 // Returns x between two limits; NaN stays NaN, as in PyTorch.
 vec4 limited(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }

@@ -111,6 +111,15 @@ Device::Device(const Vulkan &vulkan, std::string_view choice, bool gpu_shaders) 
          VK_API_VERSION_MINOR(properties_.apiVersion));
   }
 
+  VkPhysicalDeviceSubgroupProperties subgroup = {};
+  subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+  VkPhysicalDeviceProperties2 more = {};
+  more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  more.pNext = &subgroup;
+  vkGetPhysicalDeviceProperties2(physical_, &more);
+  const bool shuffles = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+                        (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+  if (shuffles) subgroup_size_ = subgroup.subgroupSize;
   prefers_texels_ = properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !gpu_shaders;
 
   uint32_t count = 0;

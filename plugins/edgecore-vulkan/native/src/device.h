@@ -97,6 +97,8 @@ class Device {
   // Whether a device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a
   // subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
   bool prefers_texels() const { return prefers_texels_; }
+  // The threads of a subgroup if they can read each other's values (shuffle), or 1.
+  uint32_t subgroup_size() const { return subgroup_size_; }
 
   // Returns the pipeline of a shader, and creates it when it is first asked for. `constants` are the specialization
   // constants from id 3 on; the ids 0 to 2 are the local size.
@@ -121,6 +123,7 @@ class Device {
   uint32_t queue_family_ = 0;
   bool unified_ = false;
   bool prefers_texels_ = false;
+  uint32_t subgroup_size_ = 1;
   VmaAllocator allocator_ = nullptr;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_, pipeline_mutex_;

@@ -507,6 +507,8 @@ bool Call::prefers_texels(const Tensor &tensor) const {
   return device.prefers_texels() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);
 }
 
+uint32_t Call::subgroup_size() const { return recorder_.device().subgroup_size(); }
+
 Tensor Call::texels(Tensor tensor, uint32_t elements) {
   tensor.texel = elements;
   return tensor;

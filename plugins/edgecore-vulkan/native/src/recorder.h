@@ -105,6 +105,8 @@ class Call {
   Tensor temporary(Dtype dtype, const Shape &shape) const;
   // Whether a shader that has a variant for texel buffers should read this tensor of floats as one.
   bool prefers_texels(const Tensor &tensor) const;
+  // The threads of a subgroup if they can read each other's values, or 1.
+  uint32_t subgroup_size() const;
   // Returns a tensor for dispatch() that is read as a texel buffer with 1 or 4 elements in a texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
 

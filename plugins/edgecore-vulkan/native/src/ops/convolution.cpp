@@ -20,7 +20,6 @@ struct Convolution {
 
   Shape out_shape() const { return {batch, out_channels, out[0], out[1]}; }
   int64_t taps() const { return kernel[0] * kernel[1]; }
-  int64_t columns() const { return whole_vectors(out_channels); }
   int64_t pixels() const { return batch * out[0] * out[1]; }
   bool is_pointwise() const {
     const bool moves = stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
@@ -125,19 +124,15 @@ Convolution read(const Call &call, const Tensor &x) {
   return c;
 }
 
-// Packs weights as [kernel height, kernel width, input channels of a group, output channels], the last padded to whole
-// vectors.
+// Packs weights as [kernel height, kernel width, input channels of a group, output channels].
 Tensor packed_weights(const Call &call, const Convolution &c) {
   const std::string form = (c.transposed ? "transposed " : "convolution ") + std::to_string(c.groups);
-  const int64_t columns = c.columns(), taps = c.taps();
-  return call.packed(1, form, taps * c.in_group * columns, [=](const float *source, float *packed) {
-    for (int64_t o = 0; o < c.out_channels; ++o) {
-      for (int64_t i = 0; i < c.in_group; ++i) {
-        const int64_t from = c.transposed ? (o / c.out_group * c.in_group + i) * c.out_group + o % c.out_group
-                                          : o * c.in_group + i;
-        for (int64_t t = 0; t < taps; ++t) packed[(t * c.in_group + i) * columns + o] = source[from * taps + t];
-      }
-    }
+  const int64_t taps = c.taps();
+  return packed_panels(call, 1, form, taps * c.in_group, c.out_channels, [=](int64_t row, int64_t o) {
+    const int64_t tap = row / c.in_group, i = row % c.in_group;
+    const int64_t from = c.transposed ? (o / c.out_group * c.in_group + i) * c.out_group + o % c.out_group
+                                      : o * c.in_group + i;
+    return from * taps + tap;
   });
 }
 

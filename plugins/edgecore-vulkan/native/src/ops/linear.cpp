@@ -6,6 +6,12 @@
 
 namespace edgecore::vulkan {
 
+namespace {
+
+constexpr int64_t kPanel = 32;  // columns of a panel
+
+}  // namespace
+
 uint32_t float_bits(double value) {
   const auto number = static_cast<float>(std::clamp(value, -kNoLimit, kNoLimit));
   uint32_t bits = 0;
@@ -15,6 +21,17 @@ uint32_t float_bits(double value) {
 
 std::string reading(const char *shader, Dtype dtype, bool texels) {
   return std::string(shader) + "_" + name_of(dtype) + (texels ? "_texel" : "_buffer");
+}
+
+Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
+                     const std::function<int64_t(int64_t row, int64_t column)> &source_of) {
+  const int64_t columns = (n + kPanel - 1) / kPanel * kPanel;
+  return call.packed(index, form, k * columns, [=](const float *source, float *packed) {
+    for (int64_t o = 0; o < n; ++o) {
+      float *panel = packed + o / kPanel * kPanel * k + o % kPanel;
+      for (int64_t i = 0; i < k; ++i) panel[i * kPanel] = source[source_of(i, o)];
+    }
+  });
 }
 
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels) {
@@ -39,11 +56,16 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
     return call.dispatch(std::string("gemm_tiled_") + name_of(out.dtype), {out}, {x, w, bias}, std::move(push),
                          {groups(n) * kThreads, groups(m), 1}, {kThreads, 1, 1}, {x_vectors, out_vectors});
   }
+  // Weights that do not fit into a cache of a processor are used for all rows one panel after the other.
+  constexpr int64_t kCached = 32 * 1024;
+  push.push_back(k * n > kCached);
   const uint32_t rows = m >= 8 ? 8 : m >= 2 ? 4 : 1;
   std::vector<Tensor> read = {x, w, bias};
   if (texels) read = {Call::texels(x, x_vectors != 0 ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
-  call.dispatch_flat(reading("gemm", out.dtype, texels), {out}, std::move(read), std::move(push),
-                     (m + rows - 1) / rows * ((n + 3) / 4), {rows, x_vectors, out_vectors}, kSmallGroup);
+  const char *reads = texels ? (call.subgroup_size() == kPanel / 4 ? "_shuffle" : "_texel") : "_buffer";
+  call.dispatch_flat(std::string("gemm_") + name_of(out.dtype) + reads, {out}, std::move(read), std::move(push),
+                     (m + rows - 1) / rows * (n + kPanel - 1) / kPanel * (kPanel / 4),
+                     {rows, x_vectors, out_vectors}, kSmallGroup);
 }
 
 void linear(Call &call) {
@@ -60,12 +82,7 @@ void linear(Call &call) {
   if (out.layout != Layout::kRowMajor || out.dtype != x.dtype) {
     call.unsupported("its result is not row-major or has another dtype than its input");
   }
-  const int64_t columns = whole_vectors(n);
-  const Tensor w = call.packed(1, "linear", k * columns, [=](const float *source, float *packed) {
-    for (int64_t o = 0; o < n; ++o) {
-      for (int64_t i = 0; i < k; ++i) packed[i * columns + o] = source[o * k + i];
-    }
-  });
+  const Tensor w = packed_panels(call, 1, "linear", k, n, [=](int64_t i, int64_t o) { return o * k + i; });
   if (w.dtype != x.dtype) call.unsupported("its weights have another dtype than its input");
   multiply(call, out, x, w, packed_bias(call, 2, 1, n), m, k, n, {});
 }
