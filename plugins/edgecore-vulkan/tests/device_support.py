@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 
@@ -19,6 +19,7 @@ def check_on_device(
     tolerance: float = 1e-4,
     dynamic_shapes=None,
     others: Sequence[tuple[torch.Tensor, ...]] = (),
+    load_options: Mapping[str, object] | None = None,
     **options,
 ) -> None:
     """Run a model or function as one delegate for each runtime, and compare each result with PyTorch's.
@@ -26,6 +27,7 @@ def check_on_device(
     Args:
         tolerance: Relative and absolute tolerance of results of floats; others must be equal.
         others: More inputs to run with, in other sizes.
+        load_options: Options of the backend when the program is loaded.
         options: Options of the backend.
     """
     module = (model if isinstance(model, torch.nn.Module) else Function(model)).eval()
@@ -34,7 +36,7 @@ def check_on_device(
         program = edgecore.compile(module, inputs, backends=[backend], runtime=runtime, dynamic_shapes=dynamic_shapes)
         report = str(program.report())
         assert "delegates: 1 x VulkanBackend" in report and "not delegated" not in report, report
-        loaded = edgecore.load(program.buffer, options={"vulkan": {"validation": True}})
+        loaded = edgecore.load(program.buffer, options={"vulkan": {"validation": True, **(load_options or {})}})
         for given in (inputs, *others):
             expected = module(*given)
             results = loaded.forward(*given)

@@ -1,57 +1,112 @@
-// Two-dimensional convolution of channels-last images. One thread computes four channels of one pixel. Weights are
-// [kernel height, kernel width, input channels of a group, output channels], output channels in vectors of four.
+// Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
+// channels of PIXELS neighbouring pixels. Weights are [kernel height, kernel width, input channels of a group, output
+// channels], output channels in panels (read.glsl).
 #version 450
 #include "types.glsl"
+#include "read.glsl"
 
+layout(constant_id = 3) const uint PIXELS = 8;
+layout(constant_id = 4) const bool X_VECTORS = true;    // x is channels-last and read in vectors of a group's channels
+layout(constant_id = 5) const bool OUT_VECTORS = true;  // there is a multiple of four output channels
+layout(constant_id = 6) const bool MIXED = false;       // the four output channels may belong to several groups
+layout(constant_id = 7) const bool TRANSPOSED = false;
 layout(push_constant) uniform Params {
-  uint batch;
-  int in_height, in_width;
-  uint in_channels;
-  uint out_height, out_width, out_channels;
+  int batch, in_height, in_width, out_height, out_width, out_channels;
+  int image_stride, y_stride, x_stride, channel_stride;  // of x, in vectors or elements
   int kernel_height, kernel_width;
   int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
-  uint in_group, out_group;  // channels of a group
+  int in_group, out_group;  // channels of a group
   float low, high;
 };
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
-layout(set = 0, binding = 2) readonly buffer Weights { T4 w[]; };
-layout(set = 0, binding = 3) readonly buffer Bias { T4 bias[]; };
+layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
+INPUT(1, x);
+INPUT(2, w);
+INPUT(3, bias);
+
+// Returns the position in the input that a position of the kernel has for one in the output, or -1 outside of the input.
+int position(int out_at, int kernel_at, int stride, int padding, int dilation, int size) {
+  int at;
+  bool inside;
+  if (TRANSPOSED) {
+    const int scaled = out_at + padding - kernel_at * dilation;
+    at = scaled / stride;
+    inside = scaled >= 0 && at * stride == scaled && at < size;
+  } else {
+    at = out_at * stride - padding + kernel_at * dilation;
+    inside = at >= 0 && at < size;
+  }
+  return inside ? at : -1;
+}
 
 void main() {
-  const uint columns = (out_channels + 3) / 4;
-  const uint id = flat_id();
-  const uint column = id % columns;
-  uint rest = id / columns;
-  const uint pixel = rest;
-  const int ox = int(rest % out_width);
-  rest /= out_width;
-  const int oy = int(rest % out_height);
-  const uint n = rest / out_height;
-  if (n >= batch) return;
-  vec4 sum = vec4(bias[column]);
+  const int columns = (out_channels + 3) / 4;
+  const int blocks = (out_width + int(PIXELS) - 1) / int(PIXELS);
+  const int id = int(flat_id());
+  const int column = id % columns;
+  int rest = id / columns;
+  const int first = rest % blocks * int(PIXELS);
+  rest /= blocks;
+  const int row = rest % out_height;
+  const int image = rest / out_height;
+  if (image >= batch) return;
   // The first input channel for each of the four output channels; channels past the end repeat the last one.
-  uvec4 first = min(uvec4(0, 1, 2, 3) + column * 4, uvec4(out_channels - 1)) / out_group * in_group;
+  const ivec4 channel = min(ivec4(0, 1, 2, 3) + column * 4, ivec4(out_channels - 1)) / out_group * in_group;
+  const int vectors = in_group / 4;
+  vec4 sums[PIXELS];
+  for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, column);
+  int at = in_panel(column, kernel_height * kernel_width * in_group);
   for (int ky = 0; ky < kernel_height; ++ky) {
-    const int y = oy * stride_y - padding_y + ky * dilation_y;
-    if (y < 0 || y >= in_height) continue;
+    const int y = position(row, ky, stride_y, padding_y, dilation_y, in_height);
     for (int kx = 0; kx < kernel_width; ++kx) {
-      const int px = ox * stride_x - padding_x + kx * dilation_x;
-      if (px < 0 || px >= in_width) continue;
-      const uint base = ((n * uint(in_height) + uint(y)) * uint(in_width) + uint(px)) * in_channels;
-      uint at = uint(ky * kernel_width + kx) * in_group * columns + column;
-#if defined(GROUPS_one)
-      for (uint c = 0; c < in_group; ++c, at += columns) sum += float(x[base + c]) * vec4(w[at]);
-#else
-      for (uint c = 0; c < in_group; ++c, at += columns) {
-        const uvec4 from = base + first + c;
-        sum += vec4(float(x[from.x]), float(x[from.y]), float(x[from.z]), float(x[from.w])) * vec4(w[at]);
+      // All threads take the same way, and what lies outside of the image counts as 0: branches cost more.
+      int from[PIXELS];
+      for (int p = 0; p < PIXELS; ++p) {
+        const int px = position(first + p, kx, stride_x, padding_x, dilation_x, in_width);
+        from[p] = y < 0 || px < 0 ? -1 : image * image_stride + y * y_stride + px * x_stride;
       }
-#endif
+      if (X_VECTORS) {
+        for (int c = 0; c < vectors; ++c, at += 32) {
+          const vec4 w0 = READ4(w, at);
+          const vec4 w1 = READ4(w, at + 8);
+          const vec4 w2 = READ4(w, at + 16);
+          const vec4 w3 = READ4(w, at + 24);
+          for (int p = 0; p < PIXELS; ++p) {
+            const vec4 loaded = READ4(x, max(from[p], 0) + channel.x / 4 + c);
+            const vec4 v = from[p] < 0 ? vec4(0) : loaded;
+            sums[p] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[p]))));
+          }
+        }
+      } else {
+        for (int c = 0; c < in_group; ++c, at += 8) {
+          const vec4 weights = READ4(w, at);
+          for (int p = 0; p < PIXELS; ++p) {
+            const int base = max(from[p], 0) + c * channel_stride;
+            vec4 v;
+            v.x = READ1(x, base + channel.x * channel_stride);
+            if (MIXED) {
+              v.y = READ1(x, base + channel.y * channel_stride);
+              v.z = READ1(x, base + channel.z * channel_stride);
+              v.w = READ1(x, base + channel.w * channel_stride);
+            } else {
+              v = v.xxxx;
+            }
+            sums[p] = fma(from[p] < 0 ? vec4(0) : v, weights, sums[p]);
+          }
+        }
+      }
     }
   }
-  sum = min(max(sum, vec4(low)), vec4(high));
-  for (uint c = 0; c < 4 && column * 4 + c < out_channels; ++c) {
-    target[pixel * out_channels + column * 4 + c] = T(sum[c]);
+  const int pixel = (image * out_height + row) * out_width + first;
+  for (int p = 0; p < PIXELS; ++p) {
+    if (first + p >= out_width) break;
+    const vec4 sum = limited(sums[p], low, high);
+    if (OUT_VECTORS) {
+      target4[(pixel + p) * columns + column] = T4(sum);
+    } else {
+      for (int c = 0; c < 4 && column * 4 + c < out_channels; ++c) {
+        target[(pixel + p) * out_channels + column * 4 + c] = T(sum[c]);
+      }
+    }
   }
 }

@@ -1,39 +1,92 @@
-// out = clamp(x w + bias): x is [m, k], w is [k, n4] in vectors of four columns, out is [m, n]. One thread computes
-// four rows and four columns: no shared memory, which costs more than it saves on software devices.
+// out = clamp(x w + bias): x is [m, k], w is [k, n] in panels (read.glsl), out is [m, n]. Eight neighbouring threads
+// compute ROWS rows of a panel; each thread computes four columns. No shared memory: it costs more than it saves on
+// processors and for few rows.
+//
+// READ_shuffle is READ_texel for subgroups of 8 threads: each thread reads one of the rows, and the others get it from
+// there.
 #version 450
+#if defined(READ_shuffle)
+#extension GL_KHR_shader_subgroup_shuffle : require
+#define READ_texel
+#endif
 #include "types.glsl"
+#include "read.glsl"
 
+layout(constant_id = 3) const uint ROWS = 8;
+layout(constant_id = 4) const bool X_VECTORS = true;    // k is a multiple of 4, and x is read in vectors
+layout(constant_id = 5) const bool OUT_VECTORS = true;  // n is a multiple of 4
 layout(push_constant) uniform Params {
-  uint m;
-  uint k;
-  uint n;
+  int m;
+  int k;
+  int n;
   float low;
   float high;
+  int rows_first;  // whether neighbouring threads compute other rows of the same panel, and not other panels
 };
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
-layout(set = 0, binding = 2) readonly buffer Weights { T4 w[]; };
-layout(set = 0, binding = 3) readonly buffer Bias { T4 bias[]; };
+layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
+INPUT(1, x);
+INPUT(2, w);
+INPUT(3, bias);
 
 void main() {
-  const uint columns = (n + 3) / 4;
-  const uint id = flat_id();
-  const uint column = id % columns;
-  const uint row = id / columns * 4;
-  if (row >= m) return;
-  // Rows past the end repeat the last one, and are not stored.
-  const uint r0 = row * k, r1 = min(row + 1, m - 1) * k, r2 = min(row + 2, m - 1) * k, r3 = min(row + 3, m - 1) * k;
-  vec4 s0 = vec4(bias[column]), s1 = s0, s2 = s0, s3 = s0;
-  for (uint i = 0; i < k; ++i) {
-    const vec4 weights = vec4(w[i * columns + column]);
-    s0 += float(x[r0 + i]) * weights;
-    s1 += float(x[r1 + i]) * weights;
-    s2 += float(x[r2 + i]) * weights;
-    s3 += float(x[r3 + i]) * weights;
+  const int columns = (n + 3) / 4;
+  const int blocks = (m + int(ROWS) - 1) / int(ROWS);
+  const int id = int(flat_id());
+  const int panels = (columns + 7) / 8;
+  const int inner = rows_first != 0 ? blocks : panels;
+  const int across = id / 8 % inner, along = id / 8 / inner;
+  const int row = (rows_first != 0 ? across : along) * int(ROWS);
+  const int column = (rows_first != 0 ? along : across) * 8 + id % 8;
+  const int steps = X_VECTORS ? k / 4 : k;
+  vec4 sums[ROWS];
+  const vec4 first = READ4(bias, min(column, columns - 1));
+  for (int r = 0; r < ROWS; ++r) sums[r] = first;
+  // Rows and columns past the end repeat others, and are not stored.
+#if defined(READ_shuffle)
+  const int from = min(row + id % 8, m - 1) * steps;
+#else
+  int from[ROWS];
+  for (int r = 0; r < ROWS; ++r) from[r] = min(row + r, m - 1) * steps;
+#endif
+  int at = in_panel(min(column, panels * 8 - 1), k);
+  if (X_VECTORS) {
+    for (int i = 0; i < steps; ++i, at += 32) {
+      const vec4 w0 = READ4(w, at);
+      const vec4 w1 = READ4(w, at + 8);
+      const vec4 w2 = READ4(w, at + 16);
+      const vec4 w3 = READ4(w, at + 24);
+#if defined(READ_shuffle)
+      const vec4 own = READ4(x, from + i);
+#endif
+      for (int r = 0; r < ROWS; ++r) {
+#if defined(READ_shuffle)
+        const vec4 v = subgroupShuffle(own, r);
+#else
+        const vec4 v = READ4(x, from[r] + i);
+#endif
+        sums[r] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[r]))));
+      }
+    }
+  } else {
+    for (int i = 0; i < steps; ++i, at += 8) {
+      const vec4 w0 = READ4(w, at);
+#if defined(READ_shuffle)
+      const float own = READ1(x, from + i);
+      for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(subgroupShuffle(own, r)), w0, sums[r]);
+#else
+      for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(READ1(x, from[r] + i)), w0, sums[r]);
+#endif
+    }
   }
-  vec4 sums[4] = vec4[4](s0, s1, s2, s3);
-  for (uint r = 0; r < 4 && row + r < m; ++r) {
-    const vec4 sum = min(max(sums[r], vec4(low)), vec4(high));
-    for (uint c = 0; c < 4 && column * 4 + c < n; ++c) target[(row + r) * n + column * 4 + c] = T(sum[c]);
+  if (column >= columns || row >= m) return;
+  for (int r = 0; r < ROWS; ++r) {
+    if (row + r >= m) break;
+    const vec4 sum = limited(sums[r], low, high);
+    if (OUT_VECTORS) {
+      target4[(row + r) * columns + column] = T4(sum);
+    } else {
+      for (int c = 0; c < 4 && column * 4 + c < n; ++c) target[(row + r) * n + column * 4 + c] = T(sum[c]);
+    }
   }
 }

@@ -58,14 +58,20 @@ class Writer {
   void make_pools() {
     const auto sets = static_cast<uint32_t>(recording_.dispatches.size());
     if (sets == 0) return;
-    uint32_t buffers = 0;
-    for (const Dispatch &one : recording_.dispatches) buffers += static_cast<uint32_t>(one.storages.size());
-    const VkDescriptorPoolSize size = {VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, buffers};
+    uint32_t bindings = 0, texels = 0;
+    for (const Dispatch &one : recording_.dispatches) {
+      bindings += static_cast<uint32_t>(one.storages.size());
+      texels += static_cast<uint32_t>(std::count_if(one.formats.begin(), one.formats.end(),
+                                                    [](VkFormat format) { return format != VK_FORMAT_UNDEFINED; }));
+    }
+    commands_.views.reserve(texels);
+    const VkDescriptorPoolSize sizes[] = {{VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, bindings},
+                                          {VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, texels}};
     VkDescriptorPoolCreateInfo info = {};
     info.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO;
     info.maxSets = sets;
-    info.poolSizeCount = 1;
-    info.pPoolSizes = &size;
+    info.poolSizeCount = texels == 0 ? 1 : 2;
+    info.pPoolSizes = sizes;
     check(vk_.vkCreateDescriptorPool(device_.handle(), &info, nullptr, &commands_.descriptors),
           "creating a descriptor pool");
     if (!is_profiled_) return;
@@ -138,6 +144,18 @@ class Writer {
       writes[i].descriptorCount = 1;
       writes[i].descriptorType = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER;
       writes[i].pBufferInfo = &infos[i];
+      if (one.formats[i] != VK_FORMAT_UNDEFINED) {
+        VkBufferViewCreateInfo view = {};
+        view.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO;
+        view.buffer = infos[i].buffer;
+        view.format = one.formats[i];
+        view.offset = infos[i].offset;
+        view.range = infos[i].range;
+        commands_.views.push_back(VK_NULL_HANDLE);
+        check(vk_.vkCreateBufferView(device, &view, nullptr, &commands_.views.back()), "creating a view of a buffer");
+        writes[i].descriptorType = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+        writes[i].pTexelBufferView = &commands_.views.back();
+      }
       ranges[i] = {infos[i].buffer, infos[i].offset, infos[i].offset + infos[i].range};
       needs_barrier = needs_barrier || overlaps(written_, ranges[i]) || (i < one.written && overlaps(read_, ranges[i]));
     }
@@ -178,6 +196,8 @@ CommandCache::~CommandCache() {
 
 void CommandCache::destroy(Commands &commands) {
   device_.vk().vkDestroyDescriptorPool(device_.handle(), commands.descriptors, nullptr);
+  for (const VkBufferView view : commands.views) device_.vk().vkDestroyBufferView(device_.handle(), view, nullptr);
+  commands.views.clear();
   device_.vk().vkDestroyQueryPool(device_.handle(), commands.queries, nullptr);
   commands.descriptors = VK_NULL_HANDLE;
   commands.queries = VK_NULL_HANDLE;

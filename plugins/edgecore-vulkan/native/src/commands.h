@@ -23,6 +23,7 @@ struct Commands {
   std::vector<Binding> bindings;
   VkCommandBuffer handle = VK_NULL_HANDLE;
   VkDescriptorPool descriptors = VK_NULL_HANDLE;
+  std::vector<VkBufferView> views;       // of texel buffers
   VkQueryPool queries = VK_NULL_HANDLE;  // two times per dispatch, if profiled
   uint64_t last_use = 0;
   bool is_written = false;

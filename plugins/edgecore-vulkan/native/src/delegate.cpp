@@ -25,7 +25,6 @@ using backend::Host;
 using backend::Options;
 
 constexpr int64_t kDefaultTimeoutMs = 60'000, kMaxTimeoutMs = 24 * 3600 * 1000;
-constexpr uint64_t kBufferAlignment = 256;  // the largest minStorageBufferOffsetAlignment that Vulkan allows
 constexpr uint64_t kBufferGranule = 16;     // shaders read and write whole vectors of four elements
 
 const edgecore_option_spec kOptions[] = {
@@ -33,6 +32,8 @@ const edgecore_option_spec kOptions[] = {
                     "index or part of the name of the device; without it the first GPU, else the first device"),
     backend::option("validation", EDGECORE_OPTION_BOOL, EDGECORE_OPTION_AT_LOAD,
                     "check each use of Vulkan by the Khronos validation layer, which must be installed"),
+    backend::option("gpu_shaders", EDGECORE_OPTION_BOOL, EDGECORE_OPTION_AT_LOAD,
+                    "use the shaders for GPUs also on a device that is a processor, to test them"),
     backend::option("timeout_ms", EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD,
                     "milliseconds after which a run that has not finished is an error"),
     backend::option("pipeline_cache_folder", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
@@ -59,7 +60,8 @@ class Driver {
   };
 
   Numbered device(const Options &options) {
-    const Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options));
+    const Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options),
+                  options.integer("gpu_shaders", 0) != 0);
     const std::lock_guard<std::mutex> lock(state_->mutex);
     auto at = std::find_if(state_->devices.begin(), state_->devices.end(), [&](const auto &one) { return one.first == key; });
     if (at == state_->devices.end()) at = state_->devices.insert(at, {key, {}});
@@ -67,7 +69,7 @@ class Driver {
     if (device == nullptr) {
       std::shared_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
       if (vulkan == nullptr) vulkan = std::make_shared<Vulkan>(std::get<0>(key));
-      device = std::make_shared<Device>(vulkan, std::get<1>(key), std::get<2>(key));
+      device = std::make_shared<Device>(vulkan, std::get<1>(key), std::get<2>(key), std::get<3>(key));
       at->second = device;
     }
     return {std::move(device), static_cast<uint32_t>(at - state_->devices.begin() + 1)};
@@ -84,7 +86,7 @@ class Driver {
   const Host &host() const { return host_; }
 
  private:
-  using Key = std::tuple<bool, std::string, std::string>;  // validation, device, cache folder
+  using Key = std::tuple<bool, std::string, std::string, bool>;  // validation, device, cache folder, gpu_shaders
   struct State {
     std::mutex mutex;
     std::shared_ptr<Vulkan> plain, validated;  // kept: loaders lose memory with each instance
@@ -124,7 +126,7 @@ struct Delegate {
     const Value &value = graph.values[index < inputs ? graph.inputs[index] : graph.outputs[index - inputs]];
     if (value.kind != Kind::kTensor) return;
     if (value.staging != DataType::kFloat32 && value.staging != DataType::kFloat16) return;
-    out.alignment = kBufferAlignment;
+    out.alignment = kArgumentAlignment;
     out.granule = kBufferGranule;
     out.memory_kind = program.numbered.memory_kind;
   }

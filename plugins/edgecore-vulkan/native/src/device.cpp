@@ -141,9 +141,11 @@ Vulkan::~Vulkan() {
   vkDestroyInstance(instance_, nullptr);
 }
 
-Device::Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const std::string &cache_folder)
+Device::Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const std::string &cache_folder,
+               bool gpu_shaders)
     : vulkan_(std::move(vulkan)), physical_(choose(vulkan_->devices(), choice)) {
   vkGetPhysicalDeviceProperties(physical_, &properties_);
+  is_processor_ = properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !gpu_shaders;
   try {
     open();
     cache_file_ = std::make_unique<PipelineCacheFile>(cache_folder, properties_);
@@ -165,6 +167,16 @@ void Device::open() {
          properties_.deviceName, VK_API_VERSION_MAJOR(properties_.apiVersion),
          VK_API_VERSION_MINOR(properties_.apiVersion));
   }
+
+  VkPhysicalDeviceSubgroupProperties subgroup = {};
+  subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+  VkPhysicalDeviceProperties2 more = {};
+  more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  more.pNext = &subgroup;
+  vkGetPhysicalDeviceProperties2(physical_, &more);
+  const bool shuffles = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+                        (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+  if (shuffles) subgroup_size_ = subgroup.subgroupSize;
 
   uint32_t count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, nullptr);
@@ -237,11 +249,12 @@ void Device::close() {
 }
 
 const Pipeline &Device::pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
-                                 const uint32_t (&local_size)[3], uint32_t bindings, uint32_t push_bytes) {
+                                 const uint32_t (&local_size)[3], uint32_t bindings, uint32_t texel_bindings,
+                                 uint32_t push_bytes) {
   const std::lock_guard<std::mutex> lock(pipeline_mutex_);
   std::vector<uint32_t> values(local_size, local_size + 3);
   values.insert(values.end(), constants.begin(), constants.end());
-  const Key key(shader, values, bindings, push_bytes, 0);
+  const Key key(shader, values, bindings, texel_bindings, push_bytes);
   if (const auto found = pipelines_.find(key); found != pipelines_.end()) return found->second;
   const ShaderCode *code = find_shader(shader);
   if (code == nullptr) fail(EDGECORE_INTERNAL, "there is no shader '%s'", shader.c_str());
@@ -251,7 +264,9 @@ const Pipeline &Device::pipeline(const std::string &shader, const std::vector<ui
   std::copy(local_size, local_size + 3, made.local_size);
   std::vector<VkDescriptorSetLayoutBinding> slots(bindings);
   for (uint32_t i = 0; i < bindings; ++i) {
-    slots[i] = {i, VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1, VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+    const bool is_texel = (texel_bindings >> i & 1u) != 0;
+    slots[i] = {i, is_texel ? VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1,
+                VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
   }
   VkDescriptorSetLayoutCreateInfo sets = {};
   sets.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
@@ -400,8 +415,8 @@ Buffer::Buffer(Device &device, uint64_t bytes, bool host_access) : device_(&devi
   VkBufferCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO;
   info.size = bytes;
-  info.usage =
-      VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
+  info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+               VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   VmaAllocationCreateInfo allocation = {};
   allocation.usage = host_access && !device.unified() ? VMA_MEMORY_USAGE_AUTO_PREFER_HOST
                                                       : VMA_MEMORY_USAGE_AUTO_PREFER_DEVICE;

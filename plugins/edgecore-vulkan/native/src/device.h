@@ -97,7 +97,8 @@ class Device {
  public:
   // `choice` is the index or a part of the name of a device; empty means the first GPU, or else the first device.
   // `cache_folder` is the folder with compiled shaders; empty for none.
-  Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const std::string &cache_folder);
+  // `gpu_shaders` chooses the shaders for GPUs on any device.
+  Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const std::string &cache_folder, bool gpu_shaders);
   ~Device();
   Device(const Device &) = delete;
   Device &operator=(const Device &) = delete;
@@ -107,7 +108,6 @@ class Device {
   const VolkDeviceTable &vk() const { return vk_; }
   const VkPhysicalDeviceLimits &limits() const { return properties_.limits; }
   const char *name() const { return properties_.deviceName; }
-  bool is_cpu() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   uint32_t queue_family() const { return queue_family_; }
   // Whether the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
@@ -117,11 +117,18 @@ class Device {
   uint64_t allocated_bytes() const;
   // Throws a Failure with the message of the validation layer if there is one.
   void check_messages() const;
+  // Whether the device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a
+  // subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
+  bool is_processor() const { return is_processor_; }
+  // The threads of a subgroup if they can read each other's values (shuffle), or 1.
+  uint32_t subgroup_size() const { return subgroup_size_; }
 
   // Returns the pipeline of a shader, and creates it when it is first asked for. `constants` are the specialization
   // constants from id 3 on; the ids 0 to 2 are the local size.
+  // Bit i of `texel_bindings` says that binding i is a texel buffer.
   const Pipeline &pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
-                           const uint32_t (&local_size)[3], uint32_t bindings, uint32_t push_bytes);
+                           const uint32_t (&local_size)[3], uint32_t bindings, uint32_t texel_bindings,
+                           uint32_t push_bytes);
 
   // Writes the compiled shaders to the cache folder if there are new ones.
   void store_pipelines();
@@ -148,6 +155,8 @@ class Device {
   uint32_t queue_family_ = 0;
   bool unified_ = false;
   double nanoseconds_per_tick_ = 0;
+  bool is_processor_ = false;
+  uint32_t subgroup_size_ = 1;
   VmaAllocator allocator_ = nullptr;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex queue_mutex_, pipeline_mutex_;

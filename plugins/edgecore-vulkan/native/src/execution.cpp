@@ -91,7 +91,7 @@ std::vector<Binding> Execution::bind(const backend::Arguments &arguments) {
     const edgecore_tensor &tensor = arguments.any_tensor(i);
     if (tensor.buffer != nullptr) {
       const uint64_t offset = tensor.dl.byte_offset;
-      if (offset % device_.limits().minStorageBufferOffsetAlignment != 0 ||
+      if (offset % kArgumentAlignment != 0 ||
           offset + argument_bytes_[i] > tensor.buffer->memory.size()) {
         fail(EDGECORE_INVALID_ARGUMENT, "argument %zu does not lie in its buffer as the delegate requires", i);
       }

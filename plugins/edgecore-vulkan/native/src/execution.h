@@ -13,6 +13,9 @@
 
 namespace edgecore::vulkan {
 
+// The alignment of an argument in its buffer: the largest that Vulkan lets a device ask for.
+constexpr uint64_t kArgumentAlignment = 256;
+
 // The times of one dispatch, in nanoseconds since the first dispatch of the run began.
 struct DispatchTime {
   std::string name;

@@ -18,6 +18,19 @@ uint64_t storage_bytes(Dtype dtype, int64_t elements) {
   return std::max<uint64_t>((static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16, 16);
 }
 
+// The format of a tensor's view as a texel buffer. Devices have all of these.
+VkFormat format_of(const Tensor &tensor) {
+  const bool is_half = tensor.dtype == Dtype::kFloat16;
+  switch (tensor.texel) {
+    case 0:
+      return VK_FORMAT_UNDEFINED;
+    case 1:
+      return is_half ? VK_FORMAT_R16_SFLOAT : VK_FORMAT_R32_SFLOAT;
+    default:
+      return is_half ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+  }
+}
+
 float from_half(uint16_t half) {
   const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
   const uint32_t exponent = (half >> 10) & 31u, mantissa = half & 1023u;
@@ -535,6 +548,17 @@ void Call::share(size_t index, const Tensor &source) const {
 void Call::bind_state() const { recorder_.bind_state(call_.args[last()]); }
 
 bool Call::is_state(size_t index) const { return is_tensor(index) && recorder_.is_state(call_.args[index]); }
+bool Call::prefers_texels(const Tensor &tensor) const {
+  const Device &device = recorder_.device();
+  return device.is_processor() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);
+}
+
+uint32_t Call::subgroup_size() const { return recorder_.device().subgroup_size(); }
+
+Tensor Call::texels(Tensor tensor, uint32_t elements) {
+  tensor.texel = elements;
+  return tensor;
+}
 
 void Call::dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                     std::vector<uint32_t> push, std::vector<uint32_t> threads, std::vector<uint32_t> local_size,
@@ -542,8 +566,14 @@ void Call::dispatch(const std::string &shader, std::vector<Tensor> written, std:
   Dispatch dispatch;
   dispatch.shader = shader;
   dispatch.written = static_cast<uint32_t>(written.size());
-  for (const Tensor &tensor : written) dispatch.storages.push_back(tensor.storage);
-  for (const Tensor &tensor : read) dispatch.storages.push_back(tensor.storage);
+  uint32_t texel_bindings = 0;
+  for (const std::vector<Tensor> *tensors : {&written, &read}) {
+    for (const Tensor &tensor : *tensors) {
+      if (tensor.texel != 0) texel_bindings |= 1u << dispatch.storages.size();
+      dispatch.storages.push_back(tensor.storage);
+      dispatch.formats.push_back(format_of(tensor));
+    }
+  }
   const uint32_t local[3] = {local_size[0], local_size[1], local_size[2]};
   for (size_t i = 0; i < 3; ++i) {
     dispatch.groups[i] = (threads[i] + local[i] - 1) / local[i];
@@ -551,19 +581,20 @@ void Call::dispatch(const std::string &shader, std::vector<Tensor> written, std:
     if (dispatch.groups[i] > kMaxGroups) unsupported("a dispatch of %u workgroups is too large", dispatch.groups[i]);
   }
   dispatch.pipeline = &recorder_.device().pipeline(shader, constants, local,
-                                                   static_cast<uint32_t>(dispatch.storages.size()),
+                                                   static_cast<uint32_t>(dispatch.storages.size()), texel_bindings,
                                                    static_cast<uint32_t>(push.size() * 4));
   dispatch.push = std::move(push);
   recorder_.dispatch(std::move(dispatch));
 }
 
 void Call::dispatch_flat(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                         std::vector<uint32_t> push, int64_t threads, std::vector<uint32_t> constants) const {
-  constexpr uint32_t kLocal = 64;
-  const auto groups = static_cast<uint64_t>((threads + kLocal - 1) / kLocal);
+                         std::vector<uint32_t> push, int64_t threads, std::vector<uint32_t> constants,
+                         uint32_t local_size) const {
+  const auto groups = static_cast<uint64_t>((threads + local_size - 1) / local_size);
   const auto rows = static_cast<uint32_t>((groups + kMaxGroups - 1) / kMaxGroups);
   const auto columns = static_cast<uint32_t>(rows == 0 ? 0 : (groups + rows - 1) / rows);
-  dispatch(shader, std::move(written), std::move(read), std::move(push), {columns * kLocal, rows, 1}, {kLocal, 1, 1},
+  dispatch(shader, std::move(written), std::move(read), std::move(push), {columns * local_size, rows, 1},
+           {local_size, 1, 1},
            std::move(constants));
 }
 

@@ -48,6 +48,7 @@ constexpr uint32_t kNoCall = UINT32_MAX;
 struct Dispatch {
   const Pipeline *pipeline = nullptr;
   std::vector<uint32_t> storages;  // of the bindings; the first `written` are written
+  std::vector<VkFormat> formats;   // of the bindings: of a texel buffer's view, or VK_FORMAT_UNDEFINED
   uint32_t written = 0;
   std::vector<uint32_t> push;
   uint32_t groups[3] = {1, 1, 1};
@@ -116,15 +117,23 @@ class Call {
   void bind_state() const;
   bool is_state(size_t index) const;
   Tensor temporary(Dtype dtype, const Shape &shape) const;
+  // Whether a shader that has a variant for texel buffers should read this tensor of floats as one.
+  bool prefers_texels(const Tensor &tensor) const;
+  // The threads of a subgroup if they can read each other's values, or 1.
+  uint32_t subgroup_size() const;
+  // Returns a tensor for dispatch() that is read as a texel buffer with 1 or 4 elements in a texel.
+  static Tensor texels(Tensor tensor, uint32_t elements);
 
   // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
   // specialization constants from id 3 on; `threads` the number of threads in x, y and z.
   void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                 std::vector<uint32_t> push, std::vector<uint32_t> threads, std::vector<uint32_t> local_size = {64, 1, 1},
                 std::vector<uint32_t> constants = {}) const;
-  // Adds a dispatch with one thread for each of `threads` elements, for shaders that use flat_id().
+  // Adds a dispatch with one thread for each of `threads` elements, for shaders that use flat_id(), in workgroups of
+  // `local_size` threads.
   void dispatch_flat(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                     std::vector<uint32_t> push, int64_t threads, std::vector<uint32_t> constants = {}) const;
+                     std::vector<uint32_t> push, int64_t threads, std::vector<uint32_t> constants = {},
+                     uint32_t local_size = 64) const;
   // Copies elements; the tensors have equal shapes.
   void copy(const Tensor &from, const Tensor &to) const;
   // Copies `shape` elements between two tensors, given strides and offsets in elements.

@@ -57,12 +57,14 @@ inline Shape strides(const Shape &shape, Layout layout) {
   return result;
 }
 
-// A tensor of one recording. `storage` is the number of its memory in the recording (see recorder.h).
+// A tensor of one recording. `storage` is the number of its memory in the recording (see recorder.h). `texel` is the
+// number of elements of a texel, 1 or 4, if a dispatch reads the tensor as a texel buffer, and 0 for storage buffers.
 struct Tensor {
   Dtype dtype = Dtype::kFloat32;
   Layout layout = Layout::kRowMajor;
   Shape shape;
   uint32_t storage = 0;
+  uint32_t texel = 0;
 
   size_t rank() const { return shape.size(); }
   int64_t count() const { return vulkan::count(shape); }

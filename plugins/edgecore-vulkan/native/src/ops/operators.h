@@ -14,6 +14,10 @@ void compare(Call &call);
 void convert(Call &call);
 void where(Call &call);
 
+// convolution.cpp
+void convolution(Call &call);
+void convolution_with_clamp(Call &call);
+
 // create.cpp
 void arange(Call &call);
 void full(Call &call);
@@ -48,13 +52,11 @@ void gather(Call &call);
 void index_select(Call &call);
 void repeat(Call &call);
 
+// linear.cpp
+void linear(Call &call);
+
 // matmul.cpp
 void matrix_multiply(Call &call);
-
-// matrix.cpp
-void convolution(Call &call);
-void convolution_with_clamp(Call &call);
-void linear(Call &call);
 
 // movement.cpp
 void cat(Call &call);

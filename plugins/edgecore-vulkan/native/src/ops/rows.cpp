@@ -86,7 +86,7 @@ void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tens
   write(4 + 2 * kMaxRank, kMaxReduced, rows.reduced);
   words.insert(words.end(), push.begin(), push.end());
   const bool adjacent = rows.reduced.back().stride == 1;
-  const uint32_t lanes = lanes_for(rows, adjacent, call.device().is_cpu());
+  const uint32_t lanes = lanes_for(rows, adjacent, call.device().is_processor());
   std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u};
   all.insert(all.end(), constants.begin(), constants.end());
   call.dispatch_flat(shader, std::move(written), std::move(read), std::move(words), rows.count * lanes, std::move(all));

@@ -1,0 +1,72 @@
+// out = clamp(x w + bias), as gemm.comp, for GPUs: a workgroup of 8 x 16 threads computes a tile of 64 rows and 64
+// columns from parts of x and w in shared memory; a thread computes 8 rows and 4 columns.
+#version 450
+#include "types.glsl"
+#define READ_buffer
+#include "read.glsl"
+
+layout(constant_id = 3) const bool X_VECTORS = true;    // k is a multiple of 4
+layout(constant_id = 4) const bool OUT_VECTORS = true;  // n is a multiple of 4
+layout(push_constant) uniform Params {
+  int m;
+  int k;
+  int n;
+  float low;
+  float high;
+};
+layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
+layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
+INPUT(1, x);
+INPUT(2, w);
+INPUT(3, bias);
+
+const int kRows = 64, kSteps = 16, kColumns = 16;  // of a tile: rows, steps of k, vectors of columns
+shared float x_part[kSteps][kRows + 1];            // one more, so that threads write to different banks
+shared vec4 w_part[kSteps][kColumns];
+
+void main() {
+  const int columns = (n + 3) / 4;
+  const int thread = int(gl_LocalInvocationIndex);
+  const int column = int(gl_WorkGroupID.x) * kColumns + thread % kColumns;
+  const int first = int(gl_WorkGroupID.y) * kRows;
+  const int row = thread / kColumns * 8;
+  vec4 sums[8];
+  for (int r = 0; r < 8; ++r) sums[r] = READ4(bias, min(column, columns - 1));
+  for (int step = 0; step < k; step += kSteps) {
+    // Each thread loads two vectors of four steps of x, and two vectors of columns of w.
+    for (int part = thread; part < kRows * kSteps / 4; part += 128) {
+      const int r = first + part / 4, s = part % 4 * 4;
+      vec4 v = vec4(0);
+      if (X_VECTORS) {
+        if (r < m && step + s < k) v = READ4(x, (r * k + step + s) / 4);
+      } else {
+        for (int c = 0; c < 4; ++c) {
+          if (r < m && step + s + c < k) v[c] = READ1(x, r * k + step + s + c);
+        }
+      }
+      for (int c = 0; c < 4; ++c) x_part[s + c][part / 4] = v[c];
+    }
+    for (int part = thread; part < kColumns * kSteps; part += 128) {
+      const int s = step + part / kColumns, c = int(gl_WorkGroupID.x) * kColumns + part % kColumns;
+      vec4 v = vec4(0);
+      if (s < k && c < columns) v = READ4(w, in_panel(c, k) + 8 * s);
+      w_part[part / kColumns][part % kColumns] = v;
+    }
+    barrier();
+    for (int s = 0; s < kSteps; ++s) {
+      const vec4 weights = w_part[s][thread % kColumns];
+      for (int r = 0; r < 8; ++r) sums[r] = fma(vec4(x_part[s][row + r]), weights, sums[r]);
+    }
+    barrier();
+  }
+  if (column >= columns) return;
+  for (int r = 0; r < 8 && first + row + r < m; ++r) {
+    const vec4 sum = limited(sums[r], low, high);
+    const int at = first + row + r;
+    if (OUT_VECTORS) {
+      target4[at * columns + column] = T4(sum);
+    } else {
+      for (int c = 0; c < 4 && column * 4 + c < n; ++c) target[at * n + column * 4 + c] = T(sum[c]);
+    }
+  }
+}

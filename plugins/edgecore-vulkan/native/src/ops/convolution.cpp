@@ -1,0 +1,216 @@
+#include <algorithm>
+
+#include "ops/gemm.h"
+#include "ops/operators.h"
+
+namespace edgecore::vulkan {
+
+namespace {
+
+constexpr size_t kBias = 2, kStride = 3, kPadding = 4, kDilation = 5, kTransposed = 6, kExtra = 7, kGroups = 8;
+
+uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
+
+// A convolution of images [batch, channels, height, width]. One of lines has images of height 1.
+struct Convolution {
+  bool transposed = false;
+  int64_t batch = 0, groups = 1, in_channels = 0, out_channels = 0, in_group = 0, out_group = 0;
+  int64_t in[2] = {1, 1}, out[2] = {1, 1}, kernel[2] = {1, 1};  // height and width
+  int64_t stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1}, extra[2] = {0, 0};
+
+  Shape out_shape() const { return {batch, out_channels, out[0], out[1]}; }
+  int64_t taps() const { return kernel[0] * kernel[1]; }
+  int64_t pixels() const { return batch * out[0] * out[1]; }
+  bool is_pointwise() const {
+    const bool moves = stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
+    return taps() == 1 && groups == 1 && !moves;
+  }
+  // Whether vectors of four output channels read vectors of four input channels.
+  bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
+  // The columns of the input that a thread of the depthwise shader needs for some pixels of the result.
+  int64_t window(int64_t neighbours) const {
+    return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1;
+  }
+  bool is_depthwise() const {
+    constexpr int64_t kMaxWindow = 32;
+    return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
+  }
+  // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row.
+  int64_t neighbours() const {
+    if (out[1] == 1) return 1;
+    return (out[1] + 6) / 7 * 7 < (out[1] + 7) / 8 * 8 ? 7 : 8;
+  }
+};
+
+// A tensor with three or four dims as images.
+struct Images {
+  Tensor tensor;
+  Shape shape, strides;
+
+  explicit Images(const Tensor &given) : tensor(given), shape(given.shape), strides(given.strides()) {
+    if (shape.size() == 3) {
+      shape.insert(shape.begin() + 2, 1);
+      strides.insert(strides.begin() + 2, 0);
+    }
+  }
+  // Whether the channels of a pixel are neighbours in memory, and the pixels as well.
+  bool is_channels_last() const {
+    int64_t stride = 1;
+    for (const size_t dim : {1, 3, 2, 0}) {
+      if (shape[dim] != 1 && strides[dim] != stride) return false;
+      stride *= shape[dim];
+    }
+    return true;
+  }
+};
+
+// The strides of images [N, C, H, W] stored as [N, H, W, C].
+Shape channels_last_strides(const Shape &shape) {
+  return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
+}
+
+Tensor channels_last_temporary(const Call &call, const Images &images) {
+  return call.temporary(images.tensor.dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
+}
+
+// Reads the numbers for height and width of an argument that has one or two; an image of a line has its width's only.
+void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
+  const std::vector<int64_t> given = call.integers(index);
+  if (given.empty() || given.size() > (is_line ? 1 : 2)) call.damaged("argument %zu has %zu numbers", index, given.size());
+  for (const int64_t one : given) {
+    if (one < min || one > INT16_MAX) call.damaged("argument %zu is out of range", index);
+  }
+  if (!is_line) out[0] = given[0];
+  out[1] = given.back();
+}
+
+Convolution read(const Call &call, const Tensor &x) {
+  Shape weight = call.constant_shape(1);
+  if (x.rank() != weight.size() || x.rank() < 3 || x.rank() > 4) {
+    call.unsupported("its input has %zu dims, and its weights have %zu", x.rank(), weight.size());
+  }
+  const bool is_line = x.rank() == 3;
+  if (is_line) weight.insert(weight.begin() + 2, 1);
+  Convolution c;
+  c.transposed = call.integer(kTransposed) != 0;
+  c.groups = call.integer(kGroups);
+  read_pair(call, kStride, is_line, 1, c.stride);
+  read_pair(call, kPadding, is_line, 0, c.padding);
+  read_pair(call, kDilation, is_line, 1, c.dilation);
+  if (c.transposed) read_pair(call, kExtra, is_line, 0, c.extra);
+  c.batch = x.shape[0];
+  c.in_channels = x.shape[1];
+  if (c.groups < 1 || weight[0] == 0 || weight[0] % c.groups != 0 || weight[1] < 0 || c.groups > INT16_MAX * 2) {
+    call.damaged("its weights do not fit its groups");
+  }
+  c.in_group = c.transposed ? weight[0] / c.groups : weight[1];
+  c.out_group = c.transposed ? weight[1] : weight[0] / c.groups;
+  c.out_channels = c.out_group * c.groups;
+  if (c.in_group * c.groups != c.in_channels || c.out_channels < 1 || c.out_channels > INT32_MAX) {
+    call.damaged("its weights do not fit its input");
+  }
+  for (size_t i = 0; i < 2; ++i) {
+    c.kernel[i] = weight[2 + i];
+    c.in[i] = is_line && i == 0 ? 1 : x.shape[x.rank() - 2 + i];
+    const int64_t window = c.dilation[i] * (c.kernel[i] - 1) + 1;
+    if (c.transposed) {
+      c.out[i] = (c.in[i] - 1) * c.stride[i] - 2 * c.padding[i] + window + c.extra[i];
+    } else {
+      c.out[i] = (c.in[i] + 2 * c.padding[i] - window) / c.stride[i] + 1;
+      if (c.in[i] + 2 * c.padding[i] < window) c.out[i] = 0;
+    }
+    if (c.kernel[i] < 1 || c.out[i] < 1) call.damaged("its kernel does not fit its input");
+  }
+  return c;
+}
+
+// Packs weights as [kernel height, kernel width, input channels of a group, output channels].
+Tensor packed_weights(const Call &call, const Convolution &c) {
+  const std::string form = (c.transposed ? "transposed " : "convolution ") + std::to_string(c.groups);
+  const int64_t taps = c.taps();
+  return packed_panels(call, 1, form, taps * c.in_group, c.out_channels, [=](int64_t row, int64_t o) {
+    const int64_t tap = row / c.in_group, i = row % c.in_group;
+    const int64_t from = c.transposed ? (o / c.out_group * c.in_group + i) * c.out_group + o % c.out_group
+                                      : o * c.in_group + i;
+    return from * taps + tap;
+  });
+}
+
+std::vector<Tensor> inputs(const Tensor &x, uint32_t x_texel, const Tensor &w, const Tensor &bias, bool texels) {
+  if (!texels) return {x, w, bias};
+  return {Call::texels(x, x_texel), Call::texels(w, 4), Call::texels(bias, 4)};
+}
+
+void record_depthwise(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Tensor &w,
+                      const Tensor &bias, Limits limits) {
+  const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
+  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  call.dispatch_flat(
+      reading("depthwise", target.dtype, texels), {target}, inputs(x, 4, w, bias, texels),
+      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
+       word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]), float_bits(limits.low),
+       float_bits(limits.high)},
+      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
+      {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1])}, kSmallGroup);
+}
+
+// Records any convolution. `strides` are those of x as images, in elements.
+void record_general(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, Shape strides,
+                    bool x_vectors, const Tensor &w, const Tensor &bias, Limits limits) {
+  if (x_vectors) {
+    for (int64_t &stride : strides) stride /= 4;
+  }
+  const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
+  const int64_t neighbours = c.neighbours();
+  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  call.dispatch_flat(
+      reading("convolution", target.dtype, texels), {target}, inputs(x, x_vectors ? 4 : 1, w, bias, texels),
+      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(c.out_channels),
+       word(strides[0]), word(strides[2]), word(strides[3]), word(strides[1]), word(c.kernel[0]), word(c.kernel[1]),
+       word(c.stride[0]), word(c.stride[1]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
+       word(c.dilation[1]), word(c.in_group), word(c.out_group), float_bits(limits.low), float_bits(limits.high)},
+      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * ((c.out_channels + 3) / 4),
+      {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
+}
+
+void convolve(const Call &call, Limits limits) {
+  const Tensor x = call.tensor(0);
+  if (!is_float(x.dtype)) call.unsupported("its input has integers");
+  const Convolution c = read(call, x);
+  Shape shape = c.out_shape();
+  if (x.rank() == 3) shape.erase(shape.begin() + 2);
+  const Tensor out = call.output(call.last(), shape);
+  const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
+  if (out.dtype != x.dtype || w.dtype != x.dtype) call.unsupported("its input, weights and result have several dtypes");
+
+  // Vectors of channels need channels-last images. Few channels are read one by one, wherever they lie.
+  const Images given(x), wanted(out);
+  const bool pointwise = c.is_pointwise(), depthwise = c.is_depthwise();
+  const bool needs_order = pointwise || depthwise || c.has_vectors();
+  const bool copies = needs_order && !given.is_channels_last();
+  const Tensor in = copies ? channels_last_temporary(call, given) : x;
+  const Shape in_strides = needs_order ? channels_last_strides(given.shape) : given.strides;
+  if (copies) call.copy_strided(x, given.strides, 0, in, in_strides, 0, given.shape);
+  const bool writes = wanted.is_channels_last();
+  const Tensor target = writes ? out : channels_last_temporary(call, wanted);
+  if (pointwise) {
+    multiply(call, target, in, w, bias, c.pixels(), c.in_group, c.out_channels, limits);
+  } else if (depthwise) {
+    record_depthwise(call, c, target, in, w, bias, limits);
+  } else {
+    record_general(call, c, target, in, in_strides, c.has_vectors(), w, bias, limits);
+  }
+  if (!writes) call.copy_strided(target, channels_last_strides(wanted.shape), 0, out, wanted.strides, 0, wanted.shape);
+}
+
+double limit(const Call &call, size_t index, double without) {
+  return call.is_none(index) ? without : call.number(index);
+}
+
+}  // namespace
+
+void convolution(Call &call) { convolve(call, {}); }
+
+void convolution_with_clamp(Call &call) { convolve(call, {limit(call, 9, -kNoLimit), limit(call, 10, kNoLimit)}); }
+
+}  // namespace edgecore::vulkan

@@ -1,0 +1,48 @@
+// The product of a matrix with constant weights, which linear layers and convolutions share.
+#ifndef EDGECORE_VULKAN_OPS_GEMM_H_
+#define EDGECORE_VULKAN_OPS_GEMM_H_
+
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "recorder.h"
+
+namespace edgecore::vulkan {
+
+constexpr double kNoLimit = std::numeric_limits<double>::infinity();
+
+// A range of results; NaN stays NaN.
+struct Limits {
+  double low = -kNoLimit, high = kNoLimit;
+};
+
+// Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
+// cores of a processor busy.
+constexpr uint32_t kSmallGroup = 32;
+
+// Returns the bits of a float for a push constant.
+uint32_t float_bits(double value);
+
+constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
+
+// The name of a shader's variant for a dtype and a way of reading (read.glsl).
+std::string reading(const char *shader, Dtype dtype, bool texels);
+
+// Returns constant weights [k, n] in panels (shaders/read.glsl): argument `index` in a form of its own. `source_of`
+// returns the index in the constant of the weight of a row and a column.
+Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
+                     const std::function<int64_t(int64_t row, int64_t column)> &source_of);
+
+// Returns the bias of `channels` results, padded to whole vectors: argument `index`, or zeros if it is absent, which are
+// kept with the weights, argument `weight`.
+Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
+
+// Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row. `w` is packed in
+// panels.
+void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
+              int64_t k, int64_t n, Limits limits);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_OPS_GEMM_H_

@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <cstring>
+
+#include "ops/gemm.h"
+#include "ops/matmul.h"
+#include "ops/operators.h"
+
+namespace edgecore::vulkan {
+
+namespace {
+
+constexpr int64_t kPanel = 32;  // columns of a panel
+
+}  // namespace
+
+uint32_t float_bits(double value) {
+  const auto number = static_cast<float>(std::clamp(value, -kNoLimit, kNoLimit));
+  uint32_t bits = 0;
+  std::memcpy(&bits, &number, 4);
+  return bits;
+}
+
+std::string reading(const char *shader, Dtype dtype, bool texels) {
+  return std::string(shader) + "_" + name_of(dtype) + (texels ? "_texel" : "_buffer");
+}
+
+Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
+                     const std::function<int64_t(int64_t row, int64_t column)> &source_of) {
+  const int64_t columns = (n + kPanel - 1) / kPanel * kPanel;
+  return call.packed(index, form, k * columns, [=](const float *source, float *packed) {
+    for (int64_t o = 0; o < n; ++o) {
+      float *panel = packed + o / kPanel * kPanel * k + o % kPanel;
+      for (int64_t i = 0; i < k; ++i) panel[i * kPanel] = source[source_of(i, o)];
+    }
+  });
+}
+
+Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels) {
+  const bool none = call.is_none(index);
+  if (!none && call.constant_shape(index) != Shape{channels}) call.damaged("its bias does not fit its weights");
+  const std::string form = (none ? "no bias " : "bias ") + std::to_string(channels);
+  return call.packed(none ? weight : index, form, whole_vectors(channels), [=](const float *source, float *packed) {
+    if (!none) std::copy(source, source + channels, packed);
+  });
+}
+
+void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
+              int64_t k, int64_t n, Limits limits) {
+  std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
+                                float_bits(limits.low), float_bits(limits.high)};
+  const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
+  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
+  if (!texels && m >= kTile / 2) {
+    constexpr uint32_t kThreads = 128;
+    const auto groups = [](int64_t size) { return static_cast<uint32_t>((size + kTile - 1) / kTile); };
+    return call.dispatch(std::string("gemm_tiled_") + name_of(out.dtype), {out}, {x, w, bias}, std::move(push),
+                         {groups(n) * kThreads, groups(m), 1}, {kThreads, 1, 1}, {x_vectors, out_vectors});
+  }
+  // Weights that do not fit into a cache of a processor are used for all rows one panel after the other.
+  constexpr int64_t kCached = 32 * 1024;
+  push.push_back(k * n > kCached);
+  const uint32_t rows = m >= 8 ? 8 : m >= 2 ? 4 : 1;
+  std::vector<Tensor> read = {x, w, bias};
+  if (texels) read = {Call::texels(x, x_vectors != 0 ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
+  const char *reads = texels ? (call.subgroup_size() == kPanel / 4 ? "_shuffle" : "_texel") : "_buffer";
+  call.dispatch_flat(std::string("gemm_") + name_of(out.dtype) + reads, {out}, std::move(read), std::move(push),
+                     (m + rows - 1) / rows * (n + kPanel - 1) / kPanel * (kPanel / 4),
+                     {rows, x_vectors, out_vectors}, kSmallGroup);
+}
+
+void linear(Call &call) {
+  if (!call.is_constant(1) || !(call.is_none(2) || call.is_constant(2))) return linear_of_computed(call);
+  const Tensor x = call.tensor(0);
+  const Shape weight = call.constant_shape(1);
+  if (weight.size() != 2 || x.rank() < 1 || x.shape.back() != weight[1]) call.damaged("its weights do not fit its input");
+  if (x.layout != Layout::kRowMajor || !is_float(x.dtype)) call.unsupported("its input is not row-major or has integers");
+  const int64_t n = weight[0], k = weight[1];
+  Shape shape = x.shape;
+  shape.pop_back();
+  const int64_t m = count(shape);
+  shape.push_back(n);
+  const Tensor out = call.output(call.last(), shape);
+  if (out.layout != Layout::kRowMajor || out.dtype != x.dtype) {
+    call.unsupported("its result is not row-major or has another dtype than its input");
+  }
+  const Tensor w = packed_panels(call, 1, "linear", k, n, [=](int64_t i, int64_t o) { return o * k + i; });
+  if (w.dtype != x.dtype) call.unsupported("its weights have another dtype than its input");
+  multiply(call, out, x, w, packed_bias(call, 2, 1, n), m, k, n, {});
+}
+
+}  // namespace edgecore::vulkan
