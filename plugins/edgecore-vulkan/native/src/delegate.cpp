@@ -3,6 +3,7 @@
 #include <map>
 #include <mutex>
 
+#include "devices.h"
 #include "instance.h"
 
 #ifndef EDGECORE_VULKAN_VERSION
@@ -88,19 +89,26 @@ struct Instance {
   std::unique_ptr<Execution> execution;
 };
 
+// The object that this library exports: the runtime reads only `table`, the backend's functions. devices.py knows that
+// the function list_devices follows, and calls it.
+struct Exported {
+  edgecore_backend table;
+  uint64_t (*list_devices)(char *text, uint64_t size);
+};
+
 }  // namespace
 }  // namespace edgecore::vulkan
 
 extern "C" EDGECORE_BACKEND(vulkan) {
   using namespace edgecore::vulkan;
-  static const edgecore_backend table = [] {
-    edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+  static const Exported exported = [] {
+    edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
         {"VulkanBackend", "edgecore-vulkan", EDGECORE_VULKAN_VERSION,
          EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
-    made.options = kOptions;
-    made.option_count = std::size(kOptions);
-    made.option_stride = sizeof(edgecore_option_spec);
-    return made;
+    table.options = kOptions;
+    table.option_count = std::size(kOptions);
+    table.option_stride = sizeof(edgecore_option_spec);
+    return Exported{table, list_devices};
   }();
-  return &table;
+  return &exported.table;
 }

@@ -12,6 +12,7 @@ using backend::fail;
 namespace {
 
 constexpr uint32_t kApiVersion = VK_API_VERSION_1_1;
+constexpr char kInstallDriver[] = "install the driver of the GPU; on Debian, mesa-vulkan-drivers has several";
 constexpr uint64_t kUploadTimeoutNs = 60'000'000'000;
 
 const char *name_of(VkResult result) {
@@ -57,8 +58,7 @@ void check(VkResult result, const char *step) {
 
 Vulkan::Vulkan(bool validation) {
   if (volkInitialize() != VK_SUCCESS) {
-    fail(EDGECORE_NOT_FOUND,
-         "this machine has no Vulkan library (libvulkan.so.1): install a Vulkan driver, on Debian mesa-vulkan-drivers");
+    fail(EDGECORE_NOT_FOUND, "this machine has no Vulkan library (libvulkan.so.1): %s", kInstallDriver);
   }
   VkApplicationInfo application = {};
   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
@@ -74,6 +74,9 @@ Vulkan::Vulkan(bool validation) {
   if (result == VK_ERROR_LAYER_NOT_PRESENT) {
     fail(EDGECORE_NOT_FOUND, "the option validation needs the layer %s: on Debian vulkan-validationlayers", layer);
   }
+  if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
+    fail(EDGECORE_NOT_FOUND, "this machine has the Vulkan library, but no Vulkan driver: %s", kInstallDriver);
+  }
   check(result, "creating a Vulkan instance");
   volkLoadInstanceOnly(instance_);
   uint32_t count = 0;
@@ -84,13 +87,13 @@ Vulkan::Vulkan(bool validation) {
 
 Vulkan::~Vulkan() { vkDestroyInstance(instance_, nullptr); }
 
-Device::Device(const Vulkan &vulkan, std::string_view choice) {
+VkPhysicalDevice find_device(const Vulkan &vulkan, std::string_view choice) {
   const auto &devices = vulkan.devices();
   if (devices.empty()) {
-    fail(EDGECORE_NOT_FOUND, "this machine has the Vulkan library, but no device: install a Vulkan driver, on Debian "
-                             "mesa-vulkan-drivers");
+    fail(EDGECORE_NOT_FOUND, "this machine has a Vulkan driver, but no device that it drives: %s", kInstallDriver);
   }
   int best = INT32_MAX;
+  VkPhysicalDevice found = VK_NULL_HANDLE;
   for (size_t i = 0; i < devices.size(); ++i) {
     VkPhysicalDeviceProperties properties;
     vkGetPhysicalDeviceProperties(devices[i], &properties);
@@ -98,18 +101,24 @@ Device::Device(const Vulkan &vulkan, std::string_view choice) {
                         std::string_view(properties.deviceName).find(choice) != std::string_view::npos;
     if (!chosen || rank_of(properties.deviceType) >= best) continue;
     best = rank_of(properties.deviceType);
-    physical_ = devices[i];
-    properties_ = properties;
+    found = devices[i];
   }
-  if (physical_ == VK_NULL_HANDLE) {
+  if (found == VK_NULL_HANDLE) {
     fail(EDGECORE_NOT_FOUND, "no Vulkan device has the index or name '%.*s'; there are %zu devices",
          static_cast<int>(std::min<size_t>(choice.size(), 100)), choice.data(), devices.size());
   }
-  if (properties_.apiVersion < kApiVersion) {
-    fail(EDGECORE_NOT_SUPPORTED, "the Vulkan driver of %s has version %u.%u, and 1.1 is needed: update the driver",
-         properties_.deviceName, VK_API_VERSION_MAJOR(properties_.apiVersion),
-         VK_API_VERSION_MINOR(properties_.apiVersion));
-  }
+  return found;
+}
+
+void check_version(const VkPhysicalDeviceProperties &properties) {
+  if (properties.apiVersion >= kApiVersion) return;
+  fail(EDGECORE_NOT_SUPPORTED, "the Vulkan driver of %s has version %u.%u, and 1.1 is needed: update the driver",
+       properties.deviceName, VK_API_VERSION_MAJOR(properties.apiVersion), VK_API_VERSION_MINOR(properties.apiVersion));
+}
+
+Device::Device(const Vulkan &vulkan, std::string_view choice) : physical_(find_device(vulkan, choice)) {
+  vkGetPhysicalDeviceProperties(physical_, &properties_);
+  check_version(properties_);
 
   uint32_t count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, nullptr);

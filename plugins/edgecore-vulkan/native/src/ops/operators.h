@@ -6,6 +6,9 @@
 
 namespace edgecore::vulkan {
 
+// aliases.cpp: renames calls that are another spelling of an operator in the table.
+void replace_aliases(Graph *graph);
+
 // elementwise.cpp
 void add(Call &call);
 void subtract(Call &call);
