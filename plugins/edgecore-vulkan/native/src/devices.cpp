@@ -78,8 +78,8 @@ bool has_timestamps(VkPhysicalDevice device) {
   });
 }
 
-// Fills in the features, and returns the name of the driver. The structures of an extension are only in the chain if the
-// driver has the extension.
+// Fills in the features, and returns the name of the driver. The structures of an extension are only in the chain if
+// the driver has the extension.
 std::string query(VkPhysicalDevice device, const VkPhysicalDeviceProperties &properties, Features *features) {
   const Extensions extensions(device);
   const bool is_1_2 = properties.apiVersion >= VK_API_VERSION_1_2;
@@ -143,14 +143,21 @@ std::string line_of(const Vulkan &vulkan, size_t index, VkPhysicalDevice chosen)
   } catch (const backend::Failure &failure) {
     problem = failure.text;
   }
-  std::vector<std::string> fields = {
-      std::to_string(index), device == chosen ? "1" : "0", properties.deviceName, type_text(properties.deviceType),
-      version_text(properties.apiVersion), driver, std::to_string(memory_of(device)),
-      std::to_string(properties.limits.maxStorageBufferRange), joined(features.present), joined(features.missing),
-      problem};
+  std::vector<std::string> fields = {std::to_string(index),
+                                     device == chosen ? "1" : "0",
+                                     properties.deviceName,
+                                     type_text(properties.deviceType),
+                                     version_text(properties.apiVersion),
+                                     driver,
+                                     std::to_string(memory_of(device)),
+                                     std::to_string(properties.limits.maxStorageBufferRange),
+                                     joined(features.present),
+                                     joined(features.missing),
+                                     problem};
   std::string line = "device";
   for (std::string &field : fields) {
-    std::replace_if(field.begin(), field.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
+    std::replace_if(
+        field.begin(), field.end(), [](char c) { return c == '\t' || c == '\n'; }, ' ');
     line += "\t" + field;
   }
   return line + "\n";
