@@ -6,7 +6,7 @@
 
 namespace edgecore::vulkan {
 
-// aliases.cpp: renames calls that are another spelling of an operator in the table.
+// aliases.cpp: replaces calls of ExecuTorch that are another spelling of an operator in the table.
 void replace_aliases(Graph *graph);
 
 // elementwise.cpp
