@@ -89,6 +89,13 @@ def test_a_library_that_kills_its_process_is_reported(add_package, tmp_path):
     assert "dies of signal 6" in finding("native library").detail
 
 
+def test_a_failed_row_of_a_self_test_has_its_own_remedy_or_an_update(add_package):
+    rows = "[('power', True, 'on'), ('chip', False, 'none', 'insert a chip'), ('core', False, 'wrong')]"
+    add_package("edgecore-fake", "FakeBackend", library=f"None, self_test=lambda: {rows}")
+    remedies = [finding(check).remedy for check in ("power", "chip", "core")]
+    assert remedies == ["", "insert a chip", "pip install --upgrade edgecore-fake"]
+
+
 def test_a_broken_package_is_found_by_its_name(add_package):
     add_package("edgecore-bad", "BadBackend", "raise OSError('no driver')")
     found = finding("import and hook", "bad")

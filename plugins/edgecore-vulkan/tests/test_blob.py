@@ -59,9 +59,9 @@ def test_the_blob_is_the_same_each_time(result):
 
 def test_describe(result):
     lines = describe(result.blob)
-    assert lines[0].startswith("5 calls: 1 et_vk.conv_with_clamp.default")
-    assert lines[2] == "input 0: %0 float32 [1, 3, 8, 8] channels_packed"
-    assert "aten.mean.dim(" in lines[5] and "[-1, -2], True, None)" in lines[5]
+    assert lines[1].startswith("5 calls: 1 et_vk.conv_with_clamp.default")
+    assert lines[3] == "input 0: %0 float32 [1, 3, 8, 8] channels_packed"
+    assert "aten.mean.dim(" in lines[6] and "[-1, -2], True, None)" in lines[6]
 
 
 def test_equal_constants_are_stored_once():

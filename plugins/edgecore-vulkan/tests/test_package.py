@@ -38,11 +38,13 @@ def test_the_tables_of_the_readme_are_those_of_the_code():
     assert operators_markdown(VulkanCompiler().operator_support()) in README
 
 
-def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
+def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    example = README.partition("```python\n")[2].partition("```")[0]
-    exec(example, {"__name__": "readme"})
+    names = {"__name__": "readme"}
+    for block in README.split("```python\n")[1:]:
+        exec(block.partition("```")[0], names)
     assert (tmp_path / "model.pte").is_file()
+    torch.testing.assert_close(names["difference"], torch.zeros(1, 8), rtol=0, atol=1e-2)
 
 
 def test_nothing_is_missing_on_this_machine():

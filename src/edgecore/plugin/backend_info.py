@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     LoadOptions = Mapping[str, bool | int | float | str | bytes | list[Any]]
+    SelfTestRow = tuple[str, bool, str] | tuple[str, bool, str, str]
     Hook = TypeVar("Hook", bound=Callable[..., Any])
 
 
@@ -35,7 +36,8 @@ class BackendInfo:
             `native_library`. Use it for values that Python can find and the native library cannot, such as the folder
             of a vendor's library in another Python package.
         self_test: Computes something on this machine, within seconds and without torch, and returns rows (name of the
-            check, passed, detail). `edgecore doctor` calls it in a child process.
+            check, passed, detail), or (name, passed, detail, remedy) where an update of the package is no remedy.
+            `edgecore doctor` calls it in a child process.
     """
 
     __slots__ = ("backend_id", "compiler", "load_options", "name", "native_library", "self_test", "summary")
@@ -49,7 +51,7 @@ class BackendInfo:
         compiler: str,
         native_library: Callable[[], str | Path] | None = None,
         load_options: Callable[[], LoadOptions] | None = None,
-        self_test: Callable[[], Sequence[tuple[str, bool, str]]] | None = None,
+        self_test: Callable[[], Sequence[SelfTestRow]] | None = None,
     ) -> None:
         self.name = name
         self.backend_id = backend_id

@@ -282,8 +282,8 @@ def _check_self_test(trial: isolated_import.Trial, remedy: str) -> Iterator[Find
     if trial.problem:
         yield Finding("self-test", False, trial.problem, remedy)
         return
-    for what, is_right, detail in trial.answer or []:
-        yield Finding(what, is_right, detail, "" if is_right else remedy, is_part=True)
+    for what, is_right, detail, *own in trial.answer or []:
+        yield Finding(what, is_right, detail, "" if is_right else (*own, remedy)[0], is_part=True)
 
 
 def _check_compiler(backend: InstalledBackend, trial: isolated_import.Trial | None) -> Iterator[Finding]:

@@ -44,7 +44,8 @@ class Task:
     - `library`: call `native_library()` and `load_options()`. The answer is the path of the library, or None.
     - `kernels`: the answer is the path of the package's library of operators.
     - `check`: call `check()` of the compiler. The answer is a list of [what, remedy].
-    - `self_test`: call `self_test()`. The answer is its list of [check, passed, detail]; empty if there is no self-test.
+    - `self_test`: call `self_test()`. The answer is its list of [check, passed, detail] or [check, passed, detail,
+      remedy]; empty if there is no self-test.
     - `tables`: the answer is {"options": rows, "operators": rows}, see `documentation`.
     """
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/aliases.h"
 #include "vulkan_generated.h"
 
 namespace edgecore::vulkan {
@@ -237,6 +238,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   if (root.input_ids() != nullptr) graph.inputs.assign(root.input_ids()->begin(), root.input_ids()->end());
   if (root.output_ids() != nullptr) graph.outputs.assign(root.output_ids()->begin(), root.output_ids()->end());
   check(graph);
+  replace_aliases(&graph);
   return graph;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "buffers.h"
+#include "devices.h"
 #include "execution.h"
 #include "state.h"
 #include "waiter.h"
@@ -256,27 +257,34 @@ void add_buffers(edgecore_backend &table) {
   };
 }
 
+// The object that this library exports: the runtime reads only `table`, the backend's functions. devices.py knows that
+// the function list_devices follows, and calls it.
+struct Exported {
+  edgecore_backend table;
+  uint64_t (*list_devices)(char *text, uint64_t size);
+};
+
 }  // namespace
 }  // namespace edgecore::vulkan
 
 extern "C" EDGECORE_BACKEND(vulkan) {
   using namespace edgecore::vulkan;
-  static const edgecore_backend table = [] {
-    edgecore_backend made = edgecore::backend::make_table<Driver, Program, Delegate, Instance, SessionState>(
+  static const Exported exported = [] {
+    edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance, SessionState>(
         {"VulkanBackend", "edgecore-vulkan", EDGECORE_VULKAN_VERSION,
          EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
-    made.options = kOptions;
-    made.option_count = std::size(kOptions);
-    made.option_stride = sizeof(edgecore_option_spec);
-    made.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
+    table.options = kOptions;
+    table.option_count = std::size(kOptions);
+    table.option_stride = sizeof(edgecore_option_spec);
+    table.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
                       uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
       auto &run = edgecore::backend::get<Instance>(instance);
       return guard(run.host(), error, [&] {
         return run.run(*info, edgecore::backend::Arguments(run.host(), args, count, stride, error));
       });
     };
-    add_buffers(made);
-    return made;
+    add_buffers(table);
+    return Exported{table, list_devices};
   }();
-  return &table;
+  return &exported.table;
 }

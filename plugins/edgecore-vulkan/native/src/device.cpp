@@ -13,6 +13,7 @@ using backend::fail;
 namespace {
 
 constexpr uint32_t kApiVersion = VK_API_VERSION_1_1;
+constexpr char kInstallDriver[] = "install the driver of the GPU; on Debian, mesa-vulkan-drivers has several";
 constexpr uint64_t kUploadTimeoutNs = 60'000'000'000;
 
 const char *name_of(VkResult result) {
@@ -53,30 +54,6 @@ VkBool32 VKAPI_PTR receive_message(VkDebugUtilsMessageSeverityFlagBitsEXT, VkDeb
   return VK_FALSE;
 }
 
-// The device whose name contains `choice` or whose index it is: of several, the one whose type computes fastest.
-VkPhysicalDevice choose(const std::vector<VkPhysicalDevice> &devices, std::string_view choice) {
-  if (devices.empty()) {
-    fail(EDGECORE_NOT_FOUND, "this machine has the Vulkan library, but no device: install a Vulkan driver, on Debian "
-                             "mesa-vulkan-drivers");
-  }
-  VkPhysicalDevice chosen = VK_NULL_HANDLE;
-  int best = INT32_MAX;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    VkPhysicalDeviceProperties properties;
-    vkGetPhysicalDeviceProperties(devices[i], &properties);
-    const bool matches = choice.empty() || choice == std::to_string(i) ||
-                         std::string_view(properties.deviceName).find(choice) != std::string_view::npos;
-    if (!matches || rank_of(properties.deviceType) >= best) continue;
-    best = rank_of(properties.deviceType);
-    chosen = devices[i];
-  }
-  if (chosen == VK_NULL_HANDLE) {
-    fail(EDGECORE_NOT_FOUND, "no Vulkan device has the index or name '%.*s'; there are %zu devices",
-         static_cast<int>(std::min<size_t>(choice.size(), 100)), choice.data(), devices.size());
-  }
-  return chosen;
-}
-
 }  // namespace
 
 void Messages::add(const char *text) {
@@ -98,8 +75,7 @@ void check(VkResult result, const char *step) {
 
 Vulkan::Vulkan(bool validation) {
   if (volkInitialize() != VK_SUCCESS) {
-    fail(EDGECORE_NOT_FOUND,
-         "this machine has no Vulkan library (libvulkan.so.1): install a Vulkan driver, on Debian mesa-vulkan-drivers");
+    fail(EDGECORE_NOT_FOUND, "this machine has no Vulkan library (libvulkan.so.1): %s", kInstallDriver);
   }
   VkApplicationInfo application = {};
   application.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO;
@@ -117,6 +93,9 @@ Vulkan::Vulkan(bool validation) {
   if (result == VK_ERROR_LAYER_NOT_PRESENT) {
     fail(EDGECORE_NOT_FOUND, "the option validation needs the layer %s: on Debian vulkan-validationlayers", layer);
   }
+  if (result == VK_ERROR_INCOMPATIBLE_DRIVER) {
+    fail(EDGECORE_NOT_FOUND, "this machine has the Vulkan library, but no Vulkan driver: %s", kInstallDriver);
+  }
   check(result, "creating a Vulkan instance");
   volkLoadInstanceOnly(instance_);
   if (validation) {
@@ -131,7 +110,9 @@ Vulkan::Vulkan(bool validation) {
     check(vkCreateDebugUtilsMessengerEXT(instance_, &messenger, nullptr, &messenger_), "listening to validation");
   }
   uint32_t count = 0;
-  check(vkEnumeratePhysicalDevices(instance_, &count, nullptr), "listing the Vulkan devices");
+  const VkResult listed = vkEnumeratePhysicalDevices(instance_, &count, nullptr);
+  if (listed == VK_ERROR_INITIALIZATION_FAILED) return;  // what the loader returns if no driver has a device
+  check(listed, "listing the Vulkan devices");
   devices_.resize(count);
   check(vkEnumeratePhysicalDevices(instance_, &count, devices_.data()), "listing the Vulkan devices");
 }
@@ -141,9 +122,38 @@ Vulkan::~Vulkan() {
   vkDestroyInstance(instance_, nullptr);
 }
 
+VkPhysicalDevice find_device(const Vulkan &vulkan, std::string_view choice) {
+  const auto &devices = vulkan.devices();
+  if (devices.empty()) {
+    fail(EDGECORE_NOT_FOUND, "this machine has a Vulkan driver, but no device that it drives: %s", kInstallDriver);
+  }
+  int best = INT32_MAX;
+  VkPhysicalDevice found = VK_NULL_HANDLE;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    VkPhysicalDeviceProperties properties;
+    vkGetPhysicalDeviceProperties(devices[i], &properties);
+    const bool chosen = choice.empty() || choice == std::to_string(i) ||
+                        std::string_view(properties.deviceName).find(choice) != std::string_view::npos;
+    if (!chosen || rank_of(properties.deviceType) >= best) continue;
+    best = rank_of(properties.deviceType);
+    found = devices[i];
+  }
+  if (found == VK_NULL_HANDLE) {
+    fail(EDGECORE_NOT_FOUND, "no Vulkan device has the index or name '%.*s'; there are %zu devices",
+         static_cast<int>(std::min<size_t>(choice.size(), 100)), choice.data(), devices.size());
+  }
+  return found;
+}
+
+void check_version(const VkPhysicalDeviceProperties &properties) {
+  if (properties.apiVersion >= kApiVersion) return;
+  fail(EDGECORE_NOT_SUPPORTED, "the Vulkan driver of %s has version %u.%u, and 1.1 is needed: update the driver",
+       properties.deviceName, VK_API_VERSION_MAJOR(properties.apiVersion), VK_API_VERSION_MINOR(properties.apiVersion));
+}
+
 Device::Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const std::string &cache_folder,
                bool gpu_shaders)
-    : vulkan_(std::move(vulkan)), physical_(choose(vulkan_->devices(), choice)) {
+    : vulkan_(std::move(vulkan)), physical_(find_device(*vulkan_, choice)) {
   vkGetPhysicalDeviceProperties(physical_, &properties_);
   is_processor_ = properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !gpu_shaders;
   try {
@@ -162,11 +172,7 @@ Device::Device(std::shared_ptr<Vulkan> vulkan, std::string_view choice, const st
 }
 
 void Device::open() {
-  if (properties_.apiVersion < kApiVersion) {
-    fail(EDGECORE_NOT_SUPPORTED, "the Vulkan driver of %s has version %u.%u, and 1.1 is needed: update the driver",
-         properties_.deviceName, VK_API_VERSION_MAJOR(properties_.apiVersion),
-         VK_API_VERSION_MINOR(properties_.apiVersion));
-  }
+  check_version(properties_);
 
   VkPhysicalDeviceSubgroupProperties subgroup = {};
   subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;

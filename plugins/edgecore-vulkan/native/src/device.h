@@ -93,6 +93,12 @@ class Vulkan {
   std::vector<VkPhysicalDevice> devices_;
 };
 
+// Returns the device with this index or part of its name; for an empty choice the first GPU, or else the first device.
+VkPhysicalDevice find_device(const Vulkan &vulkan, std::string_view choice);
+
+// Throws a Failure with one sentence if the driver of a device is too old.
+void check_version(const VkPhysicalDeviceProperties &properties);
+
 class Device {
  public:
   // `choice` is the index or a part of the name of a device; empty means the first GPU, or else the first device.

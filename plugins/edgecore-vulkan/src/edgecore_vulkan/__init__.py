@@ -15,6 +15,13 @@ def native_library() -> str:
     return next(filter(os.path.isfile, paths), paths[0])
 
 
+def self_test() -> list[tuple[str, bool, str, str]]:
+    """List the Vulkan devices of this machine for `edgecore doctor`; see `devices`."""
+    from edgecore_vulkan import devices
+
+    return devices.self_test(native_library())
+
+
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
     """Return the backend of this package."""
@@ -25,5 +32,6 @@ def edgecore_backends() -> list[BackendInfo]:
             summary="GPUs through Vulkan",
             compiler="edgecore_vulkan.compiler:VulkanCompiler",
             native_library=native_library,
+            self_test=self_test,
         )
     ]

@@ -14,6 +14,7 @@ from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Prob
 from edgecore.sdk import Partitioner
 from edgecore_vulkan import native_library
 from edgecore_vulkan.blob import read_graph
+from edgecore_vulkan.costs import costs
 from edgecore_vulkan.describe import describe
 from edgecore_vulkan.executorch_compat import incompatibilities
 from edgecore_vulkan.operators import TABLE, VulkanTable
@@ -63,17 +64,11 @@ class VulkanCompiler:
         return recipes()
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: calls, bytes of weights, and copies between layouts."""
+        """Return a line for each delegate: dispatches, weights, copies at the borders, and its greatest memory."""
         lines = []
         for index, result in enumerate(results):
-            graph = read_graph(result.blob)
-            copies = sum(call.name == "aten.clone.default" for call in graph.chain)
-            prepared = sum(call.name == "et_vk.prepack.default" for call in graph.chain)
-            size = sum(constant.length for constant in graph.constants)
-            calls = len(graph.chain) - prepared
-            lines.append(
-                f"delegate {index}: {calls} operator calls, {copies} of them copies; {size:,} bytes of weights"
-            )
+            memory = sum(need.bytes for need in result.memory)
+            lines.append(f"delegate {index}: {costs(read_graph(result.blob))}; greatest memory: {memory:,} bytes")
         return lines
 
     def check(self) -> Sequence[Problem]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from edgecore.sdk.flat import Buffer
 from edgecore_vulkan.blob import read_graph
+from edgecore_vulkan.costs import costs
 from edgecore_vulkan.schema import graph as s
 
 
@@ -20,6 +21,7 @@ def describe(blob: Buffer) -> list[str]:
     kinds = Counter(call.name for call in graph.chain)
     size = sum(constant.length for constant in graph.constants)
     lines = [
+        str(costs(graph)),
         f"{len(graph.chain)} calls: {', '.join(f'{count} {name}' for name, count in kinds.most_common())}",
         f"{len(graph.constants)} constants of {size:,} bytes",
     ]

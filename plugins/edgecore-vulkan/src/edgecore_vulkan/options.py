@@ -30,25 +30,24 @@ class VulkanOptions(BaseModel):
     require_dynamic_shapes: bool = Field(
         default=False,
         validation_alias=AliasChoices("require_dynamic_shapes", "required_dynamic_shapes"),
-        description="Delegate only operators whose sizes may change between runs (also `required_dynamic_shapes`).",
+        description="Delegate only operators that allow symbolic sizes.",
     )
     skip_bool_tensors: bool = Field(
         default=False, description="Delegate no operators with boolean tensors, for GPUs without 8-bit buffers."
     )
     small_texture_limits: bool = Field(
-        default=False, description="Assume 3-d textures of at most 2048 in each direction, as many desktop GPUs have."
+        default=False, description="Assume 3-d textures of at most 2048 in each direction."
     )
     texture_limits: Annotated[tuple[int, ...], SplitNames] = Field(
         default=(),
-        description="Maximum width, height and depth of 3-d textures, as `2048+2048+2048` on the command line; overrides "
-        "`small_texture_limits`.",
+        description="Maximum width, height and depth of 3-d textures.",
     )
     buffer_limit: int = Field(default=BUFFER_LIMIT, ge=1, description="Maximum number of elements of a tensor.")
     storage_type_override: Literal["default", "buffer", "texture_3d"] = Field(
-        default="default", description="Storage to prefer where operators allow several."
+        default="default", description="Storage to prefer."
     )
     memory_layout_override: Literal["default", "width_packed", "channels_packed"] = Field(
-        default="default", description="Layout to prefer where operators allow several."
+        default="default", description="Layout to prefer."
     )
     skip_memory_planning: bool = Field(
         default=False, description="Give each tensor memory of its own, to find errors of memory sharing."

@@ -1,0 +1,102 @@
+"""Count what a blob costs: dispatches, copies, and bytes of weights and arguments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgecore_vulkan.schema import graph as s
+
+_VIEWS = frozenset({
+    "aten.view_copy.default", "aten.squeeze_copy.dims", "aten.unsqueeze_copy.default", "et_vk.prepack.default",
+})  # fmt: skip
+"""Operators whose result is the memory of their input where the elements keep their order."""
+
+_CAT, _SPLIT, _CLONE = "aten.cat.default", "aten.split_with_sizes_copy.default", "aten.clone.default"
+_BYTES = {
+    s.DataType.BOOL: 1, s.DataType.UINT8: 1, s.DataType.INT8: 1, s.DataType.FLOAT16: 2, s.DataType.INT32: 4,
+    s.DataType.FLOAT32: 4, s.DataType.FLOAT64: 8, s.DataType.INT64: 8,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What a run of a graph costs at the maximum sizes.
+
+    Attributes:
+        calls: Operator calls, without those that prepare constants.
+        dispatches: Dispatches of shaders. An operator counts as one, though the delegate may need more for some sizes.
+        copies: Calls that copy a tensor to another layout.
+        weights: Bytes of constants.
+        staged: Tensors among the inputs and outputs. Each is copied once between the host and the device.
+        staged_bytes: Their bytes in the dtypes of the blob.
+        reordered: Those of them that the device also copies to another layout or dtype.
+    """
+
+    calls: int
+    dispatches: int
+    copies: int
+    weights: int
+    staged: int
+    staged_bytes: int
+    reordered: int
+
+    def __str__(self) -> str:
+        return (
+            f"about {self.dispatches} dispatches for {self.calls} operator calls, copies between layouts: {self.copies}; "
+            f"weights: {self.weights:,} bytes; at the borders: {self.staged} staging copies of {self.staged_bytes:,} bytes, "
+            f"reordered: {self.reordered}"
+        )
+
+
+def costs(graph: s.Graph) -> Costs:
+    """Return the costs of a graph."""
+    calls = [call for call in graph.chain if call.name != "et_vk.prepack.default"]
+    ends = [_tensor(graph, number) for number in (*graph.input_ids, *graph.output_ids)]
+    tensors = [tensor for tensor in ends if tensor is not None]
+    reordered = sum(not _is_row_major(tensor) or _changes_dtype(tensor) for tensor in tensors)
+    return Costs(
+        len(calls),
+        sum(_dispatches(graph, call) for call in graph.chain) + reordered,
+        sum(call.name == _CLONE for call in calls),
+        sum(constant.length for constant in graph.constants),
+        len(tensors),
+        sum(_size(tensor) for tensor in tensors),
+        reordered,
+    )
+
+
+def _dispatches(graph: s.Graph, call: s.OperatorCall) -> int:
+    if call.name in _VIEWS:
+        tensors = [_tensor(graph, call.args[0]), _tensor(graph, call.args[-1])]
+        is_free = all(tensor is not None and _is_row_major(tensor) for tensor in tensors)
+        return int(not is_free or call.args[-1] in graph.output_ids)
+    if call.name in (_CAT, _SPLIT):
+        parts = graph.values[call.args[0 if call.name == _CAT else -1]].value
+        return len(parts.items) if isinstance(parts, s.ValueList) else 1
+    return 1
+
+
+def _tensor(graph: s.Graph, number: int) -> s.VkTensor | None:
+    value = graph.values[number].value
+    return value if isinstance(value, s.VkTensor) else None
+
+
+def _is_row_major(tensor: s.VkTensor) -> bool:
+    """Return True if the elements are in row-major order, as they are if one channel or one pixel is packed."""
+    if tensor.memory_layout != s.Layout.CHANNELS_PACKED or len(tensor.dims) not in (3, 4):
+        return True
+    channels, height, width = tensor.dims[-3:]
+    return channels == 1 or height * width == 1
+
+
+def _changes_dtype(tensor: s.VkTensor) -> bool:
+    halves = {tensor.datatype == s.DataType.FLOAT16, tensor.staging_datatype == s.DataType.FLOAT16}
+    return tensor.staging_datatype != s.DataType.UNSET and len(halves) == 2
+
+
+def _size(tensor: s.VkTensor) -> int:
+    dtype = tensor.datatype if tensor.staging_datatype == s.DataType.UNSET else tensor.staging_datatype
+    count = _BYTES[dtype]
+    for size in tensor.dims:
+        count *= size
+    return count

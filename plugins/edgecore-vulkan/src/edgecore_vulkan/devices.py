@@ -1,0 +1,113 @@
+"""List the Vulkan devices of this machine by the delegate's library, without torch, for `edgecore doctor vulkan`."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+
+_MIB, _GIB = 2**20, 2**30
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """One Vulkan device.
+
+    Attributes:
+        index: The load option `device` takes it.
+        is_default: True if the delegate uses this device when the load option `device` is empty.
+        name: Its name.
+        kind: Such as "discrete GPU" or "CPU".
+        api: The version of Vulkan that the driver supports.
+        driver: The driver's name and version.
+        memory: Bytes of memory that the device reads fastest.
+        max_tensor: Maximum bytes of a tensor.
+        present: The optional features that it has.
+        missing: The optional features that it lacks.
+        problem: Why the delegate cannot use it; empty if it can.
+    """
+
+    index: int
+    is_default: bool
+    name: str
+    kind: str
+    api: str
+    driver: str
+    memory: int
+    max_tensor: int
+    present: str
+    missing: str
+    problem: str
+
+
+class NoDevice(Exception):
+    """Vulkan does not start on this machine, or has no device; the message is one sentence."""
+
+
+def list_devices(library: str) -> list[DeviceInfo]:
+    """Return the Vulkan devices of this machine.
+
+    Args:
+        library: Path of the delegate's shared library.
+
+    Raises:
+        NoDevice: There is no Vulkan library, driver or device.
+        OSError: The library does not load.
+    """
+    entry = ctypes.CDLL(library).edgecore_backend_v0
+    entry.restype = ctypes.c_void_p
+    table = entry()
+    size = ctypes.c_uint32.from_address(table).value  # the table's size; the address of the function follows it
+    address = ctypes.c_void_p.from_address(table + size).value
+    function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(address or 0)
+    text = ctypes.create_string_buffer(1 << 16)
+    used = function(text, len(text))
+    devices = []
+    for line in text.raw[: min(used, len(text))].decode(errors="replace").splitlines():
+        kind, *fields = line.split("\t")
+        if kind == "problem":
+            raise NoDevice(fields[0])
+        index, is_default, name, device, api, driver, memory, most, present, missing, problem = fields
+        devices.append(
+            DeviceInfo(
+                int(index),
+                is_default == "1",
+                name,
+                device,
+                api,
+                driver,
+                int(memory),
+                int(most),
+                present,
+                missing,
+                problem,
+            )
+        )
+    return devices
+
+
+def self_test(library: str) -> list[tuple[str, bool, str, str]]:
+    """Return the rows of `edgecore doctor`: check, passed, detail and remedy.
+
+    Args:
+        library: Path of the delegate's shared library.
+    """
+    try:
+        devices = list_devices(library)
+    except NoDevice as error:
+        return [("devices", False, str(error), "install the driver of the GPU")]
+    rows = []
+    for device in devices:
+        if device.problem:
+            rows.append((f"device {device.index}", False, device.problem, "update the driver of the GPU"))
+            continue
+        default = ", used by default" if device.is_default else ""
+        facts = f"{device.name}, {device.kind}, Vulkan {device.api}, driver {device.driver}"
+        memory = f"{_size(device.memory)} of memory, tensors up to {_size(device.max_tensor)}"
+        rows.append((f"device {device.index}", True, f"{facts}, {memory}{default}", ""))
+        lacks = f"; it lacks {device.missing}" if device.missing else ""
+        rows.append((f"features of device {device.index}", True, f"{device.present or 'none'}{lacks}", ""))
+    return rows
+
+
+def _size(count: int) -> str:
+    return f"{count / _GIB:.1f} GiB" if count >= _GIB else f"{count // _MIB} MiB"
