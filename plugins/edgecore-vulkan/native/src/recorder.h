@@ -83,6 +83,7 @@ class Call {
   std::vector<Tensor> tensors(size_t index) const;
   int64_t integer(size_t index) const;
   double number(size_t index) const;
+  const std::string &text(size_t index) const;
   std::vector<int64_t> integers(size_t index) const;
   // Returns a dim of a tensor of this rank, counted from the start.
   size_t dim(size_t index, size_t rank) const;
@@ -93,6 +94,13 @@ class Call {
   // the form and its parameters.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
                 const std::function<void(const float *source, float *packed)> &pack) const;
+  // The same in fp32 whatever the constant's dtype is.
+  Tensor packed_f32(size_t index, const std::string &form, int64_t elements,
+                    const std::function<void(const float *source, float *packed)> &pack) const;
+  // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit storage
+  // is optional in Vulkan.
+  Tensor packed_words(size_t index, const std::string &form, int64_t words,
+                      const std::function<void(const uint8_t *source, uint32_t *packed)> &pack) const;
 
   // Declares the shape of a result and returns the tensor to write to. `item` is the position in a list of results.
   Tensor output(size_t index, const Shape &shape) const;

@@ -19,7 +19,6 @@ from edgecore_vulkan.executorch_compat import incompatibilities
 from edgecore_vulkan.operators import TABLE, VulkanTable
 from edgecore_vulkan.options import VulkanOptions
 from edgecore_vulkan.preprocess import preprocess
-from edgecore_vulkan.quantizer import recipes
 
 
 class VulkanCompiler:
@@ -59,8 +58,16 @@ class VulkanCompiler:
         return describe(blob)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
-        """Return the recipes of `edgecore.compile(quantize=...)`."""
-        return recipes()
+        """Return the recipes of `edgecore.compile(quantize=...)`.
+
+        - `int8`: convolutions, linear layers and sums of int8, with ranges from calibration.
+        - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized by row while the graph runs.
+        - `int8-weights`: linear layers with int8 weights, which compute in floating point.
+        - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
+        """
+        from edgecore_vulkan.recipes import RECIPES
+
+        return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: calls, bytes of weights, and copies between layouts."""

@@ -14,6 +14,7 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"aten._to_copy.default", clone},
+    {"aten._weight_int8pack_mm.default", linear_int8},
     {"aten.add.Tensor", add},
     {"aten.cat.default", cat},
     {"aten.clamp.default", clamp},
@@ -41,7 +42,24 @@ constexpr Row kRows[] = {
     {"aten.unsqueeze_copy.default", view},
     {"aten.view_copy.default", view},
     {"et_vk.conv_with_clamp.default", convolution_with_clamp},
+    {"et_vk.linear_dq8ca_q4gsw.default", linear_int4_dynamic},
+    {"et_vk.linear_q4gsw.default", linear_int4},
     {"et_vk.prepack.default", prepack},
+    {"et_vk.q8ta_add.default", add_int8},
+    {"et_vk.q8ta_conv2d.default", convolution_int8},
+    {"et_vk.q8ta_conv2d_dw.default", convolution_int8},
+    {"et_vk.q8ta_conv2d_pw.default", convolution_int8},
+    {"et_vk.q8ta_linear.default", linear_int8_static},
+    {"et_vk.q8ta_linear_gemv.default", linear_int8_static},
+    {"quantized_decomposed.choose_qparams.tensor", choose_qparams},
+    {"quantized_decomposed.choose_qparams_per_token_asymmetric.default", choose_qparams_per_token},
+    {"quantized_decomposed.dequantize_per_tensor.default", dequantize_per_tensor},
+    {"quantized_decomposed.dequantize_per_tensor.tensor", dequantize_per_tensor},
+    {"quantized_decomposed.dequantize_per_token.default", dequantize_per_token},
+    {"quantized_decomposed.quantize_per_tensor.default", quantize_per_tensor},
+    {"quantized_decomposed.quantize_per_tensor.tensor", quantize_per_tensor},
+    {"quantized_decomposed.quantize_per_token.default", quantize_per_token},
+    {"torchao.choose_qparams_affine.default", choose_qparams_affine},
 };
 
 }  // namespace

@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name, for_each
+from edgecore.sdk import NodeQuery, arguments_by_name, for_each, is_dequantize
 from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.integer_weights import weight_of
 from edgecore_vulkan.operators.builder import FLOAT, INT, Builder, Lower, Row, is_static, plain, rank, shape
 from edgecore_vulkan.operators.elementwise import expanded
+from edgecore_vulkan.passes.quantize import weight_problem
 
 aten = torch.ops.aten
 
@@ -27,16 +29,13 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
         list(for_each(args[name], count)) for name in ("stride", "padding", "dilation", "output_padding")
     )
     x, output = b.value(args["input"]), b.result(node)
-    weight = b.constant_of(args["weight"])
-    assert weight is not None
     bias = None if args["bias"] is None else b.value(args["bias"])
     is_line = count == 1
     if is_line:
         x = b.view(x, (*x.shape[:2], 1, x.shape[2]))
         stride, padding, dilation, extra = [1, *stride], [0, *padding], [1, *dilation], [0, *extra]
-        weight = weight.unsqueeze(2)
     result = TensorValue((*output.shape[:2], 1, output.shape[2]), output.dtype) if is_line else output
-    kernel = b.constant(weight) if is_line else b.value(args["weight"])
+    kernel = _image_kernel(b, args["weight"]) if is_line else b.weight(args["weight"])
     b.call(
         "aten.convolution.default",
         [x, kernel, bias, stride, padding, dilation, bool(args["transposed"]), extra, args["groups"]],
@@ -45,6 +44,13 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
     if is_line:
         b.call("aten.view_copy.default", [result, list(output.shape)], output)
     return output
+
+
+def _image_kernel(b: Builder, node: Node) -> TensorValue:
+    """Return the weights of a convolution over lines as those over images of height 1."""
+    weight = b.constant_of(node)
+    assert weight is not None
+    return b.constant(weight.unsqueeze(2))
 
 
 def _check_convolution(query: Any) -> str | None:
@@ -73,7 +79,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
     """Write a linear layer, whose input has 2 dims for executorch's delegate."""
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
-    weight = b.value(args["weight"])
+    weight = b.weight(args["weight"])
     bias = None if args["bias"] is None else b.value(args["bias"])
     is_constant = all(value is None or value.constant is not None for value in (weight, bias))
     if len(x.shape) == 2 or (is_constant and len(x.shape) > 1 and not b.profile.is_stock):
@@ -105,6 +111,8 @@ def _check_linear(query: Any) -> str | None:
         return f"weights of {rank(query.argument('weight'))} dims"
     symbolic = sum(not isinstance(size, int) for size in shape(query.node))
     arguments = [query.argument(name) for name in ("weight", "bias")]
+    if is_dequantize(arguments[0]) and (reason := weight_problem(weight_of(arguments[0], query.stored), query.profile)):
+        return reason
     is_constant = all(node is None or query.is_constant(node) for node in arguments)
     is_flattened = rank(query.node) > 2 and (query.profile.is_stock or not is_constant)
     if not is_static(query.argument("weight")):
