@@ -36,6 +36,7 @@ OBSERVERS = {
 }  # fmt: skip
 
 _INT8 = (-128, 127, torch.int8)
+_CANDIDATES = 7
 
 
 class Int8(RecipeParameters):
@@ -100,7 +101,9 @@ def quantize_linear_layers(
             if is_dynamic:
                 node.update_arg(0, _quantized_rows(graph_module, node))
     if not weights:
-        raise CompileError(f"quantize='int{bits}-weights': the model has no linear layer with a constant float32 matrix")
+        raise CompileError(
+            f"quantize='int{bits}-weights': the model has no linear layer with a constant float32 matrix"
+        )
     constants.drop_unused()
     return program
 
@@ -110,14 +113,31 @@ def _integers(matrix: Node, constants: Constants, bits: int, group: int | None) 
     rows = constants.get(matrix)
     count, width = rows.shape
     length = group if group is not None and width % group == 0 else width
-    limit = (1 << (bits - 1)) - 1
     groups = rows.reshape(count, -1, length)
-    scales = (groups.abs().amax(2) / limit).clamp(min=torch.finfo(torch.float32).eps)
-    integers = (groups / scales.unsqueeze(2)).round().to(torch.int8).reshape(rows.shape)
+    scales = _best_scales(groups, bits)
+    integers = _rounded(groups, scales, bits).to(torch.int8).reshape(rows.shape)
     added = {"integers": integers, "scales": scales}
     if length == width:
         added = {"integers": integers, "scales": scales[:, 0], "zeros": torch.zeros(count, dtype=torch.int64)}
     return tuple(constants.add(f"{matrix.name}_{name}", tensor) for name, tensor in added.items())
+
+
+def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tensor:
+    limit = 1 << (bits - 1)
+    return (groups / scales.unsqueeze(2)).round().clamp(-limit, limit - 1)
+
+
+def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return the scale of each group: of some candidates, which clip the largest numbers or not, that of least error."""
+    largest = groups.abs().amax(2).clamp(min=torch.finfo(torch.float32).eps)
+    limit = (1 << (bits - 1)) - 1
+    least = torch.full_like(largest, torch.inf)
+    best = largest
+    for stretched in range(_CANDIDATES if bits == 4 else 1):
+        scales = largest / (limit + stretched / 2)
+        error = (groups - _rounded(groups, scales, bits) * scales.unsqueeze(2)).square().sum(2)
+        best, least = torch.where(error < least, scales, best), torch.minimum(error, least)
+    return best
 
 
 def _dequantized(graph_module: GraphModule, node: Node, weight: tuple[Node, ...], bits: int) -> Node:

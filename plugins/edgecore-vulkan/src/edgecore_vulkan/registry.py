@@ -74,8 +74,8 @@ class Entry:
     primary: int = 0
 
 
-_QUANTIZABLE = NUMBER | BOOL | INT8 | {torch.uint8, torch.float64}
-"""Dtypes of operators whose inputs executorch does not check: the pass that writes the calls knows them."""
+UNCHECKED = NUMBER | BOOL | INT8 | {torch.uint8, torch.float64}
+"""Dtypes of operators that have integer weights or results: the pass that writes the calls knows them."""
 
 
 def _buffer(layout: Layout) -> Memories:
@@ -92,14 +92,14 @@ _MATRIX = Entry(memories=CONTIGUOUS, prepares=True)
 _COMPARE = Entry(NUMBER, result_dtypes=BOOL, high_rank=True)
 _MOVE = Entry(ALL, high_rank=True)
 _FULL = Entry(ALL, resizes=False)
-_DYNAMIC = Entry(_QUANTIZABLE, ROW_BUFFER)
+_DYNAMIC = Entry(UNCHECKED, ROW_BUFFER)
 _FLOAT_OR_CHANNELS = ROW_BUFFER | CHANNELS
 
 
 def _int8(memories: Memories, results: Memories | None = None, *, prepares: bool = True) -> Entry:
     """Return the entry of an operator between int8 tensors, whose constants it prepares."""
     return Entry(
-        _QUANTIZABLE, memories, result_memories=(results or memories,), resizes=False, prepares=prepares,
+        UNCHECKED, memories, result_memories=(results or memories,), resizes=False, prepares=prepares,
         any_constants=True,
     )  # fmt: skip
 
@@ -156,21 +156,19 @@ REGISTRY: dict[str, Entry] = {
     "aten.native_layer_norm.default": Entry(prepares=True),
     "et_vk.rms_norm.default": Entry(memories=CONTIGUOUS, prepares=True),
     "et_vk.prepack.default": _MOVE,
-    **{f"quantized_decomposed.quantize_per_tensor.{overload}": Entry(
-        _QUANTIZABLE, _FLOAT_OR_CHANNELS, result_memories=(INT8_ANY,), resizes=False, high_rank=True)
-       for overload in ("default", "tensor")},
-    **{f"quantized_decomposed.dequantize_per_tensor.{overload}": Entry(
-        _QUANTIZABLE, INT8_ANY, result_memories=(_FLOAT_OR_CHANNELS,), resizes=False, high_rank=True)
-       for overload in ("default", "tensor")},
+    "quantized_decomposed.quantize_per_tensor.default": Entry(
+        UNCHECKED, _FLOAT_OR_CHANNELS, result_memories=(INT8_ANY,), resizes=False, high_rank=True),
+    "quantized_decomposed.dequantize_per_tensor.default": Entry(
+        UNCHECKED, INT8_ANY, result_memories=(_FLOAT_OR_CHANNELS,), resizes=False, high_rank=True),
     **{f"quantized_decomposed.{name}": _DYNAMIC for name in (
         "quantize_per_token.default", "dequantize_per_token.default", "choose_qparams.tensor",
         "choose_qparams_per_token_asymmetric.default")},
     "torchao.choose_qparams_affine.default": Entry(
-        _QUANTIZABLE, CONTIGUOUS, result_memories=(ROW_TEXTURE, ROW_TEXTURE)),
-    "aten._weight_int8pack_mm.default": Entry(_QUANTIZABLE, CONTIGUOUS, prepares=True),
-    "et_vk.linear_q4gsw.default": Entry(_QUANTIZABLE, CONTIGUOUS, resizes=False, prepares=True),
+        UNCHECKED, CONTIGUOUS, result_memories=(ROW_TEXTURE, ROW_TEXTURE)),
+    "aten._weight_int8pack_mm.default": Entry(UNCHECKED, CONTIGUOUS, prepares=True),
+    "et_vk.linear_q4gsw.default": Entry(UNCHECKED, CONTIGUOUS, resizes=False, prepares=True),
     "et_vk.linear_dq8ca_q4gsw.default": Entry(
-        _QUANTIZABLE, CONTIGUOUS, ROW_TEXTURE, result_memories=(CONTIGUOUS,), resizes=False, prepares=True),
+        UNCHECKED, CONTIGUOUS, ROW_TEXTURE, result_memories=(CONTIGUOUS,), resizes=False, prepares=True),
     "et_vk.q8ta_conv2d.default": _int8(_buffer(Layout.INT8_CONV2D), INT8_CHANNELS),
     "et_vk.q8ta_conv2d_dw.default": _int8(_buffer(Layout.INT8_CONV2D), INT8_CHANNELS),
     "et_vk.q8ta_conv2d_pw.default": _int8(_buffer(Layout.INT8_4W4C), INT8_CHANNELS),
@@ -277,8 +275,8 @@ def possible_memories(
     sources = [value for value in args if not is_prepared(call, value, profile)]
     if call.name in _COPIES:
         possible = INT8_ANY if call.output.dtype == torch.int8 else ANY
-        groups = [(sources, _fitting(args, possible, profile, layouts)), *_grouped(held, possible, profile, layouts)]
-        return [group for group in groups if group[0]]
+        copies = [(sources, _fitting(args, possible, profile, layouts)), *_grouped(held, possible, profile, layouts)]
+        return [group for group in copies if group[0]]
     if entry.any_constants:
         args = sources
     inputs, results = _memories(call, entry)

@@ -54,10 +54,8 @@ constexpr Row kRows[] = {
     {"quantized_decomposed.choose_qparams.tensor", choose_qparams},
     {"quantized_decomposed.choose_qparams_per_token_asymmetric.default", choose_qparams_per_token},
     {"quantized_decomposed.dequantize_per_tensor.default", dequantize_per_tensor},
-    {"quantized_decomposed.dequantize_per_tensor.tensor", dequantize_per_tensor},
     {"quantized_decomposed.dequantize_per_token.default", dequantize_per_token},
     {"quantized_decomposed.quantize_per_tensor.default", quantize_per_tensor},
-    {"quantized_decomposed.quantize_per_tensor.tensor", quantize_per_tensor},
     {"quantized_decomposed.quantize_per_token.default", quantize_per_token},
     {"torchao.choose_qparams_affine.default", choose_qparams_affine},
 };

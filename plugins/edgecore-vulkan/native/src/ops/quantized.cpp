@@ -146,12 +146,13 @@ Tensor scales_of(const Call &call, size_t index, int64_t groups, int64_t columns
                          });
 }
 
-// A linear layer with integer weights [n, k], of which `element` returns the bits of one.
+// A linear layer with integer weights [n, k].
 struct QuantizedLinear {
   int64_t k = 0, n = 0, group = 0, bits = 8;
   size_t weights = 0, scales = 0;
 };
 
+// Records a linear layer, whose input has the parameters `given` if it is not null. `element` returns the bits of a weight.
 template <typename Element>
 void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const Parameters *given, Element element) {
   const Tensor input = call.tensor(0);
@@ -196,7 +197,7 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
 }
 
 // Reads weights of 4 bits: bytes [n, k / 2 or more], the element of the even column in the low half, each plus 8.
-// `first` is the argument after the weights' scales: the length of a group, then the bias.
+// The bias follows the length of a group among the arguments.
 void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const Parameters *given) {
   const Shape shape = call.constant_shape(weights);
   QuantizedLinear layer;
@@ -215,18 +216,13 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
            });
 }
 
-// The parameters of the result of a call between 8-bit integers.
-struct Target {
-  double scale = 1;
-  uint32_t zero = 0;
-};
-
-// A convolution of 8-bit integers. `element` returns the place of a weight in the constant.
+// The sizes of a convolution of 8-bit integers.
 struct Window {
   int64_t height = 1, width = 1, in_group = 0, channels = 0, groups = 1;
   int64_t stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
 };
 
+// Records a convolution of channels-last images. `place` returns the place of a weight in the constant.
 template <typename Place>
 void convolve(Call &call, const Window &window, const Tensor &in, const Tensor &out, const Shape &images,
               const Shape &results, bool has_relu, Place place) {
@@ -286,11 +282,9 @@ void quantize_per_tensor(Call &call) {
   const Tensor out = call.output(call.last(), x.shape);
   if (!is_float(x.dtype) || is_float(out.dtype)) call.unsupported("its input has integers, or its result not");
   const double low = static_cast<double>(call.integer(3)), high = static_cast<double>(call.integer(4));
-  const auto elements = word(x.count());
   in_order(call, out, x.layout, [&](const Tensor &target) {
-    if (call.is_tensor(1)) return quantize_rows(call, target, x, parameters_of(call, 1, 1), x.count(), low, high, false);
     call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_one", {target}, {x},
-                       {elements, 1, bits_of(low), bits_of(high), zero_point(call, 2), 0,
+                       {word(x.count()), 1, bits_of(low), bits_of(high), zero_point(call, 2), 0,
                         bits_of(1.0 / positive(call, 1))},
                        x.count());
   });
@@ -301,15 +295,9 @@ void dequantize_per_tensor(Call &call) {
   const Tensor out = call.output(call.last(), x.shape);
   check_integers(call, x);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  const std::string shader = std::string("dequantize_") + name_of(out.dtype);
-  const auto elements = word(x.count());
   in_order(call, out, x.layout, [&](const Tensor &target) {
-    if (call.is_tensor(1)) {
-      const Parameters given = parameters_of(call, 1, 1);
-      return call.dispatch_flat(shader + "_many", {target}, {x, given.scales, given.zeros}, {elements, elements, 0, 0},
-                                x.count());
-    }
-    call.dispatch_flat(shader + "_one", {target}, {x}, {elements, 1, zero_point(call, 2), bits_of(positive(call, 1))},
+    call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_one", {target}, {x},
+                       {word(x.count()), 1, zero_point(call, 2), bits_of(positive(call, 1))},
                        x.count());
   });
 }

@@ -166,10 +166,9 @@ class _Fusion:
         if bias is not None and bias.constant is None:
             return None
         shape = weight.integers.shape
+        form: _Form | None = _convolution_form(layer, weight.integers, self.profile)
         if layer.name == _LINEAR:
             form = None if self.profile.is_stock and shape[1] % ALIGNMENT else ("q8ta_linear", weight.integers, [])
-        else:
-            form = _convolution_form(layer, weight.integers, self.profile)
         if form is None:
             return None
         name, matrix, window = form
@@ -215,9 +214,8 @@ class _Fusion:
         if quantized is None:
             call.name, call.args = "et_vk.linear_q4gsw.default", [x, matrix, *rest]
         else:
-            sums = integers.reshape(*weight.scales.shape, -1).sum(2, dtype=torch.int32).t()
             call.name = "et_vk.linear_dq8ca_q4gsw.default"
-            call.args = [*quantized, matrix, _constant(_aligned_to_8(sums)), *rest]
+            call.args = [*quantized, matrix, _sums_of_groups(weight) if self.profile.is_stock else None, *rest]
         self.calls.append(call)
 
     def _add_with_bias(self, call: Call, name: str, args: list[Argument]) -> None:
@@ -258,10 +256,14 @@ class _Fusion:
         return self.rows[key]
 
 
-def _convolution_form(
-    layer: Call, integers: torch.Tensor, profile: Profile
-) -> tuple[str, torch.Tensor, list[Argument]] | None:
-    """Return the name, the matrix and the window of an integer convolution; None if there is none."""
+_Form = tuple[str, torch.Tensor, list[Argument]]
+"""The name of a call, its matrix of weights, and the arguments of a window."""
+
+
+def _convolution_form(layer: Call, integers: torch.Tensor, profile: Profile) -> _Form | None:
+    """Return the form of an integer convolution; None if there is none."""
+    if layer.name != _CONVOLUTION:
+        return None
     stride, padding, dilation, is_transposed, _, groups = layer.args[3:]
     channels, in_group, height, width = integers.shape if integers.dim() == 4 else (0, 0, 0, 0)
     if not channels or is_transposed:
@@ -281,6 +283,7 @@ def _constant(tensor: torch.Tensor) -> TensorValue:
     return TensorValue(tuple(tensor.shape), tensor.dtype, tensor.contiguous())
 
 
-def _aligned_to_8(sums: torch.Tensor) -> torch.Tensor:
-    """Return the sums of groups as executorch writes them: in vectors of 8."""
-    return torch.nn.functional.pad(sums, (0, -sums.shape[-1] % (2 * ALIGNMENT))).contiguous()
+def _sums_of_groups(weight: IntegerWeight) -> TensorValue:
+    """Return the sums of the integers of each group as executorch's delegate reads them: [groups, rows], in 8s."""
+    sums = weight.integers.reshape(*weight.scales.shape, -1).sum(2, dtype=torch.int32).t()
+    return _constant(torch.nn.functional.pad(sums, (0, -sums.shape[-1] % (2 * ALIGNMENT))))
