@@ -105,6 +105,15 @@ class Call:
                 self.args[index] = [new if item is old else item for item in argument]
 
 
+STATES = frozenset({"edgecore.state.default", "edgecore.store.default", "edgecore.update_rows.default"})
+"""Calls whose result is the memory of a mutable buffer that the delegate keeps."""
+
+
+def has_effect(call: Call) -> bool:
+    """Return True for a call that changes a buffer, and so must stay even if nothing reads its result."""
+    return call.name in STATES and call.name != "edgecore.state.default"
+
+
 @dataclass(eq=False)
 class CallGraph:
     """The calls of a partition, in an order in which they can run, its inputs and its outputs."""

@@ -18,6 +18,7 @@ from edgecore_vulkan.describe import describe
 from edgecore_vulkan.executorch_compat import incompatibilities
 from edgecore_vulkan.operators import TABLE, VulkanTable
 from edgecore_vulkan.options import VulkanOptions
+from edgecore_vulkan.partitioner import VulkanPartitioner
 from edgecore_vulkan.preprocess import preprocess
 
 
@@ -30,12 +31,7 @@ class VulkanCompiler:
         """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
         chosen = VulkanOptions.model_validate(options.model_dump())
         profile = chosen.profile(runtime)
-        return VulkanTable(profile).partitioner(
-            "VulkanBackend",
-            compile_specs=profile.specs(),
-            operators=chosen.operators,
-            min_partition_size=chosen.min_operators,
-        )
+        return VulkanPartitioner(VulkanTable(profile), chosen.operators, chosen.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""

@@ -12,7 +12,7 @@ from itertools import product
 
 import torch
 
-from edgecore_vulkan.calls import Call, Memory, TensorValue
+from edgecore_vulkan.calls import STATES, Call, Memory, TensorValue
 from edgecore_vulkan.profile import Profile
 from edgecore_vulkan.schema.graph import Layout, Storage
 
@@ -183,6 +183,7 @@ EXTRA: dict[str, Entry] = {
         "silu", "hardsigmoid", "log", "erf", "floor", "ceil", "reciprocal", "elu")},
     "aten.maximum.default": Entry(NUMBER, high_rank=True),
     "aten.ne.Tensor": _COMPARE,
+    **dict.fromkeys(sorted(STATES), Entry(NUMBER, ROW_BUFFER, high_rank=True, prepares=True)),
 }  # fmt: skip
 """Operators that edgecore's delegate has in addition, by their ATen names."""
 

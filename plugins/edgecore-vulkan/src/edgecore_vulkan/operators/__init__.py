@@ -9,15 +9,15 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only
+from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only, mutable_buffers
 from edgecore_vulkan.calls import Call, SizeValue, TensorValue
-from edgecore_vulkan.operators import elementwise, networks, quantized, reductions, shapes
+from edgecore_vulkan.operators import elementwise, networks, quantized, reductions, shapes, state
 from edgecore_vulkan.operators.builder import Builder, Lower, Query, Row, Unsupported
 from edgecore_vulkan.profile import Profile
 from edgecore_vulkan.registry import entry_of, problem
 
 _ROWS: tuple[Row, ...] = (
-    *elementwise.ROWS, *networks.ROWS, *quantized.ROWS, *reductions.ROWS, *shapes.ROWS,
+    *elementwise.ROWS, *networks.ROWS, *quantized.ROWS, *reductions.ROWS, *shapes.ROWS, *state.ROWS,
 )  # fmt: skip
 
 
@@ -36,6 +36,7 @@ class VulkanTable(OperatorTable[Lower]):
         """Return a function that makes the `Query` of a call."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed)
         first.profile, first.bounds = self.profile, Bounds(program)
+        first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:

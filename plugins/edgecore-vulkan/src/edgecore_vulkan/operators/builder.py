@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Bounds, NodeQuery, OperatorRow, arguments_by_name, is_dequantize
+from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize
 from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
 from edgecore_vulkan.integer_weights import evaluated, weight_of
 from edgecore_vulkan.profile import Profile
@@ -29,6 +29,7 @@ class Query(NodeQuery):
 
     profile: Profile = Profile()
     bounds: Bounds
+    buffers: Mapping[Any, MutableBuffer] = {}
 
     def is_constant(self, node: Any) -> bool:
         """Return True for a constant, and for a dequantize node that reads constants only."""

@@ -139,11 +139,15 @@ def _check_addmm(query: NodeQuery) -> str | None:
 
 
 def _attention(b: Builder, node: Node) -> TensorValue:
-    """Write attention: `et_vk.sdpa` (query, key, value, added mask or none, scale or none)."""
+    """Write attention: `et_vk.sdpa` (query, key, value, added mask or none, scale or none).
+
+    Heads of queries that share a head of keys and values become rows of one head.
+    """
     args = arguments_by_name(node)
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     output = b.result(node)
     scores = (*query.shape[:-1], key.shape[-2])
+    together = query.shape[-3] // key.shape[-3] if len(query.shape) == 4 else 1
     mask = None
     if args["is_causal"]:
         blocked = torch.full(scores[-2:], _BLOCKED, dtype=query.dtype).triu(1)
@@ -151,22 +155,59 @@ def _attention(b: Builder, node: Node) -> TensorValue:
     elif args["attn_mask"] is not None:
         mask = expanded(b, b.value(args["attn_mask"]), scores)
     scale = None if args["scale"] is None else float(args["scale"])
-    b.call("et_vk.sdpa.default", [query, key, value, mask, scale], output)
-    return output
+    if together == 1:
+        b.call("et_vk.sdpa.default", [query, key, value, mask, scale], output)
+        return output
+    rows = together * query.shape[2]
+    length = rows if is_static(args["query"]) else -1
+    folded = b.view(query, (*key.shape[:2], rows, query.shape[3]), [*key.shape[:2], length, query.shape[3]])
+    result = TensorValue((*folded.shape[:3], value.shape[3]), output.dtype)
+    b.call("et_vk.sdpa.default", [folded, key, value, _for_shared_heads(b, mask, together), scale], result)
+    return b.view(result, output.shape, [*output.shape[:2], output.shape[2] if length == rows else -1, output.shape[3]])
+
+
+def _for_shared_heads(b: Builder, mask: TensorValue | None, together: int) -> TensorValue | None:
+    """Return the mask of all heads with its rows repeated for each of the heads that share keys and values."""
+    if mask is None or len(mask.shape) < 2 or mask.shape[-2] == 1:
+        return mask
+    times = [1] * (len(mask.shape) - 2) + [together, 1]
+    if mask.constant is not None:
+        return b.constant(mask.constant.repeat(times))
+    rows = TensorValue((*mask.shape[:-2], together * mask.shape[-2], mask.shape[-1]), mask.dtype)
+    result: TensorValue = b.call("aten.repeat.default", [mask, times], rows)
+    return result
 
 
 def _check_attention(query: NodeQuery) -> str | None:
-    if query.argument("dropout_p") or query.argument("enable_gqa"):
-        return "dropout_p or enable_gqa"
+    if query.argument("dropout_p"):
+        return "dropout_p"
     tensors = [query.argument(name) for name in ("query", "key", "value")]
+    if query.argument("enable_gqa") and (reason := _grouped_reason(query, tensors)):
+        return reason
     if any(rank(tensor) != 4 for tensor in tensors):
         return "tensors without 4 dims"
-    if len({shape(tensor)[:2] for tensor in tensors}) > 1:
+    alike = tensors[1:] if query.argument("enable_gqa") else tensors
+    if len({shape(tensor)[:2] for tensor in alike}) > 1:
         return "different batches or heads"
     if shape(tensors[2])[-1] != shape(tensors[0])[-1]:
         return "values of another size than queries"
     has_mask = query.argument("is_causal") or query.argument("attn_mask") is not None
     return "a mask of symbolic size" if has_mask and not all(map(is_static, tensors)) else None
+
+
+def _grouped_reason(query: Any, tensors: list[Any]) -> str | None:
+    """Return why attention of several heads of queries to each head of keys is not supported, or None."""
+    if query.profile.is_stock:
+        return "enable_gqa"
+    if any(rank(tensor) != 4 for tensor in tensors):
+        return "enable_gqa without 4 dims"
+    (batch, heads, _, width), (key_batch, key_heads, _, _) = (shape(tensor) for tensor in tensors[:2])
+    if not all(isinstance(size, int) for size in (batch, heads, width, *shape(tensors[2])[-1:])):
+        return "enable_gqa with a symbolic batch"
+    if batch != key_batch or heads % key_heads:
+        return "different batches, or heads that are no multiple"
+    mask = query.argument("attn_mask")
+    return "a mask for each head" if mask is not None and rank(mask) > 2 and shape(mask)[-3] != 1 else None
 
 
 def _max_pool(b: Builder, node: Node) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
+from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue, has_effect
 from edgecore_vulkan.integer_weights import ALIGNMENT, IntegerWeight, aligned
 from edgecore_vulkan.profile import Profile
 
@@ -101,7 +101,7 @@ class _Fusion:
         read: set[Any] = set(self.graph.outputs)
         calls: set[Call] = set()
         for call in reversed(self.graph.calls):
-            if any(output in read for output in call.outputs):
+            if has_effect(call) or any(output in read for output in call.outputs):
                 calls.add(call)
                 read.update(call.inputs())
         return calls
