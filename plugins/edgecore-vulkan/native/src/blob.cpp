@@ -51,6 +51,20 @@ DataType data_type(wire::VkDataType type, size_t index) {
   return static_cast<DataType>(type);
 }
 
+// Returns whether a layout has elements of several channels side by side.
+bool packs_channels(wire::VkMemoryLayout layout) {
+  switch (layout) {
+    case wire::VkMemoryLayout::TENSOR_CHANNELS_PACKED:
+    case wire::VkMemoryLayout::PACKED_INT8_4W4C:
+    case wire::VkMemoryLayout::PACKED_INT8_4C:
+    case wire::VkMemoryLayout::PACKED_INT8_4C1W:
+    case wire::VkMemoryLayout::PACKED_INT8_CONV2D:
+      return true;
+    default:
+      return false;
+  }
+}
+
 void read_tensor(const wire::VkTensor &table, size_t index, Value *value) {
   value->kind = Kind::kTensor;
   value->type = data_type(table.datatype(), index);
@@ -65,7 +79,7 @@ void read_tensor(const wire::VkTensor &table, size_t index, Value *value) {
     elements *= size;
   }
   const bool has_channels = value->shape.size() == 3 || value->shape.size() == 4;
-  if (has_channels && table.memory_layout() == wire::VkMemoryLayout::TENSOR_CHANNELS_PACKED && value->constant < 0) {
+  if (has_channels && packs_channels(table.memory_layout()) && value->constant < 0) {
     value->layout = Layout::kChannelsLast;
   }
 }

@@ -216,16 +216,31 @@ class Recorder {
     return make(number, tensor);
   }
 
-  Tensor packed(uint32_t number, const std::string &form, int64_t elements,
+  Tensor packed(uint32_t number, Dtype dtype, const std::string &form, int64_t elements,
                 const std::function<void(const float *, float *)> &pack) {
     const Value &value = graph_.values[number];
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
-    Tensor tensor{device_dtype(value.type), Layout::kRowMajor, {elements}, 0};
+    Tensor tensor{dtype, Layout::kRowMajor, {elements}, 0};
     tensor.storage = add_constant(key_of(value, form), [&] {
       const std::vector<float> source = floats_of(value, constant.bytes);
       std::vector<float> result(static_cast<size_t>(elements));
       pack(source.data(), result.data());
       return stored(result, tensor.dtype);
+    });
+    return tensor;
+  }
+
+  Tensor packed_words(uint32_t number, const std::string &form, int64_t words,
+                      const std::function<void(const uint8_t *, uint32_t *)> &pack) {
+    const Value &value = graph_.values[number];
+    const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
+    Tensor tensor{Dtype::kInt32, Layout::kRowMajor, {words}, 0};
+    tensor.storage = add_constant(key_of(value, form), [&] {
+      std::vector<uint32_t> result(static_cast<size_t>(words));
+      pack(constant.bytes.data, result.data());
+      std::vector<uint8_t> bytes(storage_bytes(Dtype::kInt32, words));
+      if (words != 0) std::memcpy(bytes.data(), result.data(), result.size() * 4);
+      return bytes;
     });
     return tensor;
   }
@@ -492,8 +507,23 @@ const Shape &Call::constant_shape(size_t index) const {
 Tensor Call::packed(size_t index, const std::string &form, int64_t elements,
                     const std::function<void(const float *, float *)> &pack) const {
   constant_shape(index);
+  const Dtype dtype = device_dtype(value(index).type);
+  if (!is_float(dtype)) damaged("argument %zu is no floating-point constant", index);
+  return recorder_.packed(call_.args[index], dtype, form, elements, pack);
+}
+
+Tensor Call::packed_f32(size_t index, const std::string &form, int64_t elements,
+                        const std::function<void(const float *, float *)> &pack) const {
+  constant_shape(index);
   if (!is_float(device_dtype(value(index).type))) damaged("argument %zu is no floating-point constant", index);
-  return recorder_.packed(call_.args[index], form, elements, pack);
+  return recorder_.packed(call_.args[index], Dtype::kFloat32, form + " f32", elements, pack);
+}
+
+Tensor Call::packed_words(size_t index, const std::string &form, int64_t words,
+                          const std::function<void(const uint8_t *, uint32_t *)> &pack) const {
+  constant_shape(index);
+  if (size_of(value(index).type) != 1) damaged("argument %zu is no constant of 8-bit integers", index);
+  return recorder_.packed_words(call_.args[index], form, words, pack);
 }
 
 Tensor Call::output(size_t index, const Shape &shape) const {

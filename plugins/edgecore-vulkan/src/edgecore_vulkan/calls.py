@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.fx import Node
 
+from edgecore_vulkan.integer_weights import IntegerWeight
 from edgecore_vulkan.schema.graph import Layout, Storage
 
 
@@ -30,9 +31,10 @@ class TensorValue:
     Attributes:
         shape: Its sizes, symbolic ones at their maximum.
         dtype: The dtype in the model, such as int64; the delegate may hold another.
-        constant: The content of a constant.
+        constant: The content of a constant; the integers if it has a `weight`.
         memory: Chosen by the pass `layout`; constants that an operator prepares itself keep the default.
         memory_object: Number of the memory that the tensor shares with others; negative if none.
+        weight: The integers and scales of a constant that the model dequantizes.
     """
 
     shape: tuple[int, ...]
@@ -40,6 +42,7 @@ class TensorValue:
     constant: torch.Tensor | None = None
     memory: Memory = DEFAULT_MEMORY
     memory_object: int = -1
+    weight: IntegerWeight | None = None
 
     def like(self) -> TensorValue:
         """Return a new value of the same shape and dtype."""
@@ -100,6 +103,15 @@ class Call:
                 self.args[index] = new
             elif isinstance(argument, list):
                 self.args[index] = [new if item is old else item for item in argument]
+
+
+STATES = frozenset({"edgecore.state.default", "edgecore.store.default", "edgecore.update_rows.default"})
+"""Calls whose result is the memory of a mutable buffer that the delegate keeps."""
+
+
+def has_effect(call: Call) -> bool:
+    """Return True for a call that changes a buffer, and so must stay even if nothing reads its result."""
+    return call.name in STATES and call.name != "edgecore.state.default"
 
 
 @dataclass(eq=False)

@@ -19,8 +19,8 @@ from edgecore_vulkan.describe import describe
 from edgecore_vulkan.executorch_compat import incompatibilities
 from edgecore_vulkan.operators import TABLE, VulkanTable
 from edgecore_vulkan.options import VulkanOptions
+from edgecore_vulkan.partitioner import VulkanPartitioner
 from edgecore_vulkan.preprocess import preprocess
-from edgecore_vulkan.quantizer import recipes
 
 
 class VulkanCompiler:
@@ -32,12 +32,7 @@ class VulkanCompiler:
         """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
         chosen = VulkanOptions.model_validate(options.model_dump())
         profile = chosen.profile(runtime)
-        return VulkanTable(profile).partitioner(
-            "VulkanBackend",
-            compile_specs=profile.specs(),
-            operators=chosen.operators,
-            min_partition_size=chosen.min_operators,
-        )
+        return VulkanPartitioner(VulkanTable(profile), chosen.operators, chosen.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -60,8 +55,16 @@ class VulkanCompiler:
         return describe(blob)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
-        """Return the recipes of `edgecore.compile(quantize=...)`."""
-        return recipes()
+        """Return the recipes of `edgecore.compile(quantize=...)`.
+
+        - `int8`: convolutions, linear layers and sums of int8, with ranges from calibration.
+        - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized by row while the graph runs.
+        - `int8-weights`: linear layers with int8 weights, which compute in floating point.
+        - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
+        """
+        from edgecore_vulkan.recipes import RECIPES
+
+        return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: dispatches, weights, copies at the borders, and its greatest memory."""

@@ -106,7 +106,8 @@ class _Encoder:
     def _tensor(self, value: TensorValue) -> s.VkTensor:
         held = held_dtype(value.dtype, self.profile)
         outer = held if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
-        constant = -1 if value.constant is None else self._constant(value.constant, held)
+        tensor = value.constant if value.weight is None else value.weight.dequantized(held)
+        constant = -1 if tensor is None else self._constant(tensor, held)
         return s.VkTensor(_TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer])
 
     def _constant(self, tensor: torch.Tensor, dtype: torch.dtype) -> int:

@@ -13,6 +13,7 @@ from edgecore.sdk import Bounds, PartitionView
 from edgecore_vulkan.calls import Call, CallGraph, SizeValue, TensorValue
 from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.operators.builder import Builder
+from edgecore_vulkan.operators.state import add_states, store_states
 from edgecore_vulkan.profile import Profile
 
 
@@ -30,6 +31,7 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
             TensorValue(max_shape(val, node), val.dtype) if isinstance(val, torch.Tensor) else SizeValue()
         )
         builder.graph.inputs.append(builder.values[node])
+    add_states(builder, part.buffers)
     for node in part.calls:
         builder.nodes = (node,)
         if node.target is operator.getitem:
@@ -40,6 +42,8 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
                 builder.values[node] = results[index]
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
+    builder.nodes = ()
+    store_states(builder, part.buffers)
     builder.graph.outputs = [builder.value(node) for node in part.outputs]
     return builder.graph
 

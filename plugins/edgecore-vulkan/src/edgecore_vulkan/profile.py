@@ -46,6 +46,11 @@ class Profile:
     skip_memory_planning: bool = False
 
     @property
+    def holds_state(self) -> bool:
+        """True if the delegate keeps mutable buffers of the model: in float32, so not if it holds float16."""
+        return not self.is_stock and not self.force_fp16
+
+    @property
     def max_rank(self) -> int:
         """The maximum number of dims of a tensor."""
         return 4 if self.is_stock else 6

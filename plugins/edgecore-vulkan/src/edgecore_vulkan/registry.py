@@ -12,7 +12,7 @@ from itertools import product
 
 import torch
 
-from edgecore_vulkan.calls import Call, Memory, TensorValue
+from edgecore_vulkan.calls import STATES, Call, Memory, TensorValue
 from edgecore_vulkan.profile import Profile
 from edgecore_vulkan.schema.graph import Layout, Storage
 
@@ -20,17 +20,26 @@ Memories = frozenset[Memory]
 
 W, H, C = Layout.WIDTH_PACKED, Layout.HEIGHT_PACKED, Layout.CHANNELS_PACKED
 _LAYOUTS = (W, H, C)
-WRITTEN = frozenset({W, C})
+_INT8_CHANNELS = (Layout.INT8_4W4C, Layout.INT8_4C1W, Layout.INT8_CONV2D)
+_INT8_ROWS = (Layout.INT8_4H4W, Layout.INT8_4W)
+_PLAIN = {**dict.fromkeys(_INT8_CHANNELS, C), **dict.fromkeys(_INT8_ROWS, W)}
+"""The layouts in which edgecore's delegate holds int8 tensors, which are those of other tensors."""
+
+WRITTEN = frozenset({W, C, *_PLAIN})
 """The layouts that we write; edgecore's delegate has no others."""
 ANY: Memories = frozenset(Memory(*pair) for pair in product((Storage.BUFFER, Storage.TEXTURE_3D), _LAYOUTS))
 TEXTURE = frozenset(memory for memory in ANY if memory.storage == Storage.TEXTURE_3D)
 CONTIGUOUS = frozenset(memory for memory in ANY if memory.layout == W)
 ROW_BUFFER = frozenset({Memory(Storage.BUFFER, W)})
 CHANNELS = frozenset({Memory(Storage.TEXTURE_3D, C)})
+ROW_TEXTURE = frozenset({Memory(Storage.TEXTURE_3D, W)})
+INT8_ANY = frozenset(Memory(Storage.BUFFER, layout) for layout in _PLAIN)
+INT8_CHANNELS = frozenset(Memory(Storage.BUFFER, layout) for layout in _INT8_CHANNELS)
 
 FLOAT = frozenset({torch.float16, torch.float32})
 INT = frozenset({torch.int32, torch.int64})
 BOOL = frozenset({torch.bool})
+INT8 = frozenset({torch.int8})
 NUMBER = FLOAT | INT
 ALL = NUMBER | BOOL
 
@@ -42,6 +51,7 @@ class Entry:
     Attributes:
         dtypes: Dtypes of input tensors; a tuple has one set for each argument.
         memories: Memories of input tensors, of which constants that the operator prepares itself are none.
+        parameters: Memories of the inputs after the first, if they are others.
         result_dtypes: Dtypes of results; those of the inputs if None.
         result_memories: Memories of results, a tuple for several; those of the inputs if None. The first result lies
             in the memory of the inputs if the sets are equal.
@@ -54,6 +64,7 @@ class Entry:
 
     dtypes: frozenset[torch.dtype] | tuple[frozenset[torch.dtype], ...] = FLOAT
     memories: Memories = ANY
+    parameters: Memories | None = None
     result_dtypes: frozenset[torch.dtype] | tuple[frozenset[torch.dtype], ...] | None = None
     result_memories: tuple[Memories, ...] | None = None
     resizes: bool = True
@@ -61,6 +72,14 @@ class Entry:
     prepares: bool = False
     any_constants: bool = False
     primary: int = 0
+
+
+UNCHECKED = NUMBER | BOOL | INT8 | {torch.uint8, torch.float64}
+"""Dtypes of operators that have integer weights or results: the pass that writes the calls knows them."""
+
+
+def _buffer(layout: Layout) -> Memories:
+    return frozenset({Memory(Storage.BUFFER, layout)})
 
 
 _UNARY = ("abs", "cos", "exp", "gelu", "hardswish", "hardtanh", "neg", "relu", "sigmoid", "sin", "sqrt", "rsqrt",
@@ -73,6 +92,17 @@ _MATRIX = Entry(memories=CONTIGUOUS, prepares=True)
 _COMPARE = Entry(NUMBER, result_dtypes=BOOL, high_rank=True)
 _MOVE = Entry(ALL, high_rank=True)
 _FULL = Entry(ALL, resizes=False)
+_DYNAMIC = Entry(UNCHECKED, ROW_BUFFER)
+_FLOAT_OR_CHANNELS = ROW_BUFFER | CHANNELS
+
+
+def _int8(memories: Memories, results: Memories | None = None, *, prepares: bool = True) -> Entry:
+    """Return the entry of an operator between int8 tensors, whose constants it prepares."""
+    return Entry(
+        UNCHECKED, memories, result_memories=(results or memories,), resizes=False, prepares=prepares,
+        any_constants=True,
+    )  # fmt: skip
+
 
 REGISTRY: dict[str, Entry] = {
     **{f"aten.{name}.default": Entry() for name in _UNARY},
@@ -126,6 +156,25 @@ REGISTRY: dict[str, Entry] = {
     "aten.native_layer_norm.default": Entry(prepares=True),
     "et_vk.rms_norm.default": Entry(memories=CONTIGUOUS, prepares=True),
     "et_vk.prepack.default": _MOVE,
+    "quantized_decomposed.quantize_per_tensor.default": Entry(
+        UNCHECKED, _FLOAT_OR_CHANNELS, result_memories=(INT8_ANY,), resizes=False, high_rank=True),
+    "quantized_decomposed.dequantize_per_tensor.default": Entry(
+        UNCHECKED, INT8_ANY, result_memories=(_FLOAT_OR_CHANNELS,), resizes=False, high_rank=True),
+    **{f"quantized_decomposed.{name}": _DYNAMIC for name in (
+        "quantize_per_token.default", "dequantize_per_token.default", "choose_qparams.tensor",
+        "choose_qparams_per_token_asymmetric.default")},
+    "torchao.choose_qparams_affine.default": Entry(
+        UNCHECKED, CONTIGUOUS, result_memories=(ROW_TEXTURE, ROW_TEXTURE)),
+    "aten._weight_int8pack_mm.default": Entry(UNCHECKED, CONTIGUOUS, prepares=True),
+    "et_vk.linear_q4gsw.default": Entry(UNCHECKED, CONTIGUOUS, resizes=False, prepares=True),
+    "et_vk.linear_dq8ca_q4gsw.default": Entry(
+        UNCHECKED, CONTIGUOUS, ROW_TEXTURE, result_memories=(CONTIGUOUS,), resizes=False, prepares=True),
+    "et_vk.q8ta_conv2d.default": _int8(_buffer(Layout.INT8_CONV2D), INT8_CHANNELS),
+    "et_vk.q8ta_conv2d_dw.default": _int8(_buffer(Layout.INT8_CONV2D), INT8_CHANNELS),
+    "et_vk.q8ta_conv2d_pw.default": _int8(_buffer(Layout.INT8_4W4C), INT8_CHANNELS),
+    "et_vk.q8ta_linear.default": _int8(_buffer(Layout.INT8_4H4W)),
+    "et_vk.q8ta_linear_gemv.default": _int8(_buffer(Layout.INT8_4W)),
+    "et_vk.q8ta_add.default": _int8(INT8_ANY, prepares=False),
 }  # fmt: skip
 """The entries by the names of calls in a blob."""
 
@@ -142,6 +191,7 @@ EXTRA: dict[str, Entry] = {
     "aten.index_select.default": _MOVE,
     "aten.where.self": Entry(ALL, high_rank=True),
     "et_vk.sdpa.default": Entry(FLOAT | BOOL, memories=CONTIGUOUS),
+    **dict.fromkeys(sorted(STATES), Entry(NUMBER, ROW_BUFFER, high_rank=True, prepares=True)),
 }  # fmt: skip
 """What edgecore's delegate has in addition, by ATen names: operators, and entries that replace executorch's."""
 
@@ -193,6 +243,8 @@ def _dtype_problem(call: Call, entry: Entry) -> str | None:
         for value in argument if isinstance(argument, list) else [argument]:
             if isinstance(value, TensorValue):
                 dtypes = allowed[index] if isinstance(allowed, tuple) else allowed
+                if call.name in _COPIES:
+                    dtypes = dtypes | INT8
                 if value.dtype not in dtypes:
                     return f"{call.name} of {_name(value.dtype)}"
     return None
@@ -231,21 +283,24 @@ def possible_memories(
     args = list(call.inputs())
     sources = [value for value in args if not is_prepared(call, value, profile)]
     if call.name in _COPIES:
-        groups = [(sources, _fitting(args, ANY, profile, layouts)), *_grouped(held, ANY, profile, layouts)]
-        return [group for group in groups if group[0]]
+        possible = INT8_ANY if call.output.dtype == torch.int8 else ANY
+        copies = [(sources, _fitting(args, possible, profile, layouts)), *_grouped(held, possible, profile, layouts)]
+        return [group for group in copies if group[0]]
     if entry.any_constants:
         args = sources
     inputs, results = _memories(call, entry)
-    if isinstance(results, tuple):
-        first = [(sources + held[:1], _fitting(args + held[:1], inputs, profile, layouts))]
-        return first + [
-            group
-            for value, memories in zip(held[1:], results[1:], strict=True)
-            for group in _grouped([value], memories, profile, layouts)
-        ]
-    if results == inputs:
-        return [(sources + held, _fitting(args + held, inputs, profile, layouts))]
-    return [(sources, _fitting(args, inputs, profile, layouts)), *_grouped(held, results, profile, layouts)]
+    groups: list[tuple[list[TensorValue], Memories]] = []
+    if entry.parameters is not None:
+        groups = [group for value in sources[1:] for group in _grouped([value], entry.parameters, profile, layouts)]
+        args = [value for value in args if value not in sources[1:]]
+        sources = sources[:1]
+    if not isinstance(results, tuple):
+        results = (results,) * len(held)
+    joined = held[: next((index for index, memories in enumerate(results) if memories != inputs), len(held))]
+    groups.insert(0, (sources + joined, _fitting(args + joined, inputs, profile, layouts)))
+    for value, memories in list(zip(held, results, strict=True))[len(joined) :]:
+        groups += _grouped([value], memories, profile, layouts)
+    return groups
 
 
 def _grouped(
@@ -269,7 +324,7 @@ def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, la
     edgecore's delegate holds every tensor in a buffer; there the layout only gives the order of the elements.
     """
     if not profile.is_stock:
-        allowed = {memory.layout for memory in memories} & layouts
+        allowed = {_PLAIN.get(memory.layout, memory.layout) for memory in memories} & layouts
         if any(len(value.shape) > 4 for value in values):
             allowed = allowed - {C}
         return frozenset(Memory(Storage.BUFFER, layout) for layout in allowed)

@@ -79,6 +79,21 @@ void flip(Call &call);
 void pad(Call &call);
 void pixel_shuffle(Call &call);
 
+// quantized.cpp
+void add_int8(Call &call);
+void choose_qparams(Call &call);
+void choose_qparams_affine(Call &call);
+void choose_qparams_per_token(Call &call);
+void convolution_int8(Call &call);
+void dequantize_per_tensor(Call &call);
+void dequantize_per_token(Call &call);
+void linear_int4(Call &call);
+void linear_int4_dynamic(Call &call);
+void linear_int8(Call &call);
+void linear_int8_static(Call &call);
+void quantize_per_tensor(Call &call);
+void quantize_per_token(Call &call);
+
 // reduce.cpp
 void greatest(Call &call);
 void index_of_greatest(Call &call);

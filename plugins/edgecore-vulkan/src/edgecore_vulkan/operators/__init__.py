@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only
+from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only, mutable_buffers
 from edgecore_vulkan.calls import Call, SizeValue, TensorValue
-from edgecore_vulkan.operators import elementwise, networks, reductions, shapes
+from edgecore_vulkan.operators import elementwise, networks, quantized, reductions, shapes, state
 from edgecore_vulkan.operators.builder import Builder, Lower, Query, Row, Unsupported
 from edgecore_vulkan.profile import Profile
 from edgecore_vulkan.registry import entry_of, problem
 
-_ROWS: tuple[Row, ...] = (*elementwise.ROWS, *networks.ROWS, *reductions.ROWS, *shapes.ROWS)
+_ROWS: tuple[Row, ...] = (
+    *elementwise.ROWS, *networks.ROWS, *quantized.ROWS, *reductions.ROWS, *shapes.ROWS, *state.ROWS,
+)  # fmt: skip
 
 
 class VulkanTable(OperatorTable[Lower]):
@@ -35,6 +36,7 @@ class VulkanTable(OperatorTable[Lower]):
         """Return a function that makes the `Query` of a call."""
         first = Query(program.graph.output_node(), Constants(program), is_decomposed)
         first.profile, first.bounds = self.profile, Bounds(program)
+        first.buffers = {buffer.node: buffer for buffer in mutable_buffers(program)}
         return first.about
 
     def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
@@ -89,15 +91,12 @@ class VulkanTable(OperatorTable[Lower]):
         """Write the calls of one node, as if each of its inputs were an input of the partition."""
         node = query.node
 
-        def constant(source: Any) -> torch.Tensor | None:
-            return query.constant(source) if query.is_constant(source) else None
-
-        builder = Builder(self.profile, constant, query.shape)
+        builder = Builder(self.profile, query.stored, query.shape)
         for source in node.all_input_nodes:
             val = source.meta["val"]
             if isinstance(val, torch.SymInt):
                 builder.values[source] = SizeValue()
-            elif constant(source) is None:
+            elif not query.is_constant(source):
                 builder.values[source] = TensorValue(query.shape(val, source), val.dtype)
         self.rows[node.target].lower(builder, node)
         return builder.graph.calls

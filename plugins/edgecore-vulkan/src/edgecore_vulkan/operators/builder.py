@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Bounds, NodeQuery, OperatorRow, arguments_by_name
+from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize
 from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
+from edgecore_vulkan.integer_weights import evaluated, weight_of
 from edgecore_vulkan.profile import Profile
 
 FLOAT = (torch.float32, torch.float16)
@@ -28,6 +29,22 @@ class Query(NodeQuery):
 
     profile: Profile = Profile()
     bounds: Bounds
+    buffers: Mapping[Any, MutableBuffer] = {}
+
+    def is_constant(self, node: Any) -> bool:
+        """Return True for a constant, and for a dequantize node that reads constants only."""
+        if super().is_constant(node):
+            return True
+        return is_dequantize(node) and all(map(super().is_constant, node.all_input_nodes))
+
+    def constant(self, node: Node) -> torch.Tensor:
+        """Return the tensor of a constant node, detached."""
+        tensor = evaluated(node, self.stored)
+        return super().constant(node) if tensor is None else tensor
+
+    def stored(self, node: Node) -> torch.Tensor | None:
+        """Return the tensor of a constant that the program stores; None for other nodes."""
+        return self.constants.get(node) if self.constants.has(node) else None
 
     def shape(self, val: Any, node: Node) -> tuple[int, ...]:
         """Return the maximum sizes of a fake tensor of `node`."""
@@ -58,11 +75,12 @@ class Builder:
         self._constants = constants
         self._max_shape = max_shape
         self._scalars: dict[tuple[torch.dtype, str], TensorValue] = {}
+        self._weights: dict[Node, TensorValue] = {}
 
     def value(self, node: Any) -> TensorValue:
         """Return the tensor of a node; constants are added when they are first read."""
-        if node not in self.values:
-            constant = self._constants(node)
+        if self.values.get(node) is None:  # a dequantized constant has the value None before it is read
+            constant = self.constant_of(node)
             assert constant is not None
             self.values[node] = self.constant(constant)
         value = self.values[node]
@@ -71,7 +89,20 @@ class Builder:
 
     def constant_of(self, node: Any) -> torch.Tensor | None:
         """Return the tensor of a constant node; None for other nodes."""
-        return self._constants(node) if isinstance(node, Node) else None
+        if not isinstance(node, Node):
+            return None
+        constant = self._constants(node)
+        return evaluated(node, self._constants) if constant is None else constant
+
+    def weight(self, node: Any) -> TensorValue:
+        """Return the tensor of a node; if it is a dequantized constant, one that has its integers and scales."""
+        if node not in self._weights:
+            weight = weight_of(node, self._constants)
+            if weight is None:
+                return self.value(node)
+            val = node.meta["val"]
+            self._weights[node] = TensorValue(tuple(val.shape), val.dtype, weight.integers, weight=weight)
+        return self._weights[node]
 
     def constant(self, tensor: torch.Tensor) -> TensorValue:
         """Return a constant."""

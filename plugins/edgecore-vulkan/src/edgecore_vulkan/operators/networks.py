@@ -8,10 +8,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name, for_each
+from edgecore.sdk import NodeQuery, arguments_by_name, for_each, is_dequantize
 from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.integer_weights import weight_of
 from edgecore_vulkan.operators.builder import FLOAT, INT, Builder, Lower, Row, is_static, plain, rank, shape
 from edgecore_vulkan.operators.elementwise import expanded
+from edgecore_vulkan.passes.quantize import weight_problem
 
 aten = torch.ops.aten
 
@@ -30,16 +32,13 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
         list(for_each(args[name], count)) for name in ("stride", "padding", "dilation", "output_padding")
     )
     x, output = b.value(args["input"]), b.result(node)
-    weight = b.constant_of(args["weight"])
-    assert weight is not None
     bias = None if args["bias"] is None else b.value(args["bias"])
     is_line = count == 1
     if is_line:
         x = b.view(x, (*x.shape[:2], 1, x.shape[2]))
         stride, padding, dilation, extra = [1, *stride], [0, *padding], [1, *dilation], [0, *extra]
-        weight = weight.unsqueeze(2)
     result = TensorValue((*output.shape[:2], 1, output.shape[2]), output.dtype) if is_line else output
-    kernel = b.constant(weight) if is_line else b.value(args["weight"])
+    kernel = _image_kernel(b, args["weight"]) if is_line else b.weight(args["weight"])
     rest = [kernel, bias, stride, padding, dilation, bool(args["transposed"]), extra, args["groups"]]
     if b.profile.is_stock and x.shape[0] > 1:  # executorch 1.5 convolves one image at a time
         images = []
@@ -54,6 +53,13 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
     if is_line:
         b.call("aten.view_copy.default", [result, list(output.shape)], output)
     return output
+
+
+def _image_kernel(b: Builder, node: Node) -> TensorValue:
+    """Return the weights of a convolution over lines as those over images of height 1."""
+    weight = b.constant_of(node)
+    assert weight is not None
+    return b.constant(weight.unsqueeze(2))
 
 
 def _check_convolution(query: Any) -> str | None:
@@ -82,7 +88,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
     """Write a linear layer, whose input has 2 dims for executorch's delegate."""
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
-    weight = b.value(args["weight"])
+    weight = b.weight(args["weight"])
     bias = None if args["bias"] is None else b.value(args["bias"])
     if not b.profile.is_stock:
         b.call("aten.linear.default", [x, weight, bias], output)
@@ -115,6 +121,9 @@ def _check_linear(query: Any) -> str | None:
     if rank(query.argument("weight")) != 2:
         return f"weights of {rank(query.argument('weight'))} dims"
     symbolic = sum(not isinstance(size, int) for size in shape(query.node))
+    weight = query.argument("weight")
+    if is_dequantize(weight) and (reason := weight_problem(weight_of(weight, query.stored), query.profile)):
+        return reason
     is_flattened = rank(query.node) > 2 and query.profile.is_stock
     if not is_static(query.argument("weight")):
         return "weights of symbolic size"
@@ -143,11 +152,13 @@ def _attention(b: Builder, node: Node) -> TensorValue:
     """Write attention: `et_vk.sdpa` (query, key, value, added mask or none, scale or none).
 
     executorch's delegate wants a mask of the scores' shape; ours repeats it.
+    Heads of queries that share a head of keys and values become rows of one head.
     """
     args = arguments_by_name(node)
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
     output = b.result(node)
     scores = (*query.shape[:-1], key.shape[-2])
+    together = query.shape[-3] // key.shape[-3] if len(query.shape) == 4 else 1
     mask = None
     if args["is_causal"]:
         mask = b.constant(torch.full(scores[-2:], _BLOCKED, dtype=query.dtype).triu(1))
@@ -156,8 +167,27 @@ def _attention(b: Builder, node: Node) -> TensorValue:
     if mask is not None and b.profile.is_stock:
         mask = expanded(b, mask, scores)
     scale = None if args["scale"] is None else float(args["scale"])
-    b.call("et_vk.sdpa.default", [query, key, value, mask, scale], output)
-    return output
+    if together == 1:
+        b.call("et_vk.sdpa.default", [query, key, value, mask, scale], output)
+        return output
+    rows = together * query.shape[2]
+    length = rows if is_static(args["query"]) else -1
+    folded = b.view(query, (*key.shape[:2], rows, query.shape[3]), [*key.shape[:2], length, query.shape[3]])
+    result = TensorValue((*folded.shape[:3], value.shape[3]), output.dtype)
+    b.call("et_vk.sdpa.default", [folded, key, value, _for_shared_heads(b, mask, together), scale], result)
+    return b.view(result, output.shape, [*output.shape[:2], output.shape[2] if length == rows else -1, output.shape[3]])
+
+
+def _for_shared_heads(b: Builder, mask: TensorValue | None, together: int) -> TensorValue | None:
+    """Return the mask of all heads with its rows repeated for each of the heads that share keys and values."""
+    if mask is None or len(mask.shape) < 2 or mask.shape[-2] == 1:
+        return mask
+    times = [1] * (len(mask.shape) - 2) + [together, 1]
+    if mask.constant is not None:
+        return b.constant(mask.constant.repeat(times))
+    rows = TensorValue((*mask.shape[:-2], together * mask.shape[-2], mask.shape[-1]), mask.dtype)
+    result: TensorValue = b.call("aten.repeat.default", [mask, times], rows)
+    return result
 
 
 def _added_mask(b: Builder, mask: TensorValue, like: TensorValue) -> TensorValue:
@@ -170,15 +200,18 @@ def _added_mask(b: Builder, mask: TensorValue, like: TensorValue) -> TensorValue
 
 
 def _check_attention(query: Any) -> str | None:
-    if query.argument("dropout_p") or query.argument("enable_gqa"):
-        return "dropout_p or enable_gqa"
+    if query.argument("dropout_p"):
+        return "dropout_p"
     is_stock = query.profile.is_stock
     tensors = [query.argument(name) for name in ("query", "key", "value")]
     mask, is_causal = query.argument("attn_mask"), query.argument("is_causal")
+    if query.argument("enable_gqa") and (reason := _grouped_reason(query, tensors)):
+        return reason
     ranks = {rank(tensor) for tensor in tensors}
     if ranks != {4} and (is_stock or ranks != {3}):
         return "tensors without 4 dims"
-    if len({shape(tensor)[:-2] for tensor in tensors}) > 1:
+    alike = tensors[1:] if query.argument("enable_gqa") else tensors
+    if len({shape(tensor)[:-2] for tensor in alike}) > 1:
         return "different batches or heads"
     if is_stock and shape(tensors[2])[-1] != shape(tensors[0])[-1]:
         return "values of another size than queries"
@@ -192,6 +225,21 @@ def _check_attention(query: Any) -> str | None:
 def _mask_dtypes(query: Any) -> tuple[torch.dtype, ...]:
     dtype = query.node.meta["val"].dtype
     return (dtype,) if query.profile.is_stock else (dtype, torch.bool)
+
+
+def _grouped_reason(query: Any, tensors: list[Any]) -> str | None:
+    """Return why attention of several heads of queries to each head of keys is not supported, or None."""
+    if query.profile.is_stock:
+        return "enable_gqa"
+    if any(rank(tensor) != 4 for tensor in tensors):
+        return "enable_gqa without 4 dims"
+    (batch, heads, _, width), (key_batch, key_heads, _, _) = (shape(tensor) for tensor in tensors[:2])
+    if not all(isinstance(size, int) for size in (batch, heads, width, *shape(tensors[2])[-1:])):
+        return "enable_gqa with a symbolic batch"
+    if batch != key_batch or heads % key_heads:
+        return "different batches, or heads that are no multiple"
+    mask = query.argument("attn_mask")
+    return "a mask for each head" if mask is not None and rank(mask) > 2 and shape(mask)[-3] != 1 else None
 
 
 def _max_pool(b: Builder, node: Node) -> Any:

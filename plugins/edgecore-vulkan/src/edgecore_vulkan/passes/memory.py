@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from edgecore_vulkan.calls import CallGraph, Memory, TensorValue
+from edgecore_vulkan.calls import STATES, CallGraph, Memory, TensorValue
 
-_PREPACK = "et_vk.prepack.default"
+_APART = STATES | {"et_vk.prepack.default"}
+"""Calls whose results lie in memory of their own."""
 
 
 def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
@@ -21,7 +22,7 @@ def last_uses(graph: CallGraph) -> dict[TensorValue, int]:
 def assign_memory_objects(graph: CallGraph) -> None:
     """Number the memory of each tensor: of one free for the same dtype and memory, the one of the nearest size.
 
-    Constants, results of `et_vk.prepack` and sizes have no number. A list of results starts at its call.
+    Constants, results in memory of their own and sizes have no number. A list of results starts at its call.
     """
     last = last_uses(graph)
     free: list[tuple[tuple[object, Memory], int, int]] = []  # (kind, elements, number)
@@ -51,7 +52,7 @@ def assign_memory_objects(graph: CallGraph) -> None:
         if isinstance(value, TensorValue):
             place(value)
     for index, call in enumerate(graph.calls):
-        if call.name != _PREPACK:
+        if call.name not in _APART:
             for output in call.outputs:
                 if isinstance(output, TensorValue):
                     place(output)
@@ -61,7 +62,7 @@ def assign_memory_objects(graph: CallGraph) -> None:
 def peak_bytes(graph: CallGraph, bytes_of: dict[TensorValue, int]) -> int:
     """Return the greatest sum of the sizes of tensors that live at the same time; constants are not counted."""
     last = last_uses(graph)
-    prepared = {output for call in graph.calls if call.name == _PREPACK for output in call.outputs}
+    prepared = {output for call in graph.calls if call.name in _APART for output in call.outputs}
     live = peak = sum(bytes_of[value] for value in graph.inputs if isinstance(value, TensorValue))
     for index, call in enumerate(graph.calls):
         results = [value for value in call.outputs if isinstance(value, TensorValue) and value not in prepared]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from edgecore_vulkan.calls import Call, CallGraph
+from edgecore_vulkan.calls import Call, CallGraph, has_effect
 
 _CLAMPS = {"aten.relu.default", "aten.clamp.default", "aten.hardtanh.default"}
 _VIEW, _PERMUTE = "aten.view_copy.default", "aten.permute_copy.default"
@@ -75,11 +75,11 @@ def _fuse_clamps(graph: CallGraph) -> None:
 
 
 def drop_unread(graph: CallGraph) -> None:
-    """Drop calls whose results nothing reads."""
+    """Drop calls whose results nothing reads, and that change no buffer."""
     needed = set(graph.outputs)
     kept: list[Call] = []
     for call in reversed(graph.calls):
-        if any(output in needed for output in call.outputs):
+        if has_effect(call) or any(output in needed for output in call.outputs):
             kept.append(call)
             needed.update(call.inputs())
     graph.calls = kept[::-1]

@@ -1,0 +1,63 @@
+// Two-dimensional convolution of channels-last images of 8-bit integers, which lie in 32 bits, with exact sums. One
+// thread computes four channels of one pixel. Weights are [kernel height, kernel width, input channels of a group, output
+// channels], in words of four output channels.
+#version 450
+#include "types.glsl"
+
+layout(push_constant) uniform Params {
+  uint batch;
+  int in_height, in_width;
+  uint in_channels;
+  uint out_height, out_width, out_channels;
+  int kernel_height, kernel_width;
+  int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
+  uint in_group, out_group;  // channels of a group
+  int in_zero, out_zero;
+  float in_scale, inverse;  // inverse: 1 / scale of the result
+  float low;                // of the result before it is quantized
+};
+layout(set = 0, binding = 0) writeonly buffer Output { int target[]; };
+layout(set = 0, binding = 1) readonly buffer Input { int x[]; };
+layout(set = 0, binding = 2) readonly buffer Weights { uint w[]; };
+layout(set = 0, binding = 3) readonly buffer Scales { vec4 scales[]; };
+layout(set = 0, binding = 4) readonly buffer Bias { vec4 bias[]; };
+
+void main() {
+  const uint columns = (out_channels + 3) / 4;
+  const uint id = flat_id();
+  const uint column = id % columns;
+  uint rest = id / columns;
+  const uint pixel = rest;
+  const int ox = int(rest % out_width);
+  rest /= out_width;
+  const int oy = int(rest % out_height);
+  const uint n = rest / out_height;
+  if (n >= batch) return;
+  ivec4 sum = ivec4(0);
+  // The first input channel for each of the four output channels; channels past the end repeat the last one.
+  const uvec4 first = min(uvec4(0, 1, 2, 3) + column * 4, uvec4(out_channels - 1)) / out_group * in_group;
+  for (int ky = 0; ky < kernel_height; ++ky) {
+    const int y = oy * stride_y - padding_y + ky * dilation_y;
+    if (y < 0 || y >= in_height) continue;
+    for (int kx = 0; kx < kernel_width; ++kx) {
+      const int px = ox * stride_x - padding_x + kx * dilation_x;
+      if (px < 0 || px >= in_width) continue;
+      const uint base = ((n * uint(in_height) + uint(y)) * uint(in_width) + uint(px)) * in_channels;
+      uint at = uint(ky * kernel_width + kx) * in_group * columns + column;
+      for (uint c = 0; c < in_group; ++c, at += columns) {
+        const ivec4 weights = ivec4(uvec4(w[at]) << uvec4(24, 16, 8, 0)) >> 24;
+#if defined(GROUPS_one)
+        sum += (x[base + c] - in_zero) * weights;
+#else
+        const uvec4 from = base + first + c;
+        sum += (ivec4(x[from.x], x[from.y], x[from.z], x[from.w]) - in_zero) * weights;
+#endif
+      }
+    }
+  }
+  const vec4 result = max(vec4(sum) * (scales[column] * in_scale) + bias[column], vec4(low));
+  const ivec4 integers = ivec4(clamp(roundEven(result * inverse) + float(out_zero), -128.0, 127.0));
+  for (uint c = 0; c < 4 && column * 4 + c < out_channels; ++c) {
+    target[pixel * out_channels + column * 4 + c] = integers[c];
+  }
+}

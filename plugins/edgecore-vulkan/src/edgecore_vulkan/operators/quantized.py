@@ -1,0 +1,127 @@
+"""Quantize and dequantize nodes; the pass `passes/quantize.py` fuses them with the operators between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch.fx import Node
+
+from edgecore.sdk import arguments_by_name, parameters_of
+from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.operators.builder import FLOAT, Builder, Query, Row, is_static, shape
+
+library = torch.ops.quantized_decomposed
+
+INT8 = (-128, 127)
+
+
+def _convert(b: Builder, node: Node) -> TensorValue | None:
+    """Write (input, scale, zero point, minimum, maximum, dtype), and for dequantize the dtype of the result.
+
+    A dequantize node of constants needs no call: its readers read the integers, or the numbers.
+    """
+    args = arguments_by_name(node)
+    if b.constant_of(args["input"]) is not None:
+        return None
+    output: TensorValue = b.call(_name(node), b.arguments(node), b.result(node))
+    return output
+
+
+def _convert_all(b: Builder, node: Node) -> TensorValue:
+    """Write quantization with one scale that is computed as that of a tensor with one row, of all elements.
+
+    The integers stay in this row: only dequantize nodes read them.
+    """
+    args = arguments_by_name(node)
+    x, output = b.value(args["input"]), b.result(node)
+    if output.dtype == torch.int8:
+        rows = (1, output.elements)
+        flat = b.view(x, rows, None if is_static(node) else (1, -1))
+        name, result = "quantize_per_token", TensorValue(rows, torch.int8)
+    else:
+        flat = x if len(x.shape) == 2 and x.shape[0] == 1 else TensorValue((1, x.elements), x.dtype)
+        name, result = "dequantize_per_token", TensorValue(flat.shape, output.dtype)
+    b.call(f"quantized_decomposed.{name}.default", b.arguments(node, input=flat), result)
+    if output.dtype == torch.int8:
+        return result
+    sizes = [size if isinstance(size, int) else -1 for size in shape(node)]
+    return b.view(result, output.shape, sizes)
+
+
+def _check_all(query: Query) -> str | None:
+    """Return why quantization with a scale that is computed is not supported, or None."""
+    node = query.node
+    if reason := _check(query):
+        return reason
+    if sum(not isinstance(size, int) for size in shape(node)) > 1:
+        return "several symbolic sizes"
+    if node.target is library.quantize_per_tensor.tensor:
+        ends = [user for user in node.users if user.target is not library.dequantize_per_tensor.tensor]
+        return "integers that another operator reads" if ends else None
+    begin: Any = node.args[0]
+    return None if begin.target is library.quantize_per_tensor.tensor else "integers of another operator"
+
+
+def _name(node: Node) -> str:
+    """Return the name of a node's operator in the registry."""
+    name = str(node.target)
+    return name if name.count(".") == 2 else f"{name}.default"
+
+
+def _choose(b: Builder, node: Node) -> list[TensorValue]:
+    """Write the call that chooses a scale and a zero point, which the delegate holds as float32 and int32."""
+    results = [b.result(node, index) for index in range(2)]
+    outputs = [
+        TensorValue(value.shape, dtype) for value, dtype in zip(results, (torch.float32, torch.int32), strict=True)
+    ]
+    b.call(_name(node), b.arguments(node), outputs)
+    return outputs
+
+
+def _check(query: Query) -> str | None:
+    """Return why the delegate does not support a quantize or dequantize node, or None."""
+    args = arguments_by_name(query.node)
+    if query.is_constant(args["input"]):
+        return None if query.is_constant(query.node) else "constants with a scale that is computed"
+    parameters = parameters_of(query.node)
+    if parameters is not None and parameters.axis is not None:
+        return "a scale for each channel of a tensor that is computed"
+    limits = (args["quant_min"], args["quant_max"])
+    if args["dtype"] != torch.int8 or limits != INT8:
+        return f"{args['dtype']} from {limits[0]} to {limits[1]}"
+    return None
+
+
+def _check_group(query: Query) -> str | None:
+    return None if query.is_constant(query.node) else "a scale for each group of a tensor that is computed"
+
+
+def _check_choose(query: Query) -> str | None:
+    args = arguments_by_name(query.node)
+    limits = (args.get("quant_min", INT8[0]), args.get("quant_max", INT8[1]))
+    if args["dtype"] != torch.int8 or limits != INT8:
+        return f"{args['dtype']} from {limits[0]} to {limits[1]}"
+    return None
+
+
+def _row(target: Any, check: Any, constraints: str = "int8", lower: Any = _convert) -> Row:
+    any_dtype = tuple(
+        spec.name for spec in target._schema.arguments if spec.name.startswith(("scale", "zero_point"))
+    )  # fmt: skip
+    dtypes = (*FLOAT, torch.int8) if lower is not _choose else (*FLOAT, torch.float64, torch.int64)
+    return Row(target, dtypes, constraints, check, False, lower, any_dtype)
+
+
+ROWS = [
+    *(_row(target, _check) for target in (
+        library.quantize_per_tensor.default, library.dequantize_per_tensor.default,
+        library.quantize_per_token.default, library.dequantize_per_token.default)),
+    *(_row(target, _check_all, "int8; one symbolic size", _convert_all) for target in (
+        library.quantize_per_tensor.tensor, library.dequantize_per_tensor.tensor)),
+    _row(library.dequantize_per_channel.default, _check, "constants of int8"),
+    _row(library.dequantize_per_channel_group.default, _check_group, "constants of int8"),
+    *(_row(target, _check_choose, lower=_choose) for target in (
+        library.choose_qparams.tensor, library.choose_qparams_per_token_asymmetric.default)),
+]  # fmt: skip

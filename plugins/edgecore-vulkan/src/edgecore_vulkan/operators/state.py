@@ -1,0 +1,103 @@
+"""Mutable buffers that the delegate keeps, such as KV caches: which it can keep, and the calls that write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import MutableBuffer, arguments_by_name
+from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.operators.builder import FLOAT, INT, Builder, Query, Row, rank, shape
+
+aten = torch.ops.aten
+
+_MAX_RANK = 6
+
+
+def can_hold(buffer: MutableBuffer) -> bool:
+    """Return True if the delegate can keep a mutable buffer.
+
+    Rows are written in place, so that nothing else may read the content before. Other new content is computed apart
+    from the buffer, and copied at the end.
+    """
+    tensor = buffer.initial
+    if tensor.dtype not in FLOAT or not tensor.is_contiguous() or not 1 <= tensor.dim() <= _MAX_RANK:
+        return False
+    return not is_update(buffer.update) or list(buffer.node.users) == [buffer.update]
+
+
+def is_update(node: Node) -> bool:
+    """Return True for an operator that writes rows of a buffer in place."""
+    return node.target is aten.index_put.default
+
+
+def add_states(b: Builder, buffers: list[MutableBuffer]) -> None:
+    """Write the calls that bind the buffers of a partition: (name, initial content or none for zeros)."""
+    for buffer in buffers:
+        tensor = buffer.initial.detach()
+        initial = b.constant(tensor) if tensor.any() else None
+        value = TensorValue(tuple(tensor.shape), tensor.dtype)
+        b.values[buffer.node] = b.call("edgecore.state.default", [buffer.name, initial], value)
+
+
+def store_states(b: Builder, buffers: list[MutableBuffer]) -> None:
+    """Write the calls that copy new content into buffers whose rows were not written in place: (buffer, content)."""
+    for buffer in buffers:
+        if buffer.is_written and not is_update(buffer.update):
+            state = b.value(buffer.node)
+            b.call("edgecore.store.default", [state, b.value(buffer.update)], state.like())
+
+
+def _only_index(node: Node) -> tuple[int, Any] | None:
+    """Return the dim that an update indexes, and the index; None if it indexes several dims."""
+    indices: Any = arguments_by_name(node)["indices"]
+    found = [(dim, index) for dim, index in enumerate(indices) if index is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _update(b: Builder, node: Node) -> TensorValue:
+    """Write (buffer, positions, rows, dim); the result is the buffer."""
+    found = _only_index(node)
+    assert found is not None
+    dim, index = found
+    args = arguments_by_name(node)
+    state, positions, rows = (b.value(source) for source in (args["self"], index, args["values"]))
+    wanted = (*state.shape[:dim], positions.shape[0], *state.shape[dim + 1 :])
+    if rows.shape != wanted:
+        is_fixed = isinstance(shape(index)[0], int)
+        rows = b.view(rows, wanted, None if is_fixed else (*wanted[:dim], -1, *wanted[dim + 1 :]))
+    output: TensorValue = b.call("edgecore.update_rows.default", [state, positions, rows, dim], b.result(node))
+    return output
+
+
+def _check_update(query: Query) -> str | None:
+    """Return why an `index_put` is no update of rows in place, or None."""
+    if query.profile.is_stock:
+        return "executorch 1.5's delegate keeps no state"
+    buffer = query.buffers.get(query.argument("self"))
+    if buffer is None or buffer.update is not query.node:
+        return "not the update of a mutable buffer"
+    if query.argument("accumulate"):
+        return "adds to the old content"
+    found = _only_index(query.node)
+    if found is None:
+        return "indexes several dims"
+    dim, index = found
+    if index.meta["val"].dtype not in INT or rank(index) != 1:
+        return "positions that are no integers of one dim"
+    old, values = shape(query.node), shape(query.argument("values"))
+    wanted = [*old[:dim], shape(index)[0], *old[dim + 1 :]]
+    while wanted and wanted[0] == 1:
+        wanted.pop(0)
+    given = list(values)
+    while given and given[0] == 1:
+        given.pop(0)
+    return None if given == wanted else "rows of another shape than the positions"
+
+
+ROWS = [
+    Row(aten.index_put.default, FLOAT, "the update of a mutable buffer that the delegate keeps; positions in one dim; "
+        "runtime edgecore only", _check_update, False, _update, ("indices",)),
+]  # fmt: skip

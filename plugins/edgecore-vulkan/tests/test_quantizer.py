@@ -1,0 +1,231 @@
+"""Test integer weights and int8 activations: recipes, torchao's `quantize_` and the PT2E flow, on the device."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+from device_support import RUNTIMES, check_on_device
+from torch import nn
+from vulkan_support import lowered
+
+import edgecore
+from edgecore_vulkan.blob import read_graph
+
+pytest.importorskip("torchao")
+
+from torchao.quantization import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig, MappingType, quantize_
+from torchao.quantization.granularity import PerAxis, PerGroup
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+from edgecore_vulkan.quantizer import VulkanQuantizer, get_symmetric_quantization_config
+
+ROWS = PerAxis(0)
+
+
+def quantized(model: nn.Module, bits: torch.dtype, granularity, is_dynamic: bool, **options) -> nn.Module:
+    if is_dynamic:
+        config = Int8DynamicActivationIntxWeightConfig(weight_dtype=bits, weight_granularity=granularity, **options)
+    else:
+        config = IntxWeightOnlyConfig(weight_dtype=bits, granularity=granularity, **options)
+    quantize_(model.eval(), config)
+    return model
+
+
+def calls(program) -> list[str]:
+    names = [call.name for blob in program.pte.delegate_blobs for call in read_graph(blob).chain]
+    return [name.rpartition(".")[0].partition(".")[2] for name in names if name != "et_vk.prepack.default"]
+
+
+@pytest.mark.parametrize(
+    ("bits", "granularity", "is_dynamic", "expected"),
+    [
+        (torch.int4, PerGroup(32), True, {"choose_qparams_affine.default", "linear_dq8ca_q4gsw.default"}),
+        (torch.int4, PerGroup(4), True, {"choose_qparams_affine.default", "linear_dq8ca_q4gsw.default"}),
+        (torch.int4, ROWS, True, {"choose_qparams_affine.default", "linear_dq8ca_q4gsw.default"}),
+        (torch.int4, PerGroup(16), False, {"linear_q4gsw.default"}),
+        (torch.int4, ROWS, False, {"linear_q4gsw.default"}),
+        (torch.int8, ROWS, True, {"quantize_per_token.default", "_weight_int8pack_mm.default"}),
+        (torch.int8, ROWS, False, {"_weight_int8pack_mm.default", "add.Tensor"}),
+    ],
+)
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_torchao_layers_compute_what_eager_does(bits, granularity, is_dynamic, expected, runtime):
+    model = quantized(nn.Sequential(nn.Linear(64, 38)), bits, granularity, is_dynamic)
+    x = torch.randn(2, 5, 64)
+    assert expected <= set(lowered(model, x, runtime=runtime).calls)
+    check_on_device(model, x, runtimes=[runtime], tolerance=1e-5)
+
+
+def test_rows_that_are_no_whole_vectors_keep_their_integers():
+    for bits, granularity, expected in ((torch.int4, PerGroup(5), "linear_q4gsw.default"),
+                                        (torch.int4, ROWS, "linear_q4gsw.default"),
+                                        (torch.int8, ROWS, "_weight_int8pack_mm.default")):  # fmt: skip
+        model = quantized(nn.Sequential(nn.Linear(15, 7, bias=False)), bits, granularity, False)
+        x = torch.randn(6, 15)
+        assert expected in lowered(model, x, runtime="edgecore").calls
+        check_on_device(model, x, runtimes=["edgecore"], tolerance=1e-5)
+    # executorch's delegate reads rows of 4 bits in vectors.
+    model = quantized(nn.Sequential(nn.Linear(15, 7)), torch.int4, ROWS, False)
+    assert "_weight_int8pack_mm.default" in lowered(model, x).calls
+
+
+@pytest.mark.parametrize("is_dynamic", [True, False])
+def test_half_precision_and_other_numbers_of_rows(is_dynamic):
+    float_model = nn.Sequential(nn.Linear(64, 20), nn.ReLU(), nn.Linear(20, 6))
+    half = quantized(copy.deepcopy(float_model).half(), torch.int4, PerGroup(4), is_dynamic)
+    model = quantized(float_model, torch.int4, PerGroup(4), is_dynamic)
+    rows = torch.export.Dim("rows", min=1, max=9)
+    # A number in the middle of two integers may be rounded differently between the layers.
+    check_on_device(
+        model, torch.randn(4, 64), dynamic_shapes=({0: rows},), others=[(torch.randn(n, 64),) for n in (1, 9)],
+        runtimes=["edgecore"], tolerance=1e-2,
+    )  # fmt: skip
+    check_on_device(model, torch.randn(4, 64), runtimes=["executorch-1.5"], force_fp16=True, tolerance=2e-2)
+    check_on_device(half, torch.randn(4, 64).half(), runtimes=["edgecore"], tolerance=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("config", "reason"),
+    [
+        ((torch.int8, PerGroup(32), True), "weights of 8 bits in groups of 32"),
+        ((torch.int4, PerGroup(32), False, MappingType.ASYMMETRIC), "weights with zero points"),
+    ],
+)
+def test_other_weights_stay_outside_and_the_report_says_why(config, reason):
+    bits, granularity, is_dynamic, *mapping = config
+    options = {"mapping_type": mapping[0]} if mapping else {}
+    model = quantized(nn.Sequential(nn.Linear(64, 6)), bits, granularity, is_dynamic, **options)
+    assert reason in lowered(model, torch.randn(4, 64)).report
+
+
+class Net(nn.Module):
+    """Convolutions of each kind, sums with and without an activation, linear layers on rows and on images."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16)
+        self.depthwise, self.pointwise = nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Conv2d(16, 16, 1)
+        self.dilated = nn.Conv2d(16, 10, (3, 1), padding=(2, 0), dilation=2, bias=False)
+        self.rows, self.last = nn.Linear(8, 12), nn.Linear(10, 6)
+
+    def forward(self, x):
+        x = F.relu6(self.norm(self.first(x)))
+        x = F.relu(self.pointwise(F.relu(self.depthwise(x))) + x)
+        x = self.dilated(x)
+        return self.last(x.mean((2, 3)).flatten(1)), self.rows(x)
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    model = Net().eval()
+    model.norm.running_mean.uniform_(-0.3, 0.3)
+    model.norm.running_var.uniform_(0.5, 1.5)
+    return model, [(torch.randn(1, 3, 16, 16),) for _ in range(4)]
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_static_int8_computes_in_integers(net, runtime):
+    model, samples = net
+    program = edgecore.compile(
+        model, samples[0], backends=["vulkan"], quantize="int8", calibration=samples, runtime=runtime
+    )
+    assert "not delegated" not in str(program.report())
+    found = calls(program)
+    assert found.count("q8ta_add") == 1 and "q8ta_linear" in found
+    assert [name for name in found if "conv" in name] == [
+        "q8ta_conv2d",
+        "q8ta_conv2d_dw",
+        "q8ta_conv2d_pw",
+        "q8ta_conv2d",
+    ]
+    results = program.compare(model)
+    assert "agrees with quantized eager" in str(results), results
+    loaded = edgecore.load(program.buffer, options={"vulkan": {"validation": True}})
+    for ours, theirs in zip(loaded.forward(*samples[1]), model(*samples[1]), strict=True):
+        assert (ours - theirs).abs().max() < 0.05 * theirs.abs().max()
+
+
+@pytest.mark.parametrize("runtime", RUNTIMES)
+@pytest.mark.parametrize(
+    ("recipe", "decibels"),
+    [
+        ("int8-dynamic", 35),
+        ("int8-weights", 35),
+        ("int4-weights", 15),
+        (edgecore.Recipe("int4-weights", activations="none", group=16), 15),
+        (edgecore.Recipe("int4-weights", weights="channel"), 15),
+    ],
+)
+def test_recipes_lose_little_and_keep_weights_small(recipe, decibels, runtime):
+    model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 10)).eval()
+    x = torch.randn(4, 128)
+    program = edgecore.compile(model, (x,), backends=["vulkan"], quantize=recipe, runtime=runtime)
+    assert "not delegated" not in str(program.report())
+    want = model(x)
+    got = edgecore.load(program.buffer, options={"vulkan": {"validation": True}}).forward(x)
+    assert 10 * torch.log10(want.square().sum() / (got - want).square().sum()) > decibels
+    bits = 4 if "int4" in str(recipe) else 8
+    assert len(program.buffer) < 256 * 138 * bits / 8 * 1.6 + 8000
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({}, {"_weight_int8pack_mm"}),
+        ({"weight_bits": 4}, {"linear_q4gsw"}),
+        ({"is_dynamic": True}, {"choose_qparams", "_weight_int8pack_mm"}),
+        ({"is_dynamic": True, "weight_bits": 4}, {"choose_qparams", "linear_q4gsw"}),
+        ({"is_static": True}, {"q8ta_linear"}),
+    ],
+)
+def test_quantizer_in_the_pt2e_flow(options, expected):
+    model, x = nn.Sequential(nn.Linear(20, 12), nn.ReLU(), nn.Linear(12, 8)).eval(), torch.randn(3, 20)
+    config = get_symmetric_quantization_config(**options)
+    prepared = prepare_pt2e(torch.export.export(model, (x,)).module(), VulkanQuantizer().set_global(config))
+    prepared(x)
+    converted = convert_pt2e(prepared)
+    for runtime in RUNTIMES:
+        program = edgecore.compile(torch.export.export(converted, (x,)), (x,), backends=["vulkan"], runtime=runtime)
+        assert expected <= set(calls(program)) and "not delegated" not in str(program.report())
+        got = edgecore.load(program.buffer, options={"vulkan": {"validation": True}}).forward(x)
+        torch.testing.assert_close(got, converted(x), rtol=1e-5, atol=1e-5)
+
+
+def test_only_chosen_layers_are_quantized():
+    model, x = nn.Sequential(nn.Linear(20, 12), nn.Linear(12, 8)).eval(), torch.randn(3, 20)
+    quantizer = VulkanQuantizer().set_global(get_symmetric_quantization_config())
+    quantizer.set_filter_function(lambda node: node.meta["val"].shape[-1] == 8)
+    prepared = prepare_pt2e(torch.export.export(model, (x,)).module(), quantizer)
+    prepared(x)
+    program = edgecore.compile(torch.export.export(convert_pt2e(prepared), (x,)), (x,), backends=["vulkan"])
+    assert [name for name in calls(program) if name in ("linear", "_weight_int8pack_mm")] == [
+        "linear",
+        "_weight_int8pack_mm",
+    ]
+
+
+def test_wrong_options_of_the_quantizer_are_errors():
+    for options in ({"weight_bits": 3}, {"is_dynamic": True, "is_static": True}, {"is_static": True, "weight_bits": 4}):
+        with pytest.raises(ValueError, match="weight_bits|exclude"):
+            get_symmetric_quantization_config(**options)
+
+
+def test_calls_of_quantized_models_agree_with_executorch(net):
+    pytest.importorskip("executorch.backends.vulkan.op_registry")
+    from test_registry import check
+
+    for bits, granularity in ((torch.int4, PerGroup(32)), (torch.int8, ROWS)):
+        for is_dynamic in (True, False):
+            model = quantized(
+                nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 6)), bits, granularity, is_dynamic
+            )
+            (graph,) = lowered(model, torch.randn(4, 64)).graphs
+            check(graph)
+    model, samples = net
+    program = edgecore.compile(model, samples[0], backends=["vulkan"], quantize="int8", calibration=samples)
+    for blob in program.pte.delegate_blobs:
+        check(read_graph(blob))
