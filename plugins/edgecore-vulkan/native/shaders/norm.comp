@@ -4,8 +4,8 @@
 #include "types.glsl"
 #include "rows.glsl"
 
-layout(constant_id = 5) const bool HAS_WEIGHT = true;
-layout(constant_id = 6) const bool HAS_BIAS = true;
+layout(constant_id = 6) const bool HAS_WEIGHT = true;
+layout(constant_id = 7) const bool HAS_BIAS = true;
 
 layout(push_constant) uniform Params {
   Rows rows;
@@ -34,12 +34,12 @@ void main() {
   const float mean = 0;
 #else
   float sum = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) sum += float(x[start + term_offset(rows, i)]);
+  for (EACH_TERM(term)) sum += float(x[start + offset_of(rows, term)]);
   const float mean = sum_of_lanes(sum) / terms;
 #endif
   float squares = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) {
-    const float difference = float(x[start + term_offset(rows, i)]) - mean;
+  for (EACH_TERM(term)) {
+    const float difference = float(x[start + offset_of(rows, term)]) - mean;
     squares += difference * difference;
   }
   const float inverse = inversesqrt(sum_of_lanes(squares) / terms + epsilon);
@@ -51,14 +51,17 @@ void main() {
   }
 #endif
 #if defined(KIND_group)
-  const uint first_channel = row % groups * group_channels;
+  const uint first_channel = row % groups * group_channels, step = LANES % group_channels;
+  uint channel = lane() % group_channels;
 #endif
-  for (uint i = lane(); i < rows.terms; i += LANES) {
-    const uint at = start + term_offset(rows, i);
+  for (EACH_TERM(term)) {
+    const uint at = start + offset_of(rows, term);
 #if defined(KIND_group)
-    const uint affine = first_channel + i % group_channels;
+    const uint affine = first_channel + channel;
+    channel += step;
+    if (channel >= group_channels) channel -= group_channels;
 #else
-    const uint affine = i;
+    const uint affine = term.index;
 #endif
     float value = (float(x[at]) - mean) * inverse;
     if (HAS_WEIGHT) value *= float(weights[affine]);

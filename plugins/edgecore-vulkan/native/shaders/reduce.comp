@@ -54,17 +54,17 @@ void main() {
   const uint start = row_start(rows, row);
 #if defined(OP_sum)
   float sum = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) sum += float(x[start + term_offset(rows, i)]);
+  for (EACH_TERM(term)) sum += float(x[start + offset_of(rows, term)]);
   const float result = sum_of_lanes(sum) * factor;
 #else
-  // A lane without elements of its own has the first one.
+  // A lane starts with its first element; one without elements with the first of the row.
   uint index = lane() < rows.terms ? lane() : 0;
-  float best = float(x[start + term_offset(rows, index)]);
-  for (uint i = lane() + LANES; i < rows.terms; i += LANES) {
-    const float value = float(x[start + term_offset(rows, i)]);
+  float best = float(x[lane() < rows.terms ? start + offset_of(rows, first_term(rows)) : start]);
+  for (EACH_TERM(term)) {
+    const float value = float(x[start + offset_of(rows, term)]);
     if (best == best && BETTER(value, best)) {
       best = value;
-      index = i;
+      index = term.index;
     }
   }
 #if defined(OP_amax)

@@ -4,6 +4,8 @@
 layout(constant_id = 3) const uint LANES = 1;        // a power of two
 layout(constant_id = 4) const bool ADJACENT = false;  // neighbouring threads read the same row, not neighbouring rows
 
+layout(constant_id = 5) const uint REDUCED_DIMS = 1;
+
 const uint THREADS = 64;  // the size of a workgroup
 
 // Strides are in elements of the input; the innermost dim of a list is the last.
@@ -11,7 +13,6 @@ struct Rows {
   uint count;  // rows
   uint terms;  // elements of a row
   uint kept_dims;
-  uint reduced_dims;
   uint kept[6];
   uint kept_strides[6];
   uint reduced[3];
@@ -41,15 +42,42 @@ uint row_start(Rows rows, uint row) {
   return at + rest * rows.kept_strides[0];
 }
 
-// The offset of an element of a row from its first.
-uint term_offset(Rows rows, uint index) {
-  uint at = 0;
-  for (uint d = rows.reduced_dims; d > 1; --d) {
-    at += index % rows.reduced[d - 1] * rows.reduced_strides[d - 1];
-    index /= rows.reduced[d - 1];
-  }
-  return at + index * rows.reduced_strides[0];
+// An element of a row, as its index in the row and as its indices in the last dim and in the dims before. A thread
+// steps through its elements without divisions, which are slow.
+struct Term {
+  uint index;
+  uint outer, inner;
+};
+
+Term first_term(Rows rows) {
+  const uint inner = rows.reduced[REDUCED_DIMS - 1];
+  return REDUCED_DIMS == 1 ? Term(lane(), 0, 0) : Term(lane(), lane() / inner, lane() % inner);
 }
+
+Term next_term(Rows rows, Term term) {
+  Term next = Term(term.index + LANES, 0, 0);
+  if (REDUCED_DIMS > 1) {
+    const uint size = rows.reduced[REDUCED_DIMS - 1];
+    next.outer = term.outer + LANES / size;
+    next.inner = term.inner + LANES % size;
+    if (next.inner >= size) {
+      next.inner -= size;
+      ++next.outer;
+    }
+  }
+  return next;
+}
+
+// The offset of an element from the first of its row.
+uint offset_of(Rows rows, Term term) {
+  if (REDUCED_DIMS == 1) return term.index * rows.reduced_strides[0];
+  const uint inner = term.inner * rows.reduced_strides[REDUCED_DIMS - 1];
+  if (REDUCED_DIMS == 2) return inner + term.outer * rows.reduced_strides[0];
+  return inner + term.outer % rows.reduced[1] * rows.reduced_strides[1] +
+         term.outer / rows.reduced[1] * rows.reduced_strides[0];
+}
+
+#define EACH_TERM(term) Term term = first_term(rows); term.index < rows.terms; term = next_term(rows, term)
 
 // Both return a number that all lanes of a row compute of their own numbers.
 #define OF_ALL_LANES(name, combine)                                               \
