@@ -9,10 +9,12 @@ namespace {
 constexpr size_t kMaxReduced = 3;  // dims: tensors without gaps have at most 3 that neighbours do not join
 constexpr int64_t kThreads = 64;   // of a workgroup, as in rows.glsl
 
-// Returns the dims without those of size 1, and with one dim instead of neighbours that lie in memory like one.
+// Returns the dims without those of size 1, and with one dim instead of neighbours that lie in memory like one, or
+// instead of all if there are no elements.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
   std::vector<Dim> result;
   for (const Dim &dim : dims) {
+    if (dim.size == 0) return {dim};
     if (dim.size == 1) continue;
     if (!result.empty() && result.back().stride == dim.size * dim.stride) {
       result.back() = {result.back().size * dim.size, dim.stride};
@@ -47,7 +49,7 @@ Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<D
   rows.terms = product(reduced);
   rows.kept = joined(kept);
   rows.reduced = joined(reduced);
-  if (rows.kept.size() > kMaxRank || rows.reduced.size() > kMaxReduced) {
+  if (rows.reduced.size() > kMaxReduced) {
     call.unsupported("it reduces %zu dims that are apart from each other", rows.reduced.size());
   }
   return rows;
