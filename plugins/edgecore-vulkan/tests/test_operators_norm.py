@@ -165,3 +165,17 @@ def test_sizes_change_between_runs():
     length = torch.export.Dim("length", min=1, max=300)
     others = [(rows(size, 16),) for size in (1, 300)]
     check_on_device(model, rows(7, 16), dynamic_shapes=(({0: length},),), others=others)
+
+
+def test_tensors_of_six_dims():
+    def model(a):
+        return a.sum((1, 3, 5)), a.softmax(2), F.pad(a, (1, 0, 0, 0, -1, 2)), a.flip(1, 4), a.argmax(4)
+
+    check_on_device(model, rows(2, 3, 2, 5, 3, 4), runtimes=["edgecore"])
+
+
+def test_half_precision_models():
+    def model(a):
+        return F.layer_norm(a, (16,)), a.log_softmax(0), a.mean(1), a.argmin(0), F.max_pool2d(a[None, None], 2)
+
+    check_on_device(model, rows(6, 16).half(), tolerance=1e-2)

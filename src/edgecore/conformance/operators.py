@@ -32,6 +32,9 @@ OTHER_DTYPES = (torch.float64, torch.int32)
 
 HALF = (torch.float16, torch.bfloat16)
 
+RUNTIMES = ("executorch-1.5", "edgecore")
+"""Target runtimes in the order in which they are tried: a backend may support more calls in files for edgecore's own."""
+
 COMPANIONS = ("aten.add.Tensor", "aten.mul.Tensor", "aten.sub.Tensor", "aten.maximum.default")
 """One of these operators precedes each call of an operator that only moves data, because backends do not delegate
 partitions that only move data.
@@ -62,9 +65,13 @@ class _Operator:
         samples = [sample for of_dtype in by_dtype.values() for sample in of_dtype]
         if not samples:
             raise Skipped("the suite has no samples for it")
-        result = _try(subject, self.operator, samples)
-        if not result.delegated and any(_has_booleans(self.operator, sample) for sample in samples):
-            result = _try(subject, self.operator, samples, inside=True)
+        result = _Result()
+        for runtime in RUNTIMES:
+            result.add(_try(subject, self.operator, samples, runtime))
+            if not result.delegated and any(_has_booleans(self.operator, sample) for sample in samples):
+                result.add(_try(subject, self.operator, samples, runtime, inside=True))
+            if {dtype_name(dtype) for dtype in claimed if by_dtype[dtype]} <= result.dtypes:
+                break
         if not result.seen:
             raise Skipped("edgecore rewrites or removes this operator before partitioning")
         if not result.delegated:
@@ -73,13 +80,13 @@ class _Operator:
             sample = f"{self.operator}{samples[0]}"
             raise Failed(f"it claims {dtypes} and supports none of {len(samples)} calls such as {sample}: {reasons}")
         if torch.bool in claimed and not subject.quick:
-            result.dtypes |= _try(subject, self.operator, by_dtype[torch.bool], inside=True).dtypes
+            result.dtypes |= _try(subject, self.operator, by_dtype[torch.bool], RUNTIMES[0], inside=True).dtypes
         for dtype in claimed:
             if by_dtype[dtype] and dtype_name(dtype) not in result.dtypes:
                 self._must_support(subject, dtype, claimed[0])
         others = [dtype for dtype in OTHER_DTYPES if dtype not in claimed and not subject.quick]
         if more := [sample for dtype in others for sample in samples_of(self.operator, dtype, subject.quick)[:2]]:
-            _try(subject, self.operator, more)
+            _try(subject, self.operator, more, RUNTIMES[0])
         return f"{result.delegated} of {len(samples)} calls delegated"
 
     def _must_support(self, subject: BackendUnderTest, dtype: torch.dtype, first: torch.dtype) -> None:
@@ -91,7 +98,10 @@ class _Operator:
         samples, name = samples_of(self.operator, dtype, subject.quick), dtype_name(dtype)
         samples += mixed_samples_of(self.operator, first, dtype, subject.quick) if first != dtype else []
         inside = any(_has_booleans(self.operator, sample) for sample in samples)
-        result = _try(subject, self.operator, samples, inside)
+        result = _Result()
+        for runtime in RUNTIMES:
+            if name not in result.dtypes:
+                result.add(_try(subject, self.operator, samples, runtime, inside))
         if result.seen and name not in result.dtypes:
             reasons = "; ".join(dict.fromkeys(result.reasons)) or "no reason given"
             sample = f"{self.operator}{samples[0]}"
@@ -123,8 +133,17 @@ class _Result:
         self.reasons: list[str] = []
         """Reasons of the calls that were not delegated."""
 
+    def add(self, other: _Result) -> None:
+        """Add the result of the same calls in another program: of two counts the greater one stays."""
+        self.delegated = max(self.delegated, other.delegated)
+        self.seen = max(self.seen, other.seen)
+        self.dtypes |= other.dtypes
+        self.reasons += other.reasons
 
-def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool = False) -> _Result:
+
+def _try(
+    subject: BackendUnderTest, operator: str, samples: Sequence[Sample], runtime: str, inside: bool = False
+) -> _Result:
     """Compile and run all samples in one model; if that fails, one by one, so that the error names the failing sample.
 
     If `inside` is true, the model computes boolean inputs by `x > 0` and converts boolean results by `torch.where`,
@@ -133,14 +152,14 @@ def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], in
     if not subject.individually and len(samples) > 1:
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")
         try:
-            return _try_together(subject, operator, samples, inside)
+            return _try_together(subject, operator, samples, runtime, inside)
         except (EdgecoreError, FallbackWarning):
             pass
     total = _Result()
     for sample in samples:
         subject.trying(f"{operator}{sample}")
         try:
-            result = _try_together(subject, operator, [sample], inside)
+            result = _try_together(subject, operator, [sample], runtime, inside)
         except EdgecoreError as error:
             if not _runs_without_backend(operator, sample):
                 continue  # edgecore alone fails on this sample too
@@ -152,9 +171,11 @@ def _try(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], in
     return total
 
 
-def _try_together(subject: BackendUnderTest, operator: str, samples: Sequence[Sample], inside: bool) -> _Result:
+def _try_together(
+    subject: BackendUnderTest, operator: str, samples: Sequence[Sample], runtime: str, inside: bool
+) -> _Result:
     model, inputs = _model(subject, operator, samples, inside)
-    program = compiled(subject, model, inputs)
+    program = compiled(subject, model, inputs, runtime=runtime)
     description = f"{operator}{samples[0]}" + (" ..." if len(samples) > 1 else "")
     check_reasons(subject, program, description)
     result = _Result()

@@ -2,17 +2,16 @@
 // deviation, times weights, plus biases. The result lies in memory as the input does.
 #version 450
 #include "types.glsl"
+// Rows of a group norm are batches of groups, and the innermost dim of a row are the channels of its group.
+#define MORE_PARAMS \
+  float epsilon;    \
+  uint groups;      \
+  uint group_channels;
 #include "rows.glsl"
 
-layout(constant_id = 5) const bool HAS_WEIGHT = true;
-layout(constant_id = 6) const bool HAS_BIAS = true;
+layout(constant_id = 6) const bool HAS_WEIGHT = true;
+layout(constant_id = 7) const bool HAS_BIAS = true;
 
-layout(push_constant) uniform Params {
-  Rows rows;
-  float epsilon;
-  uint groups;          // of a group norm: rows are batches of groups,
-  uint group_channels;  // and the innermost dim of a row are the channels of its group
-};
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
 #if defined(KIND_rms)
 layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
@@ -28,22 +27,21 @@ layout(set = 0, binding = 5) readonly buffer Bias { T bias[]; };
 
 void main() {
   const uint row = row_index();
-  const uint start = row_start(rows, row);
-  const float terms = float(rows.terms);
+  const uint start = row_start(row);
 #if defined(KIND_rms)
   const float mean = 0;
 #else
   float sum = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) sum += float(x[start + term_offset(rows, i)]);
-  const float mean = sum_of_lanes(sum) / terms;
+  for (EACH_TERM(term)) sum += float(x[start + offset_of(term)]);
+  const float mean = sum_of_lanes(sum) / float(terms);
 #endif
   float squares = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) {
-    const float difference = float(x[start + term_offset(rows, i)]) - mean;
+  for (EACH_TERM(term)) {
+    const float difference = float(x[start + offset_of(term)]) - mean;
     squares += difference * difference;
   }
-  const float inverse = inversesqrt(sum_of_lanes(squares) / terms + epsilon);
-  if (row >= rows.count) return;
+  const float inverse = inversesqrt(sum_of_lanes(squares) / float(terms) + epsilon);
+  if (row >= rows) return;
 #if !defined(KIND_rms)
   if (lane() == 0) {
     means[row] = T(mean);
@@ -51,14 +49,17 @@ void main() {
   }
 #endif
 #if defined(KIND_group)
-  const uint first_channel = row % groups * group_channels;
+  const uint first_channel = row % groups * group_channels, step = LANES % group_channels;
+  uint channel = lane() % group_channels;
 #endif
-  for (uint i = lane(); i < rows.terms; i += LANES) {
-    const uint at = start + term_offset(rows, i);
+  for (EACH_TERM(term)) {
+    const uint at = start + offset_of(term);
 #if defined(KIND_group)
-    const uint affine = first_channel + i % group_channels;
+    const uint affine = first_channel + channel;
+    channel += step;
+    if (channel >= group_channels) channel -= group_channels;
 #else
-    const uint affine = i;
+    const uint affine = term.index;
 #endif
     float value = (float(x[at]) - mean) * inverse;
     if (HAS_WEIGHT) value *= float(weights[affine]);

@@ -2,12 +2,15 @@
 #version 450
 #include "types.glsl"
 
+layout(constant_id = 3) const int DILATION_Y = 1;  // known when the shader is compiled, so that divisions are fast
+layout(constant_id = 4) const int DILATION_X = 1;
+
 layout(push_constant) uniform Params {
   uint batch, channels;
   int in_height, in_width;
   uint out_height, out_width;
   int kernel_height, kernel_width;
-  int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
+  int stride_y, stride_x, padding_y, padding_x;
   uint in_strides[4];  // of batch, channel, y and x
   uint out_strides[4];
   int divisor;  // of an average: the number of elements of each window if 0,
@@ -31,9 +34,9 @@ void main() {
       n * in_strides[0] + min(channel + uvec4(0, 1, 2, 3), uvec4(channels - 1)) * in_strides[1];
   const int top = oy * stride_y - padding_y, left = ox * stride_x - padding_x;
   // The part of the window that is inside of the image.
-  const int first_y = max(-top + dilation_y - 1, 0) / dilation_y, first_x = max(-left + dilation_x - 1, 0) / dilation_x;
-  const int end_y = min(max(in_height - top + dilation_y - 1, 0) / dilation_y, kernel_height);
-  const int end_x = min(max(in_width - left + dilation_x - 1, 0) / dilation_x, kernel_width);
+  const int first_y = max(-top + DILATION_Y - 1, 0) / DILATION_Y, first_x = max(-left + DILATION_X - 1, 0) / DILATION_X;
+  const int end_y = min(max(in_height - top + DILATION_Y - 1, 0) / DILATION_Y, kernel_height);
+  const int end_x = min(max(in_width - left + DILATION_X - 1, 0) / DILATION_X, kernel_width);
 #if defined(OP_max)
   vec4 result = vec4(uintBitsToFloat(0xff800000u));  // -infinity
 #else
@@ -41,7 +44,7 @@ void main() {
 #endif
   for (int ky = first_y; ky < end_y; ++ky) {
     for (int kx = first_x; kx < end_x; ++kx) {
-      const uint shift = uint(top + ky * dilation_y) * in_strides[2] + uint(left + kx * dilation_x) * in_strides[3];
+      const uint shift = uint(top + ky * DILATION_Y) * in_strides[2] + uint(left + kx * DILATION_X) * in_strides[3];
       const uvec4 at = offsets + shift;
       const vec4 value = vec4(float(source[at.x]), float(source[at.y]), float(source[at.z]), float(source[at.w]));
 #if defined(OP_max)

@@ -1,6 +1,7 @@
 // Sum, mean, maximum, minimum, and the index of the maximum or minimum, over some dims.
 #version 450
 #include "types.glsl"
+#define MORE_PARAMS float factor;
 #include "rows.glsl"
 
 #if defined(OP_argmax) || defined(OP_argmin)
@@ -15,10 +16,6 @@
 #define BETTER(a, b) (a < b || a != a)
 #endif
 
-layout(push_constant) uniform Params {
-  Rows rows;
-  float factor;
-};
 layout(set = 0, binding = 0) writeonly buffer Output { RESULT target[]; };
 layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
 
@@ -51,20 +48,20 @@ uint best_of_lanes(float value, uint index) {
 
 void main() {
   const uint row = row_index();
-  const uint start = row_start(rows, row);
+  const uint start = row_start(row);
 #if defined(OP_sum)
   float sum = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) sum += float(x[start + term_offset(rows, i)]);
+  for (EACH_TERM(term)) sum += float(x[start + offset_of(term)]);
   const float result = sum_of_lanes(sum) * factor;
 #else
-  // A lane without elements of its own has the first one.
-  uint index = lane() < rows.terms ? lane() : 0;
-  float best = float(x[start + term_offset(rows, index)]);
-  for (uint i = lane() + LANES; i < rows.terms; i += LANES) {
-    const float value = float(x[start + term_offset(rows, i)]);
+  // A lane starts with its first element; one without elements with the first of the row.
+  uint index = lane() < terms ? lane() : 0;
+  float best = float(x[lane() < terms ? start + offset_of(first_term()) : start]);
+  for (EACH_TERM(term)) {
+    const float value = float(x[start + offset_of(term)]);
     if (best == best && BETTER(value, best)) {
       best = value;
-      index = i;
+      index = term.index;
     }
   }
 #if defined(OP_amax)
@@ -75,5 +72,5 @@ void main() {
   const uint result = best_of_lanes(best, index);
 #endif
 #endif
-  if (row < rows.count && lane() == 0) target[row] = RESULT(result);
+  if (row < rows && lane() == 0) target[row] = RESULT(result);
 }

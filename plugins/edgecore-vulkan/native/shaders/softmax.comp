@@ -5,17 +5,16 @@
 
 const float LARGEST = 3.402823466e38;
 
-layout(push_constant) uniform Params { Rows rows; };
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
 layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
 
 void main() {
   const uint row = row_index();
-  const uint start = row_start(rows, row);
-  const uint stride = rows.reduced_strides[0];
+  const uint start = row_start(row);
+  const uint stride = reduced_strides[0];
   // The sum of exp(x - greatest) of the elements so far. The start is finite, since -infinity - -infinity is NaN.
   float greatest = -LARGEST, sum = 0;
-  for (uint i = lane(); i < rows.terms; i += LANES) {
+  for (uint i = lane(); i < terms; i += LANES) {
     const float value = float(x[start + i * stride]);
     const float difference = value - greatest;
     const float factor = exp(-abs(difference));
@@ -25,14 +24,14 @@ void main() {
   const float own_greatest = greatest;
   greatest = max_of_lanes(greatest);
   sum = sum_of_lanes(sum * exp(own_greatest - greatest));
-  if (row >= rows.count) return;
+  if (row >= rows) return;
   if (greatest > LARGEST) sum = uintBitsToFloat(0x7fc00000u);  // infinity - infinity, which makes the row NaN
 #if defined(OP_softmax)
   const float factor = 1 / sum;
 #else
   const float shift = log(sum);
 #endif
-  for (uint i = lane(); i < rows.terms; i += LANES) {
+  for (uint i = lane(); i < terms; i += LANES) {
     const uint at = start + i * stride;
 #if defined(OP_softmax)
     target[at] = T(exp(float(x[at]) - greatest) * factor);

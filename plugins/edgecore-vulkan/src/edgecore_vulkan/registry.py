@@ -321,12 +321,13 @@ def is_prepared(call: Call, value: TensorValue, profile: Profile) -> bool:
 def _fitting(values: list[TensorValue], memories: Memories, profile: Profile, layouts: Set[Layout]) -> Memories:
     """Return the memories that all `values` fit.
 
-    edgecore's delegate holds every tensor in a buffer; there the layout only gives the order of the elements.
+    edgecore's delegate holds every tensor in a buffer; there the layout only gives the order of the elements, which is
+    the same for all tensors with more than 4 dims.
     """
     if not profile.is_stock:
         allowed = {_PLAIN.get(memory.layout, memory.layout) for memory in memories} & layouts
         if any(len(value.shape) > 4 for value in values):
-            allowed = allowed - {C}
+            allowed = {W}
         return frozenset(Memory(Storage.BUFFER, layout) for layout in allowed)
     return frozenset(
         memory

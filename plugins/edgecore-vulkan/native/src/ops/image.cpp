@@ -44,10 +44,10 @@ void push_strides(const Tensor &x, std::vector<uint32_t> *push) {
 }
 
 void dispatch_image(const Call &call, const std::string &shader, const char *kind, const Tensor &x, const Tensor &out,
-                    std::vector<uint32_t> push) {
+                    std::vector<uint32_t> push, std::vector<uint32_t> constants = {}) {
   if (out.dtype != x.dtype) call.unsupported("its result is of %s", name_of(out.dtype));
   call.dispatch_flat(shader + "_" + name_of(x.dtype) + "_" + kind, {out}, {x}, std::move(push),
-                     out.size(4) * ((out.size(3) + 3) / 4) * out.size(2) * out.size(1));
+                     out.size(4) * ((out.size(3) + 3) / 4) * out.size(2) * out.size(1), std::move(constants));
 }
 
 struct Window {
@@ -83,14 +83,15 @@ void pool(const Call &call, const char *operation, const Window &window, int64_t
   for (const int64_t value : {x.size(4), x.size(3), x.size(2), x.size(1), out.size(2), out.size(1)}) {
     push.push_back(word(value));
   }
-  for (const auto *numbers : {&window.kernel, &window.stride, &window.padding, &window.dilation}) {
+  for (const auto *numbers : {&window.kernel, &window.stride, &window.padding}) {
     for (const int64_t value : *numbers) push.push_back(word(value));
   }
   push_strides(x, &push);
   push_strides(out, &push);
   push.push_back(word(divisor));
   push.push_back(include_padding ? 1 : 0);
-  dispatch_image(call, "pool", operation, x, out, std::move(push));
+  dispatch_image(call, "pool", operation, x, out, std::move(push),
+                 {word(window.dilation[0]), word(window.dilation[1])});
 }
 
 // Pixels of the input for one of the output, as PyTorch computes them.

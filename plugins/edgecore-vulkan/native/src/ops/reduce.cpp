@@ -39,8 +39,9 @@ std::string shader_of(const Tensor &x, const char *operation) {
 // (input, dims, keepdim, ...); without dims all are reduced.
 void reduce_dims(Call &call, const char *operation) {
   const Tensor x = call.tensor(0);
-  std::vector<bool> is_reduced = named_dims(call, call.integers(1), x.rank());
-  if (call.integers(1).empty()) is_reduced.assign(x.rank(), true);
+  const std::vector<int64_t> dims = call.is_none(1) ? std::vector<int64_t>() : call.integers(1);
+  const std::vector<bool> is_reduced =
+      dims.empty() ? std::vector<bool>(x.rank(), true) : named_dims(call, dims, x.rank());
   const Tensor out = result(call, x, is_reduced);
   const Rows rows = rows_of_result(call, x, is_reduced, out, x.dtype);
   const bool is_sum = operation == std::string_view("sum");

@@ -9,10 +9,12 @@ namespace {
 constexpr size_t kMaxReduced = 3;  // dims: tensors without gaps have at most 3 that neighbours do not join
 constexpr int64_t kThreads = 64;   // of a workgroup, as in rows.glsl
 
-// Returns the dims without those of size 1, and with one dim instead of neighbours that lie in memory like one.
+// Returns the dims without those of size 1, and with one dim instead of neighbours that lie in memory like one, or
+// instead of all if there are no elements.
 std::vector<Dim> joined(const std::vector<Dim> &dims) {
   std::vector<Dim> result;
   for (const Dim &dim : dims) {
+    if (dim.size == 0) return {dim};
     if (dim.size == 1) continue;
     if (!result.empty() && result.back().stride == dim.size * dim.stride) {
       result.back() = {result.back().size * dim.size, dim.stride};
@@ -47,7 +49,7 @@ Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<D
   rows.terms = product(reduced);
   rows.kept = joined(kept);
   rows.reduced = joined(reduced);
-  if (rows.kept.size() > kMaxRank || rows.reduced.size() > kMaxReduced) {
+  if (rows.reduced.size() > kMaxReduced) {
     call.unsupported("it reduces %zu dims that are apart from each other", rows.reduced.size());
   }
   return rows;
@@ -71,7 +73,7 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
 
 void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                    const Rows &rows, const std::vector<uint32_t> &push, const std::vector<uint32_t> &constants) {
-  std::vector<uint32_t> words(4 + 2 * kMaxRank + 2 * kMaxReduced);
+  std::vector<uint32_t> words(3 + 2 * kMaxRank + 2 * kMaxReduced);
   const auto write = [&](size_t place, size_t length, const std::vector<Dim> &dims) {
     for (size_t i = 0; i < dims.size(); ++i) {
       words[place + i] = static_cast<uint32_t>(dims[i].size);
@@ -81,13 +83,12 @@ void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tens
   words[0] = static_cast<uint32_t>(rows.count);
   words[1] = static_cast<uint32_t>(rows.terms);
   words[2] = static_cast<uint32_t>(rows.kept.size());
-  words[3] = static_cast<uint32_t>(rows.reduced.size());
-  write(4, kMaxRank, rows.kept);
-  write(4 + 2 * kMaxRank, kMaxReduced, rows.reduced);
+  write(3, kMaxRank, rows.kept);
+  write(3 + 2 * kMaxRank, kMaxReduced, rows.reduced);
   words.insert(words.end(), push.begin(), push.end());
   const bool adjacent = rows.reduced.back().stride == 1;
   const uint32_t lanes = lanes_for(rows, adjacent, call.device().is_processor());
-  std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u};
+  std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u, static_cast<uint32_t>(rows.reduced.size())};
   all.insert(all.end(), constants.begin(), constants.end());
   call.dispatch_flat(shader, std::move(written), std::move(read), std::move(words), rows.count * lanes, std::move(all));
 }

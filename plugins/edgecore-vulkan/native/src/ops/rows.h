@@ -30,7 +30,7 @@ Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<D
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
 
 // Adds a dispatch that computes something for each row. `push` are the push constants after the rows, and `constants`
-// the specialization constants from id 5 on.
+// the specialization constants from id 6 on.
 void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                    const Rows &rows, const std::vector<uint32_t> &push = {},
                    const std::vector<uint32_t> &constants = {});
