@@ -21,7 +21,8 @@ const char *kind_of(const Call &call, Dtype a, Dtype b, Dtype out) {
 }
 
 void check_rows(const Call &call, const Tensor &out) {
-  if (!Tensor{out.dtype, Layout::kRowMajor, out.shape, 0}.same_order(out)) call.unsupported("its result is not row-major");
+  if (!Tensor{out.dtype, Layout::kRowMajor, out.shape, 0}.same_order(out))
+    call.unsupported("its result is not row-major");
 }
 
 }  // namespace
@@ -66,7 +67,9 @@ void matrix_multiply(Call &call) {
   multiply_matrices(call, product, a, b, out);
 }
 
-void linear_of_computed(const Call &call) {
+// Constant weights are packed once; others are multiplied as they are.
+void linear_layer(Call &call) {
+  if (call.is_constant(1) && (call.is_none(2) || call.is_constant(2))) return linear(call);
   const Tensor x = in_rows(call, call.tensor(0)), w = in_rows(call, call.tensor(1));
   if (w.rank() != 2 || x.rank() < 1 || x.size(1) != w.size(1)) call.damaged("its weights do not fit its input");
   Shape shape = x.shape;

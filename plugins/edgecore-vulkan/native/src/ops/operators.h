@@ -44,6 +44,7 @@ void repeat(Call &call);
 
 // matmul.cpp
 void matrix_multiply(Call &call);
+void linear_layer(Call &call);
 
 // matrix.cpp
 void convolution(Call &call);
