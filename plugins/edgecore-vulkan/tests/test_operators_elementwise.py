@@ -160,7 +160,7 @@ def test_tensors_of_symbolic_sizes():
         made = (
             torch.arange(n) * 2,
             torch.arange(n, dtype=torch.float32),
-            torch.arange(1, 2 * n, 3),
+            torch.arange(0, n, 1),
             torch.full((n, 3), 2.5),
             torch.full((n,), 7),
         )

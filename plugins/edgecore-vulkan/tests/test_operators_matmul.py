@@ -51,7 +51,7 @@ def test_attention_with_masks(sizes, options):
         return plain, scaled, attention(q, k, v, narrow), attention(q, k, v, is_causal=True)
 
     tensors = torch.randn(2, 3, length, depth), torch.randn(2, 3, keys, depth), torch.randn(2, 3, keys, depth)
-    masks = torch.randn(2, 1, length, keys), torch.randn(keys)
+    masks = torch.randn(2, 1, length, keys), torch.randn(1, keys)
     check_on_device(model, *tensors, *masks, runtimes=EDGECORE, **options)
 
 

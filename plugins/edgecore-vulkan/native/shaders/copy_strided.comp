@@ -1,56 +1,83 @@
 // Copies a tensor of up to 6 dims between two layouts and dtypes: views, permutations, slices, expansions. One thread
-// per element.
+// copies an element or, with VECTORS, four neighbours of the result.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
 #if defined(FROM_f32)
 #define S float
+#define S4 vec4
 #elif defined(FROM_f16)
 #define S float16_t
+#define S4 f16vec4
 #else
 #define S int
+#define S4 ivec4
 #endif
 #if defined(TO_f32)
 #define T float
+#define T4 vec4
 #elif defined(TO_f16)
 #define T float16_t
+#define T4 f16vec4
 #else
 #define T int
+#define T4 ivec4
 #endif
-// Between fp16 and integers by way of fp32: 16-bit storage has no other conversions.
-#if defined(FROM_f16)
-#define LOAD(x) float(x)
+// V holds all values of the source's dtype. Between fp16 and integers the way is by fp32: 16-bit storage has no other
+// conversions.
+#if defined(FROM_i32)
+#define V int
+#define V4 ivec4
 #else
-#define LOAD(x) x
+#define V float
+#define V4 vec4
 #endif
 #if defined(TO_f16)
 #define CONVERT(x) T(float(x))
+#define CONVERT4(x) T4(vec4(x))
 #else
 #define CONVERT(x) T(x)
+#define CONVERT4(x) T4(x)
 #endif
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
+layout(constant_id = 3) const bool VECTORS = false;       // the strides of the innermost dim are those of vectors
+layout(constant_id = 4) const bool FROM_VECTORS = false;  // the four elements are neighbours in the source, too
 
-// In elements; the innermost dim is the last, and unused leading sizes are 1. Negative strides wrap around.
+// In elements; the innermost dim is the last. Negative strides wrap around.
 layout(push_constant) uniform Params {
   uint sizes[6];
   uint in_strides[6];
   uint out_strides[6];
   uint in_offset;
   uint out_offset;
-  uint count;
+  uint in_step;  // between the four elements of a vector in the source
+  uint outermost;
+  uint threads;
 };
 layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
+layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
 layout(set = 0, binding = 1) readonly buffer Input { S source[]; };
+layout(set = 0, binding = 1) readonly buffer Input4 { S4 source4[]; };
 
 void main() {
   uint rest = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * gl_WorkGroupSize.x;
-  if (rest >= count) return;
+  if (rest >= threads) return;
   uint from = in_offset;
   uint to = out_offset;
-  for (int d = 5; d >= 0; --d) {
+  for (uint d = 5; d > outermost; --d) {
     const uint index = rest % sizes[d];
     rest /= sizes[d];
     from += index * in_strides[d];
     to += index * out_strides[d];
   }
-  target[to] = CONVERT(LOAD(source[from]));
+  from += rest * in_strides[outermost];
+  to += rest * out_strides[outermost];
+  if (!VECTORS) {
+    target[to] = CONVERT(V(source[from]));
+  } else if (FROM_VECTORS) {
+    target4[to / 4] = CONVERT4(V4(source4[from / 4]));
+  } else {
+    const V4 values = V4(V(source[from]), V(source[from + in_step]), V(source[from + 2 * in_step]),
+                         V(source[from + 3 * in_step]));
+    target4[to / 4] = CONVERT4(values);
+  }
 }

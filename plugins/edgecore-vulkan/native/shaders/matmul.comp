@@ -1,11 +1,10 @@
 // out = alpha * (a b) + addend for batches of matrices that are computed: a is [m, k], b is [k, n] or, transposed,
-// [n, k], all in row-major order; the addend has any strides. One thread computes four rows and four columns.
+// [n, k], all in row-major order; the addend has any strides. One thread computes ROWS rows and four columns.
 //
 // The rows follow from the number of the workgroup alone, so that the device may load each number of `a` once for all
 // threads of a workgroup.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
-#extension GL_EXT_control_flow_attributes : require
 #if defined(KIND_f32)  // f32, f32 -> f32
 #define TA float
 #define TA4 vec4
@@ -41,6 +40,7 @@ layout(constant_id = 3) const bool TRANSPOSED = false;  // b is [n, k]
 layout(constant_id = 4) const bool HAS_ADDEND = false;
 layout(constant_id = 5) const bool A_VECTORS = false;  // rows of a are whole vectors
 layout(constant_id = 6) const bool B_VECTORS = false;  // rows of b are whole vectors
+layout(constant_id = 7) const uint ROWS = 8;
 
 layout(push_constant) uniform Params {
   uint m;
@@ -83,16 +83,18 @@ vec4 load_b(uint at, uint valid) {
 }
 
 void multiply(uint batch, uint row, uint column) {
-  const uint columns = min(n - column, 4), rows = min(m - row, 4);
-  const uint a_start = batch * m * k, b_start = (b_batches == 1 ? 0 : batch) * k * n;
+  const uint columns = min(n - column, 4);
+  const uint b_start = (b_batches == 1 ? 0 : batch) * k * n;
   // Rows and columns past the end repeat the last one, and are not stored.
-  const uvec4 a_rows = a_start + min(uvec4(row, row + 1, row + 2, row + 3), uvec4(m - 1)) * k;
   const uvec4 b_rows = b_start + min(uvec4(column, column + 1, column + 2, column + 3), uvec4(n - 1)) * k;
-  vec4 s0 = vec4(0), s1 = vec4(0), s2 = vec4(0), s3 = vec4(0);
+  uint a_rows[ROWS];
+  vec4 sums[ROWS];
+  for (uint r = 0; r < ROWS; ++r) {
+    a_rows[r] = (batch * m + min(row + r, m - 1)) * k;
+    sums[r] = vec4(0);
+  }
   for (uint i = 0; i < k; i += 4) {
     const uint valid = min(k - i, 4);
-    const vec4 a0 = load_a(a_rows.x + i, valid), a1 = load_a(a_rows.y + i, valid);
-    const vec4 a2 = load_a(a_rows.z + i, valid), a3 = load_a(a_rows.w + i, valid);
     mat4 b;  // b[j] are the numbers of step i + j for the four columns
     if (TRANSPOSED) {
       b = transpose(mat4(load_b(b_rows.x + i, valid), load_b(b_rows.y + i, valid), load_b(b_rows.z + i, valid),
@@ -104,20 +106,17 @@ void multiply(uint batch, uint row, uint column) {
       b[2] = valid > 2 ? load_b(at + 2 * n, columns) : vec4(0);
       b[3] = valid > 3 ? load_b(at + 3 * n, columns) : vec4(0);
     }
-    s0 += a0.x * b[0] + a0.y * b[1] + a0.z * b[2] + a0.w * b[3];
-    s1 += a1.x * b[0] + a1.y * b[1] + a1.z * b[2] + a1.w * b[3];
-    s2 += a2.x * b[0] + a2.y * b[1] + a2.z * b[2] + a2.w * b[3];
-    s3 += a3.x * b[0] + a3.y * b[1] + a3.z * b[2] + a3.w * b[3];
+    for (uint r = 0; r < ROWS; ++r) {
+      const vec4 a = load_a(a_rows[r] + i, valid);
+      sums[r] = fma(a.wwww, b[3], fma(a.zzzz, b[2], fma(a.yyyy, b[1], fma(a.xxxx, b[0], sums[r]))));
+    }
   }
-  vec4 sums[4] = vec4[4](s0, s1, s2, s3);
-  [[unroll]] for (uint r = 0; r < 4; ++r) {
-    if (r >= rows) break;
+  for (uint r = 0; r < ROWS; ++r) {
+    if (row + r >= m) break;
     vec4 sum = sums[r] * alpha;
     if (HAS_ADDEND) {
       const uint at = batch / inner * addend_batches + batch % inner * addend_inner + (row + r) * addend_rows;
-      [[unroll]] for (uint c = 0; c < 4; ++c) {
-        sum[c] += float(addend[at + min(column + c, n - 1) * addend_columns]);
-      }
+      for (uint c = 0; c < 4; ++c) sum[c] += float(addend[at + min(column + c, n - 1) * addend_columns]);
     }
     const uint at = (batch * m + row + r) * n + column;
     if (n % 4 == 0) {
@@ -135,6 +134,6 @@ void main() {
   const uint column = gl_GlobalInvocationID.x * 4;
   if (column >= n) return;
   for (uint batch = gl_WorkGroupID.z; batch < batches; batch += gl_NumWorkGroups.z) {
-    for (uint row = gl_WorkGroupID.y * 4; row < m; row += gl_NumWorkGroups.y * 4) multiply(batch, row, column);
+    for (uint row = gl_WorkGroupID.y * ROWS; row < m; row += gl_NumWorkGroups.y * ROWS) multiply(batch, row, column);
   }
 }

@@ -634,23 +634,46 @@ void Call::copy(const Tensor &from, const Tensor &to) const {
 
 void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t from_offset, const Tensor &to,
                         const Shape &to_strides, int64_t to_offset, const Shape &shape) const {
-  // The dims in the order of the target's memory, so that neighbouring threads write neighbouring elements.
-  std::vector<size_t> order(shape.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return to_strides[a] > to_strides[b]; });
-  std::vector<uint32_t> push(kMaxRank * 3 + 3);
-  std::fill(push.begin(), push.begin() + kMaxRank, 1);
-  for (size_t i = 0; i < order.size(); ++i) {
-    const size_t place = kMaxRank - order.size() + i;
-    push[place] = static_cast<uint32_t>(shape[order[i]]);
-    push[kMaxRank + place] = static_cast<uint32_t>(from_strides[order[i]]);
-    push[2 * kMaxRank + place] = static_cast<uint32_t>(to_strides[order[i]]);
+  struct Dim {
+    int64_t size, from, to;
+  };
+  std::vector<Dim> all, dims;
+  for (size_t i = 0; i < shape.size(); ++i) all.push_back({shape[i], from_strides[i], to_strides[i]});
+  // The innermost dim of the target's memory first, so that neighbouring threads write neighbouring elements. Dims that
+  // follow each other in both memories become one.
+  std::stable_sort(all.begin(), all.end(), [](const Dim &a, const Dim &b) { return a.to < b.to; });
+  for (const Dim &dim : all) {
+    if (dim.size == 1) continue;
+    if (!dims.empty() && dim.from == dims.back().from * dims.back().size && dim.to == dims.back().to * dims.back().size) {
+      dims.back().size *= dim.size;
+    } else {
+      dims.push_back(dim);
+    }
   }
-  push[3 * kMaxRank] = static_cast<uint32_t>(from_offset);
-  push[3 * kMaxRank + 1] = static_cast<uint32_t>(to_offset);
-  push[3 * kMaxRank + 2] = static_cast<uint32_t>(vulkan::count(shape));
+  if (dims.empty()) dims.push_back({1, 1, 1});
+  const auto is_whole = [](int64_t number) { return number % 4 == 0; };
+  bool vectors = dims[0].to == 1 && is_whole(dims[0].size) && is_whole(to_offset);
+  bool from_vectors = dims[0].from == 1 && is_whole(from_offset);
+  for (size_t i = 1; i < dims.size(); ++i) {
+    vectors = vectors && is_whole(dims[i].to);
+    from_vectors = from_vectors && is_whole(dims[i].from);
+  }
+  const int64_t step = dims[0].from, threads = vulkan::count(shape) / (vectors ? 4 : 1);
+  if (vectors) dims[0] = {dims[0].size / 4, dims[0].from * 4, 4};
+  std::vector<uint32_t> push(kMaxRank * 3);
+  for (size_t i = 0; i < kMaxRank; ++i) {
+    const Dim dim = i < dims.size() ? dims[i] : Dim{1, 0, 0};
+    const size_t place = kMaxRank - 1 - i;
+    push[place] = static_cast<uint32_t>(dim.size);
+    push[kMaxRank + place] = static_cast<uint32_t>(dim.from);
+    push[2 * kMaxRank + place] = static_cast<uint32_t>(dim.to);
+  }
+  for (const int64_t number : {from_offset, to_offset, step, static_cast<int64_t>(kMaxRank - dims.size()), threads}) {
+    push.push_back(static_cast<uint32_t>(number));
+  }
   const std::string shader = std::string("copy_strided_") + name_of(from.dtype) + "_" + name_of(to.dtype);
-  dispatch_flat(shader, {to}, {from}, std::move(push), vulkan::count(shape));
+  dispatch_flat(shader, {to}, {from}, std::move(push), threads,
+                {vectors ? 1u : 0u, vectors && from_vectors ? 1u : 0u});
 }
 
 }  // namespace edgecore::vulkan

@@ -47,10 +47,11 @@ void attention(Call &call) {
   const int64_t rows = product.batches * length;
   if (scores.count() != 0) {
     uint32_t lanes = 8;
-    while (lanes < 64 && lanes * 4 < keys) lanes *= 2;
+    while (lanes < 64 && lanes * 16 < keys) lanes *= 2;  // several vectors for each thread
     const auto groups = static_cast<uint32_t>(std::min<int64_t>(rows, 32768));
     call.dispatch("attention_softmax", {scores}, {}, {static_cast<uint32_t>(rows), static_cast<uint32_t>(keys)},
-                  {groups * lanes, static_cast<uint32_t>((rows + groups - 1) / groups), 1}, {lanes, 1, 1});
+                  {groups * lanes, static_cast<uint32_t>((rows + groups - 1) / groups), 1}, {lanes, 1, 1},
+                  {keys % 4 == 0 ? 1u : 0u});
   }
   Product weighted;
   weighted.batches = product.batches;

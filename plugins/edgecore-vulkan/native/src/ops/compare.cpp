@@ -25,7 +25,8 @@ void compare(Call &call) {
   const Tensor a = call.tensor(0);
   if (call.is_tensor(1)) {
     const Tensor b = call.tensor(1);
-    return compare_with(call, base_name(call), a, b, call.output(call.last(), broadcast(call, a.shape, b.shape)), nullptr);
+    return compare_with(call, base_name(call), a, b, call.output(call.last(), broadcast(call, a.shape, b.shape)),
+                        nullptr);
   }
   const double number = call.number(1);
   if (!is_float(a.dtype) && number != std::trunc(number)) call.unsupported("it compares integers with a fraction");

@@ -1,3 +1,4 @@
+#include <cmath>
 #include <limits>
 
 #include "ops/loop.h"
@@ -38,8 +39,10 @@ void combine(const Call &call, const std::string &operation, double alpha = 1) {
     call.unsupported("it has operands of %s and %s and a result of %s", name_of(a.dtype), name_of(b.dtype),
                      name_of(out.dtype));
   }
+  const double number = has_number ? call.number(1) : alpha;
+  if (!is_float(out.dtype) && number != std::trunc(number)) call.unsupported("it combines integers with a fraction");
   Loop loop = make_loop(out, {broadcast_strides(a, out.rank()), broadcast_strides(b, out.rank())});
-  loop.push.push_back(bits_of(has_number ? call.number(1) : alpha, out.dtype));
+  loop.push.push_back(bits_of(number, out.dtype));
   call.dispatch_flat(std::string("binary_") + name_of(out.dtype) + "_" + operation, {out}, {a, b}, std::move(loop.push),
                      loop.threads, {loop.vectors ? 1u : 0u, has_number ? 1u : 0u});
 }

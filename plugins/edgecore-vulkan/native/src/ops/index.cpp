@@ -7,8 +7,8 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Records out[place] = x[base of the place + index * stride of `dim`]: `bases` are the strides of x by the dims of `out`, 0
-// for those that only choose an index; `choices` are those of `indices`.
+// Records out[place] = x[base of the place + index * stride of `dim`]: `bases` are the strides of x by the dims of
+// `out`, 0 for those that only choose an index; `choices` are those of `indices`.
 void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bases, size_t dim, const Tensor &indices,
           const Shape &choices) {
   if (is_float(indices.dtype) || x.dtype != out.dtype) {
@@ -23,8 +23,8 @@ void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bas
   if (loop.vectors && (loop.push[kContiguous] & 2u) != 0) loop = make_loop(out, {bases, choices}, false);
   loop.push.push_back(static_cast<uint32_t>(stride));
   loop.push.push_back(static_cast<uint32_t>(size));
-  call.dispatch_flat(std::string("gather_") + name_of(out.dtype), {out}, {x, indices}, std::move(loop.push), loop.threads,
-                     {loop.vectors ? 1u : 0u});
+  call.dispatch_flat(std::string("gather_") + name_of(out.dtype), {out}, {x, indices}, std::move(loop.push),
+                     loop.threads, {loop.vectors ? 1u : 0u});
 }
 
 // Records x with `dim` replaced by the dims of the indices.

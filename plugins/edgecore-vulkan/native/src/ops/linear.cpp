@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "ops/gemm.h"
-#include "ops/matmul.h"
 #include "ops/operators.h"
 
 namespace edgecore::vulkan {
@@ -70,7 +69,6 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
 }
 
 void linear(Call &call) {
-  if (!call.is_constant(1) || !(call.is_none(2) || call.is_constant(2))) return linear_of_computed(call);
   const Tensor x = call.tensor(0);
   const Shape weight = call.constant_shape(1);
   if (weight.size() != 2 || x.rank() < 1 || x.shape.back() != weight[1]) call.damaged("its weights do not fit its input");

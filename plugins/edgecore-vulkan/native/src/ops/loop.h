@@ -37,8 +37,8 @@ struct Loop {
   std::vector<uint32_t> push;
 };
 
-// Returns the loop over `out`. `strides` are those of each operand by the dims of `out`; if `may_use_vectors`, an operand
-// may be read in vectors of four.
+// Returns the loop over `out`. `strides` are those of each operand by the dims of `out`; if `may_use_vectors`, an
+// operand may be read in vectors of four.
 Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, bool may_use_vectors = true);
 
 }  // namespace edgecore::vulkan

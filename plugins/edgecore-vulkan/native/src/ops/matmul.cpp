@@ -21,7 +21,8 @@ const char *kind_of(const Call &call, Dtype a, Dtype b, Dtype out) {
 }
 
 void check_rows(const Call &call, const Tensor &out) {
-  if (!Tensor{out.dtype, Layout::kRowMajor, out.shape, 0}.same_order(out)) call.unsupported("its result is not row-major");
+  if (!Tensor{out.dtype, Layout::kRowMajor, out.shape, 0}.same_order(out))
+    call.unsupported("its result is not row-major");
 }
 
 }  // namespace
@@ -32,7 +33,7 @@ void multiply_matrices(const Call &call, const Product &product, const Tensor &a
   if (product.addend != nullptr && product.addend->dtype != b.dtype) {
     call.unsupported("it adds %s to a product of %s", name_of(product.addend->dtype), name_of(b.dtype));
   }
-  const int64_t columns = (product.n + 3) / 4;
+  const int64_t columns = (product.n + 3) / 4, rows = product.m >= 8 ? 8 : product.m >= 2 ? 4 : 1;
   uint32_t lanes = 8;
   while (lanes < 32 && lanes < columns) lanes *= 2;
   const int64_t *strides = product.addend_strides;
@@ -41,11 +42,11 @@ void multiply_matrices(const Call &call, const Product &product, const Tensor &a
                 {number(product.m), number(product.k), number(product.n), number(product.batches),
                  product.shares_b ? 1 : number(product.batches), number(strides[0]), number(strides[1]),
                  number(product.inner), number(strides[2]), number(strides[3]), bits_of(product.alpha)},
-                {number(columns), std::min(number((product.m + 3) / 4), kMaxGroups),
+                {number(columns), std::min(number((product.m + rows - 1) / rows), kMaxGroups),
                  std::min(number(product.batches), kMaxGroups)},
                 {lanes, 1, 1},
                 {product.transposed ? 1u : 0u, product.addend == nullptr ? 0u : 1u, product.k % 4 == 0 ? 1u : 0u,
-                 (product.transposed ? product.k : product.n) % 4 == 0 ? 1u : 0u});
+                 (product.transposed ? product.k : product.n) % 4 == 0 ? 1u : 0u, number(rows)});
 }
 
 void matrix_multiply(Call &call) {
@@ -66,7 +67,9 @@ void matrix_multiply(Call &call) {
   multiply_matrices(call, product, a, b, out);
 }
 
-void linear_of_computed(const Call &call) {
+// Constant weights are packed once; others are multiplied as they are.
+void linear_layer(Call &call) {
+  if (call.is_constant(1) && (call.is_none(2) || call.is_constant(2))) return linear(call);
   const Tensor x = in_rows(call, call.tensor(0)), w = in_rows(call, call.tensor(1));
   if (w.rank() != 2 || x.rank() < 1 || x.size(1) != w.size(1)) call.damaged("its weights do not fit its input");
   Shape shape = x.shape;

@@ -19,12 +19,9 @@ struct Product {
   int64_t inner = 1;
 };
 
-// Records a product. The dtypes are all equal; or `out` is fp32 and the others are fp16; or `a` is fp32 and the others are
-// fp16.
+// Records a product. The dtypes are all equal; or `out` is fp32 and the others are fp16; or `a` is fp32 and the others
+// are fp16.
 void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out);
-
-// Records `aten.linear` with weights that are computed.
-void linear_of_computed(const Call &call);
 
 }  // namespace edgecore::vulkan
 

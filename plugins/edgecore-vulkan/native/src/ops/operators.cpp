@@ -65,7 +65,7 @@ constexpr Row kRows[] = {
     {"aten.le.Scalar", compare},
     {"aten.le.Tensor", compare},
     {"aten.leaky_relu.default", with_slope},
-    {"aten.linear.default", linear},
+    {"aten.linear.default", linear_layer},
     {"aten.log.default", unary},
     {"aten.log10.default", unary},
     {"aten.log1p.default", unary},

@@ -56,6 +56,7 @@ void repeat(Call &call);
 void linear(Call &call);
 
 // matmul.cpp
+void linear_layer(Call &call);
 void matrix_multiply(Call &call);
 
 // movement.cpp
