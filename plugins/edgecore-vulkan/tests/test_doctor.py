@@ -26,9 +26,9 @@ except edgecore.errors.EdgecoreError as error:
 """
 # What the machine lacks: a part of the sentence, and of the command that repairs it.
 SENTENCES = {
-    "library": ("has no Vulkan library (libvulkan.so.1)", "install the driver"),
-    "driver": ("has the Vulkan library, but no Vulkan driver", "install the driver"),
-    "device": ("has a Vulkan driver, but no device", "install the driver"),
+    "library": ("has no Vulkan library (libvulkan.so.1)", "mesa-vulkan-drivers"),
+    "driver": ("has the Vulkan library, but no Vulkan driver", "mesa-vulkan-drivers"),
+    "device": ("has a Vulkan driver, but no device", "mesa-vulkan-drivers"),
     "version": ("the Vulkan driver of Fake GPU has version 1.0, and 1.1 is needed", "update the driver"),
 }
 

@@ -12,13 +12,21 @@ QUICK = "unet"
 NETWORKS = (QUICK, "mobilenet_v2", "mobilenet_v3_small", "resnet18", "efficientnet_b0", "bert_mini")
 
 
-def check_on_device(model: nn.Module, *inputs: torch.Tensor, delegates: int = 1) -> None:
-    """Lower a model by executorch alone, run the file on the device, and compare with PyTorch."""
+def check_on_device(
+    model: nn.Module, *inputs: torch.Tensor, delegates: int = 1, tolerance: float = 1e-4, **options
+) -> None:
+    """Lower a model by executorch alone, run the file on the device, and compare with PyTorch.
+
+    Args:
+        delegates: The number of delegates in the file.
+        tolerance: The greatest relative error of an output.
+        options: Options of executorch's partitioner.
+    """
     from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
     exported = torch.export.export(model.eval(), inputs)
-    edge = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner()])
+    edge = to_edge_transform_and_lower(exported, partitioner=[VulkanPartitioner(options)])
     program = edge.to_executorch()
     plan = program.executorch_program.execution_plan[0]
     assert [delegate.id for delegate in plan.delegates] == ["VulkanBackend"] * delegates
@@ -31,7 +39,7 @@ def check_on_device(model: nn.Module, *inputs: torch.Tensor, delegates: int = 1)
     for ours, theirs in zip(results, expected, strict=True):
         result = torch.as_tensor(ours)
         assert result.dtype == theirs.dtype and result.shape == theirs.shape
-        assert torch.linalg.vector_norm(result - theirs) <= 1e-4 * torch.linalg.vector_norm(theirs)
+        assert torch.linalg.vector_norm(result - theirs) <= tolerance * torch.linalg.vector_norm(theirs)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +64,7 @@ class OtherNames(nn.Module):
         return nn.functional.max_pool2d(x, 2) + torch.ones(3), numbers.to(torch.float32) * 0.5
 
 
-def test_other_names_of_operators_are_understood():
-    check_on_device(OtherNames(), torch.randn(1, 8, 6, 6), torch.arange(15, dtype=torch.int32).view(3, 5))
+@pytest.mark.parametrize("half", [False, True])
+def test_other_names_of_operators_are_understood(half):
+    inputs = (torch.randn(1, 8, 6, 6), torch.arange(15, dtype=torch.int32).view(3, 5))
+    check_on_device(OtherNames(), *inputs, force_fp16=half, tolerance=1e-2 if half else 1e-4)

@@ -94,7 +94,8 @@ def self_test(library: str) -> list[tuple[str, bool, str, str]]:
     try:
         devices = list_devices(library)
     except NoDevice as error:
-        return [("devices", False, str(error), "install the driver of the GPU")]
+        remedy = "apt-get install libvulkan1 mesa-vulkan-drivers, or the driver of the GPU's vendor"
+        return [("devices", False, str(error), remedy)]
     rows = []
     for device in devices:
         if device.problem:
