@@ -183,6 +183,7 @@ EXTRA: dict[str, Entry] = {
         "silu", "hardsigmoid", "log", "erf", "floor", "ceil", "reciprocal", "elu")},
     "aten.maximum.default": Entry(NUMBER, high_rank=True),
     "aten.ne.Tensor": _COMPARE,
+    **{f"edgecore.{name}.default": Entry(memories=ROW_BUFFER) for name in ("rotate_halves", "rotate_pairs")},
     **dict.fromkeys(sorted(STATES), Entry(NUMBER, ROW_BUFFER, high_rank=True, prepares=True)),
 }  # fmt: skip
 """Operators that edgecore's delegate has in addition, by their ATen names."""

@@ -41,6 +41,8 @@ constexpr Row kRows[] = {
     {"aten.tanh.default", tanh},
     {"aten.unsqueeze_copy.default", view},
     {"aten.view_copy.default", view},
+    {"edgecore.rotate_halves.default", rotate_halves},
+    {"edgecore.rotate_pairs.default", rotate_pairs},
     {"et_vk.conv_with_clamp.default", convolution_with_clamp},
     {"et_vk.linear_dq8ca_q4gsw.default", linear_int4_dynamic},
     {"et_vk.linear_q4gsw.default", linear_int4},

@@ -52,6 +52,10 @@ void convolution_int8(Call &call);
 void linear_int8_static(Call &call);
 void add_int8(Call &call);
 
+// rotary.cpp
+void rotate_halves(Call &call);
+void rotate_pairs(Call &call);
+
 }  // namespace edgecore::vulkan
 
 #endif  // EDGECORE_VULKAN_OPS_OPERATORS_H_
