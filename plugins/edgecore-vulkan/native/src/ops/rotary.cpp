@@ -18,7 +18,8 @@ void add_strides(const Call &call, const Tensor &table, const Tensor &x, int64_t
     if (from_end > table.rank() || table.size(from_end) == 1) {
       push->push_back(0);
     } else {
-      if (table.size(from_end) != x.size(from_end) && from_end != 1) call.damaged("a table of angles does not fit its input");
+      if (table.size(from_end) != x.size(from_end) && from_end != 1)
+        call.damaged("a table of angles does not fit its input");
       push->push_back(static_cast<uint32_t>(own[table.rank() - from_end]));
     }
   }
