@@ -106,8 +106,8 @@ class Call {
   // The same in fp32 whatever the constant's dtype is.
   Tensor packed_f32(size_t index, const std::string &form, int64_t elements,
                     const std::function<void(const float *source, float *packed)> &pack) const;
-  // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit storage
-  // is optional in Vulkan.
+  // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit
+  // storage is optional in Vulkan.
   Tensor packed_words(size_t index, const std::string &form, int64_t words,
                       const std::function<void(const uint8_t *source, uint32_t *packed)> &pack) const;
 

@@ -15,6 +15,7 @@ from edgecore_vulkan.lowering import lower, separate_outputs
 from edgecore_vulkan.passes.layout import assign_memories
 from edgecore_vulkan.passes.memory import assign_memory_objects, peak_bytes
 from edgecore_vulkan.passes.quantize import quantize
+from edgecore_vulkan.passes.rotary import fuse_rotary
 from edgecore_vulkan.passes.simplify import simplify
 from edgecore_vulkan.profile import Profile
 
@@ -36,6 +37,8 @@ def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
     """Return the operator calls of a partition as they are written."""
     graph = lower(program, profile)
     quantize(graph, profile)
+    if not profile.is_stock:
+        fuse_rotary(graph)
     simplify(graph)
     separate_outputs(graph, [node.meta["val"].dtype for node in PartitionView(program).outputs])
     assign_memories(graph, profile)

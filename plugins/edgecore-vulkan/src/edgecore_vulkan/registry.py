@@ -191,6 +191,7 @@ EXTRA: dict[str, Entry] = {
     "aten.index_select.default": _MOVE,
     "aten.where.self": Entry(ALL, high_rank=True),
     "et_vk.sdpa.default": Entry(FLOAT | BOOL, memories=CONTIGUOUS),
+    **{f"edgecore.{name}.default": Entry(memories=ROW_BUFFER) for name in ("rotate_halves", "rotate_pairs")},
     **dict.fromkeys(sorted(STATES), Entry(NUMBER, ROW_BUFFER, high_rank=True, prepares=True)),
 }  # fmt: skip
 """What edgecore's delegate has in addition, by ATen names: operators, and entries that replace executorch's."""

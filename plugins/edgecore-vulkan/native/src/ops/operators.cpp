@@ -115,6 +115,8 @@ constexpr Row kRows[] = {
     {"aten.upsample_nearest2d.vec", upsample_nearest},
     {"aten.view_copy.default", view},
     {"aten.where.self", where},
+    {"edgecore.rotate_halves.default", rotate_halves},
+    {"edgecore.rotate_pairs.default", rotate_pairs},
     {"edgecore.state.default", state},
     {"edgecore.store.default", store},
     {"edgecore.update_rows.default", update_rows},

@@ -104,6 +104,10 @@ void log_softmax(Call &call);
 void softmax(Call &call);
 void sum(Call &call);
 
+// rotary.cpp
+void rotate_halves(Call &call);
+void rotate_pairs(Call &call);
+
 // state.cpp
 void state(Call &call);
 void store(Call &call);

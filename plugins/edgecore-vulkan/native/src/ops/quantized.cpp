@@ -55,7 +55,8 @@ Tensor converted(const Call &call, const Tensor &x, Dtype dtype, Layout layout) 
   return copy;
 }
 
-// Writes `make`'s result in the order that it computes in, and copies it to the declared result if that has another one.
+// Writes `make`'s result in the order that it computes in, and copies it to the declared result if that has another
+// one.
 template <typename Make>
 void in_order(const Call &call, const Tensor &out, Layout layout, Make make) {
   const Tensor wanted{out.dtype, layout, out.shape, out.storage};
@@ -82,7 +83,8 @@ struct Parameters {
 Parameters parameters_of(const Call &call, size_t index, int64_t rows) {
   const Tensor scales = call.tensor(index), zeros = call.tensor(index + 1);
   if (scales.count() != rows || zeros.count() != rows) call.damaged("its scales or zero points do not fit its input");
-  if (!is_float(scales.dtype) || is_float(zeros.dtype)) call.unsupported("its scales are integers, or its zero points not");
+  if (!is_float(scales.dtype) || is_float(zeros.dtype))
+    call.unsupported("its scales are integers, or its zero points not");
   return {converted(call, scales, Dtype::kFloat32, Layout::kRowMajor),
           converted(call, zeros, Dtype::kInt32, Layout::kRowMajor)};
 }
@@ -114,10 +116,10 @@ void choose(Call &call, int64_t rows, int64_t width, const Shape &shape, double 
   if (call.list_size(results) != 2) call.damaged("it has no scale and zero point");
   const Tensor scales = call.output_of_list(results, 0, shape), zeros = call.output_of_list(results, 1, shape);
   if (!is_float(scales.dtype) || zeros.dtype != Dtype::kInt32) call.damaged("its results have other dtypes");
-  const Tensor target =
-      scales.dtype == Dtype::kFloat32 ? scales : call.temporary(Dtype::kFloat32, scales.shape);
+  const Tensor target = scales.dtype == Dtype::kFloat32 ? scales : call.temporary(Dtype::kFloat32, scales.shape);
   choose_scales(call, target, zeros, call.tensor(0), rows, width, low, high, eps);
-  if (scales.dtype != Dtype::kFloat32) call.copy({Dtype::kFloat32, scales.layout, scales.shape, target.storage}, scales);
+  if (scales.dtype != Dtype::kFloat32)
+    call.copy({Dtype::kFloat32, scales.layout, scales.shape, target.storage}, scales);
 }
 
 // The bias of `columns` results in whole vectors; zeros if the argument is absent. `scales` is a constant of floats.
@@ -152,7 +154,8 @@ struct QuantizedLinear {
   size_t weights = 0, scales = 0;
 };
 
-// Records a linear layer, whose input has the parameters `given` if it is not null. `element` returns the bits of a weight.
+// Records a linear layer, whose input has the parameters `given` if it is not null. `element` returns the bits of a
+// weight.
 template <typename Element>
 void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const Parameters *given, Element element) {
   const Tensor input = call.tensor(0);
@@ -229,28 +232,43 @@ void convolve(Call &call, const Window &window, const Tensor &in, const Tensor &
   constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
   const int64_t channels = window.channels, in_group = window.in_group, columns = rounded_up(channels, 4);
   const int64_t taps = window.height * window.width;
-  const Tensor w = call.packed_words(
-      kWeights, "convolution " + std::to_string(in_group) + " " + std::to_string(taps), taps * in_group * columns / 4,
-      [=](const uint8_t *source, uint32_t *packed) {
-        for (int64_t o = 0; o < channels; ++o) {
-          for (int64_t t = 0; t < taps; ++t) {
-            for (int64_t c = 0; c < in_group; ++c) {
-              const int64_t at = (t * in_group + c) * columns + o;
-              packed[at / 4] |= uint32_t{source[place(o, t, c)]} << (at % 4 * 8);
-            }
-          }
-        }
-      });
+  const Tensor w = call.packed_words(kWeights, "convolution " + std::to_string(in_group) + " " + std::to_string(taps),
+                                     taps * in_group * columns / 4, [=](const uint8_t *source, uint32_t *packed) {
+                                       for (int64_t o = 0; o < channels; ++o) {
+                                         for (int64_t t = 0; t < taps; ++t) {
+                                           for (int64_t c = 0; c < in_group; ++c) {
+                                             const int64_t at = (t * in_group + c) * columns + o;
+                                             packed[at / 4] |= uint32_t{source[place(o, t, c)]} << (at % 4 * 8);
+                                           }
+                                         }
+                                       }
+                                     });
   const Tensor scales = scales_of(call, kScales, 1, channels), bias = bias_of(call, kBias, kScales, channels);
   const double limit = has_relu ? 0 : -std::numeric_limits<float>::infinity();
   call.dispatch_flat(std::string("convolution_int8_i32_") + (window.groups == 1 ? "one" : "many"), {out},
                      {in, w, scales, bias},
-                     {word(images[0]), word(images[1]), word(images[2]), word(images[3]), word(results[1]),
-                      word(results[2]), word(channels), word(window.height), word(window.width), word(window.stride[0]),
-                      word(window.stride[1]), word(window.padding[0]), word(window.padding[1]),
-                      word(window.dilation[0]), word(window.dilation[1]), word(in_group),
-                      word(channels / window.groups), zero_point(call, 2), zero_point(call, 7),
-                      bits_of(positive(call, 1)), bits_of(1.0 / positive(call, 6)), bits_of(limit)},
+                     {word(images[0]),
+                      word(images[1]),
+                      word(images[2]),
+                      word(images[3]),
+                      word(results[1]),
+                      word(results[2]),
+                      word(channels),
+                      word(window.height),
+                      word(window.width),
+                      word(window.stride[0]),
+                      word(window.stride[1]),
+                      word(window.padding[0]),
+                      word(window.padding[1]),
+                      word(window.dilation[0]),
+                      word(window.dilation[1]),
+                      word(in_group),
+                      word(channels / window.groups),
+                      zero_point(call, 2),
+                      zero_point(call, 7),
+                      bits_of(positive(call, 1)),
+                      bits_of(1.0 / positive(call, 6)),
+                      bits_of(limit)},
                      results[0] * results[1] * results[2] * (columns / 4));
 }
 
@@ -283,10 +301,10 @@ void quantize_per_tensor(Call &call) {
   if (!is_float(x.dtype) || is_float(out.dtype)) call.unsupported("its input has integers, or its result not");
   const double low = static_cast<double>(call.integer(3)), high = static_cast<double>(call.integer(4));
   in_order(call, out, x.layout, [&](const Tensor &target) {
-    call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_one", {target}, {x},
-                       {word(x.count()), 1, bits_of(low), bits_of(high), zero_point(call, 2), 0,
-                        bits_of(1.0 / positive(call, 1))},
-                       x.count());
+    call.dispatch_flat(
+        std::string("quantize_") + name_of(x.dtype) + "_one", {target}, {x},
+        {word(x.count()), 1, bits_of(low), bits_of(high), zero_point(call, 2), 0, bits_of(1.0 / positive(call, 1))},
+        x.count());
   });
 }
 
@@ -297,8 +315,7 @@ void dequantize_per_tensor(Call &call) {
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
   in_order(call, out, x.layout, [&](const Tensor &target) {
     call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_one", {target}, {x},
-                       {word(x.count()), 1, zero_point(call, 2), bits_of(positive(call, 1))},
-                       x.count());
+                       {word(x.count()), 1, zero_point(call, 2), bits_of(positive(call, 1))}, x.count());
   });
 }
 
@@ -367,8 +384,8 @@ void linear_int8(Call &call) {
   layer.weights = 1;
   layer.scales = 2;
   if (layer.k == 0) call.damaged("its weights have no columns");
-  const Tensor none = call.packed_f32(2, "no bias " + std::to_string(layer.n), rounded_up(layer.n, 4),
-                                      [](const float *, float *) {});
+  const Tensor none =
+      call.packed_f32(2, "no bias " + std::to_string(layer.n), rounded_up(layer.n, 4), [](const float *, float *) {});
   const int64_t k = layer.k;
   multiply(call, layer, none, nullptr,
            [=](const uint8_t *source, int64_t column, int64_t i) { return uint32_t{source[column * k + i]}; });
@@ -419,8 +436,8 @@ void convolution_int8(Call &call) {
   const int64_t stride = weights[1];
   const bool relu = has_relu(call);
   in_order(call, out, Layout::kChannelsLast, [&](const Tensor &target) {
-    convolve(call, window, in, target, {x.shape[0], x.shape[2], x.shape[3], x.shape[1]},
-             {shape[0], shape[2], shape[3]}, relu, [=](int64_t o, int64_t t, int64_t c) {
+    convolve(call, window, in, target, {x.shape[0], x.shape[2], x.shape[3], x.shape[1]}, {shape[0], shape[2], shape[3]},
+             relu, [=](int64_t o, int64_t t, int64_t c) {
                return is_depthwise ? t * channels + o : o * stride + t * in_group + c;
              });
   });
@@ -459,11 +476,11 @@ void add_int8(Call &call) {
   check_integers(call, out);
   const Tensor second = converted(call, b, Dtype::kInt32, a.layout);
   in_order(call, out, a.layout, [&](const Tensor &target) {
-    call.dispatch_flat("add_int8_i32", {target}, {a, second},
-                       {word(a.count()), zero_point(call, 3), zero_point(call, 5), zero_point(call, 7),
-                        bits_of(positive(call, 2)), bits_of(positive(call, 4) * call.number(8)),
-                        bits_of(1.0 / positive(call, 6))},
-                       a.count());
+    call.dispatch_flat(
+        "add_int8_i32", {target}, {a, second},
+        {word(a.count()), zero_point(call, 3), zero_point(call, 5), zero_point(call, 7), bits_of(positive(call, 2)),
+         bits_of(positive(call, 4) * call.number(8)), bits_of(1.0 / positive(call, 6))},
+        a.count());
   });
 }
 

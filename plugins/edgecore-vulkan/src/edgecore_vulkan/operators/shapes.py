@@ -170,6 +170,17 @@ def _split(b: Builder, node: Node) -> list[TensorValue]:
     return outputs
 
 
+def _unbind(b: Builder, node: Node) -> list[TensorValue]:
+    """Write the selection of each index."""
+    source: Any = node.args[0]
+    dim = arguments_by_name(node)["dim"] % rank(source)
+    x = b.value(source)
+    outputs = [b.result(node, index) for index in range(len(node.meta["val"]))]
+    for index, output in enumerate(outputs):
+        b.call("aten.select_copy.int", [x, dim, index], output)
+    return outputs
+
+
 def _even_split(b: Builder, node: Node) -> list[TensorValue]:
     """Write a split into equal parts, of which the last may be smaller."""
     args = arguments_by_name(node)
@@ -356,6 +367,7 @@ ROWS = [
     _row(aten.select_copy.int, _select),
     _row(aten.split_with_sizes_copy.default, _split),
     _row(aten.split_copy.Tensor, _even_split, "a dim of static size", _check_even_split),
+    _row(aten.unbind_copy.int, _unbind),
     _row(aten.glu.default, _glu, "a dim of static size", _check_even_split, FLOAT),
     _row(aten.constant_pad_nd.default, _pad),
     _row(aten.repeat.default, plain(), "static sizes", _static),
