@@ -6,8 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// Returns whether an argument of this dtype may be passed for a blob's type. A blob has 32-bit types for 64-bit numbers,
-// so either width is accepted.
+// Returns whether an argument of this dtype may be passed for a blob's type. A blob has 32-bit types for 64-bit
+// numbers, so either width is accepted.
 bool fits(const edgecore_dl_dtype &given, DataType type);
 
 // Copies elements in memory of the host from the argument's dtype to the one that it has on the device, and back.

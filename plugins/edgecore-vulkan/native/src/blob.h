@@ -25,9 +25,9 @@ enum class DataType : uint8_t {
 
 // Returns the dtype that tensors of a blob's type have on the device.
 constexpr Dtype device_dtype(DataType type) {
-  return type == DataType::kFloat16                                   ? Dtype::kFloat16
+  return type == DataType::kFloat16                                 ? Dtype::kFloat16
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
-                                                                      : Dtype::kInt32;
+                                                                    : Dtype::kInt32;
 }
 uint64_t size_of(DataType type);
 

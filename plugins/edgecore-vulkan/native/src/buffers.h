@@ -1,4 +1,5 @@
-// Buffers of the device that the host makes for arguments, so that values stay on the device between delegates and runs.
+// Buffers of the device that the host makes for arguments, so that values stay on the device between delegates and
+// runs.
 #ifndef EDGECORE_VULKAN_BUFFERS_H_
 #define EDGECORE_VULKAN_BUFFERS_H_
 
@@ -9,7 +10,8 @@
 
 // `memory` is what shaders use. On a device with memory of its own, the host maps `staging` instead.
 struct edgecore_buffer {
-  edgecore_buffer(const edgecore::backend::Host &services, std::shared_ptr<edgecore::vulkan::Device> owner, uint64_t bytes)
+  edgecore_buffer(const edgecore::backend::Host &services, std::shared_ptr<edgecore::vulkan::Device> owner,
+                  uint64_t bytes)
       : host(services), device(std::move(owner)), memory(*device, bytes, device->unified()) {
     if (!device->unified()) staging = edgecore::vulkan::Buffer(*device, bytes, true);
   }

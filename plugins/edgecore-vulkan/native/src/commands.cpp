@@ -25,7 +25,11 @@ bool overlaps(const std::vector<Range> &ranges, const Range &one) {
 class Writer {
  public:
   Writer(Device &device, const Recording &recording, VkBuffer arena, bool is_profiled, Commands &commands)
-      : vk_(device.vk()), device_(device), recording_(recording), arena_(arena), is_profiled_(is_profiled),
+      : vk_(device.vk()),
+        device_(device),
+        recording_(recording),
+        arena_(arena),
+        is_profiled_(is_profiled),
         commands_(commands) {}
 
   void write(size_t inputs, const std::vector<uint64_t> &bytes) {
@@ -118,8 +122,8 @@ class Writer {
     return {arena_, storage.offset, storage.bytes};
   }
 
-  // Adds a dispatch, after a barrier if it uses what another dispatch since the last barrier has written, or writes what
-  // one has read.
+  // Adds a dispatch, after a barrier if it uses what another dispatch since the last barrier has written, or writes
+  // what one has read.
   void dispatch(size_t number) {
     const Dispatch &one = recording_.dispatches[number];
     const VkDevice device = device_.handle();

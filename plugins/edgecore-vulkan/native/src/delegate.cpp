@@ -26,7 +26,7 @@ using backend::Host;
 using backend::Options;
 
 constexpr int64_t kDefaultTimeoutMs = 60'000, kMaxTimeoutMs = 24 * 3600 * 1000;
-constexpr uint64_t kBufferGranule = 16;     // shaders read and write whole vectors of four elements
+constexpr uint64_t kBufferGranule = 16;  // shaders read and write whole vectors of four elements
 
 const edgecore_option_spec kOptions[] = {
     backend::option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
@@ -64,7 +64,8 @@ class Driver {
     const Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options),
                   options.integer("gpu_shaders", 0) != 0);
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    auto at = std::find_if(state_->devices.begin(), state_->devices.end(), [&](const auto &one) { return one.first == key; });
+    auto at =
+        std::find_if(state_->devices.begin(), state_->devices.end(), [&](const auto &one) { return one.first == key; });
     if (at == state_->devices.end()) at = state_->devices.insert(at, {key, {}});
     std::shared_ptr<Device> device = at->second.lock();
     if (device == nullptr) {
@@ -79,7 +80,8 @@ class Driver {
   std::shared_ptr<Device> device_of(uint32_t memory_kind) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
     std::shared_ptr<Device> device;
-    if (memory_kind != 0 && memory_kind <= state_->devices.size()) device = state_->devices[memory_kind - 1].second.lock();
+    if (memory_kind != 0 && memory_kind <= state_->devices.size())
+      device = state_->devices[memory_kind - 1].second.lock();
     if (device == nullptr) fail(EDGECORE_NOT_SUPPORTED, "there is no device memory of kind %u", memory_kind);
     return device;
   }
@@ -99,7 +101,9 @@ class Driver {
 
 struct Program {
   Program(Driver &owner, const Host &, const Options &options)
-      : driver(owner), numbered(owner.device(options)), weights(std::make_unique<Weights>(*numbered.device)),
+      : driver(owner),
+        numbered(owner.device(options)),
+        weights(std::make_unique<Weights>(*numbered.device)),
         waiter(std::make_unique<Waiter>()) {
     const int64_t timeout = options.integer("timeout_ms", kDefaultTimeoutMs);
     if (timeout < 1 || timeout > kMaxTimeoutMs) {
@@ -168,7 +172,9 @@ StateBuffers states_of(const Graph &graph, const Host &host, const edgecore_inst
 class Instance {
  public:
   Instance(Delegate &delegate, const Host &host, const edgecore_instance_info &info)
-      : host_(host), program_(delegate.program), is_profiled_((info.flags & EDGECORE_INSTANCE_PROFILED) != 0),
+      : host_(host),
+        program_(delegate.program),
+        is_profiled_((info.flags & EDGECORE_INSTANCE_PROFILED) != 0),
         execution_(std::make_unique<Execution>(delegate.graph, *delegate.program.numbered.device,
                                                *delegate.program.weights, states_of(delegate.graph, host, info),
                                                delegate.program.timeout_ns, is_profiled_)) {}
@@ -277,7 +283,7 @@ extern "C" EDGECORE_BACKEND(vulkan) {
     table.option_count = std::size(kOptions);
     table.option_stride = sizeof(edgecore_option_spec);
     table.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
-                      uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
+                       uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
       auto &run = edgecore::backend::get<Instance>(instance);
       return guard(run.host(), error, [&] {
         return run.run(*info, edgecore::backend::Arguments(run.host(), args, count, stride, error));

@@ -235,9 +235,8 @@ void Device::open() {
   vmaGetMemoryProperties(allocator_, &memory);
   constexpr VkMemoryPropertyFlags kShared =
       VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT | VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-  const bool shares = std::any_of(
-      memory->memoryTypes, memory->memoryTypes + memory->memoryTypeCount,
-      [](const VkMemoryType &type) { return (type.propertyFlags & kShared) == kShared; });
+  const bool shares = std::any_of(memory->memoryTypes, memory->memoryTypes + memory->memoryTypeCount,
+                                  [](const VkMemoryType &type) { return (type.propertyFlags & kShared) == kShared; });
   unified_ = shares && properties_.deviceType != VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
@@ -296,8 +295,8 @@ const Pipeline &Device::pipeline(const std::string &shader, const std::vector<ui
   check(vk_.vkCreateShaderModule(handle_, &module_info, nullptr, &module), "reading a shader");
   std::vector<VkSpecializationMapEntry> entries(values.size());
   for (uint32_t i = 0; i < entries.size(); ++i) entries[i] = {i, i * 4, 4};
-  const VkSpecializationInfo specialization = {static_cast<uint32_t>(entries.size()), entries.data(),
-                                               values.size() * 4, values.data()};
+  const VkSpecializationInfo specialization = {static_cast<uint32_t>(entries.size()), entries.data(), values.size() * 4,
+                                               values.data()};
   VkComputePipelineCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
@@ -380,9 +379,10 @@ void Device::copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_
   barrier.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER;
   barrier.srcAccessMask = VK_ACCESS_TRANSFER_WRITE_BIT;
   barrier.dstAccessMask = VK_ACCESS_HOST_READ_BIT | VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_TRANSFER_READ_BIT;
-  vk_.vkCmdPipelineBarrier(commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
-                           VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-                           0, 1, &barrier, 0, nullptr, 0, nullptr);
+  vk_.vkCmdPipelineBarrier(
+      commands, VK_PIPELINE_STAGE_TRANSFER_BIT,
+      VK_PIPELINE_STAGE_HOST_BIT | VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, 0, 1,
+      &barrier, 0, nullptr, 0, nullptr);
   check(vk_.vkEndCommandBuffer(commands), "recording commands");
   submit(commands, pool.fence());
   wait(pool.fence(), kUploadTimeoutNs);
@@ -424,8 +424,8 @@ Buffer::Buffer(Device &device, uint64_t bytes, bool host_access) : device_(&devi
   info.usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
                VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT;
   VmaAllocationCreateInfo allocation = {};
-  allocation.usage = host_access && !device.unified() ? VMA_MEMORY_USAGE_AUTO_PREFER_HOST
-                                                      : VMA_MEMORY_USAGE_AUTO_PREFER_DEVICE;
+  allocation.usage =
+      host_access && !device.unified() ? VMA_MEMORY_USAGE_AUTO_PREFER_HOST : VMA_MEMORY_USAGE_AUTO_PREFER_DEVICE;
   if (host_access) {
     allocation.flags = VMA_ALLOCATION_CREATE_HOST_ACCESS_RANDOM_BIT | VMA_ALLOCATION_CREATE_MAPPED_BIT;
   }

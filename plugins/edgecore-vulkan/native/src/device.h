@@ -2,9 +2,8 @@
 #ifndef EDGECORE_VULKAN_DEVICE_H_
 #define EDGECORE_VULKAN_DEVICE_H_
 
-#include <volk.h>
-
 #include <vk_mem_alloc.h>
+#include <volk.h>
 
 #include <map>
 #include <memory>
@@ -39,7 +38,8 @@ class Buffer {
   VkBuffer handle() const { return handle_; }
   uint64_t size() const { return size_; }
   void *mapped() const { return mapped_; }
-  // Make writes of the host visible to the device, and writes of the device to the host, on memory that is not coherent.
+  // Make writes of the host visible to the device, and writes of the device to the host, on memory that is not
+  // coherent.
   void flush() const;
   void invalidate() const;
 

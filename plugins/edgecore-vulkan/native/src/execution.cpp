@@ -11,8 +11,14 @@ using backend::fail;
 
 Execution::Execution(const Graph &graph, Device &device, Weights &weights, StateBuffers states, uint64_t timeout_ns,
                      bool is_profiled)
-    : graph_(graph), device_(device), weights_(weights), states_(std::move(states)), timeout_ns_(timeout_ns),
-      argument_bytes_(graph.inputs.size() + graph.outputs.size()), places_(argument_bytes_.size()), pool_(device),
+    : graph_(graph),
+      device_(device),
+      weights_(weights),
+      states_(std::move(states)),
+      timeout_ns_(timeout_ns),
+      argument_bytes_(graph.inputs.size() + graph.outputs.size()),
+      places_(argument_bytes_.size()),
+      pool_(device),
       commands_(device, pool_, is_profiled && device.nanoseconds_per_tick() != 0) {}
 
 Execution::~Execution() {
@@ -52,26 +58,29 @@ void Execution::prepare(const backend::Arguments &arguments) {
     formats[i] = {device_dtype(value.staging), layout_of(tensor, i), shape};
     max_formats[i] = {formats[i].dtype, formats[i].layout, value.shape};
   }
+  std::vector<Layout> output_layouts;
+  for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+    const edgecore_tensor &tensor = arguments.any_tensor(inputs + i);
+    if (!fits(tensor.dl.dtype, graph_.values[graph_.outputs[i]].staging)) {
+      fail(EDGECORE_INVALID_TYPE, "argument %zu has a dtype that the blob does not expect", inputs + i);
+    }
+    output_layouts.push_back(layout_of(tensor, inputs + i));
+  }
   finish();  // of a run that has failed
   commands_.clear();
   running_ = nullptr;
   if (!is_max && !has_max_shapes_ && std::all_of(sizes.begin(), sizes.end(), [](int64_t s) { return s == 0; })) {
-    allocate(record(graph_, device_, weights_, states_, max_formats, sizes));  // so that no later shape needs more memory
+    allocate(record(graph_, device_, weights_, states_, max_formats, output_layouts,
+                    sizes));  // so that no later shape needs more memory
     has_max_shapes_ = true;
   }
-  recording_ = record(graph_, device_, weights_, states_, formats, sizes);
+  recording_ = record(graph_, device_, weights_, states_, formats, output_layouts, sizes);
   allocate(recording_);
   std::fill(argument_bytes_.begin(), argument_bytes_.end(), 0);
   for (const Storage &storage : recording_.storages) {
     if (storage.kind == Storage::Kind::kArgument) argument_bytes_[storage.argument] = storage.bytes;
   }
   for (size_t i = 0; i < graph_.outputs.size(); ++i) {
-    const edgecore_tensor &tensor = arguments.any_tensor(inputs + i);
-    const Value &value = graph_.values[graph_.outputs[i]];
-    if (!fits(tensor.dl.dtype, value.staging) || layout_of(tensor, inputs + i) != Layout::kRowMajor) {
-      fail(EDGECORE_INVALID_TYPE, "argument %zu has a dtype or an order of dims that the blob does not expect",
-           inputs + i);
-    }
     const Shape &shape = recording_.outputs[i].shape;
     arguments.resize(inputs + i, shape.data(), static_cast<int32_t>(shape.size()));
   }
@@ -91,8 +100,8 @@ std::vector<Binding> Execution::bind(const backend::Arguments &arguments) {
     const edgecore_tensor &tensor = arguments.any_tensor(i);
     if (tensor.buffer != nullptr) {
       const uint64_t offset = tensor.dl.byte_offset;
-      if (offset % kArgumentAlignment != 0 ||
-          offset + argument_bytes_[i] > tensor.buffer->memory.size()) {
+      if (tensor.dl.dtype.bits == 64) fail(EDGECORE_INVALID_TYPE, "argument %zu on the device has 64-bit elements", i);
+      if (offset % kArgumentAlignment != 0 || offset + argument_bytes_[i] > tensor.buffer->memory.size()) {
         fail(EDGECORE_INVALID_ARGUMENT, "argument %zu does not lie in its buffer as the delegate requires", i);
       }
       bindings[i] = {tensor.buffer->memory.handle(), offset, VK_NULL_HANDLE};
@@ -159,7 +168,8 @@ std::vector<DispatchTime> Execution::times() const {
   for (size_t i = 0; i < count; ++i) {
     const Dispatch &dispatch = recording_.dispatches[i];
     const std::string call = dispatch.call == kNoCall ? "border" : graph_.calls[dispatch.call].name;
-    result[i] = {call + ": " + dispatch.shader, dispatch.call, nanoseconds(ticks[2 * i]), nanoseconds(ticks[2 * i + 1])};
+    result[i] = {call + ": " + dispatch.shader, dispatch.call, nanoseconds(ticks[2 * i]),
+                 nanoseconds(ticks[2 * i + 1])};
   }
   return result;
 }

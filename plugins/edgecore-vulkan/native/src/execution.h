@@ -42,7 +42,8 @@ class Execution {
   std::vector<DispatchTime> times() const;
 
  private:
-  // Memory for an argument that is in memory of the host. On a device with memory of its own, `local` is the copy there.
+  // Memory for an argument that is in memory of the host. On a device with memory of its own, `local` is the copy
+  // there.
   struct Place {
     Buffer host, local;
   };

@@ -114,8 +114,8 @@ void PipelineCacheFile::write(const std::vector<uint8_t> &compiled) const {
   const Descriptor file{mkostemp(temporary.data(), O_CLOEXEC)};
   if (file.number < 0) return;
   const Header header = header_of(properties_, compiled);
-  const bool written = write_all(file.number, &header, sizeof(header)) &&
-                       write_all(file.number, compiled.data(), compiled.size());
+  const bool written =
+      write_all(file.number, &header, sizeof(header)) && write_all(file.number, compiled.data(), compiled.size());
   if (!written || rename(temporary.c_str(), path_.c_str()) != 0) unlink(temporary.c_str());
 }
 

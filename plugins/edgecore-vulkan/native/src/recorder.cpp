@@ -168,12 +168,19 @@ const Buffer &Weights::get(const std::string &key, const std::function<std::vect
 class Recorder {
  public:
   Recorder(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states)
-      : graph_(graph), device_(device), weights_(weights), states_(states), tensors_(graph.values.size()),
-        is_made_(graph.values.size()), is_output_(graph.values.size()), integers_(graph.values.size()) {
+      : graph_(graph),
+        device_(device),
+        weights_(weights),
+        states_(states),
+        tensors_(graph.values.size()),
+        is_made_(graph.values.size()),
+        is_output_(graph.values.size()),
+        integers_(graph.values.size()) {
     for (size_t i = 0; i < graph.values.size(); ++i) integers_[i] = graph.values[i].integer;
   }
 
-  Recording run(const std::vector<ArgumentFormat> &formats, const std::vector<int64_t> &symbolic_sizes) {
+  Recording run(const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
+                const std::vector<int64_t> &symbolic_sizes) {
     for (size_t i = 0; i < graph_.inputs.size(); ++i) add_input(i, formats[i], symbolic_sizes[i]);
     for (size_t i = 0; i < graph_.outputs.size(); ++i) {
       const uint32_t number = graph_.outputs[i];
@@ -194,7 +201,7 @@ class Recorder {
       function(arguments);
     }
     current_ = kNoCall;
-    for (size_t i = 0; i < graph_.outputs.size(); ++i) add_output(i);
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) add_output(i, output_layouts[i]);
     plan_memory(&recording_);
     return std::move(recording_);
   }
@@ -367,13 +374,12 @@ class Recorder {
     make(number, wanted);
   }
 
-  void add_output(size_t index) {
+  void add_output(size_t index, Layout layout) {
     const uint32_t number = graph_.outputs[index];
     const Tensor made = tensor(number);
     const Dtype dtype = device_dtype(graph_.values[number].staging);
-    const Tensor target =
-        add_argument(static_cast<uint32_t>(graph_.inputs.size() + index), dtype, Layout::kRowMajor, made.shape);
-    recording_.outputs.push_back({dtype, Layout::kRowMajor, made.shape});
+    const Tensor target = add_argument(static_cast<uint32_t>(graph_.inputs.size() + index), dtype, layout, made.shape);
+    recording_.outputs.push_back({dtype, layout, made.shape});
     Storage &storage = recording_.storages[made.storage];
     const bool in_place = storage.kind == Storage::Kind::kArena && made.dtype == dtype && made.same_order(target);
     if (in_place) {
@@ -399,8 +405,9 @@ class Recorder {
 const OperatorCall Recorder::kBorder = {0, "border", {}};
 
 Recording record(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states,
-                 const std::vector<ArgumentFormat> &formats, const std::vector<int64_t> &symbolic_sizes) {
-  return Recorder(graph, device, weights, states).run(formats, symbolic_sizes);
+                 const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
+                 const std::vector<int64_t> &symbolic_sizes) {
+  return Recorder(graph, device, weights, states).run(formats, output_layouts, symbolic_sizes);
 }
 
 void Call::damaged(const char *format, ...) const {
@@ -610,9 +617,9 @@ void Call::dispatch(const std::string &shader, std::vector<Tensor> written, std:
     if (dispatch.groups[i] == 0) return;
     if (dispatch.groups[i] > kMaxGroups) unsupported("a dispatch of %u workgroups is too large", dispatch.groups[i]);
   }
-  dispatch.pipeline = &recorder_.device().pipeline(shader, constants, local,
-                                                   static_cast<uint32_t>(dispatch.storages.size()), texel_bindings,
-                                                   static_cast<uint32_t>(push.size() * 4));
+  dispatch.pipeline =
+      &recorder_.device().pipeline(shader, constants, local, static_cast<uint32_t>(dispatch.storages.size()),
+                                   texel_bindings, static_cast<uint32_t>(push.size() * 4));
   dispatch.push = std::move(push);
   recorder_.dispatch(std::move(dispatch));
 }
@@ -624,8 +631,7 @@ void Call::dispatch_flat(const std::string &shader, std::vector<Tensor> written,
   const auto rows = static_cast<uint32_t>((groups + kMaxGroups - 1) / kMaxGroups);
   const auto columns = static_cast<uint32_t>(rows == 0 ? 0 : (groups + rows - 1) / rows);
   dispatch(shader, std::move(written), std::move(read), std::move(push), {columns * local_size, rows, 1},
-           {local_size, 1, 1},
-           std::move(constants));
+           {local_size, 1, 1}, std::move(constants));
 }
 
 void Call::copy(const Tensor &from, const Tensor &to) const {
@@ -644,7 +650,8 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   std::stable_sort(all.begin(), all.end(), [](const Dim &a, const Dim &b) { return a.to < b.to; });
   for (const Dim &dim : all) {
     if (dim.size == 1) continue;
-    if (!dims.empty() && dim.from == dims.back().from * dims.back().size && dim.to == dims.back().to * dims.back().size) {
+    if (!dims.empty() && dim.from == dims.back().from * dims.back().size &&
+        dim.to == dims.back().to * dims.back().size) {
       dims.back().size *= dim.size;
     } else {
       dims.push_back(dim);
@@ -672,8 +679,7 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
     push.push_back(static_cast<uint32_t>(number));
   }
   const std::string shader = std::string("copy_strided_") + name_of(from.dtype) + "_" + name_of(to.dtype);
-  dispatch_flat(shader, {to}, {from}, std::move(push), threads,
-                {vectors ? 1u : 0u, vectors && from_vectors ? 1u : 0u});
+  dispatch_flat(shader, {to}, {from}, std::move(push), threads, {vectors ? 1u : 0u, vectors && from_vectors ? 1u : 0u});
 }
 
 }  // namespace edgecore::vulkan

@@ -36,7 +36,7 @@ struct Storage {
   Kind kind = Kind::kArena;
   uint64_t bytes = 0;
   const Buffer *buffer = nullptr;  // kConstant, kState
-  uint32_t argument = 0;             // kArgument
+  uint32_t argument = 0;           // kArgument
   // kArena: the dispatches that use it, and its place, which plan_memory sets.
   size_t first = SIZE_MAX, last = 0;
   uint64_t offset = 0;
@@ -134,8 +134,8 @@ class Call {
   // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
   // specialization constants from id 3 on; `threads` the number of threads in x, y and z.
   void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                std::vector<uint32_t> push, std::vector<uint32_t> threads, std::vector<uint32_t> local_size = {64, 1, 1},
-                std::vector<uint32_t> constants = {}) const;
+                std::vector<uint32_t> push, std::vector<uint32_t> threads,
+                std::vector<uint32_t> local_size = {64, 1, 1}, std::vector<uint32_t> constants = {}) const;
   // Adds a dispatch with one thread for each of `threads` elements, for shaders that use flat_id(), in workgroups of
   // `local_size` threads.
   void dispatch_flat(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
@@ -164,9 +164,11 @@ Operator find_operator(std::string_view name);
 // The memory of the session's buffers, by the numbers of the values that are these buffers.
 using StateBuffers = std::map<uint32_t, const Buffer *>;
 
-// Records a graph for the shapes of its inputs. `formats` are those of the inputs.
+// Records a graph for the shapes of its inputs. `formats` are those of the inputs, `output_layouts` the orders in which
+// the caller wants the outputs.
 Recording record(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states,
-                 const std::vector<ArgumentFormat> &formats, const std::vector<int64_t> &symbolic_sizes);
+                 const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
+                 const std::vector<int64_t> &symbolic_sizes);
 
 }  // namespace edgecore::vulkan
 

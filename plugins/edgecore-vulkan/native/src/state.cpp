@@ -26,8 +26,8 @@ const Buffer &State::add(const std::string &name, const Value &tensor, edgecore_
     fail(EDGECORE_INVALID_PROGRAM, "the initial values of the state '%s' have the wrong size", name.c_str());
   }
   const uint64_t whole = bytes == 0 ? 16 : (bytes + 15) / 16 * 16;
-  entries_.push_back({name, tensor.type, tensor.shape, bytes, initial,
-                      std::make_unique<Buffer>(device_, whole, device_.unified())});
+  entries_.push_back(
+      {name, tensor.type, tensor.shape, bytes, initial, std::make_unique<Buffer>(device_, whole, device_.unified())});
   write(entries_.back(), initial.size == 0 ? nullptr : initial.data);
   return *entries_.back().memory;
 }

@@ -1,7 +1,7 @@
 // Calls that only the partitioner of ExecuTorch writes, which this delegate has under another name.
-#include <vector>
-
 #include "ops/aliases.h"
+
+#include <vector>
 
 namespace edgecore::vulkan {
 

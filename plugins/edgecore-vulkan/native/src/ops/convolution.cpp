@@ -22,15 +22,14 @@ struct Convolution {
   int64_t taps() const { return kernel[0] * kernel[1]; }
   int64_t pixels() const { return batch * out[0] * out[1]; }
   bool is_pointwise() const {
-    const bool moves = stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
+    const bool moves =
+        stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
     return taps() == 1 && groups == 1 && !moves;
   }
   // Whether vectors of four output channels read vectors of four input channels.
   bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
   // The columns of the input that a thread of the depthwise shader needs for some pixels of the result.
-  int64_t window(int64_t neighbours) const {
-    return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1;
-  }
+  int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
   bool is_depthwise() const {
     constexpr int64_t kMaxWindow = 32;
     return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
@@ -76,7 +75,8 @@ Tensor channels_last_temporary(const Call &call, const Images &images) {
 // Reads the numbers for height and width of an argument that has one or two; an image of a line has its width's only.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
   const std::vector<int64_t> given = call.integers(index);
-  if (given.empty() || given.size() > (is_line ? 1 : 2)) call.damaged("argument %zu has %zu numbers", index, given.size());
+  if (given.empty() || given.size() > (is_line ? 1 : 2))
+    call.damaged("argument %zu has %zu numbers", index, given.size());
   for (const int64_t one : given) {
     if (one < min || one > INT16_MAX) call.damaged("argument %zu is out of range", index);
   }
@@ -130,8 +130,8 @@ Tensor packed_weights(const Call &call, const Convolution &c) {
   const int64_t taps = c.taps();
   return packed_panels(call, 1, form, taps * c.in_group, c.out_channels, [=](int64_t row, int64_t o) {
     const int64_t tap = row / c.in_group, i = row % c.in_group;
-    const int64_t from = c.transposed ? (o / c.out_group * c.in_group + i) * c.out_group + o % c.out_group
-                                      : o * c.in_group + i;
+    const int64_t from =
+        c.transposed ? (o / c.out_group * c.in_group + i) * c.out_group + o % c.out_group : o * c.in_group + i;
     return from * taps + tap;
   });
 }
@@ -145,13 +145,12 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
                       const Tensor &bias, Limits limits) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
   const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
-  call.dispatch_flat(
-      reading("depthwise", target.dtype, texels), {target}, inputs(x, 4, w, bias, texels),
-      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
-       word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]), float_bits(limits.low),
-       float_bits(limits.high)},
-      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
-      {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1])}, kSmallGroup);
+  call.dispatch_flat(reading("depthwise", target.dtype, texels), {target}, inputs(x, 4, w, bias, texels),
+                     {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors),
+                      word(c.kernel[0]), word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
+                      float_bits(limits.low), float_bits(limits.high)},
+                     c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
+                     {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1])}, kSmallGroup);
 }
 
 // Records any convolution. `strides` are those of x as images, in elements.
@@ -165,10 +164,11 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
   call.dispatch_flat(
       reading("convolution", target.dtype, texels), {target}, inputs(x, x_vectors ? 4 : 1, w, bias, texels),
-      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(c.out_channels),
-       word(strides[0]), word(strides[2]), word(strides[3]), word(strides[1]), word(c.kernel[0]), word(c.kernel[1]),
-       word(c.stride[0]), word(c.stride[1]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
-       word(c.dilation[1]), word(c.in_group), word(c.out_group), float_bits(limits.low), float_bits(limits.high)},
+      {word(c.batch),          word(c.in[0]),          word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
+       word(c.out_channels),   word(strides[0]),       word(strides[2]),    word(strides[3]),  word(strides[1]),
+       word(c.kernel[0]),      word(c.kernel[1]),      word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
+       word(c.padding[1]),     word(c.dilation[0]),    word(c.dilation[1]), word(c.in_group),  word(c.out_group),
+       float_bits(limits.low), float_bits(limits.high)},
       c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * ((c.out_channels + 3) / 4),
       {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
 }

@@ -34,8 +34,8 @@ std::string reading(const char *shader, Dtype dtype, bool texels);
 Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
                      const std::function<int64_t(int64_t row, int64_t column)> &source_of);
 
-// Returns the bias of `channels` results, padded to whole vectors: argument `index`, or zeros if it is absent, which are
-// kept with the weights, argument `weight`.
+// Returns the bias of `channels` results, padded to whole vectors: argument `index`, or zeros if it is absent, which
+// are kept with the weights, argument `weight`.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
 // Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row. `w` is packed in

@@ -64,15 +64,17 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   if (texels) read = {Call::texels(x, x_vectors != 0 ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
   const char *reads = texels ? (call.subgroup_size() == kPanel / 4 ? "_shuffle" : "_texel") : "_buffer";
   call.dispatch_flat(std::string("gemm_") + name_of(out.dtype) + reads, {out}, std::move(read), std::move(push),
-                     (m + rows - 1) / rows * (n + kPanel - 1) / kPanel * (kPanel / 4),
-                     {rows, x_vectors, out_vectors}, kSmallGroup);
+                     (m + rows - 1) / rows * (n + kPanel - 1) / kPanel * (kPanel / 4), {rows, x_vectors, out_vectors},
+                     kSmallGroup);
 }
 
 void linear(Call &call) {
   const Tensor x = call.tensor(0);
   const Shape weight = call.constant_shape(1);
-  if (weight.size() != 2 || x.rank() < 1 || x.shape.back() != weight[1]) call.damaged("its weights do not fit its input");
-  if (x.layout != Layout::kRowMajor || !is_float(x.dtype)) call.unsupported("its input is not row-major or has integers");
+  if (weight.size() != 2 || x.rank() < 1 || x.shape.back() != weight[1])
+    call.damaged("its weights do not fit its input");
+  if (x.layout != Layout::kRowMajor || !is_float(x.dtype))
+    call.unsupported("its input is not row-major or has integers");
   const int64_t n = weight[0], k = weight[1];
   Shape shape = x.shape;
   shape.pop_back();

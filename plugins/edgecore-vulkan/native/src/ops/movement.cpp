@@ -22,7 +22,8 @@ Shape resolved(const Call &call, const std::vector<int64_t> &sizes, int64_t elem
     }
   }
   if (unknown != shape.end()) {
-    if (known == 0 || elements % known != 0) call.damaged("its sizes do not fit %lld elements", static_cast<long long>(elements));
+    if (known == 0 || elements % known != 0)
+      call.damaged("its sizes do not fit %lld elements", static_cast<long long>(elements));
     *unknown = elements / known;
   }
   return shape;

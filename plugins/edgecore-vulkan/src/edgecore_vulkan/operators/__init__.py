@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only, mutable_buffers
+from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only, dim_order, mutable_buffers
 from edgecore_vulkan.calls import Call, SizeValue, TensorValue
 from edgecore_vulkan.operators import elementwise, networks, quantized, reductions, shapes, state
 from edgecore_vulkan.operators.builder import Builder, Lower, Query, Row, Unsupported
@@ -21,6 +21,14 @@ _ROWS: tuple[Row, ...] = (
 )  # fmt: skip
 
 
+def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
+    """Constraint of edgecore's delegate, which takes and returns tensors in either order of dims."""
+    for name, val in query.vals():
+        if isinstance(val, torch.Tensor) and dim_order(val) not in (tuple(range(val.dim())), (0, 2, 3, 1)):
+            return f"{name} is neither contiguous nor channels last"
+    return None
+
+
 class VulkanTable(OperatorTable[Lower]):
     """edgecore's `OperatorTable` for a profile.
 
@@ -29,7 +37,7 @@ class VulkanTable(OperatorTable[Lower]):
     """
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(_ROWS, (contiguous_only,))
+        super().__init__(_ROWS, (contiguous_only if profile.is_stock else _contiguous_or_channels_last,))
         self.profile = profile
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:

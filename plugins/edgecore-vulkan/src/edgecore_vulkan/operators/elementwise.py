@@ -188,7 +188,7 @@ def _clamp(low: str, high: str) -> Lower:
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
         limits = [None if args[name] is None else float(_number(args[name])) for name in (low, high)]
-        x = b.value(node.args[0])
+        x = _converted(b, b.value(node.args[0]), b.result(node).dtype)  # integers with a limit of floats are floats
         if not x.dtype.is_floating_point:
             limits = [None if limit is None else int(limit) for limit in limits]
         output: TensorValue = b.call("aten.clamp.default", [x, *limits], b.result(node))
