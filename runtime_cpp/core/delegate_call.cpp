@@ -233,8 +233,12 @@ class Preparation {
   void remember_shapes() {
     int64_t *shapes = instruction_.call->shapes;
     for (size_t i = 0; i < instruction_.args.size(); ++i) {
-      if (method_.run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
-      const edgecore_tensor &tensor = *method_.run_state.args[i].as.tensor;
+      const edgecore_value &argument = method_.run_state.args[i];
+      if (argument.tag != EDGECORE_TAG_TENSOR) {
+        *shapes++ = argument.as.i;
+        continue;
+      }
+      const edgecore_tensor &tensor = *argument.as.tensor;
       instruction_.call->flags[i] = tensor.flags;
       for (const int64_t size : shape_of(tensor)) *shapes++ = size;
     }
@@ -248,12 +252,16 @@ class Preparation {
   edgecore_prepared prepared_;
 };
 
-// Returns true if the shape or the flags of an argument have changed since the last prepare of this call.
+// Returns true if a number, or the shape or the flags of a tensor, has changed since the last prepare of this call.
 bool arguments_changed(const MethodImpl &method, const Instruction &instruction) {
   const int64_t *shapes = instruction.call->shapes;
   for (size_t i = 0; i < instruction.args.size(); ++i) {
-    if (method.run_state.args[i].tag != EDGECORE_TAG_TENSOR) continue;
-    const edgecore_tensor &tensor = *method.run_state.args[i].as.tensor;
+    const edgecore_value &argument = method.run_state.args[i];
+    if (argument.tag != EDGECORE_TAG_TENSOR) {
+      if (argument.as.i != *shapes++) return true;
+      continue;
+    }
+    const edgecore_tensor &tensor = *argument.as.tensor;
     if (tensor.flags != instruction.call->flags[i]) return true;
     for (const int64_t size : shape_of(tensor)) {
       if (size != *shapes++) return true;
@@ -286,7 +294,16 @@ Status MethodImpl::prepare_at_max_shapes(Error &error) {
   for (size_t pc = 0; pc < instructions.size(); ++pc) {
     if (instructions[pc].op != Op::kDelegate) continue;
     fill_arguments(*this, instructions[pc]);
+    bool has_numbers = false;
+    for (size_t i = 0; i < instructions[pc].args.size(); ++i) {
+      edgecore_value &argument = run_state.args[i];
+      if (argument.tag == EDGECORE_TAG_TENSOR) continue;
+      argument.flags = EDGECORE_VALUE_UNKNOWN;
+      has_numbers = true;
+    }
     EDGECORE_TRY(Preparation(*this, pc, error).run());
+    if (has_numbers)
+      delegates.slots[instructions[pc].target].prepared_for = nullptr;  // prepared again when they are known
   }
   return config.devices == nullptr ? Status() : config.devices->assign_buffers(*this, error);
 }

@@ -61,7 +61,8 @@ Status MethodImpl::load_delegates(Error &error) {
                     " of delegate ", instruction.target, " is ", tag_name(bindings.values[value].tag),
                     "; delegates support tensors and numbers.");
       }
-      if (bindings.tensor_of[value] != nullptr) sizes += static_cast<size_t>(bindings.tensor_of[value]->tensor.dl.ndim);
+      const TensorSlot *tensor = bindings.tensor_of[value];
+      sizes += tensor == nullptr ? 1 : static_cast<size_t>(tensor->tensor.dl.ndim);
       edgecore_buffer_requirement &requirement = staging[i].requirement;
       requirement.header = header_of<edgecore_buffer_requirement>();
       requirement.alignment = 16;

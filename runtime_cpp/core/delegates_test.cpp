@@ -71,6 +71,28 @@ TEST_F(Delegate, IsPreparedAgainOnlyWhenShapesChange) {
   EXPECT_EQ(null_backend_prepares() - before, 3u);
 }
 
+TEST_F(Delegate, IsPreparedAgainWhenANumberChanges) {
+  NullBlob blob;
+  blob.flags = kNullNumber;
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({2, 3}), y = pte.add_tensor({2, 3}), number = pte.add_int(0);
+  pte.delegate(pte.add_delegate("NullBackend", bytes_of(blob)), {x, y, number});
+  pte.inputs = {x, number};
+  pte.outputs = {y};
+  Loaded loaded(pte.finish());
+  const uint64_t before = null_backend_prepares();
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  // 0 is also what the file holds: it is not known before the first run.
+  const int64_t values[] = {0, 3, 3, 4};
+  const uint64_t prepares[] = {2, 3, 3, 4};
+  for (size_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(loaded.method->set_input(1, values[i], loaded.error).ok()) << text_of(loaded.error);
+    ASSERT_TRUE(run(loaded, x_, y_)) << text_of(loaded.error);
+    EXPECT_EQ(y_[5], static_cast<float>(12 * values[i]));
+    EXPECT_EQ(null_backend_prepares() - before, prepares[i]);
+  }
+}
+
 TEST_F(Delegate, MissingBackendIsNamed) {
   Loaded loaded(delegate_program(NullBlob()));
   loaded.config.backends = {};

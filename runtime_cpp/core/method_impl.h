@@ -124,7 +124,7 @@ struct Staging {
 // State of one delegate instruction. Allocated by delegates.cpp; shapes and flags are written after each prepare.
 struct DelegateCall {
   Staging *staging;  // one per argument
-  int64_t *shapes;   // the shapes of all tensor arguments at the last prepare, one after the other
+  int64_t *shapes;   // the shapes of tensors and the bits of numbers at the last prepare, one after the other
   uint32_t *flags;   // the flags of all arguments at the last prepare
 };
 

@@ -96,7 +96,9 @@ TEST_F(Staging, OnlyStateIsCopiedInWhereADelegateWrites) {
     std::vector<float> in = {1, 2}, out(2);
     ASSERT_TRUE(run(loaded, in, out, {2})) << text_of(loaded.error);
     EXPECT_EQ(out[0], 2);
-    if (is_state) EXPECT_EQ(out[1], 8);
+    if (is_state) {
+      EXPECT_EQ(out[1], 8);
+    }
     EXPECT_GE(copies_.count, is_state ? 2 : 1);
   }
 }

@@ -64,7 +64,7 @@ AT(edgecore_list, items, 0, 0, 0);
 AT(edgecore_list, count, 8, 8, 4);
 SIZE(edgecore_value, 16, 16, 16);
 AT(edgecore_value, tag, 0, 0, 0);
-AT(edgecore_value, reserved, 4, 4, 4);
+AT(edgecore_value, flags, 4, 4, 4);
 AT(edgecore_value, as, 8, 8, 8);
 SIZE(edgecore_host, 136, 72, 72);
 AT(edgecore_host, header, 0, 0, 0);

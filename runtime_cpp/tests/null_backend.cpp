@@ -37,6 +37,7 @@ struct edgecore_instance {
   edgecore_memory_need needs[2];
   uint32_t flags;  // EDGECORE_INSTANCE_*
   double gain;
+  int64_t number;  // another factor
 };
 
 namespace {
@@ -128,7 +129,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *program, const edgecore_de
 }
 
 uint64_t EDGECORE_CALL argument_count(edgecore_delegate *delegate) {
-  return uint64_t{delegate->blob.inputs} + delegate->blob.outputs;
+  return uint64_t{delegate->blob.inputs} + delegate->blob.outputs + ((delegate->blob.flags & kNullNumber) != 0 ? 1 : 0);
 }
 
 void EDGECORE_CALL buffer_requirement(edgecore_delegate *delegate, uint64_t, edgecore_buffer_requirement *out) {
@@ -157,7 +158,7 @@ int32_t EDGECORE_CALL instance_create(edgecore_delegate *delegate, const edgecor
     }
     sum = find_sum(*info->state_set, (flags & kNullSecond) != 0 ? "second" : "sum");
   }
-  return make(edgecore_instance{delegate, info->scope, sum, {}, info->flags, delegate->program->gain}, out);
+  return make(edgecore_instance{delegate, info->scope, sum, {}, info->flags, delegate->program->gain, 1}, out);
 }
 
 const edgecore_value &argument(const edgecore_value *args, uint32_t stride, uint64_t index) {
@@ -170,7 +171,12 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
   const NullBlob &blob = instance->delegate->blob;
   const edgecore_host *host = instance->delegate->program->driver->host;
   if (arg_count != argument_count(instance->delegate)) return EDGECORE_INVALID_ARGUMENT;
-  for (uint64_t i = 0; i < arg_count; ++i) {
+  if ((blob.flags & kNullNumber) != 0) {
+    const edgecore_value &number = argument(args, arg_stride, arg_count - 1);
+    if (number.tag != EDGECORE_TAG_INT) return EDGECORE_INVALID_ARGUMENT;
+    instance->number = (number.flags & EDGECORE_VALUE_UNKNOWN) != 0 ? -1 : number.as.i;
+  }
+  for (uint64_t i = 0; i < uint64_t{blob.inputs} + blob.outputs; ++i) {
     const edgecore_value &arg = argument(args, arg_stride, i);
     if (arg.tag != EDGECORE_TAG_TENSOR || arg.as.tensor->dl.dtype.code != EDGECORE_DL_FLOAT ||
         arg.as.tensor->dl.dtype.bits != 32) {
@@ -229,7 +235,8 @@ float next_state(edgecore_instance *instance, const edgecore_tensor &input) {
 int32_t compute(edgecore_instance *instance, const edgecore_value *args, uint32_t arg_stride, edgecore_str *sentence) {
   const NullBlob &blob = instance->delegate->blob;
   const float weights = (blob.flags & kNullWeights) == 0 ? 1 : instance->delegate->program->weights;
-  const float factor = blob.factor * weights * static_cast<float>(instance->gain);
+  const float factor =
+      blob.factor * weights * static_cast<float>(instance->gain * static_cast<double>(instance->number));
   if ((blob.flags & kNullFails) != 0) {
     *sentence = text("the device was lost.");
     return EDGECORE_INVALID_STATE;

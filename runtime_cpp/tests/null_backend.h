@@ -16,6 +16,8 @@ constexpr uint32_t kNullState = 4;  // adds the sum of all input elements of all
 constexpr uint32_t kNullWeights = 8;     // also multiplies by the float32 in the named data "null.weights"
 constexpr uint32_t kNullKeepsRest = 16;  // writes only the first element of each output
 constexpr uint32_t kNullSecond = 32;     // with kNullState: the buffer is called "second"
+constexpr uint32_t kNullNumber = 64;     // has an integer as its last argument; outputs are multiplied by the one that
+                                         // the last prepare got
 
 struct NullBlob {
   char magic[4] = {'N', 'U', 'L', '0'};

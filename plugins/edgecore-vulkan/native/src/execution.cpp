@@ -36,11 +36,12 @@ void Execution::prepare(const backend::Arguments &arguments) {
   }
   std::vector<ArgumentFormat> formats(inputs), max_formats(inputs);
   std::vector<int64_t> sizes(inputs);
-  bool is_max = true;
+  bool is_max = true, is_known = true;
   for (size_t i = 0; i < inputs; ++i) {
     const Value &value = graph_.values[graph_.inputs[i]];
     if (value.kind == Kind::kSymInt) {
       if (arguments.value(i).tag != EDGECORE_TAG_INT) fail(EDGECORE_INVALID_ARGUMENT, "argument %zu is no integer", i);
+      is_known = is_known && (arguments.value(i).flags & EDGECORE_VALUE_UNKNOWN) == 0;
       sizes[i] = arguments.value(i).as.i;
       is_max = false;
       continue;
@@ -69,9 +70,17 @@ void Execution::prepare(const backend::Arguments &arguments) {
   finish();  // of a run that has failed
   commands_.clear();
   running_ = nullptr;
-  if (!is_max && !has_max_shapes_ && std::all_of(sizes.begin(), sizes.end(), [](int64_t s) { return s == 0; })) {
-    allocate(record(graph_, device_, weights_, states_, max_formats, output_layouts,
-                    sizes));  // so that no later shape needs more memory
+  if (!is_known) {  // the file is being loaded; the sizes come with the first run
+    for (size_t i = 0; i < graph_.outputs.size(); ++i) {
+      const Shape &shape = graph_.values[graph_.outputs[i]].shape;
+      arguments.resize(inputs + i, shape.data(), static_cast<int32_t>(shape.size()));
+    }
+    return;
+  }
+  const bool has_sizes = std::any_of(graph_.inputs.begin(), graph_.inputs.end(),
+                                     [this](uint32_t number) { return graph_.values[number].kind == Kind::kSymInt; });
+  if (!is_max && !has_max_shapes_ && !has_sizes) {  // so that no later shape needs more memory
+    allocate(record(graph_, device_, weights_, states_, max_formats, output_layouts, sizes));
     has_max_shapes_ = true;
   }
   recording_ = record(graph_, device_, weights_, states_, formats, output_layouts, sizes);
