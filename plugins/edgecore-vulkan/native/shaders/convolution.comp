@@ -1,9 +1,9 @@
 // Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
 // channels of PIXELS neighbouring pixels. Weights are [kernel height, kernel width, input channels of a group, output
-// channels], output channels in panels (read.glsl).
+// channels], output channels in panels (access.glsl).
 #version 450
 #include "types.glsl"
-#include "read.glsl"
+#include "access.glsl"
 
 layout(constant_id = 3) const uint PIXELS = 8;
 layout(constant_id = 4) const bool X_VECTORS = true;    // x is channels-last and read in vectors of a group's channels
@@ -18,11 +18,9 @@ layout(push_constant) uniform Params {
   int in_group, out_group;  // channels of a group
   float low, high;
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
 INPUT(1, x);
-INPUT(2, w);
-INPUT(3, bias);
+WEIGHTS(2, w);
+BIAS(3, bias);
 
 // Returns the position in the input that a position of the kernel has for one in the output, or -1 outside of the input.
 int position(int out_at, int kernel_at, int stride, int padding, int dilation, int size) {
@@ -102,10 +100,10 @@ void main() {
     if (first + p >= out_width) break;
     const vec4 sum = limited(sums[p], low, high);
     if (OUT_VECTORS) {
-      target4[(pixel + p) * columns + column] = T4(sum);
+      WRITE4((pixel + p) * columns + column, sum);
     } else {
       for (int c = 0; c < 4 && column * 4 + c < out_channels; ++c) {
-        target[(pixel + p) * out_channels + column * 4 + c] = T(sum[c]);
+        WRITE1((pixel + p) * out_channels + column * 4 + c, sum[c]);
       }
     }
   }

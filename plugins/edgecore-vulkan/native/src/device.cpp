@@ -120,7 +120,6 @@ Device::Device(const Vulkan &vulkan, std::string_view choice, bool gpu_shaders) 
   const bool shuffles = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
                         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
   if (shuffles) subgroup_size_ = subgroup.subgroupSize;
-  prefers_texels_ = properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && !gpu_shaders;
 
   uint32_t count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(physical_, &count, nullptr);
@@ -138,6 +137,10 @@ Device::Device(const Vulkan &vulkan, std::string_view choice, bool gpu_shaders) 
   supported.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
   supported.pNext = &storage16;
   vkGetPhysicalDeviceFeatures2(physical_, &supported);
+  const bool has_int64 = supported.features.shaderInt64 != 0;
+  prefers_texels_ = properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU && has_int64 && !gpu_shaders;
+  VkPhysicalDeviceFeatures features = {};
+  features.shaderInt64 = has_int64 ? VK_TRUE : VK_FALSE;
   VkPhysicalDevice16BitStorageFeatures wanted = {};
   wanted.sType = storage16.sType;
   wanted.storageBuffer16BitAccess = storage16.storageBuffer16BitAccess;
@@ -151,6 +154,7 @@ Device::Device(const Vulkan &vulkan, std::string_view choice, bool gpu_shaders) 
   VkDeviceCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO;
   info.pNext = &wanted;
+  info.pEnabledFeatures = &features;
   info.queueCreateInfoCount = 1;
   info.pQueueCreateInfos = &queue;
   check(vkCreateDevice(physical_, &info, nullptr, &handle_), "creating a Vulkan device");

@@ -169,7 +169,7 @@ class Recorder {
  public:
   Recorder(const Graph &graph, Device &device, Weights &weights)
       : graph_(graph), device_(device), weights_(weights), tensors_(graph.values.size()),
-        is_made_(graph.values.size()), is_output_(graph.values.size()), integers_(graph.values.size()) {
+        is_made_(graph.values.size()), is_given_(graph.values.size()), is_output_(graph.values.size()), integers_(graph.values.size()) {
     for (size_t i = 0; i < graph.values.size(); ++i) integers_[i] = graph.values[i].integer;
   }
 
@@ -203,6 +203,7 @@ class Recorder {
   int64_t integer(uint32_t number) const { return integers_[number]; }
 
   Tensor tensor(uint32_t number) {
+    if (is_given_[number]) convert_input(number);
     if (is_made_[number]) return tensors_[number];
     const Value &value = graph_.values[number];
     if (value.constant < 0) backend::damaged("operator call %u reads value %u before it is written", current_, number);
@@ -215,12 +216,14 @@ class Recorder {
     return make(number, tensor);
   }
 
+  Tensor tensor_as_given(uint32_t number) { return is_given_[number] ? tensors_[number] : tensor(number); }
+
   Tensor packed(uint32_t number, const std::string &form, int64_t elements,
-                const std::function<void(const float *, float *)> &pack) {
+                const std::function<void(const float *, float *)> &pack, std::optional<Dtype> dtype) {
     const Value &value = graph_.values[number];
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
-    Tensor tensor{device_dtype(value.type), Layout::kRowMajor, {elements}, 0};
-    tensor.storage = add_constant(key_of(value, form), [&] {
+    Tensor tensor{dtype.value_or(device_dtype(value.type)), Layout::kRowMajor, {elements}, 0};
+    tensor.storage = add_constant(key_of(value, form + " " + name_of(tensor.dtype)), [&] {
       const std::vector<float> source = floats_of(value, constant.bytes);
       std::vector<float> result(static_cast<size_t>(elements));
       pack(source.data(), result.data());
@@ -328,11 +331,19 @@ class Recorder {
     }
     const Tensor given = add_argument(static_cast<uint32_t>(index), format.dtype, format.layout, format.shape);
     Tensor wanted{device_dtype(value.type), value.layout, format.shape, given.storage};
-    if (given.dtype != wanted.dtype || !given.same_order(wanted)) {
-      wanted.storage = add_storage(wanted);
-      Call(*this, kBorder).copy(given, wanted);
-    }
-    make(number, wanted);
+    is_given_[number] = given.dtype != wanted.dtype || !given.same_order(wanted);
+    make(number, is_given_[number] ? given : wanted);
+  }
+
+  // Copies an input to the dtype and layout that the graph says, for the first operator that needs them.
+  void convert_input(uint32_t number) {
+    const Value &value = graph_.values[number];
+    const Tensor given = tensors_[number];
+    Tensor wanted{device_dtype(value.type), value.layout, given.shape, 0};
+    wanted.storage = add_storage(wanted);
+    Call(*this, kBorder).copy(given, wanted);
+    tensors_[number] = wanted;
+    is_given_[number] = false;
   }
 
   void add_output(size_t index) {
@@ -358,7 +369,9 @@ class Recorder {
   Weights &weights_;
   Recording recording_;
   std::vector<Tensor> tensors_;
-  std::vector<bool> is_made_, is_output_;
+  std::vector<bool> is_made_;
+  std::vector<bool> is_given_;  // inputs that are still as they were given
+  std::vector<bool> is_output_;
   std::vector<int64_t> integers_;
   uint32_t current_ = 0;
 };
@@ -398,6 +411,11 @@ bool Call::is_tensor(size_t index) const { return value(index).kind == Kind::kTe
 Tensor Call::tensor(size_t index) const {
   if (value(index).kind != Kind::kTensor) damaged("argument %zu is no tensor", index);
   return recorder_.tensor(call_.args[index]);
+}
+
+Tensor Call::tensor_as_given(size_t index) const {
+  if (value(index).kind != Kind::kTensor) damaged("argument %zu is no tensor", index);
+  return recorder_.tensor_as_given(call_.args[index]);
 }
 
 std::vector<Tensor> Call::tensors(size_t index) const {
@@ -453,10 +471,10 @@ const Shape &Call::constant_shape(size_t index) const {
 }
 
 Tensor Call::packed(size_t index, const std::string &form, int64_t elements,
-                    const std::function<void(const float *, float *)> &pack) const {
+                    const std::function<void(const float *, float *)> &pack, std::optional<Dtype> dtype) const {
   constant_shape(index);
   if (!is_float(device_dtype(value(index).type))) damaged("argument %zu is no floating-point constant", index);
-  return recorder_.packed(call_.args[index], form, elements, pack);
+  return recorder_.packed(call_.args[index], form, elements, pack, dtype);
 }
 
 Tensor Call::output(size_t index, const Shape &shape) const {

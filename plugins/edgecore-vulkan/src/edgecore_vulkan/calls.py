@@ -33,6 +33,7 @@ class TensorValue:
         constant: The content of a constant.
         memory: Chosen by the pass `layout`; constants that an operator prepares itself keep the default.
         memory_object: Number of the memory that the tensor shares with others; negative if none.
+        is_exact: Whether a constant keeps its dtype with `force_fp16`.
     """
 
     shape: tuple[int, ...]
@@ -40,6 +41,7 @@ class TensorValue:
     constant: torch.Tensor | None = None
     memory: Memory = DEFAULT_MEMORY
     memory_object: int = -1
+    is_exact: bool = False
 
     def like(self) -> TensorValue:
         """Return a new value of the same shape and dtype."""

@@ -104,7 +104,7 @@ class _Encoder:
         return s.IntList(items) if all(isinstance(item, int) for item in items) else s.DoubleList(items)
 
     def _tensor(self, value: TensorValue) -> s.VkTensor:
-        held = held_dtype(value.dtype, self.profile)
+        held = value.dtype if value.is_exact else held_dtype(value.dtype, self.profile)
         outer = held if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
         constant = -1 if value.constant is None else self._constant(value.constant, held)
         return s.VkTensor(_TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer])

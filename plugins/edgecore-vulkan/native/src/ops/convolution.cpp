@@ -69,8 +69,8 @@ Shape channels_last_strides(const Shape &shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
-Tensor channels_last_temporary(const Call &call, const Images &images) {
-  return call.temporary(images.tensor.dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
+Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dtype) {
+  return call.temporary(dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
 }
 
 // Reads the numbers for height and width of an argument that has one or two; an image of a line has its width's only.
@@ -136,17 +136,12 @@ Tensor packed_weights(const Call &call, const Convolution &c) {
   });
 }
 
-std::vector<Tensor> inputs(const Tensor &x, uint32_t x_texel, const Tensor &w, const Tensor &bias, bool texels) {
-  if (!texels) return {x, w, bias};
-  return {Call::texels(x, x_texel), Call::texels(w, 4), Call::texels(bias, 4)};
-}
-
 void record_depthwise(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Tensor &w,
                       const Tensor &bias, Limits limits) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
-  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  const Access access = access_of(call, "depthwise", target, x, true, w, bias);
   call.dispatch_flat(
-      reading("depthwise", target.dtype, texels), {target}, inputs(x, 4, w, bias, texels),
+      access.shader, {target}, access.read,
       {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
        word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]), float_bits(limits.low),
        float_bits(limits.high)},
@@ -162,9 +157,9 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   }
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
   const int64_t neighbours = c.neighbours();
-  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias);
   call.dispatch_flat(
-      reading("convolution", target.dtype, texels), {target}, inputs(x, x_vectors ? 4 : 1, w, bias, texels),
+      access.shader, {target}, access.read,
       {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(c.out_channels),
        word(strides[0]), word(strides[2]), word(strides[3]), word(strides[1]), word(c.kernel[0]), word(c.kernel[1]),
        word(c.stride[0]), word(c.stride[1]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
@@ -174,25 +169,27 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
 }
 
 void convolve(const Call &call, Limits limits) {
-  const Tensor x = call.tensor(0);
+  Tensor x = call.tensor_as_given(0);
   if (!is_float(x.dtype)) call.unsupported("its input has integers");
   const Convolution c = read(call, x);
   Shape shape = c.out_shape();
   if (x.rank() == 3) shape.erase(shape.begin() + 2);
   const Tensor out = call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
-  if (out.dtype != x.dtype || w.dtype != x.dtype) call.unsupported("its input, weights and result have several dtypes");
+  if (!is_float(out.dtype)) call.unsupported("its result has integers");
+  // Texel buffers have their own format; storage buffers have that of the result.
+  if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
   // Vectors of channels need channels-last images. Few channels are read one by one, wherever they lie.
   const Images given(x), wanted(out);
   const bool pointwise = c.is_pointwise(), depthwise = c.is_depthwise();
   const bool needs_order = pointwise || depthwise || c.has_vectors();
   const bool copies = needs_order && !given.is_channels_last();
-  const Tensor in = copies ? channels_last_temporary(call, given) : x;
+  const Tensor in = copies ? channels_last_temporary(call, given, out.dtype) : x;
   const Shape in_strides = needs_order ? channels_last_strides(given.shape) : given.strides;
   if (copies) call.copy_strided(x, given.strides, 0, in, in_strides, 0, given.shape);
   const bool writes = wanted.is_channels_last();
-  const Tensor target = writes ? out : channels_last_temporary(call, wanted);
+  const Tensor target = writes ? out : channels_last_temporary(call, wanted, out.dtype);
   if (pointwise) {
     multiply(call, target, in, w, bias, c.pixels(), c.in_group, c.out_channels, limits);
   } else if (depthwise) {

@@ -26,16 +26,24 @@ uint32_t float_bits(double value);
 
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
 
-// The name of a shader's variant for a dtype and a way of reading (read.glsl).
-std::string reading(const char *shader, Dtype dtype, bool texels);
+// How a shader reads (shaders/access.glsl): the name of its variant, the tensors to bind, and whether as texel buffers.
+struct Access {
+  std::string shader;
+  std::vector<Tensor> read;
+  bool texels = false;
+};
 
-// Returns constant weights [k, n] in panels (shaders/read.glsl): argument `index` in a form of its own. `source_of`
+// Returns the access of a shader that computes `out` from x, weights and bias. x is read in vectors or by elements.
+Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors, const Tensor &w,
+                 const Tensor &bias);
+
+// Returns constant weights [k, n] in panels (shaders/access.glsl): argument `index` in a form of its own. `source_of`
 // returns the index in the constant of the weight of a row and a column.
 Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
                      const std::function<int64_t(int64_t row, int64_t column)> &source_of);
 
-// Returns the bias of `channels` results, padded to whole vectors: argument `index`, or zeros if it is absent, which are
-// kept with the weights, argument `weight`.
+// Returns the bias of `channels` results, in fp32 and padded to whole vectors: argument `index`, or zeros if it is
+// absent, which are kept with the weights, argument `weight`.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
 // Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row. `w` is packed in

@@ -18,6 +18,8 @@ BOOL = (torch.bool,)
 NUMBER = FLOAT + INT
 ALL = NUMBER + BOOL
 
+_FEW_WEIGHTS = 16384
+
 
 class Unsupported(Exception):
     """A call that cannot be written; the message is the reason, as constraints return it."""
@@ -76,6 +78,23 @@ class Builder:
     def constant(self, tensor: torch.Tensor) -> TensorValue:
         """Return a constant."""
         return TensorValue(tuple(tensor.shape), tensor.dtype, tensor)
+
+    def weights(self, tensor: torch.Tensor) -> TensorValue:
+        """Return a constant that is the weight or bias of a convolution or linear layer.
+
+        With `force_fp16`, few weights stay float32: they cost little, and the rounding of depthwise kernels and of first
+        layers is half of the error of a network. Executorch's delegate has no such layers.
+        """
+        value = self.constant(tensor)
+        few = value.dtype == torch.float32 and value.elements <= _FEW_WEIGHTS
+        value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and few
+        return value
+
+    def weights_of(self, node: Node) -> TensorValue:
+        """Return a constant node as `weights` does."""
+        constant = self.constant_of(node)
+        assert constant is not None
+        return self.weights(constant)
 
     def scalar(self, number: float, like: TensorValue) -> TensorValue:
         """Return a constant without dims in the dtype of `like`; equal ones are one value."""

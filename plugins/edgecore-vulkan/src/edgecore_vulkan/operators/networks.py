@@ -29,14 +29,14 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
     x, output = b.value(args["input"]), b.result(node)
     weight = b.constant_of(args["weight"])
     assert weight is not None
-    bias = None if args["bias"] is None else b.value(args["bias"])
+    bias = None if args["bias"] is None else b.weights_of(args["bias"])
     is_line = count == 1
     if is_line:
         x = b.view(x, (*x.shape[:2], 1, x.shape[2]))
         stride, padding, dilation, extra = [1, *stride], [0, *padding], [1, *dilation], [0, *extra]
         weight = weight.unsqueeze(2)
     result = TensorValue((*output.shape[:2], 1, output.shape[2]), output.dtype) if is_line else output
-    kernel = b.constant(weight) if is_line else b.value(args["weight"])
+    kernel = b.weights(weight)
     b.call(
         "aten.convolution.default",
         [x, kernel, bias, stride, padding, dilation, bool(args["transposed"]), extra, args["groups"]],
@@ -73,9 +73,10 @@ def _linear(b: Builder, node: Node) -> TensorValue:
     """Write a linear layer, whose input has 2 dims for executorch's delegate."""
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
-    weight = b.value(args["weight"])
-    bias = None if args["bias"] is None else b.value(args["bias"])
-    is_constant = all(value is None or value.constant is not None for value in (weight, bias))
+    is_constant = all(node is None or b.constant_of(node) is not None for node in (args["weight"], args["bias"]))
+    read = b.weights_of if is_constant else b.value
+    weight = read(args["weight"])
+    bias = None if args["bias"] is None else read(args["bias"])
     if len(x.shape) == 2 or (is_constant and len(x.shape) > 1 and not b.profile.is_stock):
         return _matrix_linear(b, x, weight, bias, output)
     rows = prod(x.shape[:-1])
@@ -118,8 +119,8 @@ def _addmm(b: Builder, node: Node) -> TensorValue:
     output = b.result(node)
     matrix, row = b.constant_of(right), b.constant_of(bias)
     if matrix is not None and row is not None and row.dim() == 1:
-        weight = b.constant(matrix.t().contiguous())
-        b.call("aten.linear.default", [b.value(left), weight, b.value(bias)], output)
+        weight = b.weights(matrix.t().contiguous())
+        b.call("aten.linear.default", [b.value(left), weight, b.weights(row)], output)
         return output
     product = b.call("aten.mm.default", [b.value(left), b.value(right)], output.like())
     b.call("aten.add.Tensor", [product, b.value(bias), 1], output)
