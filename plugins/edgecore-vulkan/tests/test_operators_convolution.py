@@ -81,7 +81,9 @@ def test_linear_layers_of_all_sizes(rows, columns, shape, gpu_shaders):
 
 @pytest.mark.parametrize("gpu_shaders", [False, True], ids=["default", "gpu"])
 def test_sizes_that_change_between_runs(gpu_shaders):
-    model = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.Conv2d(8, 5, 1))
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.Conv2d(8, 5, 1)
+    )
     sizes = {2: torch.export.Dim("height", min=4, max=40), 3: torch.export.Dim("width", min=4, max=40)}
     others = [(torch.randn(1, 3, *size),) for size in ((40, 40), (4, 9), (17, 8))]
     check_on_device(

@@ -54,5 +54,7 @@ layout(set = 0, binding = 0) writeonly buffer Target4 { WORDS target_vectors[]; 
 // reads its part in one piece. Returns the index of a vector of columns in its panel's row 0; row i is 8 * i later.
 int in_panel(int column, int k) { return column / 8 * 8 * k + column % 8; }
 
+vec4 zero_unless(bool condition, vec4 v) { return condition ? v : vec4(0); }
+
 // Returns x between two limits; NaN stays NaN, as in PyTorch.
 vec4 limited(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }

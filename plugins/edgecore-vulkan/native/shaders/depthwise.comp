@@ -42,8 +42,7 @@ void main() {
     for (int i = 0; i < kWindow; ++i) {
       const int px = left + i;
       const bool inside = is_row && px >= 0 && px < in_width;
-      const vec4 loaded = READ4(x, (base + (inside ? px : 0)) * vectors + column);
-      window[i] = inside ? loaded : vec4(0);
+      window[i] = zero_unless(inside, READ4(x, (base + (inside ? px : 0)) * vectors + column));
     }
     for (int kx = 0; kx < WIDTH; ++kx) {
       const vec4 weights = READ4(w, panel + 8 * (ky * int(WIDTH) + kx));

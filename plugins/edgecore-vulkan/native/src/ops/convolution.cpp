@@ -139,7 +139,7 @@ Tensor packed_weights(const Call &call, const Convolution &c) {
 void record_depthwise(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Tensor &w,
                       const Tensor &bias, Limits limits) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
-  const Access access = access_of(call, "depthwise", target, x, true, w, bias);
+  const Access access = access_of(call, "depthwise", target, x, true, w, bias, false);
   call.dispatch_flat(
       access.shader, {target}, access.read,
       {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
@@ -157,14 +157,17 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   }
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
   const int64_t neighbours = c.neighbours();
-  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias);
+  // Threads read for each other if all channels of a panel read the same input.
+  const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
+  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, shuffles);
+  const int64_t columns = access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
   call.dispatch_flat(
       access.shader, {target}, access.read,
       {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(c.out_channels),
        word(strides[0]), word(strides[2]), word(strides[3]), word(strides[1]), word(c.kernel[0]), word(c.kernel[1]),
        word(c.stride[0]), word(c.stride[1]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
        word(c.dilation[1]), word(c.in_group), word(c.out_group), float_bits(limits.low), float_bits(limits.high)},
-      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * ((c.out_channels + 3) / 4),
+      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * columns,
       {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
 }
 

@@ -24,18 +24,21 @@ constexpr uint32_t kSmallGroup = 32;
 // Returns the bits of a float for a push constant.
 uint32_t float_bits(double value);
 
+constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
+
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
 
 // How a shader reads (shaders/access.glsl): the name of its variant, the tensors to bind, and whether as texel buffers.
 struct Access {
   std::string shader;
   std::vector<Tensor> read;
-  bool texels = false;
+  bool texels = false, shuffles = false;
 };
 
-// Returns the access of a shader that computes `out` from x, weights and bias. x is read in vectors or by elements.
+// Returns the access of a shader that computes `out` from x, weights and bias. x is read in vectors or by elements;
+// `shuffles` says whether the shader may have neighbouring threads read for each other.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors, const Tensor &w,
-                 const Tensor &bias);
+                 const Tensor &bias, bool shuffles);
 
 // Returns constant weights [k, n] in panels (shaders/access.glsl): argument `index` in a form of its own. `source_of`
 // returns the index in the constant of the weight of a row and a column.

@@ -6,12 +6,6 @@
 
 namespace edgecore::vulkan {
 
-namespace {
-
-constexpr int64_t kPanel = 32;  // columns of a panel
-
-}  // namespace
-
 uint32_t float_bits(double value) {
   const auto number = static_cast<float>(std::clamp(value, -kNoLimit, kNoLimit));
   uint32_t bits = 0;
@@ -20,10 +14,11 @@ uint32_t float_bits(double value) {
 }
 
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors, const Tensor &w,
-                 const Tensor &bias) {
+                 const Tensor &bias, bool shuffles) {
   Access access;
   access.texels = call.prefers_texels(x) && call.prefers_texels(w);
-  const char *reads = access.texels ? "_texel" : w.dtype == out.dtype ? "_buffer" : "_mixed";
+  access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
+  const char *reads = access.shuffles ? "_shuffle" : access.texels ? "_texel" : w.dtype == out.dtype ? "_buffer" : "_mixed";
   access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
   access.read = {x, w, bias};
   if (access.texels) access.read = {Call::texels(x, x_vectors ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
@@ -55,16 +50,15 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
                                 float_bits(limits.low), float_bits(limits.high)};
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
-  Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias);
+  Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, true);
   constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
   if (!access.texels && m >= kTile / 2) {
     constexpr uint32_t kThreads = 128;
     const auto groups = [](int64_t size) { return static_cast<uint32_t>((size + kTile - 1) / kTile); };
-    access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias);
+    access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias, false);
     return call.dispatch(access.shader, {out}, access.read, std::move(push), {groups(n) * kThreads, groups(m), 1},
                          {kThreads, 1, 1}, {x_vectors, out_vectors});
   }
-  if (access.texels && call.subgroup_size() == kPanel / 4) access.shader = std::string("gemm_") + name_of(out.dtype) + "_shuffle";
   // Weights that do not fit into a cache of a processor are used for all rows, one panel after the other.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
