@@ -70,6 +70,7 @@ def measure(
 
 
 def main() -> None:
+    """Measure the network and the product."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2, help="threads of PyTorch")

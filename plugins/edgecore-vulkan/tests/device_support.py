@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import torch
+from vulkan_support import Function
 
 import edgecore
-from vulkan_support import Function
 
 RUNTIMES = ("executorch-1.5", "edgecore")
 

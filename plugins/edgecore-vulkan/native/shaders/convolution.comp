@@ -1,7 +1,7 @@
 // Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
-// channels of PIXELS neighbouring pixels. With READ_shuffle eight neighbouring threads compute the same pixels, of which
-// each reads one, and all four channels of each belong to the same group. Weights are [kernel height, kernel width, input channels of a group, output
-// channels], output channels in panels (access.glsl).
+// channels of PIXELS neighbouring pixels. With READ_shuffle eight neighbouring threads compute the same pixels and read
+// one each; all their channels belong to the same group. Weights are [kernel height, kernel width, input channels of a
+// group, output channels], output channels in panels (access.glsl).
 #version 450
 #include "types.glsl"
 #include "access.glsl"
@@ -23,7 +23,7 @@ INPUT(1, x);
 WEIGHTS(2, w);
 BIAS(3, bias);
 
-// Returns the position in the input that a position of the kernel has for one in the output, or -1 outside of the input.
+// Returns the position in the input of a position in the kernel for one in the output, or -1 outside of the input.
 int position(int out_at, int kernel_at, int stride, int padding, int dilation, int size) {
   int at;
   bool inside;

@@ -1,6 +1,6 @@
 // Two-dimensional convolution of each channel by itself, of channels-last images with a multiple of four channels. One
-// thread computes four channels of PIXELS neighbouring pixels, and reads each pixel of a row of its window once. Weights
-// are [kernel height, kernel width, channels], channels in panels (access.glsl).
+// thread computes four channels of PIXELS neighbouring pixels, and reads each pixel of a row of its window once.
+// Weights are [kernel height, kernel width, channels], channels in panels (access.glsl).
 #version 450
 #include "types.glsl"
 #include "access.glsl"

@@ -14,8 +14,11 @@ constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlign
 constexpr uint32_t kMaxGroups = 65535;
 
 // The bytes of a tensor's memory: whole vectors of four elements, so that shaders may read and write the last vector.
+// llvmpipe (22.3) compiles a shader again for texel buffers of which the second byte of the size is 0, which it takes
+// for the number of a texture's levels: no size has that.
 uint64_t storage_bytes(Dtype dtype, int64_t elements) {
-  return std::max<uint64_t>((static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16, 16);
+  const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
+  return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;
 }
 
 // The format of a tensor's view as a texel buffer. Devices have all of these.
@@ -169,7 +172,8 @@ class Recorder {
  public:
   Recorder(const Graph &graph, Device &device, Weights &weights)
       : graph_(graph), device_(device), weights_(weights), tensors_(graph.values.size()),
-        is_made_(graph.values.size()), is_given_(graph.values.size()), is_output_(graph.values.size()), integers_(graph.values.size()) {
+        is_made_(graph.values.size()), is_given_(graph.values.size()), is_output_(graph.values.size()),
+        integers_(graph.values.size()) {
     for (size_t i = 0; i < graph.values.size(); ++i) integers_[i] = graph.values[i].integer;
   }
 

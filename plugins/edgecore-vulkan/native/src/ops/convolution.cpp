@@ -22,23 +22,23 @@ struct Convolution {
   int64_t taps() const { return kernel[0] * kernel[1]; }
   int64_t pixels() const { return batch * out[0] * out[1]; }
   bool is_pointwise() const {
-    const bool moves = stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
+    const bool moves =
+        stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
     return taps() == 1 && groups == 1 && !moves;
   }
   // Whether vectors of four output channels read vectors of four input channels.
   bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
   // The columns of the input that a thread of the depthwise shader needs for some pixels of the result.
-  int64_t window(int64_t neighbours) const {
-    return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1;
-  }
+  int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
   bool is_depthwise() const {
     constexpr int64_t kMaxWindow = 32;
     return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
   }
-  // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row.
+  // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row, with a preference
+  // that gives the usual images of 224 pixels one shader for all sizes.
   int64_t neighbours() const {
     if (out[1] == 1) return 1;
-    return (out[1] + 6) / 7 * 7 < (out[1] + 7) / 8 * 8 ? 7 : 8;
+    return (out[1] + 6) / 7 * 7 <= (out[1] + 7) / 8 * 8 ? 7 : 8;
   }
 };
 
@@ -76,7 +76,8 @@ Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dty
 // Reads the numbers for height and width of an argument that has one or two; an image of a line has its width's only.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
   const std::vector<int64_t> given = call.integers(index);
-  if (given.empty() || given.size() > (is_line ? 1 : 2)) call.damaged("argument %zu has %zu numbers", index, given.size());
+  if (given.empty() || given.size() > (is_line ? 1 : 2))
+    call.damaged("argument %zu has %zu numbers", index, given.size());
   for (const int64_t one : given) {
     if (one < min || one > INT16_MAX) call.damaged("argument %zu is out of range", index);
   }
@@ -130,8 +131,8 @@ Tensor packed_weights(const Call &call, const Convolution &c) {
   const int64_t taps = c.taps();
   return packed_panels(call, 1, form, taps * c.in_group, c.out_channels, [=](int64_t row, int64_t o) {
     const int64_t tap = row / c.in_group, i = row % c.in_group;
-    const int64_t from = c.transposed ? (o / c.out_group * c.in_group + i) * c.out_group + o % c.out_group
-                                      : o * c.in_group + i;
+    const int64_t from =
+        c.transposed ? (o / c.out_group * c.in_group + i) * c.out_group + o % c.out_group : o * c.in_group + i;
     return from * taps + tap;
   });
 }
@@ -140,13 +141,12 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
                       const Tensor &bias, Limits limits) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, false);
-  call.dispatch_flat(
-      access.shader, {target}, access.read,
-      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
-       word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]), float_bits(limits.low),
-       float_bits(limits.high)},
-      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
-      {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1])}, kSmallGroup);
+  call.dispatch_flat(access.shader, {target}, access.read,
+                     {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors),
+                      word(c.kernel[0]), word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
+                      float_bits(limits.low), float_bits(limits.high)},
+                     c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
+                     {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1])}, kSmallGroup);
 }
 
 // Records any convolution. `strides` are those of x as images, in elements.
@@ -156,17 +156,21 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
     for (int64_t &stride : strides) stride /= 4;
   }
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
+  const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
+  if (c.kernel[0] * (c.kernel[1] * (steps + 1) + 1) > kMaxIterations) call.unsupported("its kernel is too large");
   const int64_t neighbours = c.neighbours();
   // Threads read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, shuffles);
-  const int64_t columns = access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
+  const int64_t columns =
+      access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
   call.dispatch_flat(
       access.shader, {target}, access.read,
-      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(c.out_channels),
-       word(strides[0]), word(strides[2]), word(strides[3]), word(strides[1]), word(c.kernel[0]), word(c.kernel[1]),
-       word(c.stride[0]), word(c.stride[1]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
-       word(c.dilation[1]), word(c.in_group), word(c.out_group), float_bits(limits.low), float_bits(limits.high)},
+      {word(c.batch),          word(c.in[0]),          word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
+       word(c.out_channels),   word(strides[0]),       word(strides[2]),    word(strides[3]),  word(strides[1]),
+       word(c.kernel[0]),      word(c.kernel[1]),      word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
+       word(c.padding[1]),     word(c.dilation[0]),    word(c.dilation[1]), word(c.in_group),  word(c.out_group),
+       float_bits(limits.low), float_bits(limits.high)},
       c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * columns,
       {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
 }

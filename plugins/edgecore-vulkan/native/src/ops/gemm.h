@@ -17,6 +17,9 @@ struct Limits {
   double low = -kNoLimit, high = kNoLimit;
 };
 
+// llvmpipe ends the loops of a thread without a word after 65,535 iterations in total, also those of inner loops.
+constexpr int64_t kMaxIterations = 65'535;
+
 // Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
 // cores of a processor busy.
 constexpr uint32_t kSmallGroup = 32;
@@ -37,8 +40,8 @@ struct Access {
 
 // Returns the access of a shader that computes `out` from x, weights and bias. x is read in vectors or by elements;
 // `shuffles` says whether the shader may have neighbouring threads read for each other.
-Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors, const Tensor &w,
-                 const Tensor &bias, bool shuffles);
+Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
+                 const Tensor &w, const Tensor &bias, bool shuffles);
 
 // Returns constant weights [k, n] in panels (shaders/access.glsl): argument `index` in a form of its own. `source_of`
 // returns the index in the constant of the weight of a row and a column.
@@ -49,8 +52,7 @@ Tensor packed_panels(const Call &call, size_t index, const std::string &form, in
 // absent, which are kept with the weights, argument `weight`.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
-// Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row. `w` is packed in
-// panels.
+// Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row, and w [k, n] in panels.
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
               int64_t k, int64_t n, Limits limits);
 

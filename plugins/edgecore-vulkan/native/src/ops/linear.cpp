@@ -7,18 +7,24 @@
 namespace edgecore::vulkan {
 
 uint32_t float_bits(double value) {
-  const auto number = static_cast<float>(std::clamp(value, -kNoLimit, kNoLimit));
+  constexpr double kMax = std::numeric_limits<float>::max();
+  const float number = value > kMax    ? std::numeric_limits<float>::infinity()
+                       : value < -kMax ? -std::numeric_limits<float>::infinity()
+                                       : static_cast<float>(value);
   uint32_t bits = 0;
   std::memcpy(&bits, &number, 4);
   return bits;
 }
 
-Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors, const Tensor &w,
-                 const Tensor &bias, bool shuffles) {
+Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
+                 const Tensor &w, const Tensor &bias, bool shuffles) {
   Access access;
   access.texels = call.prefers_texels(x) && call.prefers_texels(w);
   access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
-  const char *reads = access.shuffles ? "_shuffle" : access.texels ? "_texel" : w.dtype == out.dtype ? "_buffer" : "_mixed";
+  const char *reads = access.shuffles        ? "_shuffle"
+                      : access.texels        ? "_texel"
+                      : w.dtype == out.dtype ? "_buffer"
+                                             : "_mixed";
   access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
   access.read = {x, w, bias};
   if (access.texels) access.read = {Call::texels(x, x_vectors ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
@@ -40,9 +46,12 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
   const bool none = call.is_none(index);
   if (!none && call.constant_shape(index) != Shape{channels}) call.damaged("its bias does not fit its weights");
   const std::string form = (none ? "no bias " : "bias ") + std::to_string(channels);
-  return call.packed(none ? weight : index, form, whole_vectors(channels), [=](const float *source, float *packed) {
-    if (!none) std::copy(source, source + channels, packed);
-  }, Dtype::kFloat32);
+  return call.packed(
+      none ? weight : index, form, whole_vectors(channels),
+      [=](const float *source, float *packed) {
+        if (!none) std::copy(source, source + channels, packed);
+      },
+      Dtype::kFloat32);
 }
 
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
@@ -50,6 +59,8 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
                                 float_bits(limits.low), float_bits(limits.high)};
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
+  if ((x_vectors != 0 ? k / 4 : k) > kMaxIterations)
+    call.unsupported("its rows have %lld elements", static_cast<long long>(k));
   Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, true);
   constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
   if (!access.texels && m >= kTile / 2) {
@@ -71,8 +82,10 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
 void linear(Call &call) {
   const Tensor x = call.tensor(0);
   const Shape weight = call.constant_shape(1);
-  if (weight.size() != 2 || x.rank() < 1 || x.shape.back() != weight[1]) call.damaged("its weights do not fit its input");
-  if (x.layout != Layout::kRowMajor || !is_float(x.dtype)) call.unsupported("its input is not row-major or has integers");
+  if (weight.size() != 2 || x.rank() < 1 || x.shape.back() != weight[1])
+    call.damaged("its weights do not fit its input");
+  if (x.layout != Layout::kRowMajor || !is_float(x.dtype))
+    call.unsupported("its input is not row-major or has integers");
   const int64_t n = weight[0], k = weight[1];
   Shape shape = x.shape;
   shape.pop_back();
