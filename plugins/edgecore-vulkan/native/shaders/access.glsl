@@ -41,7 +41,7 @@ uint64_t words(vec4 v) { return packUint2x32(uvec2(packHalf2x16(v.xy), packHalf2
 #define READ4(name, index) vec4(name##_vectors[index])
 #define READ1(name, index) float(name##_elements[index])
 #define WORDS T4
-T4 words(vec4 v) { return T4(v); }
+#define words(v) T4(v)  // no function: arithmetic types of 16 bits are another feature than storage
 #endif
 
 // The result, binding 0. WRITE4 counts in vectors, and WRITE1 in elements.
