@@ -59,10 +59,14 @@ void main() {
   const int vectors = in_group / 4;
   vec4 sums[PIXELS];
   for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, min(column, columns - 1));
-  int at = in_panel(column, kernel_height * kernel_width * in_group);
-  for (int ky = 0; ky < kernel_height; ++ky) {
+  const int panel = in_panel(column, kernel_height * kernel_width * in_group);
+  // Of a transposed kernel, only each stride-th row has a row of the input.
+  const bool skips = TRANSPOSED && dilation_y == 1;
+  const int step = skips ? stride_y : 1;
+  for (int ky = skips ? (row + padding_y) % stride_y : 0; ky < kernel_height; ky += step) {
     const int y = position(row, ky, stride_y, padding_y, dilation_y, in_height);
     for (int kx = 0; kx < kernel_width; ++kx) {
+      int at = panel + 8 * (ky * kernel_width + kx) * in_group;
       // All threads take the same way, and what lies outside of the image counts as 0: branches cost more.
       const int line = image * image_stride + y * y_stride;
       const bool is_line = y >= 0 && image < batch;

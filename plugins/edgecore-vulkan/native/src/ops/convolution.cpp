@@ -76,8 +76,9 @@ Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dty
 // Reads the numbers for height and width of an argument that has one or two; an image of a line has its width's only.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
   const std::vector<int64_t> given = call.integers(index);
-  if (given.empty() || given.size() > (is_line ? 1 : 2))
+  if (given.empty() || given.size() > (is_line ? 1 : 2)) {
     call.damaged("argument %zu has %zu numbers", index, given.size());
+  }
   for (const int64_t one : given) {
     if (one < min || one > INT16_MAX) call.damaged("argument %zu is out of range", index);
   }

@@ -20,6 +20,8 @@ Access access_of(const Call &call, const char *shader, const Tensor &out, const 
                  const Tensor &w, const Tensor &bias, bool shuffles) {
   Access access;
   access.texels = call.prefers_texels(x) && call.prefers_texels(w);
+  const bool fits = x.dtype == out.dtype && (w.dtype == out.dtype || w.dtype == Dtype::kFloat32);
+  if (!access.texels && !fits) call.unsupported("its input, weights and result have several dtypes");
   access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
   const char *reads = access.shuffles        ? "_shuffle"
                       : access.texels        ? "_texel"
@@ -59,8 +61,9 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
                                 float_bits(limits.low), float_bits(limits.high)};
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
-  if ((x_vectors != 0 ? k / 4 : k) > kMaxIterations)
+  if ((x_vectors != 0 ? k / 4 : k) > kMaxIterations) {
     call.unsupported("its rows have %lld elements", static_cast<long long>(k));
+  }
   Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, true);
   constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
   if (!access.texels && m >= kTile / 2) {
