@@ -94,8 +94,8 @@ class Device {
   uint32_t queue_family() const { return queue_family_; }
   // Whether the host and the device share their memory, so that staging copies would gain nothing.
   bool unified() const { return unified_; }
-  // Whether a device runs shaders on a processor, with 64-bit integers. There a load from a storage buffer is a loop over
-  // the threads of a subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
+  // Whether a device runs shaders on a processor, with 64-bit integers. There a load from a storage buffer is a loop
+  // over the threads of a subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
   bool prefers_texels() const { return prefers_texels_; }
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.
   uint32_t subgroup_size() const { return subgroup_size_; }
