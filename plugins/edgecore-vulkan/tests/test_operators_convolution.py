@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from device_support import check_on_device
+from device_support import RUNTIMES, check_on_device
 from torch import nn
 
 IMAGE = torch.randn(1, 8, 13, 11)
@@ -49,12 +49,12 @@ def test_convolutions_of_all_kinds(name, gpu_shaders):
 @pytest.mark.parametrize("name", ["pointwise", "few channels", "depthwise", "mixed groups", "transposed"])
 def test_convolutions_in_fp16(name, gpu_shaders):
     layer, x = LAYERS.get(name) or ONLY_EDGECORE[name]
-    check_on_device(
-        layer, x, runtimes=("edgecore",), tolerance=5e-3, load_options={"gpu_shaders": gpu_shaders}, force_fp16=True
-    )
+    runtimes = RUNTIMES if name in LAYERS else ("edgecore",)  # few weights stay fp32 with the runtime edgecore
+    load_options = {"gpu_shaders": gpu_shaders}
+    check_on_device(layer, x, runtimes=runtimes, tolerance=5e-3, load_options=load_options, force_fp16=True)
 
 
-def test_a_convolution_with_an_activation_is_one_dispatch():
+def test_convolutions_with_activations():
     model = nn.Sequential(nn.Conv2d(4, 8, 3, padding=1), nn.ReLU6(), nn.Conv2d(8, 4, 1), nn.ReLU())
     check_on_device(model, 4 * torch.randn(1, 4, 6, 6))
 

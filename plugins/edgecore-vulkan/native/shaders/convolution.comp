@@ -1,9 +1,10 @@
 // Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
-// channels of PIXELS neighbouring pixels. Weights are [kernel height, kernel width, input channels of a group, output
-// channels], output channels in panels (read.glsl).
+// channels of PIXELS neighbouring pixels. With READ_shuffle eight neighbouring threads compute the same pixels and read
+// one each; all their channels belong to the same group. Weights are [kernel height, kernel width, input channels of a
+// group, output channels], output channels in panels (access.glsl).
 #version 450
 #include "types.glsl"
-#include "read.glsl"
+#include "access.glsl"
 
 layout(constant_id = 3) const uint PIXELS = 8;
 layout(constant_id = 4) const bool X_VECTORS = true;    // x is channels-last and read in vectors of a group's channels
@@ -18,13 +19,11 @@ layout(push_constant) uniform Params {
   int in_group, out_group;  // channels of a group
   float low, high;
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
 INPUT(1, x);
-INPUT(2, w);
-INPUT(3, bias);
+WEIGHTS(2, w);
+BIAS(3, bias);
 
-// Returns the position in the input that a position of the kernel has for one in the output, or -1 outside of the input.
+// Returns the position in the input of a position in the kernel for one in the output, or -1 outside of the input.
 int position(int out_at, int kernel_at, int stride, int padding, int dilation, int size) {
   int at;
   bool inside;
@@ -43,43 +42,71 @@ void main() {
   const int columns = (out_channels + 3) / 4;
   const int blocks = (out_width + int(PIXELS) - 1) / int(PIXELS);
   const int id = int(flat_id());
+#if defined(READ_shuffle)
+  const int panels = (columns + 7) / 8;
+  const int column = id / 8 % panels * 8 + id % 8;
+  int rest = id / 8 / panels;
+#else
   const int column = id % columns;
   int rest = id / columns;
+#endif
   const int first = rest % blocks * int(PIXELS);
   rest /= blocks;
   const int row = rest % out_height;
   const int image = rest / out_height;
-  if (image >= batch) return;
   // The first input channel for each of the four output channels; channels past the end repeat the last one.
   const ivec4 channel = min(ivec4(0, 1, 2, 3) + column * 4, ivec4(out_channels - 1)) / out_group * in_group;
   const int vectors = in_group / 4;
   vec4 sums[PIXELS];
-  for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, column);
-  int at = in_panel(column, kernel_height * kernel_width * in_group);
-  for (int ky = 0; ky < kernel_height; ++ky) {
+  for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, min(column, columns - 1));
+  const int panel = in_panel(column, kernel_height * kernel_width * in_group);
+  // Of a transposed kernel, only each stride-th row has a row of the input.
+  const bool skips = TRANSPOSED && dilation_y == 1;
+  const int step = skips ? stride_y : 1;
+  for (int ky = skips ? (row + padding_y) % stride_y : 0; ky < kernel_height; ky += step) {
     const int y = position(row, ky, stride_y, padding_y, dilation_y, in_height);
     for (int kx = 0; kx < kernel_width; ++kx) {
+      int at = panel + 8 * (ky * kernel_width + kx) * in_group;
       // All threads take the same way, and what lies outside of the image counts as 0: branches cost more.
+      const int line = image * image_stride + y * y_stride;
+      const bool is_line = y >= 0 && image < batch;
+#if defined(READ_shuffle)
+      const int px = position(first + id % 8, kx, stride_x, padding_x, dilation_x, in_width);
+      const bool inside = is_line && px >= 0;
+      const int from = inside ? line + px * x_stride : 0;
+#else
       int from[PIXELS];
       for (int p = 0; p < PIXELS; ++p) {
         const int px = position(first + p, kx, stride_x, padding_x, dilation_x, in_width);
-        from[p] = y < 0 || px < 0 ? -1 : image * image_stride + y * y_stride + px * x_stride;
+        from[p] = is_line && px >= 0 ? line + px * x_stride : -1;
       }
+#endif
       if (X_VECTORS) {
         for (int c = 0; c < vectors; ++c, at += 32) {
           const vec4 w0 = READ4(w, at);
           const vec4 w1 = READ4(w, at + 8);
           const vec4 w2 = READ4(w, at + 16);
           const vec4 w3 = READ4(w, at + 24);
+#if defined(READ_shuffle)
+          const vec4 own = zero_unless(inside, READ4(x, from + channel.x / 4 + c));
+#endif
           for (int p = 0; p < PIXELS; ++p) {
-            const vec4 loaded = READ4(x, max(from[p], 0) + channel.x / 4 + c);
-            const vec4 v = from[p] < 0 ? vec4(0) : loaded;
+#if defined(READ_shuffle)
+            const vec4 v = subgroupShuffle(own, p);
+#else
+            const vec4 v = zero_unless(from[p] >= 0, READ4(x, max(from[p], 0) + channel.x / 4 + c));
+#endif
             sums[p] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[p]))));
           }
         }
       } else {
         for (int c = 0; c < in_group; ++c, at += 8) {
           const vec4 weights = READ4(w, at);
+#if defined(READ_shuffle)
+          const float loaded = READ1(x, from + (channel.x + c) * channel_stride);
+          const float own = inside ? loaded : 0;
+          for (int p = 0; p < PIXELS; ++p) sums[p] = fma(vec4(subgroupShuffle(own, p)), weights, sums[p]);
+#else
           for (int p = 0; p < PIXELS; ++p) {
             const int base = max(from[p], 0) + c * channel_stride;
             vec4 v;
@@ -91,21 +118,23 @@ void main() {
             } else {
               v = v.xxxx;
             }
-            sums[p] = fma(from[p] < 0 ? vec4(0) : v, weights, sums[p]);
+            sums[p] = fma(zero_unless(from[p] >= 0, v), weights, sums[p]);
           }
+#endif
         }
       }
     }
   }
+  if (image >= batch || column >= columns) return;
   const int pixel = (image * out_height + row) * out_width + first;
   for (int p = 0; p < PIXELS; ++p) {
     if (first + p >= out_width) break;
     const vec4 sum = limited(sums[p], low, high);
     if (OUT_VECTORS) {
-      target4[(pixel + p) * columns + column] = T4(sum);
+      WRITE4((pixel + p) * columns + column, sum);
     } else {
       for (int c = 0; c < 4 && column * 4 + c < out_channels; ++c) {
-        target[(pixel + p) * out_channels + column * 4 + c] = T(sum[c]);
+        WRITE1((pixel + p) * out_channels + column * 4 + c, sum[c]);
       }
     }
   }

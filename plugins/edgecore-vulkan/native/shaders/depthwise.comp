@@ -1,9 +1,9 @@
 // Two-dimensional convolution of each channel by itself, of channels-last images with a multiple of four channels. One
-// thread computes four channels of PIXELS neighbouring pixels, and reads each pixel of a row of its window once. Weights
-// are [kernel height, kernel width, channels], channels in panels (read.glsl).
+// thread computes four channels of PIXELS neighbouring pixels, and reads each pixel of a row of its window once.
+// Weights are [kernel height, kernel width, channels], channels in panels (access.glsl).
 #version 450
 #include "types.glsl"
-#include "read.glsl"
+#include "access.glsl"
 
 layout(constant_id = 3) const uint PIXELS = 7;
 layout(constant_id = 4) const uint WIDTH = 3;  // of the kernel
@@ -14,10 +14,9 @@ layout(push_constant) uniform Params {
   int kernel_height, stride_y, padding_y, padding_x, dilation_y;
   float low, high;
 };
-layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
 INPUT(1, x);
-INPUT(2, w);
-INPUT(3, bias);
+WEIGHTS(2, w);
+BIAS(3, bias);
 
 const uint kWindow = (PIXELS - 1) * STRIDE + (WIDTH - 1) * DILATION + 1;
 
@@ -43,8 +42,7 @@ void main() {
     for (int i = 0; i < kWindow; ++i) {
       const int px = left + i;
       const bool inside = is_row && px >= 0 && px < in_width;
-      const vec4 loaded = READ4(x, (base + (inside ? px : 0)) * vectors + column);
-      window[i] = inside ? loaded : vec4(0);
+      window[i] = zero_unless(inside, READ4(x, (base + (inside ? px : 0)) * vectors + column));
     }
     for (int kx = 0; kx < WIDTH; ++kx) {
       const vec4 weights = READ4(w, panel + 8 * (ky * int(WIDTH) + kx));
@@ -54,6 +52,6 @@ void main() {
   const int pixel = (image * out_height + row) * out_width + first;
   for (int p = 0; p < PIXELS; ++p) {
     if (first + p >= out_width) break;
-    target4[(pixel + p) * vectors + column] = T4(limited(sums[p], low, high));
+    WRITE4((pixel + p) * vectors + column, limited(sums[p], low, high));
   }
 }

@@ -1,16 +1,11 @@
-// out = clamp(x w + bias): x is [m, k], w is [k, n] in panels (read.glsl), out is [m, n]. Eight neighbouring threads
+// out = clamp(x w + bias): x is [m, k], w is [k, n] in panels (access.glsl), out is [m, n]. Eight neighbouring threads
 // compute ROWS rows of a panel; each thread computes four columns. No shared memory: it costs more than it saves on
 // processors and for few rows.
 //
-// READ_shuffle is READ_texel for subgroups of 8 threads: each thread reads one of the rows, and the others get it from
-// there.
+// With READ_shuffle each thread reads one of the rows, and the others get it from there.
 #version 450
-#if defined(READ_shuffle)
-#extension GL_KHR_shader_subgroup_shuffle : require
-#define READ_texel
-#endif
 #include "types.glsl"
-#include "read.glsl"
+#include "access.glsl"
 
 layout(constant_id = 3) const uint ROWS = 8;
 layout(constant_id = 4) const bool X_VECTORS = true;    // k is a multiple of 4, and x is read in vectors
@@ -23,11 +18,9 @@ layout(push_constant) uniform Params {
   float high;
   int rows_first;  // whether neighbouring threads compute other rows of the same panel, and not other panels
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
 INPUT(1, x);
-INPUT(2, w);
-INPUT(3, bias);
+WEIGHTS(2, w);
+BIAS(3, bias);
 
 void main() {
   const int columns = (n + 3) / 4;
@@ -84,9 +77,9 @@ void main() {
     if (row + r >= m) break;
     const vec4 sum = limited(sums[r], low, high);
     if (OUT_VECTORS) {
-      target4[(row + r) * columns + column] = T4(sum);
+      WRITE4((row + r) * columns + column, sum);
     } else {
-      for (int c = 0; c < 4 && column * 4 + c < n; ++c) target[(row + r) * n + column * 4 + c] = T(sum[c]);
+      for (int c = 0; c < 4 && column * 4 + c < n; ++c) WRITE1((row + r) * n + column * 4 + c, sum[c]);
     }
   }
 }

@@ -2,8 +2,7 @@
 // columns from parts of x and w in shared memory; a thread computes 8 rows and 4 columns.
 #version 450
 #include "types.glsl"
-#define READ_buffer
-#include "read.glsl"
+#include "access.glsl"
 
 layout(constant_id = 3) const bool X_VECTORS = true;    // k is a multiple of 4
 layout(constant_id = 4) const bool OUT_VECTORS = true;  // n is a multiple of 4
@@ -14,11 +13,9 @@ layout(push_constant) uniform Params {
   float low;
   float high;
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 0) writeonly buffer Output4 { T4 target4[]; };
 INPUT(1, x);
-INPUT(2, w);
-INPUT(3, bias);
+WEIGHTS(2, w);
+BIAS(3, bias);
 
 const int kRows = 64, kSteps = 16, kColumns = 16;  // of a tile: rows, steps of k, vectors of columns
 shared float x_part[kSteps][kRows + 1];            // one more, so that threads write to different banks
@@ -64,9 +61,9 @@ void main() {
     const vec4 sum = limited(sums[r], low, high);
     const int at = first + row + r;
     if (OUT_VECTORS) {
-      target4[at * columns + column] = T4(sum);
+      WRITE4(at * columns + column, sum);
     } else {
-      for (int c = 0; c < 4 && column * 4 + c < n; ++c) target[at * n + column * 4 + c] = T(sum[c]);
+      for (int c = 0; c < 4 && column * 4 + c < n; ++c) WRITE1(at * n + column * 4 + c, sum[c]);
     }
   }
 }

@@ -126,6 +126,8 @@ class Device {
   // Whether the device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a
   // subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
   bool is_processor() const { return is_processor_; }
+  // Whether to read by texel buffers: such a device that has the 64-bit integers of these shaders.
+  bool prefers_texels() const { return is_processor_ && has_int64_; }
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.
   uint32_t subgroup_size() const { return subgroup_size_; }
 
@@ -162,6 +164,7 @@ class Device {
   bool unified_ = false;
   double nanoseconds_per_tick_ = 0;
   bool is_processor_ = false;
+  bool has_int64_ = false;
   uint32_t subgroup_size_ = 1;
   VmaAllocator allocator_ = nullptr;
   VkPipelineCache cache_ = VK_NULL_HANDLE;

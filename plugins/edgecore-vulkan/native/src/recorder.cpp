@@ -14,8 +14,11 @@ constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlign
 constexpr uint32_t kMaxGroups = 65535;
 
 // The bytes of a tensor's memory: whole vectors of four elements, so that shaders may read and write the last vector.
+// llvmpipe (22.3) compiles a shader again for texel buffers of which the second byte of the size is 0, which it takes
+// for the number of a texture's levels: no size has that.
 uint64_t storage_bytes(Dtype dtype, int64_t elements) {
-  return std::max<uint64_t>((static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16, 16);
+  const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
+  return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;
 }
 
 // The format of a tensor's view as a texel buffer. Devices have all of these.
@@ -174,6 +177,7 @@ class Recorder {
         states_(states),
         tensors_(graph.values.size()),
         is_made_(graph.values.size()),
+        is_given_(graph.values.size()),
         is_output_(graph.values.size()),
         integers_(graph.values.size()) {
     for (size_t i = 0; i < graph.values.size(); ++i) integers_[i] = graph.values[i].integer;
@@ -211,6 +215,7 @@ class Recorder {
   int64_t integer(uint32_t number) const { return integers_[number]; }
 
   Tensor tensor(uint32_t number) {
+    if (is_given_[number]) convert_input(number);
     if (is_made_[number]) return tensors_[number];
     const Value &value = graph_.values[number];
     if (value.constant < 0) backend::damaged("operator call %u reads value %u before it is written", current_, number);
@@ -223,12 +228,14 @@ class Recorder {
     return make(number, tensor);
   }
 
-  Tensor packed(uint32_t number, Dtype dtype, const std::string &form, int64_t elements,
-                const std::function<void(const float *, float *)> &pack) {
+  Tensor tensor_as_given(uint32_t number) { return is_given_[number] ? tensors_[number] : tensor(number); }
+
+  Tensor packed(uint32_t number, const std::string &form, int64_t elements,
+                const std::function<void(const float *, float *)> &pack, std::optional<Dtype> dtype) {
     const Value &value = graph_.values[number];
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
-    Tensor tensor{dtype, Layout::kRowMajor, {elements}, 0};
-    tensor.storage = add_constant(key_of(value, form), [&] {
+    Tensor tensor{dtype.value_or(device_dtype(value.type)), Layout::kRowMajor, {elements}, 0};
+    tensor.storage = add_constant(key_of(value, form + " " + name_of(tensor.dtype)), [&] {
       const std::vector<float> source = floats_of(value, constant.bytes);
       std::vector<float> result(static_cast<size_t>(elements));
       pack(source.data(), result.data());
@@ -367,11 +374,19 @@ class Recorder {
     }
     const Tensor given = add_argument(static_cast<uint32_t>(index), format.dtype, format.layout, format.shape);
     Tensor wanted{device_dtype(value.type), value.layout, format.shape, given.storage};
-    if (given.dtype != wanted.dtype || !given.same_order(wanted)) {
-      wanted.storage = add_storage(wanted);
-      Call(*this, kBorder).copy(given, wanted);
-    }
-    make(number, wanted);
+    is_given_[number] = given.dtype != wanted.dtype || !given.same_order(wanted);
+    make(number, is_given_[number] ? given : wanted);
+  }
+
+  // Copies an input to the dtype and layout that the graph says, for the first operator that needs them.
+  void convert_input(uint32_t number) {
+    const Value &value = graph_.values[number];
+    const Tensor given = tensors_[number];
+    Tensor wanted{device_dtype(value.type), value.layout, given.shape, 0};
+    wanted.storage = add_storage(wanted);
+    Call(*this, kBorder).copy(given, wanted);
+    tensors_[number] = wanted;
+    is_given_[number] = false;
   }
 
   void add_output(size_t index, Layout layout) {
@@ -397,7 +412,9 @@ class Recorder {
   const StateBuffers &states_;
   Recording recording_;
   std::vector<Tensor> tensors_;
-  std::vector<bool> is_made_, is_output_;
+  std::vector<bool> is_made_;
+  std::vector<bool> is_given_;  // inputs that are still as they were given
+  std::vector<bool> is_output_;
   std::vector<int64_t> integers_;
   uint32_t current_ = 0;
 };
@@ -441,6 +458,11 @@ bool Call::is_constant(size_t index) const { return is_tensor(index) && value(in
 Tensor Call::tensor(size_t index) const {
   if (value(index).kind != Kind::kTensor) damaged("argument %zu is no tensor", index);
   return recorder_.tensor(call_.args[index]);
+}
+
+Tensor Call::tensor_as_given(size_t index) const {
+  if (value(index).kind != Kind::kTensor) damaged("argument %zu is no tensor", index);
+  return recorder_.tensor_as_given(call_.args[index]);
 }
 
 std::vector<Tensor> Call::tensors(size_t index) const {
@@ -512,18 +534,10 @@ const Shape &Call::constant_shape(size_t index) const {
 }
 
 Tensor Call::packed(size_t index, const std::string &form, int64_t elements,
-                    const std::function<void(const float *, float *)> &pack) const {
-  constant_shape(index);
-  const Dtype dtype = device_dtype(value(index).type);
-  if (!is_float(dtype)) damaged("argument %zu is no floating-point constant", index);
-  return recorder_.packed(call_.args[index], dtype, form, elements, pack);
-}
-
-Tensor Call::packed_f32(size_t index, const std::string &form, int64_t elements,
-                        const std::function<void(const float *, float *)> &pack) const {
+                    const std::function<void(const float *, float *)> &pack, std::optional<Dtype> dtype) const {
   constant_shape(index);
   if (!is_float(device_dtype(value(index).type))) damaged("argument %zu is no floating-point constant", index);
-  return recorder_.packed(call_.args[index], Dtype::kFloat32, form + " f32", elements, pack);
+  return recorder_.packed(call_.args[index], form, elements, pack, dtype);
 }
 
 Tensor Call::packed_words(size_t index, const std::string &form, int64_t words,
@@ -585,6 +599,7 @@ void Call::share(size_t index, const Tensor &source) const {
 void Call::bind_state() const { recorder_.bind_state(call_.args[last()]); }
 
 bool Call::is_state(size_t index) const { return is_tensor(index) && recorder_.is_state(call_.args[index]); }
+
 bool Call::prefers_texels(const Tensor &tensor) const {
   const Device &device = recorder_.device();
   return device.is_processor() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);

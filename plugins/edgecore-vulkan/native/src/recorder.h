@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,9 @@ class Call {
   bool is_tensor(size_t index) const;
   bool is_constant(size_t index) const;
   Tensor tensor(size_t index) const;
+  // Returns a tensor as tensor() does, but an input of the graph as it was given: in any layout, and in fp32 where the
+  // graph says fp16. Saves a copy where an operator can read it.
+  Tensor tensor_as_given(size_t index) const;
   std::vector<Tensor> tensors(size_t index) const;
   int64_t integer(size_t index) const;
   double number(size_t index) const;
@@ -100,12 +104,10 @@ class Call {
   // Returns the shape of a constant.
   const Shape &constant_shape(size_t index) const;
   // Returns a constant on the device in a form of its own: `pack` computes `elements` floats of it. `form` identifies
-  // the form and its parameters.
+  // the form and its parameters; without `dtype` the result has the constant's.
   Tensor packed(size_t index, const std::string &form, int64_t elements,
-                const std::function<void(const float *source, float *packed)> &pack) const;
-  // The same in fp32 whatever the constant's dtype is.
-  Tensor packed_f32(size_t index, const std::string &form, int64_t elements,
-                    const std::function<void(const float *source, float *packed)> &pack) const;
+                const std::function<void(const float *source, float *packed)> &pack,
+                std::optional<Dtype> dtype = std::nullopt) const;
   // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit
   // storage is optional in Vulkan.
   Tensor packed_words(size_t index, const std::string &form, int64_t words,

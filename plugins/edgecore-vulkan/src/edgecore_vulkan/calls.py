@@ -35,6 +35,7 @@ class TensorValue:
         memory: Chosen by the pass `layout`; constants that an operator prepares itself keep the default.
         memory_object: Number of the memory that the tensor shares with others; negative if none.
         weight: The integers and scales of a constant that the model dequantizes.
+        is_exact: Whether a constant keeps its dtype with `force_fp16`.
     """
 
     shape: tuple[int, ...]
@@ -43,6 +44,7 @@ class TensorValue:
     memory: Memory = DEFAULT_MEMORY
     memory_object: int = -1
     weight: IntegerWeight | None = None
+    is_exact: bool = False
 
     def like(self) -> TensorValue:
         """Return a new value of the same shape and dtype."""

@@ -104,7 +104,7 @@ class _Encoder:
         return s.IntList(items) if all(isinstance(item, int) for item in items) else s.DoubleList(items)
 
     def _tensor(self, value: TensorValue) -> s.VkTensor:
-        held = held_dtype(value.dtype, self.profile)
+        held = value.dtype if value.is_exact else held_dtype(value.dtype, self.profile)
         outer = held if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
         tensor = value.constant if value.weight is None else value.weight.dequantized(held)
         constant = -1 if tensor is None else self._constant(tensor, held)

@@ -34,10 +34,11 @@ struct Convolution {
     constexpr int64_t kMaxWindow = 32;
     return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
   }
-  // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row.
+  // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row, with a preference
+  // that gives the usual images of 224 pixels one shader for all sizes.
   int64_t neighbours() const {
     if (out[1] == 1) return 1;
-    return (out[1] + 6) / 7 * 7 < (out[1] + 7) / 8 * 8 ? 7 : 8;
+    return (out[1] + 6) / 7 * 7 <= (out[1] + 7) / 8 * 8 ? 7 : 8;
   }
 };
 
@@ -68,15 +69,16 @@ Shape channels_last_strides(const Shape &shape) {
   return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
 }
 
-Tensor channels_last_temporary(const Call &call, const Images &images) {
-  return call.temporary(images.tensor.dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
+Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dtype) {
+  return call.temporary(dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
 }
 
 // Reads the numbers for height and width of an argument that has one or two; an image of a line has its width's only.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
   const std::vector<int64_t> given = call.integers(index);
-  if (given.empty() || given.size() > (is_line ? 1 : 2))
+  if (given.empty() || given.size() > (is_line ? 1 : 2)) {
     call.damaged("argument %zu has %zu numbers", index, given.size());
+  }
   for (const int64_t one : given) {
     if (one < min || one > INT16_MAX) call.damaged("argument %zu is out of range", index);
   }
@@ -136,16 +138,11 @@ Tensor packed_weights(const Call &call, const Convolution &c) {
   });
 }
 
-std::vector<Tensor> inputs(const Tensor &x, uint32_t x_texel, const Tensor &w, const Tensor &bias, bool texels) {
-  if (!texels) return {x, w, bias};
-  return {Call::texels(x, x_texel), Call::texels(w, 4), Call::texels(bias, 4)};
-}
-
 void record_depthwise(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Tensor &w,
                       const Tensor &bias, Limits limits) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
-  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
-  call.dispatch_flat(reading("depthwise", target.dtype, texels), {target}, inputs(x, 4, w, bias, texels),
+  const Access access = access_of(call, "depthwise", target, x, true, w, bias, false);
+  call.dispatch_flat(access.shader, {target}, access.read,
                      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors),
                       word(c.kernel[0]), word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
                       float_bits(limits.low), float_bits(limits.high)},
@@ -160,39 +157,47 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
     for (int64_t &stride : strides) stride /= 4;
   }
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
+  const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
+  if (c.kernel[0] * (c.kernel[1] * (steps + 1) + 1) > kMaxIterations) call.unsupported("its kernel is too large");
   const int64_t neighbours = c.neighbours();
-  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  // Threads read for each other if all channels of a panel read the same input.
+  const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
+  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, shuffles);
+  const int64_t columns =
+      access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
   call.dispatch_flat(
-      reading("convolution", target.dtype, texels), {target}, inputs(x, x_vectors ? 4 : 1, w, bias, texels),
+      access.shader, {target}, access.read,
       {word(c.batch),          word(c.in[0]),          word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
        word(c.out_channels),   word(strides[0]),       word(strides[2]),    word(strides[3]),  word(strides[1]),
        word(c.kernel[0]),      word(c.kernel[1]),      word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
        word(c.padding[1]),     word(c.dilation[0]),    word(c.dilation[1]), word(c.in_group),  word(c.out_group),
        float_bits(limits.low), float_bits(limits.high)},
-      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * ((c.out_channels + 3) / 4),
+      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * columns,
       {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
 }
 
 void convolve(const Call &call, Limits limits) {
-  const Tensor x = call.tensor(0);
+  Tensor x = call.tensor_as_given(0);
   if (!is_float(x.dtype)) call.unsupported("its input has integers");
   const Convolution c = read(call, x);
   Shape shape = c.out_shape();
   if (x.rank() == 3) shape.erase(shape.begin() + 2);
   const Tensor out = call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
-  if (out.dtype != x.dtype || w.dtype != x.dtype) call.unsupported("its input, weights and result have several dtypes");
+  if (!is_float(out.dtype)) call.unsupported("its result has integers");
+  // Texel buffers have their own format; storage buffers have that of the result.
+  if (x.dtype != out.dtype && !(call.prefers_texels(x) && call.prefers_texels(w))) x = call.tensor(0);
 
   // Vectors of channels need channels-last images. Few channels are read one by one, wherever they lie.
   const Images given(x), wanted(out);
   const bool pointwise = c.is_pointwise(), depthwise = c.is_depthwise();
   const bool needs_order = pointwise || depthwise || c.has_vectors();
   const bool copies = needs_order && !given.is_channels_last();
-  const Tensor in = copies ? channels_last_temporary(call, given) : x;
+  const Tensor in = copies ? channels_last_temporary(call, given, out.dtype) : x;
   const Shape in_strides = needs_order ? channels_last_strides(given.shape) : given.strides;
   if (copies) call.copy_strided(x, given.strides, 0, in, in_strides, 0, given.shape);
   const bool writes = wanted.is_channels_last();
-  const Tensor target = writes ? out : channels_last_temporary(call, wanted);
+  const Tensor target = writes ? out : channels_last_temporary(call, wanted, out.dtype);
   if (pointwise) {
     multiply(call, target, in, w, bias, c.pixels(), c.in_group, c.out_channels, limits);
   } else if (depthwise) {

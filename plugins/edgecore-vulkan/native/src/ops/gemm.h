@@ -17,6 +17,9 @@ struct Limits {
   double low = -kNoLimit, high = kNoLimit;
 };
 
+// llvmpipe ends the loops of a thread without a word after 65,535 iterations in total, also those of inner loops.
+constexpr int64_t kMaxIterations = 65'535;
+
 // Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
 // cores of a processor busy.
 constexpr uint32_t kSmallGroup = 32;
@@ -24,22 +27,32 @@ constexpr uint32_t kSmallGroup = 32;
 // Returns the bits of a float for a push constant.
 uint32_t float_bits(double value);
 
+constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
+
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
 
-// The name of a shader's variant for a dtype and a way of reading (read.glsl).
-std::string reading(const char *shader, Dtype dtype, bool texels);
+// How a shader reads (shaders/access.glsl): the name of its variant, the tensors to bind, and whether as texel buffers.
+struct Access {
+  std::string shader;
+  std::vector<Tensor> read;
+  bool texels = false, shuffles = false;
+};
 
-// Returns constant weights [k, n] in panels (shaders/read.glsl): argument `index` in a form of its own. `source_of`
+// Returns the access of a shader that computes `out` from x, weights and bias. x is read in vectors or by elements;
+// `shuffles` says whether the shader may have neighbouring threads read for each other.
+Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
+                 const Tensor &w, const Tensor &bias, bool shuffles);
+
+// Returns constant weights [k, n] in panels (shaders/access.glsl): argument `index` in a form of its own. `source_of`
 // returns the index in the constant of the weight of a row and a column.
 Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
                      const std::function<int64_t(int64_t row, int64_t column)> &source_of);
 
-// Returns the bias of `channels` results, padded to whole vectors: argument `index`, or zeros if it is absent, which
-// are kept with the weights, argument `weight`.
+// Returns the bias of `channels` results, in fp32 and padded to whole vectors: argument `index`, or zeros if it is
+// absent, which are kept with the weights, argument `weight`.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
-// Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row. `w` is packed in
-// panels.
+// Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row, and w [k, n] in panels.
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
               int64_t k, int64_t n, Limits limits);
 

@@ -6,21 +6,31 @@
 
 namespace edgecore::vulkan {
 
-namespace {
-
-constexpr int64_t kPanel = 32;  // columns of a panel
-
-}  // namespace
-
 uint32_t float_bits(double value) {
-  const auto number = static_cast<float>(std::clamp(value, -kNoLimit, kNoLimit));
+  constexpr double kMax = std::numeric_limits<float>::max();
+  const float number = value > kMax    ? std::numeric_limits<float>::infinity()
+                       : value < -kMax ? -std::numeric_limits<float>::infinity()
+                                       : static_cast<float>(value);
   uint32_t bits = 0;
   std::memcpy(&bits, &number, 4);
   return bits;
 }
 
-std::string reading(const char *shader, Dtype dtype, bool texels) {
-  return std::string(shader) + "_" + name_of(dtype) + (texels ? "_texel" : "_buffer");
+Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
+                 const Tensor &w, const Tensor &bias, bool shuffles) {
+  Access access;
+  access.texels = call.prefers_texels(x) && call.prefers_texels(w);
+  const bool fits = x.dtype == out.dtype && (w.dtype == out.dtype || w.dtype == Dtype::kFloat32);
+  if (!access.texels && !fits) call.unsupported("its input, weights and result have several dtypes");
+  access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
+  const char *reads = access.shuffles        ? "_shuffle"
+                      : access.texels        ? "_texel"
+                      : w.dtype == out.dtype ? "_buffer"
+                                             : "_mixed";
+  access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
+  access.read = {x, w, bias};
+  if (access.texels) access.read = {Call::texels(x, x_vectors ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
+  return access;
 }
 
 Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
@@ -38,9 +48,12 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
   const bool none = call.is_none(index);
   if (!none && call.constant_shape(index) != Shape{channels}) call.damaged("its bias does not fit its weights");
   const std::string form = (none ? "no bias " : "bias ") + std::to_string(channels);
-  return call.packed(none ? weight : index, form, whole_vectors(channels), [=](const float *source, float *packed) {
-    if (!none) std::copy(source, source + channels, packed);
-  });
+  return call.packed(
+      none ? weight : index, form, whole_vectors(channels),
+      [=](const float *source, float *packed) {
+        if (!none) std::copy(source, source + channels, packed);
+      },
+      Dtype::kFloat32);
 }
 
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
@@ -48,24 +61,25 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
                                 float_bits(limits.low), float_bits(limits.high)};
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
-  const bool texels = call.prefers_texels(x) && call.prefers_texels(w);
+  if ((x_vectors != 0 ? k / 4 : k) > kMaxIterations) {
+    call.unsupported("its rows have %lld elements", static_cast<long long>(k));
+  }
+  Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, true);
   constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
-  if (!texels && m >= kTile / 2) {
+  if (!access.texels && m >= kTile / 2) {
     constexpr uint32_t kThreads = 128;
     const auto groups = [](int64_t size) { return static_cast<uint32_t>((size + kTile - 1) / kTile); };
-    return call.dispatch(std::string("gemm_tiled_") + name_of(out.dtype), {out}, {x, w, bias}, std::move(push),
-                         {groups(n) * kThreads, groups(m), 1}, {kThreads, 1, 1}, {x_vectors, out_vectors});
+    access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias, false);
+    return call.dispatch(access.shader, {out}, access.read, std::move(push), {groups(n) * kThreads, groups(m), 1},
+                         {kThreads, 1, 1}, {x_vectors, out_vectors});
   }
-  // Weights that do not fit into a cache of a processor are used for all rows one panel after the other.
+  // Weights that do not fit into a cache of a processor are used for all rows, one panel after the other.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
   const uint32_t rows = m >= 8 ? 8 : m >= 2 ? 4 : 1;
-  std::vector<Tensor> read = {x, w, bias};
-  if (texels) read = {Call::texels(x, x_vectors != 0 ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
-  const char *reads = texels ? (call.subgroup_size() == kPanel / 4 ? "_shuffle" : "_texel") : "_buffer";
-  call.dispatch_flat(std::string("gemm_") + name_of(out.dtype) + reads, {out}, std::move(read), std::move(push),
-                     (m + rows - 1) / rows * (n + kPanel - 1) / kPanel * (kPanel / 4), {rows, x_vectors, out_vectors},
-                     kSmallGroup);
+  const int64_t panels = (n + kPanel - 1) / kPanel;
+  call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),
+                     {rows, x_vectors, out_vectors}, kSmallGroup);
 }
 
 void linear(Call &call) {
@@ -85,7 +99,6 @@ void linear(Call &call) {
     call.unsupported("its result is not row-major or has another dtype than its input");
   }
   const Tensor w = packed_panels(call, 1, "linear", k, n, [=](int64_t i, int64_t o) { return o * k + i; });
-  if (w.dtype != x.dtype) call.unsupported("its weights have another dtype than its input");
   multiply(call, out, x, w, packed_bias(call, 2, 1, n), m, k, n, {});
 }
 

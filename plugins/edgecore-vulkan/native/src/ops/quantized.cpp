@@ -128,10 +128,12 @@ Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
   if (!none && (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns)) {
     call.damaged("its bias does not fit its weights");
   }
-  return call.packed_f32(none ? scales : index, (none ? "no bias " : "bias ") + std::to_string(columns),
-                         rounded_up(columns, 4), [=](const float *source, float *packed) {
-                           if (!none) std::copy(source, source + columns, packed);
-                         });
+  return call.packed(
+      none ? scales : index, (none ? "no bias " : "bias ") + std::to_string(columns), rounded_up(columns, 4),
+      [=](const float *source, float *packed) {
+        if (!none) std::copy(source, source + columns, packed);
+      },
+      Dtype::kFloat32);
 }
 
 // Returns scales [groups, columns or more] in rows of whole vectors.
@@ -140,12 +142,14 @@ Tensor scales_of(const Call &call, size_t index, int64_t groups, int64_t columns
   const int64_t stride = shape.empty() ? 1 : shape.back();
   if (stride < columns || count(shape) != groups * stride) call.damaged("its scales do not fit its weights");
   const int64_t target = rounded_up(columns, 4);
-  return call.packed_f32(index, "scales " + std::to_string(groups) + " " + std::to_string(columns), groups * target,
-                         [=](const float *source, float *packed) {
-                           for (int64_t g = 0; g < groups; ++g) {
-                             std::copy(source + g * stride, source + g * stride + columns, packed + g * target);
-                           }
-                         });
+  return call.packed(
+      index, "scales " + std::to_string(groups) + " " + std::to_string(columns), groups * target,
+      [=](const float *source, float *packed) {
+        for (int64_t g = 0; g < groups; ++g) {
+          std::copy(source + g * stride, source + g * stride + columns, packed + g * target);
+        }
+      },
+      Dtype::kFloat32);
 }
 
 // A linear layer with integer weights [n, k].
@@ -384,8 +388,8 @@ void linear_int8(Call &call) {
   layer.weights = 1;
   layer.scales = 2;
   if (layer.k == 0) call.damaged("its weights have no columns");
-  const Tensor none =
-      call.packed_f32(2, "no bias " + std::to_string(layer.n), rounded_up(layer.n, 4), [](const float *, float *) {});
+  const Tensor none = call.packed(
+      2, "no bias " + std::to_string(layer.n), rounded_up(layer.n, 4), [](const float *, float *) {}, Dtype::kFloat32);
   const int64_t k = layer.k;
   multiply(call, layer, none, nullptr,
            [=](const uint8_t *source, int64_t column, int64_t i) { return uint32_t{source[column * k + i]}; });

@@ -19,6 +19,8 @@ BOOL = (torch.bool,)
 NUMBER = FLOAT + INT
 ALL = NUMBER + BOOL
 
+_FEW_WEIGHTS = 16384
+
 
 class Unsupported(Exception):
     """A call that cannot be written; the message is the reason, as constraints return it."""
@@ -95,11 +97,11 @@ class Builder:
         return evaluated(node, self._constants) if constant is None else constant
 
     def weight(self, node: Any) -> TensorValue:
-        """Return the tensor of a node; if it is a dequantized constant, one that has its integers and scales."""
+        """Return the weights of a layer; if they are a dequantized constant, one that has its integers and scales."""
         if node not in self._weights:
             weight = weight_of(node, self._constants)
             if weight is None:
-                return self.value(node)
+                return self.value(node) if self.constant_of(node) is None else self.weights_of(node)
             val = node.meta["val"]
             self._weights[node] = TensorValue(tuple(val.shape), val.dtype, weight.integers, weight=weight)
         return self._weights[node]
@@ -107,6 +109,29 @@ class Builder:
     def constant(self, tensor: torch.Tensor) -> TensorValue:
         """Return a constant."""
         return TensorValue(tuple(tensor.shape), tensor.dtype, tensor)
+
+    def weights(self, tensor: torch.Tensor) -> TensorValue:
+        """Return a constant that is the weight or bias of a convolution or linear layer.
+
+        With `force_fp16`, few weights stay float32: they cost little, and the rounding of depthwise kernels and of first
+        layers is half of the error of a network. Executorch's delegate has no such layers.
+        """
+        value = self.constant(tensor)
+        few = value.dtype == torch.float32 and value.elements <= _FEW_WEIGHTS
+        value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and few
+        return value
+
+    def weights_of(self, node: Node) -> TensorValue:
+        """Return a constant node as `weights` does."""
+        constant = self.constant_of(node)
+        assert constant is not None
+        return self.weights(constant)
+
+    def bias(self, node: Node | None) -> TensorValue | None:
+        """Return the bias of a layer; None if it has none."""
+        if node is None or self.constant_of(node) is None:
+            return None if node is None else self.value(node)
+        return self.weights_of(node)
 
     def scalar(self, number: float, like: TensorValue) -> TensorValue:
         """Return a constant without dims in the dtype of `like`; equal ones are one value."""

@@ -32,7 +32,7 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
         list(for_each(args[name], count)) for name in ("stride", "padding", "dilation", "output_padding")
     )
     x, output = b.value(args["input"]), b.result(node)
-    bias = None if args["bias"] is None else b.value(args["bias"])
+    bias = b.bias(args["bias"])
     is_line = count == 1
     if is_line:
         x = b.view(x, (*x.shape[:2], 1, x.shape[2]))
@@ -59,7 +59,7 @@ def _image_kernel(b: Builder, node: Node) -> TensorValue:
     """Return the weights of a convolution over lines as those over images of height 1."""
     weight = b.constant_of(node)
     assert weight is not None
-    return b.constant(weight.unsqueeze(2))
+    return b.weights(weight.unsqueeze(2))
 
 
 def _check_convolution(query: Any) -> str | None:
@@ -89,7 +89,7 @@ def _linear(b: Builder, node: Node) -> TensorValue:
     args = arguments_by_name(node)
     x, output = b.value(args["input"]), b.result(node)
     weight = b.weight(args["weight"])
-    bias = None if args["bias"] is None else b.value(args["bias"])
+    bias = b.bias(args["bias"])
     if not b.profile.is_stock:
         b.call("aten.linear.default", [x, weight, bias], output)
         return output
@@ -136,8 +136,8 @@ def _addmm(b: Builder, node: Node) -> TensorValue:
     output = b.result(node)
     matrix, row = b.constant_of(right), b.constant_of(bias)
     if matrix is not None and row is not None and row.dim() == 1:
-        weight = b.constant(matrix.t().contiguous())
-        b.call("aten.linear.default", [b.value(left), weight, b.value(bias)], output)
+        weight = b.weights(matrix.t().contiguous())
+        b.call("aten.linear.default", [b.value(left), weight, b.weights(row)], output)
         return output
     product = b.call("aten.mm.default", [b.value(left), b.value(right)], output.like())
     b.call("aten.add.Tensor", [product, b.value(bias), 1], output)

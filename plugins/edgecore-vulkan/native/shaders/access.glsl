@@ -1,0 +1,60 @@
+// How shaders of floats reach their tensors, by READ:
+//   texel    texel buffers, whose format the runtime chooses, and writes in words of 64 bits: for processors, where a
+//            load from a texel buffer costs a fraction of one from a storage buffer, and a store costs by the word
+//   shuffle  as texel, in subgroups of 8 threads that read for each other
+//   buffer   storage buffers
+//   mixed    storage buffers, weights in fp32
+// READ4 counts in vectors of four elements, and READ1 in elements: a dispatch reads x in one of the two ways.
+#if defined(READ_shuffle)
+#extension GL_KHR_shader_subgroup_shuffle : require
+#define READ_texel
+#endif
+
+#if defined(READ_texel)
+#extension GL_ARB_gpu_shader_int64 : require
+#define INPUT(number, name) layout(set = 0, binding = number) uniform samplerBuffer name
+#define WEIGHTS INPUT
+#define BIAS INPUT
+#define READ4(name, index) texelFetch(name, index)
+#define READ1(name, index) texelFetch(name, index).x
+#if defined(DTYPE_f32)
+#define WORDS u64vec2
+u64vec2 words(vec4 v) {
+  const uvec4 bits = floatBitsToUint(v);
+  return u64vec2(packUint2x32(bits.xy), packUint2x32(bits.zw));
+}
+#else
+#define WORDS uint64_t
+uint64_t words(vec4 v) { return packUint2x32(uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw))); }
+#endif
+#else
+#define INPUT_OF(number, name, type, vector)                                         \
+  layout(set = 0, binding = number) readonly buffer name##_4 { vector name##_vectors[]; }; \
+  layout(set = 0, binding = number) readonly buffer name##_1 { type name##_elements[]; }
+#define INPUT(number, name) INPUT_OF(number, name, T, T4)
+#if defined(READ_mixed)
+#define WEIGHTS(number, name) INPUT_OF(number, name, float, vec4)
+#else
+#define WEIGHTS(number, name) INPUT_OF(number, name, T, T4)
+#endif
+#define BIAS(number, name) INPUT_OF(number, name, float, vec4)
+#define READ4(name, index) vec4(name##_vectors[index])
+#define READ1(name, index) float(name##_elements[index])
+#define WORDS T4
+#define words(v) T4(v)  // no function: arithmetic types of 16 bits are another feature than storage
+#endif
+
+// The result, binding 0. WRITE4 counts in vectors, and WRITE1 in elements.
+layout(set = 0, binding = 0) writeonly buffer Target1 { T target_elements[]; };
+layout(set = 0, binding = 0) writeonly buffer Target4 { WORDS target_vectors[]; };
+#define WRITE4(index, v) target_vectors[index] = words(v)
+#define WRITE1(index, v) target_elements[index] = T(v)
+
+// Weights of [k, columns] lie in panels of 8 vectors of four columns, one panel after the other, each [k, 8]: what a
+// workgroup reads is one piece. Returns the index of a vector of columns in row 0 of its panel; row i is 8 * i later.
+int in_panel(int column, int k) { return column / 8 * 8 * k + column % 8; }
+
+vec4 zero_unless(bool condition, vec4 v) { return condition ? v : vec4(0); }
+
+// Returns x between two limits; NaN stays NaN, as in PyTorch.
+vec4 limited(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }
