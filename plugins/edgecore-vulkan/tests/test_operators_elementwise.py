@@ -45,6 +45,10 @@ def test_small_numbers_keep_their_digits():
     check_on_device(lambda x: (x.log1p() * 1e7, x.expm1() * 1e7, F.elu(x) * 1e7), x, runtimes=EDGECORE, tolerance=1e-6)
 
 
+def test_angles_of_many_turns():
+    check_on_device(lambda x: (x.sin(), x.cos()), torch.randn(500) * 10000, runtimes=EDGECORE, tolerance=1e-6)
+
+
 @pytest.mark.parametrize(
     ("a", "b"),
     [((7, 7), (7, 7)), ((2, 3, 4, 5), (3, 1, 1)), ((2, 3, 1, 8), (4, 1)), ((3, 4), ()), ((), ()), ((5, 1), (1, 4))],
