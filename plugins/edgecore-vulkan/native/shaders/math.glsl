@@ -3,6 +3,16 @@
 #define INFINITY uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
 
+// x without its whole turns, for sin() and cos(), whose errors may grow with x: a turn is the sum of three numbers, and
+// the products with the first two are exact for some 30000 turns.
+float within_a_turn(float x) {
+  precise const float turns = round(x * 0.1591549431);
+  precise float rest = x - turns * 6.28125;
+  rest = rest - turns * 0.001934051513671875;
+  rest = rest - turns * 1.2556658930e-6;
+  return rest;
+}
+
 // exp(x) - 1. Near 0, where the difference would lose its digits, the series.
 float exp_minus_one(float x) {
   if (abs(x) > 0.5) return exp(x) - 1;

@@ -44,9 +44,9 @@ float apply(float x) {
 #elif defined(OP_log1p)
   return log_plus_one(x);
 #elif defined(OP_sin)
-  return sin(x);
+  return sin(within_a_turn(x));
 #elif defined(OP_cos)
-  return cos(x);
+  return cos(within_a_turn(x));
 #elif defined(OP_tanh)
   return bounded_tanh(x);
 #elif defined(OP_sigmoid)

@@ -185,13 +185,14 @@ def _check_maximum(query: Any) -> str | None:
 
 
 def _clamp(low: str, high: str) -> Lower:
+    """Return a `Lower` that writes (input, low, high) in the dtype of the result: a limit may make it floating-point."""
+
     def lower(b: Builder, node: Node) -> TensorValue:
         args = arguments_by_name(node)
-        limits = [None if args[name] is None else float(_number(args[name])) for name in (low, high)]
-        x = _converted(b, b.value(node.args[0]), b.result(node).dtype)  # integers with a limit of floats are floats
-        if not x.dtype.is_floating_point:
-            limits = [None if limit is None else int(limit) for limit in limits]
-        output: TensorValue = b.call("aten.clamp.default", [x, *limits], b.result(node))
+        output = b.result(node)
+        number = float if output.dtype.is_floating_point else int
+        limits = [None if args[name] is None else number(_number(args[name])) for name in (low, high)]
+        b.call("aten.clamp.default", [_converted(b, b.value(node.args[0]), output.dtype), *limits], output)
         return output
 
     return lower
@@ -368,7 +369,6 @@ ROWS = [
     _row(aten.reciprocal.default, _reciprocal),
     _row(aten.square.default, _square),
     _row(aten._to_copy.default, _convert, ALL),
-    _row(aten.clone.default, _alias, ALL),
     _row(aten.alias_copy.default, _alias, ALL),
     _row(aten.where.self, _where, ALL),
     *(_row(_op("masked_fill", kind), _masked_fill, ALL) for kind in ("Scalar", "Tensor")),
