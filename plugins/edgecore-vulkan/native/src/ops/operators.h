@@ -37,20 +37,25 @@ void select(Call &call);
 void expand(Call &call);
 void split_with_sizes(Call &call);
 
-// quantized.cpp
-void quantize_per_tensor(Call &call);
-void dequantize_per_tensor(Call &call);
-void quantize_per_token(Call &call);
-void dequantize_per_token(Call &call);
-void choose_qparams(Call &call);
-void choose_qparams_per_token(Call &call);
-void choose_qparams_affine(Call &call);
+// integer_layers.cpp
 void linear_int8(Call &call);
 void linear_int4(Call &call);
+void linear_int4_rows(Call &call);
 void linear_int4_dynamic(Call &call);
 void convolution_int8(Call &call);
 void linear_int8_static(Call &call);
 void add_int8(Call &call);
+
+// quantize.cpp
+void quantize_per_tensor(Call &call);
+void dequantize_per_tensor(Call &call);
+void quantize_per_token(Call &call);
+void dequantize_per_token(Call &call);
+void dequantize_per_channel(Call &call);
+void dequantize_affine(Call &call);
+void choose_qparams(Call &call);
+void choose_qparams_per_token(Call &call);
+void choose_qparams_affine(Call &call);
 
 // rotary.cpp
 void rotate_halves(Call &call);
