@@ -212,20 +212,3 @@ def test_wrong_options_of_the_quantizer_are_errors():
     for options in ({"weight_bits": 3}, {"is_dynamic": True, "is_static": True}, {"is_static": True, "weight_bits": 4}):
         with pytest.raises(ValueError, match="weight_bits|exclude"):
             get_symmetric_quantization_config(**options)
-
-
-def test_calls_of_quantized_models_agree_with_executorch(net):
-    pytest.importorskip("executorch.backends.vulkan.op_registry")
-    from test_registry import check
-
-    for bits, granularity in ((torch.int4, PerGroup(32)), (torch.int8, ROWS)):
-        for is_dynamic in (True, False):
-            model = quantized(
-                nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 6)), bits, granularity, is_dynamic
-            )
-            (graph,) = lowered(model, torch.randn(4, 64)).graphs
-            check(graph)
-    model, samples = net
-    program = edgecore.compile(model, samples[0], backends=["vulkan"], quantize="int8", calibration=samples)
-    for blob in program.pte.delegate_blobs:
-        check(read_graph(blob))
