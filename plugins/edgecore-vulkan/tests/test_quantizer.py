@@ -158,6 +158,7 @@ def test_static_int8_computes_in_integers(net, runtime):
         ("int4-weights", 15),
         (edgecore.Recipe("int4-weights", activations="none", group=16), 15),
         (edgecore.Recipe("int4-weights", weights="channel"), 15),
+        ("fp16", 50),
     ],
 )
 def test_recipes_lose_little_and_keep_weights_small(recipe, decibels, runtime):
@@ -168,7 +169,7 @@ def test_recipes_lose_little_and_keep_weights_small(recipe, decibels, runtime):
     want = model(x)
     got = edgecore.load(program.buffer, options={"vulkan": {"validation": True}}).forward(x)
     assert 10 * torch.log10(want.square().sum() / (got - want).square().sum()) > decibels
-    bits = 4 if "int4" in str(recipe) else 8
+    bits = 4 if "int4" in str(recipe) else 16 if recipe == "fp16" else 8
     assert len(program.buffer) < 256 * 138 * bits / 8 * 1.6 + 8000
 
 
