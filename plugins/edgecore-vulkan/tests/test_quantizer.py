@@ -59,6 +59,13 @@ def test_torchao_layers_compute_what_eager_does(bits, granularity, is_dynamic, e
     check_on_device(model, x, runtimes=[runtime], tolerance=1e-5)
 
 
+def test_symbolic_rows_and_weights_of_4_bits_need_the_runtime_edgecore():
+    model = quantized(nn.Sequential(nn.Linear(64, 8)), torch.int4, PerGroup(32), True)
+    rows = torch.export.Dim("rows", min=1, max=9)
+    compiled = lowered(model, torch.randn(4, 64), dynamic_shapes=({0: rows},))
+    assert "symbolic sizes, which executorch 1.5 does not support with weights of 4 bits" in compiled.report
+
+
 def test_rows_that_are_no_whole_vectors_keep_their_integers():
     for bits, granularity, expected in ((torch.int4, PerGroup(5), "linear_q4gsw.default"),
                                         (torch.int4, ROWS, "linear_q4gsw.default"),
@@ -149,7 +156,6 @@ def test_static_int8_computes_in_integers(net, runtime):
         assert (ours - theirs).abs().max() < 0.05 * theirs.abs().max()
 
 
-@pytest.mark.parametrize("runtime", RUNTIMES)
 @pytest.mark.parametrize(
     ("recipe", "decibels"),
     [
@@ -158,17 +164,18 @@ def test_static_int8_computes_in_integers(net, runtime):
         ("int4-weights", 15),
         (edgecore.Recipe("int4-weights", activations="none", group=16), 15),
         (edgecore.Recipe("int4-weights", weights="channel"), 15),
+        ("fp16", 50),
     ],
 )
-def test_recipes_lose_little_and_keep_weights_small(recipe, decibels, runtime):
+def test_recipes_lose_little_and_keep_weights_small(recipe, decibels):
     model = nn.Sequential(nn.Linear(128, 256), nn.ReLU(), nn.Linear(256, 10)).eval()
     x = torch.randn(4, 128)
-    program = edgecore.compile(model, (x,), backends=["vulkan"], quantize=recipe, runtime=runtime)
+    program = edgecore.compile(model, (x,), backends=["vulkan"], quantize=recipe)
     assert "not delegated" not in str(program.report())
     want = model(x)
     got = edgecore.load(program.buffer, options={"vulkan": {"validation": True}}).forward(x)
     assert 10 * torch.log10(want.square().sum() / (got - want).square().sum()) > decibels
-    bits = 4 if "int4" in str(recipe) else 8
+    bits = 4 if "int4" in str(recipe) else 16 if recipe == "fp16" else 8
     assert len(program.buffer) < 256 * 138 * bits / 8 * 1.6 + 8000
 
 
@@ -212,20 +219,3 @@ def test_wrong_options_of_the_quantizer_are_errors():
     for options in ({"weight_bits": 3}, {"is_dynamic": True, "is_static": True}, {"is_static": True, "weight_bits": 4}):
         with pytest.raises(ValueError, match="weight_bits|exclude"):
             get_symmetric_quantization_config(**options)
-
-
-def test_calls_of_quantized_models_agree_with_executorch(net):
-    pytest.importorskip("executorch.backends.vulkan.op_registry")
-    from test_registry import check
-
-    for bits, granularity in ((torch.int4, PerGroup(32)), (torch.int8, ROWS)):
-        for is_dynamic in (True, False):
-            model = quantized(
-                nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 6)), bits, granularity, is_dynamic
-            )
-            (graph,) = lowered(model, torch.randn(4, 64)).graphs
-            check(graph)
-    model, samples = net
-    program = edgecore.compile(model, samples[0], backends=["vulkan"], quantize="int8", calibration=samples)
-    for blob in program.pte.delegate_blobs:
-        check(read_graph(blob))

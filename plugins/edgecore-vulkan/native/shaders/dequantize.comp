@@ -1,11 +1,12 @@
 // Dequantizes a tensor: (q - zero point) * scale. One thread per element. Scales are one number, or one for each `inner`
-// elements.
+// elements; after `channels` of them they start again.
 #version 450
 #include "types.glsl"
 
 layout(push_constant) uniform Params {
   uint count;
   uint inner;
+  uint channels;
   int zero_point;  // of one scale
   float scale;     // of one scale
 };
@@ -20,7 +21,8 @@ void main() {
   const uint id = flat_id();
   if (id >= count) return;
 #if defined(SCALES_many)
-  target[id] = T(float(x[id] - zeros[id / inner]) * scales[id / inner]);
+  const uint channel = id / inner % channels;
+  target[id] = T(float(x[id] - zeros[channel]) * scales[channel]);
 #else
   target[id] = T(float(x[id] - zero_point) * scale);
 #endif

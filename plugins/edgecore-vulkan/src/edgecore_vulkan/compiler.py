@@ -61,6 +61,7 @@ class VulkanCompiler:
         - `int8-dynamic`: linear layers with int8 weights, whose inputs are quantized by row while the graph runs.
         - `int8-weights`: linear layers with int8 weights, which compute in floating point.
         - `int4-weights`: as `int8-dynamic`, but weights have 4 bits and a scale for each group of 32.
+        - `fp16`: the option `force_fp16`.
         """
         from edgecore_vulkan.recipes import RECIPES
 

@@ -51,6 +51,11 @@ class IntegerWeight:
         numbers = moved.reshape(*self.scales.shape, -1).to(dtype) * self.scales.to(dtype).unsqueeze(-1)
         return numbers.reshape(moved.shape).movedim(0, self.axis).contiguous()
 
+    def with_whole_vectors(self) -> IntegerWeight:
+        """Return the matrix with rows of zeros, so that executorch's delegate reads whole vectors of rows."""
+        missing = -self.integers.shape[0] % ALIGNMENT
+        return IntegerWeight(F.pad(self.integers, (0, 0, 0, missing)), F.pad(self.scales, (0, 0, 0, missing)))
+
     def nibbles(self) -> torch.Tensor:
         """Return the matrix as bytes: the element of the even column in the low half, each plus 8; whole words."""
         integers = F.pad(self.integers, (0, -self.integers.shape[1] % 8))

@@ -174,9 +174,14 @@ def _int4_weights(parameters: Int4Weights) -> RewriteRecipe:
     return _rewrite(4, parameters.activations == "dynamic", group)
 
 
+def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
+    return RewriteRecipe(lambda program, selects: copy_program(program), {"force_fp16": True}, "float16")
+
+
 RECIPES: Mapping[str, RecipeSupport] = {
     "int8": RecipeSupport(Int8, _int8),
     "int8-dynamic": RecipeSupport(Int8Dynamic, lambda chosen: _rewrite(8, True)),
     "int8-weights": RecipeSupport(Int8Weights, lambda chosen: _rewrite(8, chosen.activations == "dynamic")),
     "int4-weights": RecipeSupport(Int4Weights, _int4_weights),
+    "fp16": RecipeSupport(RecipeParameters, _fp16, takes_rules=False),
 }

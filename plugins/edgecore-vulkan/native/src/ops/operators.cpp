@@ -123,6 +123,7 @@ constexpr Row kRows[] = {
     {"et_vk.conv_with_clamp.default", convolution_with_clamp},
     {"et_vk.linear_dq8ca_q4gsw.default", linear_int4_dynamic},
     {"et_vk.linear_q4gsw.default", linear_int4},
+    {"et_vk.linear_qcs4w.default", linear_int4_rows},
     {"et_vk.prepack.default", prepack},
     {"et_vk.q8ta_add.default", add_int8},
     {"et_vk.q8ta_conv2d.default", convolution_int8},
@@ -134,11 +135,13 @@ constexpr Row kRows[] = {
     {"et_vk.sdpa.default", attention},
     {"quantized_decomposed.choose_qparams.tensor", choose_qparams},
     {"quantized_decomposed.choose_qparams_per_token_asymmetric.default", choose_qparams_per_token},
+    {"quantized_decomposed.dequantize_per_channel.default", dequantize_per_channel},
     {"quantized_decomposed.dequantize_per_tensor.default", dequantize_per_tensor},
     {"quantized_decomposed.dequantize_per_token.default", dequantize_per_token},
     {"quantized_decomposed.quantize_per_tensor.default", quantize_per_tensor},
     {"quantized_decomposed.quantize_per_token.default", quantize_per_token},
     {"torchao.choose_qparams_affine.default", choose_qparams_affine},
+    {"torchao.dequantize_affine.default", dequantize_affine},
 };
 
 }  // namespace

@@ -52,6 +52,15 @@ void gather(Call &call);
 void index_select(Call &call);
 void repeat(Call &call);
 
+// integer_layers.cpp
+void add_int8(Call &call);
+void convolution_int8(Call &call);
+void linear_int4(Call &call);
+void linear_int4_dynamic(Call &call);
+void linear_int4_rows(Call &call);
+void linear_int8(Call &call);
+void linear_int8_static(Call &call);
+
 // linear.cpp
 void linear(Call &call);
 
@@ -80,18 +89,14 @@ void flip(Call &call);
 void pad(Call &call);
 void pixel_shuffle(Call &call);
 
-// quantized.cpp
-void add_int8(Call &call);
+// quantize.cpp
 void choose_qparams(Call &call);
 void choose_qparams_affine(Call &call);
 void choose_qparams_per_token(Call &call);
-void convolution_int8(Call &call);
+void dequantize_affine(Call &call);
+void dequantize_per_channel(Call &call);
 void dequantize_per_tensor(Call &call);
 void dequantize_per_token(Call &call);
-void linear_int4(Call &call);
-void linear_int4_dynamic(Call &call);
-void linear_int8(Call &call);
-void linear_int8_static(Call &call);
 void quantize_per_tensor(Call &call);
 void quantize_per_token(Call &call);
 

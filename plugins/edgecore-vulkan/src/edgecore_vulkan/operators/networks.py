@@ -13,7 +13,7 @@ from edgecore_vulkan.calls import TensorValue
 from edgecore_vulkan.integer_weights import weight_of
 from edgecore_vulkan.operators.builder import FLOAT, INT, Builder, Lower, Row, is_static, plain, rank, shape
 from edgecore_vulkan.operators.elementwise import expanded
-from edgecore_vulkan.passes.quantize import weight_problem
+from edgecore_vulkan.passes.quantize import size_problem, weight_problem
 
 aten = torch.ops.aten
 
@@ -120,6 +120,10 @@ def _matrix_linear(
 def _check_linear(query: Any) -> str | None:
     if rank(query.argument("weight")) != 2:
         return f"weights of {rank(query.argument('weight'))} dims"
+    if not is_static(query.node) and (
+        reason := size_problem(weight_of(query.argument("weight"), query.stored), query.profile)
+    ):
+        return reason
     symbolic = sum(not isinstance(size, int) for size in shape(query.node))
     weight = query.argument("weight")
     if is_dequantize(weight) and (reason := weight_problem(weight_of(weight, query.stored), query.profile)):

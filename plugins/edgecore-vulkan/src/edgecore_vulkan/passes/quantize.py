@@ -24,6 +24,7 @@ _DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"
 _QUANTIZE_ROWS = "quantized_decomposed.quantize_per_token.default"
 _DEQUANTIZE_ROWS = "quantized_decomposed.dequantize_per_token.default"
 _CHOOSE_ROWS = "quantized_decomposed.choose_qparams_per_token_asymmetric.default"
+_SLICE = "aten.slice_copy.Tensor"
 _VIEW, _ADD, _RELU = "aten.view_copy.default", "aten.add.Tensor", "aten.relu.default"
 _LIMITED = {_RELU, "aten.clamp.default", "aten.hardtanh.default"}
 _CONVOLUTION, _LINEAR = "aten.convolution.default", "aten.linear.default"
@@ -41,6 +42,13 @@ def weight_problem(weight: IntegerWeight | None, profile: Profile) -> str | None
         return None
     bits = 4 if weight.has_4_bits else 8
     return f"weights of {bits} bits in groups of {weight.integers.shape[1] // weight.groups}"
+
+
+def size_problem(weight: IntegerWeight | None, profile: Profile) -> str | None:
+    """Return why a linear layer with this weight cannot have a symbolic number of rows, or None."""
+    if weight is None or not profile.is_stock or not _fits_4_bits(weight, profile):
+        return None
+    return "symbolic sizes, which executorch 1.5 does not support with weights of 4 bits"
 
 
 def _fits_4_bits(weight: IntegerWeight, profile: Profile) -> bool:
@@ -201,12 +209,13 @@ class _Fusion:
     def _linear(self, call: Call) -> None:
         """Write a linear layer with integer weights and an input in floating point."""
         x, kernel, bias = call.args
-        weight = kernel.weight
-        integers = weight.integers
+        weight, integers = kernel.weight, kernel.weight.integers
         if not _fits_4_bits(weight, self.profile):
             scales = _constant(weight.scales[:, 0].to(x.dtype))
             self._add_with_bias(call, "aten._weight_int8pack_mm.default", [x, _constant(integers), scales])
             return
+        if self.profile.is_stock:
+            weight = weight.with_whole_vectors()
         matrix, scales = _constant(weight.nibbles()), _constant(aligned(weight.scales.t().to(x.dtype)))
         addend = None if bias is None else _constant(aligned(bias.constant))
         rest = [scales, integers.shape[1] // weight.groups, addend]
@@ -217,6 +226,11 @@ class _Fusion:
             call.name = "et_vk.linear_dq8ca_q4gsw.default"
             call.args = [*quantized, matrix, _sums_of_groups(weight) if self.profile.is_stock else None, *rest]
         self.calls.append(call)
+        output, rows = call.output, len(weight.integers)
+        if rows != output.shape[-1]:
+            call.outputs = [TensorValue((*output.shape[:-1], rows), output.dtype)]
+            cut = [call.output, len(output.shape) - 1, 0, output.shape[-1], 1]
+            self.calls.append(Call(_SLICE, cut, [output], call.nodes))
 
     def _add_with_bias(self, call: Call, name: str, args: list[Argument]) -> None:
         bias, output = call.args[2], call.output

@@ -1,139 +1,40 @@
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <limits>
 
 #include "ops/operators.h"
+#include "ops/quantized.h"
 
 namespace edgecore::vulkan {
 
 namespace {
 
-constexpr double kLow = -128, kHigh = 127;
-constexpr double kFloatEps = 1.1920928955078125e-7;
-
-uint32_t bits_of(double value) {
-  constexpr double kLargest = std::numeric_limits<float>::max();
-  const auto number = static_cast<float>(std::isfinite(value) ? std::clamp(value, -kLargest, kLargest) : value);
-  uint32_t bits = 0;
-  std::memcpy(&bits, &number, 4);
-  return bits;
-}
-
-uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
-double positive(const Call &call, size_t index) {
-  const double scale = call.number(index);
-  if (!(scale > 0) || !std::isfinite(scale)) call.damaged("argument %zu is no scale", index);
-  return scale;
-}
-
-// Returns a zero point of 8-bit integers.
-uint32_t zero_point(const Call &call, size_t index) {
-  const int64_t zero = call.integer(index);
-  if (zero < kLow || zero > kHigh) call.damaged("argument %zu is no zero point", index);
-  return word(zero);
-}
-
-// Returns `x`, or a copy in another dtype or order.
-Tensor converted(const Call &call, const Tensor &x, Dtype dtype, Layout layout) {
-  const Tensor wanted{dtype, layout, x.shape, x.storage};
-  if (x.dtype == dtype && x.same_order(wanted)) return wanted;
-  if (layout == Layout::kRowMajor) {
-    const Tensor copy = call.temporary(dtype, x.shape);
-    call.copy(x, copy);
-    return copy;
-  }
-  // A channels-last tensor lies in memory as a row-major one with the dims in another order.
-  const std::vector<uint32_t> order = dims_in_memory(x.rank(), layout);
-  Shape shape(x.rank());
-  for (size_t i = 0; i < order.size(); ++i) shape[i] = x.shape[order[i]];
-  Tensor copy = call.temporary(dtype, shape);
-  copy = {dtype, layout, x.shape, copy.storage};
-  call.copy(x, copy);
-  return copy;
-}
-
-// Writes `make`'s result in the order that it computes in, and copies it to the declared result if that has another
-// one.
-template <typename Make>
-void in_order(const Call &call, const Tensor &out, Layout layout, Make make) {
-  const Tensor wanted{out.dtype, layout, out.shape, out.storage};
-  if (out.same_order(wanted)) return make(wanted);
-  const std::vector<uint32_t> order = dims_in_memory(out.rank(), layout);
-  Shape shape(out.rank());
-  for (size_t i = 0; i < order.size(); ++i) shape[i] = out.shape[order[i]];
-  const Tensor ordered{out.dtype, layout, out.shape, call.temporary(out.dtype, shape).storage};
-  make(ordered);
-  call.copy(ordered, out);
-}
-
-void check_range(const Call &call, size_t first) {
-  if (call.integer(first) < kLow || call.integer(first + 1) > kHigh || call.integer(first) > call.integer(first + 1)) {
-    call.unsupported("its integers have more than 8 bits");
-  }
-}
-
-// The scales and zero points of rows: scales in fp32, zero points as they are, each in row-major order.
-struct Parameters {
-  Tensor scales, zeros;
-};
-
-Parameters parameters_of(const Call &call, size_t index, int64_t rows) {
-  const Tensor scales = call.tensor(index), zeros = call.tensor(index + 1);
-  if (scales.count() != rows || zeros.count() != rows) call.damaged("its scales or zero points do not fit its input");
-  if (!is_float(scales.dtype) || is_float(zeros.dtype))
-    call.unsupported("its scales are integers, or its zero points not");
-  return {converted(call, scales, Dtype::kFloat32, Layout::kRowMajor),
-          converted(call, zeros, Dtype::kInt32, Layout::kRowMajor)};
-}
-
-// Returns the number of rows of a tensor that its last dim makes.
-int64_t rows_of(const Call &call, const Tensor &x) {
-  if (x.rank() == 0) call.damaged("its input has no dims");
-  return x.shape.back() == 0 ? 0 : x.count() / x.shape.back();
-}
-
-void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const Parameters &given, int64_t inner,
-                   double low, double high, bool is_difference) {
-  call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_many", {out}, {x, given.scales, given.zeros},
-                     {word(x.count()), word(inner), bits_of(low), bits_of(high), 0, is_difference ? 1u : 0u, 0},
-                     x.count());
-}
-
-void choose_scales(const Call &call, const Tensor &scales, const Tensor &zeros, const Tensor &x, int64_t rows,
-                   int64_t width, double low, double high, double eps) {
-  if (!is_float(x.dtype)) call.unsupported("its input has integers");
-  const Tensor ordered = converted(call, x, x.dtype, Layout::kRowMajor);
-  call.dispatch_flat(std::string("choose_scale_") + name_of(x.dtype), {scales, zeros}, {ordered},
-                     {word(rows), word(width), bits_of(low), bits_of(high), bits_of(eps)}, rows * 64);
-}
-
-// Chooses the parameters of rows, and writes them as the declared results.
-void choose(Call &call, int64_t rows, int64_t width, const Shape &shape, double low, double high, double eps) {
-  const size_t results = call.last();
-  if (call.list_size(results) != 2) call.damaged("it has no scale and zero point");
-  const Tensor scales = call.output_of_list(results, 0, shape), zeros = call.output_of_list(results, 1, shape);
-  if (!is_float(scales.dtype) || zeros.dtype != Dtype::kInt32) call.damaged("its results have other dtypes");
-  const Tensor target = scales.dtype == Dtype::kFloat32 ? scales : call.temporary(Dtype::kFloat32, scales.shape);
-  choose_scales(call, target, zeros, call.tensor(0), rows, width, low, high, eps);
-  if (scales.dtype != Dtype::kFloat32)
-    call.copy({Dtype::kFloat32, scales.layout, scales.shape, target.storage}, scales);
+// Zeros in the place of a bias. `scales` is a constant of floats.
+Tensor no_bias(const Call &call, size_t scales, int64_t columns) {
+  return call.packed(
+      scales, "no bias " + std::to_string(columns), rounded_up(columns, 4), [](const float *, float *) {},
+      Dtype::kFloat32);
 }
 
 // The bias of `columns` results in whole vectors; zeros if the argument is absent. `scales` is a constant of floats.
 Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
-  const bool none = call.is_none(index);
-  if (!none && (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns)) {
+  if (call.is_none(index)) return no_bias(call, scales, columns);
+  if (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns) {
     call.damaged("its bias does not fit its weights");
   }
+<<<<<<< HEAD:plugins/edgecore-vulkan/native/src/ops/quantized.cpp
   return call.packed(
       none ? scales : index, (none ? "no bias " : "bias ") + std::to_string(columns), rounded_up(columns, 4),
       [=](const float *source, float *packed) {
         if (!none) std::copy(source, source + columns, packed);
       },
       Dtype::kFloat32);
+=======
+  return call.packed(
+      index, "bias " + std::to_string(columns), rounded_up(columns, 4),
+      [=](const float *source, float *packed) { std::copy(source, source + columns, packed); }, Dtype::kFloat32);
+>>>>>>> vk-d:plugins/edgecore-vulkan/native/src/ops/integer_layers.cpp
 }
 
 // Returns scales [groups, columns or more] in rows of whole vectors.
@@ -161,12 +62,13 @@ struct QuantizedLinear {
 // Records a linear layer, whose input has the parameters `given` if it is not null. `element` returns the bits of a
 // weight.
 template <typename Element>
-void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const Parameters *given, Element element) {
+void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, const RowParameters *given,
+              Element element) {
   const Tensor input = call.tensor(0);
   if (input.rank() < 1 || input.shape.back() != layer.k) call.damaged("its weights do not fit its input");
   if (!is_float(input.dtype)) call.unsupported("its input has integers");
   const int64_t k = layer.k, n = layer.n, group = layer.group, bits = layer.bits;
-  const int64_t rows = rows_of(call, input), per_word = 32 / bits, columns = rounded_up(n, 4);
+  const int64_t rows = row_count(call, input), per_word = 32 / bits, columns = rounded_up(n, 4);
   const int64_t groups = k / group, words = (group + per_word - 1) / per_word;
   Shape shape = input.shape;
   shape.back() = n;
@@ -184,7 +86,7 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
         }
       });
   const Tensor scales = scales_of(call, layer.scales, groups, n);
-  Tensor x = converted(call, input, out.dtype, Layout::kRowMajor);
+  Tensor x = arranged(call, input, out.dtype, Layout::kRowMajor);
   std::vector<Tensor> read = {w, scales, bias};
   if (given != nullptr) {
     const Tensor differences = call.temporary(Dtype::kInt32, x.shape);
@@ -205,7 +107,7 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
 
 // Reads weights of 4 bits: bytes [n, k / 2 or more], the element of the even column in the low half, each plus 8.
 // The bias follows the length of a group among the arguments.
-void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const Parameters *given) {
+void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, const RowParameters *given) {
   const Shape shape = call.constant_shape(weights);
   QuantizedLinear layer;
   layer.k = call.tensor(0).rank() < 1 ? 0 : call.tensor(0).shape.back();
@@ -214,7 +116,7 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
   layer.scales = scales;
   layer.group = call.integer(group);
   if (shape.size() != 2 || shape[1] < (layer.k + 1) / 2) call.damaged("its weights do not fit its input");
-  if (layer.group < 1 || layer.k % layer.group != 0) call.damaged("its groups do not fit its weights");
+  if (layer.k == 0 || layer.group < 1 || layer.k % layer.group != 0) call.damaged("its groups do not fit its weights");
   layer.n = shape[0];
   const int64_t stride = shape[1];
   multiply(call, layer, bias_of(call, group + 1, scales, layer.n), given,
@@ -268,11 +170,11 @@ void convolve(Call &call, const Window &window, const Tensor &in, const Tensor &
                       word(window.dilation[1]),
                       word(in_group),
                       word(channels / window.groups),
-                      zero_point(call, 2),
-                      zero_point(call, 7),
-                      bits_of(positive(call, 1)),
-                      bits_of(1.0 / positive(call, 6)),
-                      bits_of(limit)},
+                      zero_point_of(call, 2),
+                      zero_point_of(call, 7),
+                      float_word(scale_of(call, 1)),
+                      float_word(1.0 / scale_of(call, 6)),
+                      float_word(limit)},
                      results[0] * results[1] * results[2] * (columns / 4));
 }
 
@@ -292,91 +194,23 @@ void pair(const Call &call, size_t index, int64_t min, int64_t (&out)[2]) {
   }
 }
 
-void check_integers(const Call &call, const Tensor &tensor) {
-  if (tensor.dtype != Dtype::kInt32) call.unsupported("a tensor has floating-point numbers");
-}
-
 }  // namespace
 
-void quantize_per_tensor(Call &call) {
-  const Tensor x = call.tensor(0);
-  check_range(call, 3);
-  const Tensor out = call.output(call.last(), x.shape);
-  if (!is_float(x.dtype) || is_float(out.dtype)) call.unsupported("its input has integers, or its result not");
-  const double low = static_cast<double>(call.integer(3)), high = static_cast<double>(call.integer(4));
-  in_order(call, out, x.layout, [&](const Tensor &target) {
-    call.dispatch_flat(
-        std::string("quantize_") + name_of(x.dtype) + "_one", {target}, {x},
-        {word(x.count()), 1, bits_of(low), bits_of(high), zero_point(call, 2), 0, bits_of(1.0 / positive(call, 1))},
-        x.count());
-  });
-}
-
-void dequantize_per_tensor(Call &call) {
-  const Tensor x = call.tensor(0);
-  const Tensor out = call.output(call.last(), x.shape);
-  check_integers(call, x);
-  if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  in_order(call, out, x.layout, [&](const Tensor &target) {
-    call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_one", {target}, {x},
-                       {word(x.count()), 1, zero_point(call, 2), bits_of(positive(call, 1))}, x.count());
-  });
-}
-
-void quantize_per_token(Call &call) {
-  const Tensor x = call.tensor(0);
-  check_range(call, 3);
-  const Tensor out = call.output(call.last(), x.shape);
-  if (!is_float(x.dtype) || is_float(out.dtype)) call.unsupported("its input has integers, or its result not");
-  const Tensor ordered = converted(call, x, x.dtype, Layout::kRowMajor);
-  const Parameters given = parameters_of(call, 1, rows_of(call, x));
-  in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
-    quantize_rows(call, target, ordered, given, x.shape.back(), static_cast<double>(call.integer(3)),
-                  static_cast<double>(call.integer(4)), false);
-  });
-}
-
-void dequantize_per_token(Call &call) {
-  const Tensor x = call.tensor(0);
-  const Tensor out = call.output(call.last(), x.shape);
-  check_integers(call, x);
-  if (!is_float(out.dtype)) call.unsupported("its result has integers");
-  const Tensor ordered = converted(call, x, x.dtype, Layout::kRowMajor);
-  const Parameters given = parameters_of(call, 1, rows_of(call, x));
-  in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
-    call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_many", {target},
-                       {ordered, given.scales, given.zeros}, {word(x.count()), word(x.shape.back()), 0, 0}, x.count());
-  });
-}
-
-void choose_qparams(Call &call) {
-  const Tensor x = call.tensor(0);
-  check_range(call, 1);
-  choose(call, 1, x.count(), {1}, static_cast<double>(call.integer(1)), static_cast<double>(call.integer(2)),
-         call.number(3));
-}
-
-void choose_qparams_per_token(Call &call) {
-  const Tensor x = call.tensor(0);
-  const int64_t rows = rows_of(call, x);
-  Shape shape = x.shape;
-  shape.back() = 1;
-  choose(call, rows, x.shape.back(), shape, kLow, kHigh, kFloatEps);
-}
-
-void choose_qparams_affine(Call &call) {
-  const Tensor x = call.tensor(0);
-  const int64_t rows = rows_of(call, x);
-  const std::vector<int64_t> block = call.integers(2);
-  bool is_row = block.size() == x.rank() && block.back() == x.shape.back();
-  for (size_t i = 0; is_row && i + 1 < block.size(); ++i) is_row = block[i] == 1;
-  if (!is_row || call.text(1) != "ASYMMETRIC") call.unsupported("its blocks are no rows, or its ranges symmetric");
-  const bool has_range = !call.is_none(4) && !call.is_none(5);
-  if (has_range) check_range(call, 4);
-  Shape shape(x.shape.begin(), x.shape.end() - 1);
-  if (call.integer(9) != 0) shape.push_back(1);
-  choose(call, rows, x.shape.back(), shape, has_range ? static_cast<double>(call.integer(4)) : kLow,
-         has_range ? static_cast<double>(call.integer(5)) : kHigh, call.is_none(6) ? kFloatEps : call.number(6));
+// executorch's weights of 4 bits with a scale for each row: the element of the even column is in the high half.
+void linear_int4_rows(Call &call) {
+  const Shape shape = call.constant_shape(1);
+  const int64_t k = call.tensor(0).rank() < 1 ? 0 : call.tensor(0).shape.back();
+  if (shape.size() != 2 || k == 0 || shape[1] < (k + 1) / 2) call.damaged("its weights do not fit its input");
+  QuantizedLinear layer;
+  layer.n = shape[0];
+  layer.k = layer.group = k;
+  layer.bits = 4;
+  layer.weights = 1;
+  layer.scales = 2;
+  multiply(call, layer, no_bias(call, 2, layer.n), nullptr,
+           [stride = shape[1]](const uint8_t *source, int64_t column, int64_t i) {
+             return static_cast<uint32_t>((source[column * stride + i / 2] >> ((i + 1) % 2 * 4) & 15) - 8);
+           });
 }
 
 void linear_int8(Call &call) {
@@ -388,17 +222,20 @@ void linear_int8(Call &call) {
   layer.weights = 1;
   layer.scales = 2;
   if (layer.k == 0) call.damaged("its weights have no columns");
+<<<<<<< HEAD:plugins/edgecore-vulkan/native/src/ops/quantized.cpp
   const Tensor none = call.packed(
       2, "no bias " + std::to_string(layer.n), rounded_up(layer.n, 4), [](const float *, float *) {}, Dtype::kFloat32);
+=======
+>>>>>>> vk-d:plugins/edgecore-vulkan/native/src/ops/integer_layers.cpp
   const int64_t k = layer.k;
-  multiply(call, layer, none, nullptr,
+  multiply(call, layer, no_bias(call, 2, layer.n), nullptr,
            [=](const uint8_t *source, int64_t column, int64_t i) { return uint32_t{source[column * k + i]}; });
 }
 
 void linear_int4(Call &call) { multiply_4_bits(call, 1, 2, 3, nullptr); }
 
 void linear_int4_dynamic(Call &call) {
-  const Parameters given = parameters_of(call, 1, rows_of(call, call.tensor(0)));
+  const RowParameters given = row_parameters(call, 1, row_count(call, call.tensor(0)));
   multiply_4_bits(call, 3, 5, 6, &given);
 }
 
@@ -436,7 +273,7 @@ void convolution_int8(Call &call) {
   }
   const Tensor out = call.output(call.last(), shape);
   check_integers(call, out);
-  const Tensor in = converted(call, x, Dtype::kInt32, Layout::kChannelsLast);
+  const Tensor in = arranged(call, x, Dtype::kInt32, Layout::kChannelsLast);
   const int64_t stride = weights[1];
   const bool relu = has_relu(call);
   in_order(call, out, Layout::kChannelsLast, [&](const Tensor &target) {
@@ -462,8 +299,8 @@ void linear_int8_static(Call &call) {
   shape.back() = window.channels;
   const Tensor out = call.output(call.last(), shape);
   check_integers(call, out);
-  const int64_t rows = rows_of(call, x), stride = weights[1];
-  const Tensor in = converted(call, x, Dtype::kInt32, Layout::kRowMajor);
+  const int64_t rows = row_count(call, x), stride = weights[1];
+  const Tensor in = arranged(call, x, Dtype::kInt32, Layout::kRowMajor);
   const bool relu = has_relu(call);
   in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
     convolve(call, window, in, target, {1, 1, rows, stride}, {1, 1, rows}, relu,
@@ -478,13 +315,13 @@ void add_int8(Call &call) {
   check_integers(call, b);
   const Tensor out = call.output(call.last(), a.shape);
   check_integers(call, out);
-  const Tensor second = converted(call, b, Dtype::kInt32, a.layout);
+  const Tensor second = arranged(call, b, Dtype::kInt32, a.layout);
   in_order(call, out, a.layout, [&](const Tensor &target) {
-    call.dispatch_flat(
-        "add_int8_i32", {target}, {a, second},
-        {word(a.count()), zero_point(call, 3), zero_point(call, 5), zero_point(call, 7), bits_of(positive(call, 2)),
-         bits_of(positive(call, 4) * call.number(8)), bits_of(1.0 / positive(call, 6))},
-        a.count());
+    call.dispatch_flat("add_int8_i32", {target}, {a, second},
+                       {word(a.count()), zero_point_of(call, 3), zero_point_of(call, 5), zero_point_of(call, 7),
+                        float_word(scale_of(call, 2)), float_word(scale_of(call, 4) * call.number(8)),
+                        float_word(1.0 / scale_of(call, 6))},
+                       a.count());
   });
 }
 

@@ -1,0 +1,54 @@
+// What calls of quantized tensors share.
+#ifndef EDGECORE_VULKAN_OPS_QUANTIZED_H_
+#define EDGECORE_VULKAN_OPS_QUANTIZED_H_
+
+#include "recorder.h"
+
+namespace edgecore::vulkan {
+
+// The range of 8-bit integers.
+constexpr double kLow = -128, kHigh = 127;
+
+// Push constants: an integer, and a number as the bits of a float.
+inline uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
+uint32_t float_word(double value);
+
+// Returns an argument that is a scale, or a zero point of 8-bit integers.
+double scale_of(const Call &call, size_t index);
+uint32_t zero_point_of(const Call &call, size_t index);
+
+// Returns `x`, or a copy in another dtype or order.
+Tensor arranged(const Call &call, const Tensor &x, Dtype dtype, Layout layout);
+
+void check_integers(const Call &call, const Tensor &tensor);
+
+// Returns the number of rows of a tensor that its last dim makes.
+int64_t row_count(const Call &call, const Tensor &x);
+
+// The scales and zero points of rows: scales in fp32, zero points as they are, each in row-major order.
+struct RowParameters {
+  Tensor scales, zeros;
+};
+RowParameters row_parameters(const Call &call, size_t index, int64_t rows);
+
+// Quantizes a row-major tensor with a scale for each `inner` elements. `is_difference` subtracts the zero points.
+void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &given, int64_t inner,
+                   double low, double high, bool is_difference);
+
+// Writes `make`'s result in the order that it computes in, and copies it to the declared result if that has another
+// one.
+template <typename Make>
+void in_order(const Call &call, const Tensor &out, Layout layout, Make make) {
+  const Tensor wanted{out.dtype, layout, out.shape, out.storage};
+  if (out.same_order(wanted)) return make(wanted);
+  const std::vector<uint32_t> order = dims_in_memory(out.rank(), layout);
+  Shape shape(out.rank());
+  for (size_t i = 0; i < order.size(); ++i) shape[i] = out.shape[order[i]];
+  const Tensor ordered{out.dtype, layout, out.shape, call.temporary(out.dtype, shape).storage};
+  make(ordered);
+  call.copy(ordered, out);
+}
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_OPS_QUANTIZED_H_
