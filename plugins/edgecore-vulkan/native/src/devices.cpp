@@ -38,10 +38,12 @@ void chain(Head *head, Next *next) {
   head->pNext = next;
 }
 
-// What a device has, as far as a driver of its version can tell.
+// The optional features that the delegate uses, those that it could use, and those that the device lacks.
 struct Features {
-  std::vector<std::string> present, missing;
-  void add(bool has, const std::string &name) { (has ? present : missing).push_back(name); }
+  std::vector<std::string> used, unused, missing;
+  void add(bool has, bool is_used, const std::string &name) {
+    (has ? is_used ? used : unused : missing).push_back(name);
+  }
 };
 
 std::string joined(const std::vector<std::string> &names) {
@@ -110,13 +112,15 @@ std::string query(VkPhysicalDevice device, const VkPhysicalDeviceProperties &pro
   if (names_driver) chain(&details, &driver);
   vkGetPhysicalDeviceProperties2(device, &details);
 
-  features->add(storage16.storageBuffer16BitAccess != VK_FALSE, "16-bit storage");
-  features->add(storage8.storageBuffer8BitAccess != VK_FALSE, "8-bit storage");
-  features->add(arithmetic.shaderFloat16 != VK_FALSE, "16-bit arithmetic");
-  const bool computes = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
-  features->add(computes, computes ? "subgroups of " + std::to_string(subgroup.subgroupSize) : "subgroups");
-  features->add(matrix.cooperativeMatrix != VK_FALSE, "cooperative matrices");
-  features->add(has_timestamps(device), "timestamps");
+  constexpr VkSubgroupFeatureFlags kShuffles = VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+  const bool has_subgroups = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
+  features->add(storage16.storageBuffer16BitAccess != VK_FALSE, true, "16-bit storage");
+  features->add(storage8.storageBuffer8BitAccess != VK_FALSE, false, "8-bit storage");
+  features->add(arithmetic.shaderFloat16 != VK_FALSE, false, "16-bit arithmetic");
+  features->add(has_subgroups, (subgroup.supportedOperations & kShuffles) != 0,
+                has_subgroups ? "subgroups of " + std::to_string(subgroup.subgroupSize) : "subgroups");
+  features->add(matrix.cooperativeMatrix != VK_FALSE, false, "cooperative matrices");
+  features->add(has_timestamps(device), true, "timestamps");
   if (!names_driver) return version_text(properties.driverVersion);
   return std::string(driver.driverName) + " " + driver.driverInfo;
 }
@@ -151,7 +155,8 @@ std::string line_of(const Vulkan &vulkan, size_t index, VkPhysicalDevice chosen)
                                      driver,
                                      std::to_string(memory_of(device)),
                                      std::to_string(properties.limits.maxStorageBufferRange),
-                                     joined(features.present),
+                                     joined(features.used),
+                                     joined(features.unused),
                                      joined(features.missing),
                                      problem};
   std::string line = "device";

@@ -11,6 +11,9 @@ _VIEWS = frozenset({
 })  # fmt: skip
 """Operators whose result is the memory of their input where the elements keep their order."""
 
+_STATE = "edgecore.state.default"
+"""Names a buffer that the delegate keeps, and computes nothing."""
+
 _CAT, _SPLIT, _CLONE = "aten.cat.default", "aten.split_with_sizes_copy.default", "aten.clone.default"
 _BYTES = {
     s.DataType.BOOL: 1, s.DataType.UINT8: 1, s.DataType.INT8: 1, s.DataType.FLOAT16: 2, s.DataType.INT32: 4,
@@ -23,7 +26,7 @@ class Costs:
     """What a run of a graph costs at the maximum sizes.
 
     Attributes:
-        calls: Operator calls, without those that prepare constants.
+        calls: Operator calls, without those that prepare constants or name buffers.
         dispatches: Dispatches of shaders. An operator counts as one, though the delegate may need more for some sizes.
         copies: Calls that copy a tensor to another layout.
         weights: Bytes of constants.
@@ -50,7 +53,7 @@ class Costs:
 
 def costs(graph: s.Graph) -> Costs:
     """Return the costs of a graph."""
-    calls = [call for call in graph.chain if call.name != "et_vk.prepack.default"]
+    calls = [call for call in graph.chain if call.name not in ("et_vk.prepack.default", _STATE)]
     ends = [_tensor(graph, number) for number in (*graph.input_ids, *graph.output_ids)]
     tensors = [tensor for tensor in ends if tensor is not None]
     reordered = sum(not _is_row_major(tensor) or _changes_dtype(tensor) for tensor in tensors)
@@ -66,6 +69,8 @@ def costs(graph: s.Graph) -> Costs:
 
 
 def _dispatches(graph: s.Graph, call: s.OperatorCall) -> int:
+    if call.name == _STATE:
+        return 0
     if call.name in _VIEWS:
         tensors = [_tensor(graph, call.args[0]), _tensor(graph, call.args[-1])]
         is_free = all(tensor is not None and _is_row_major(tensor) for tensor in tensors)

@@ -21,8 +21,9 @@ class DeviceInfo:
         driver: The driver's name and version.
         memory: Bytes of memory that the device reads fastest.
         max_tensor: Maximum bytes of a tensor.
-        present: The optional features that it has.
-        missing: The optional features that it lacks.
+        used: The optional features that the delegate uses.
+        unused: The optional features that the device has, and the delegate does not use.
+        missing: The optional features that the device lacks.
         problem: Why the delegate cannot use it; empty if it can.
     """
 
@@ -34,7 +35,8 @@ class DeviceInfo:
     driver: str
     memory: int
     max_tensor: int
-    present: str
+    used: str
+    unused: str
     missing: str
     problem: str
 
@@ -66,7 +68,7 @@ def list_devices(library: str) -> list[DeviceInfo]:
         kind, *fields = line.split("\t")
         if kind == "problem":
             raise NoDevice(fields[0])
-        index, is_default, name, device, api, driver, memory, most, present, missing, problem = fields
+        index, is_default, name, device, api, driver, memory, most, used, unused, missing, problem = fields
         devices.append(
             DeviceInfo(
                 int(index),
@@ -77,7 +79,8 @@ def list_devices(library: str) -> list[DeviceInfo]:
                 driver,
                 int(memory),
                 int(most),
-                present,
+                used,
+                unused,
                 missing,
                 problem,
             )
@@ -105,8 +108,9 @@ def self_test(library: str) -> list[tuple[str, bool, str, str]]:
         facts = f"{device.name}, {device.kind}, Vulkan {device.api}, driver {device.driver}"
         memory = f"{_size(device.memory)} of memory, tensors up to {_size(device.max_tensor)}"
         rows.append((f"device {device.index}", True, f"{facts}, {memory}{default}", ""))
-        lacks = f"; it lacks {device.missing}" if device.missing else ""
-        rows.append((f"features of device {device.index}", True, f"{device.present or 'none'}{lacks}", ""))
+        parts = (("used", device.used), ("not used", device.unused), ("missing", device.missing))
+        features = "; ".join(f"{what}: {names}" for what, names in parts if names)
+        rows.append((f"features of device {device.index}", True, features, ""))
     return rows
 
 

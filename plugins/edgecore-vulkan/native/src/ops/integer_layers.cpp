@@ -23,18 +23,9 @@ Tensor bias_of(const Call &call, size_t index, size_t scales, int64_t columns) {
   if (call.constant_shape(index).size() != 1 || call.constant_shape(index)[0] < columns) {
     call.damaged("its bias does not fit its weights");
   }
-<<<<<<< HEAD:plugins/edgecore-vulkan/native/src/ops/quantized.cpp
-  return call.packed(
-      none ? scales : index, (none ? "no bias " : "bias ") + std::to_string(columns), rounded_up(columns, 4),
-      [=](const float *source, float *packed) {
-        if (!none) std::copy(source, source + columns, packed);
-      },
-      Dtype::kFloat32);
-=======
   return call.packed(
       index, "bias " + std::to_string(columns), rounded_up(columns, 4),
       [=](const float *source, float *packed) { std::copy(source, source + columns, packed); }, Dtype::kFloat32);
->>>>>>> vk-d:plugins/edgecore-vulkan/native/src/ops/integer_layers.cpp
 }
 
 // Returns scales [groups, columns or more] in rows of whole vectors.
@@ -222,11 +213,6 @@ void linear_int8(Call &call) {
   layer.weights = 1;
   layer.scales = 2;
   if (layer.k == 0) call.damaged("its weights have no columns");
-<<<<<<< HEAD:plugins/edgecore-vulkan/native/src/ops/quantized.cpp
-  const Tensor none = call.packed(
-      2, "no bias " + std::to_string(layer.n), rounded_up(layer.n, 4), [](const float *, float *) {}, Dtype::kFloat32);
-=======
->>>>>>> vk-d:plugins/edgecore-vulkan/native/src/ops/integer_layers.cpp
   const int64_t k = layer.k;
   multiply(call, layer, no_bias(call, 2, layer.n), nullptr,
            [=](const uint8_t *source, int64_t column, int64_t i) { return uint32_t{source[column * k + i]}; });
