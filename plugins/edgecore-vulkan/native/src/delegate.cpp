@@ -133,6 +133,7 @@ struct Delegate {
     if (value.staging != DataType::kFloat32 && value.staging != DataType::kFloat16) return;
     out.alignment = kArgumentAlignment;
     out.granule = kBufferGranule;
+    out.tail_padding = kMaxPadding;
     out.memory_kind = program.numbered.memory_kind;
   }
 

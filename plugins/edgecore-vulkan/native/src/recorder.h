@@ -32,6 +32,9 @@ class Weights {
   std::map<std::string, std::unique_ptr<Buffer>> buffers_;
 };
 
+// The most bytes that the memory of a tensor has after the tensor's end.
+constexpr uint64_t kMaxPadding = 256 + 15;
+
 struct Storage {
   enum class Kind : uint8_t { kArena, kConstant, kState, kArgument };
   Kind kind = Kind::kArena;
