@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from device_support import check_on_device
 from torch import nn
 
+import edgecore
+
 IMAGE = torch.randn(2, 6, 7, 9)
 INF, NAN = float("inf"), float("nan")
 
@@ -179,3 +181,26 @@ def test_half_precision_models():
         return F.layer_norm(a, (16,)), a.log_softmax(0), a.mean(1), a.argmin(0), F.max_pool2d(a[None, None], 2)
 
     check_on_device(model, rows(6, 16).half(), tolerance=1e-2)
+
+
+LONG = torch.randn(1, 300_000)
+
+
+@pytest.mark.parametrize(
+    ("function", "inputs"),
+    [
+        (lambda x: x.mean(1), [LONG]),
+        (lambda x: torch.softmax(x, 1) * 300_000, [LONG]),
+        (lambda x: x.mean(1), [torch.randn(300, 70_000)]),
+    ],
+)
+def test_long_rows_are_summed_to_their_end(function, inputs):
+    check_on_device(function, *inputs, runtimes=["edgecore"], tolerance=1e-3)
+
+
+@pytest.mark.parametrize("shapes", [((2, 300_000), (300_000, 3)), ((2, 280_000), (3, 280_000))])
+def test_software_devices_refuse_sums_of_too_many_terms(shapes):
+    # llvmpipe would end the loop early, without a word.
+    function = torch.mm if shapes[0][1] == shapes[1][0] else torch.nn.functional.linear
+    with pytest.raises(edgecore.errors.ExecutionError, match="a software device ends after 65535"):
+        check_on_device(function, *map(torch.randn, shapes), runtimes=["edgecore"])

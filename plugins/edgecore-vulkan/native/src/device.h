@@ -126,6 +126,8 @@ class Device {
   // Whether the device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a
   // subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
   bool is_processor() const { return is_processor_; }
+  // Whether the device is a processor, whatever shaders it runs.
+  bool is_software() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
   // Whether to read by texel buffers: such a device that has the 64-bit integers of these shaders.
   bool prefers_texels() const { return is_processor_ && has_int64_; }
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.

@@ -338,14 +338,19 @@ class Recorder {
     return static_cast<uint32_t>(recording_.storages.size() - 1);
   }
 
+  // Returns the bytes of a tensor's memory. Throws a Failure if the device has no tensors of this size.
+  uint64_t checked_bytes(Dtype dtype, int64_t elements) const {
+    const uint64_t bytes = storage_bytes(dtype, elements);
+    if (bytes > device_.limits().maxStorageBufferRange) {
+      fail(EDGECORE_OUT_OF_RESOURCES, "the delegate needs a tensor of %llu bytes, and a tensor on %s has at most %u",
+           static_cast<unsigned long long>(bytes), device_.name(), device_.limits().maxStorageBufferRange);
+    }
+    return bytes;
+  }
+
   uint32_t add_storage(const Tensor &tensor) {
     Storage storage;
-    storage.bytes = storage_bytes(tensor.dtype, tensor.count());
-    if (storage.bytes > device_.limits().maxStorageBufferRange) {
-      fail(EDGECORE_OUT_OF_RESOURCES,
-           "operator call %u needs a tensor of %llu bytes, and a tensor on %s has at most %u", current_,
-           static_cast<unsigned long long>(storage.bytes), device_.name(), device_.limits().maxStorageBufferRange);
-    }
+    storage.bytes = checked_bytes(tensor.dtype, tensor.count());
     return add(storage);
   }
 
@@ -361,7 +366,7 @@ class Recorder {
     Storage storage;
     storage.kind = Storage::Kind::kArgument;
     storage.argument = argument;
-    storage.bytes = storage_bytes(dtype, count(shape));
+    storage.bytes = checked_bytes(dtype, count(shape));
     return {dtype, layout, shape, add(storage)};
   }
 
@@ -588,6 +593,14 @@ void Call::alias(size_t index, const Tensor &source, const Shape &shape) const {
   const Tensor ordered = temporary(source.dtype, source.shape);
   copy(source, ordered);
   copy({source.dtype, Layout::kRowMajor, shape, ordered.storage}, target);
+}
+
+void Call::check_iterations(int64_t iterations) const {
+  // llvmpipe ends the loops of a thread without a word after 65,535 iterations in total.
+  constexpr int64_t kMaxIterations = 65'535;
+  if (iterations <= kMaxIterations || !recorder_.device().is_software()) return;
+  unsupported("a thread of it computes %lld steps, and a software device ends after %lld",
+              static_cast<long long>(iterations), static_cast<long long>(kMaxIterations));
 }
 
 void Call::share(size_t index, const Tensor &source) const {

@@ -136,6 +136,9 @@ class Call {
   // Returns a tensor for dispatch() that is read as a texel buffer with 1 or 4 elements in a texel.
   static Tensor texels(Tensor tensor, uint32_t elements);
 
+  // Throws a Failure if a device cannot run so many iterations of the loops of a thread, inner ones included.
+  void check_iterations(int64_t iterations) const;
+
   // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
   // specialization constants from id 3 on; `threads` the number of threads in x, y and z.
   void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,

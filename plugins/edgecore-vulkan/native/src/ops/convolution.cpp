@@ -158,7 +158,7 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   }
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
-  if (c.kernel[0] * (c.kernel[1] * (steps + 1) + 1) > kMaxIterations) call.unsupported("its kernel is too large");
+  call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
   const int64_t neighbours = c.neighbours();
   // Threads read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;

@@ -17,9 +17,6 @@ struct Limits {
   double low = -kNoLimit, high = kNoLimit;
 };
 
-// llvmpipe ends the loops of a thread without a word after 65,535 iterations in total, also those of inner loops.
-constexpr int64_t kMaxIterations = 65'535;
-
 // Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
 // cores of a processor busy.
 constexpr uint32_t kSmallGroup = 32;

@@ -90,6 +90,7 @@ void pool(const Call &call, const char *operation, const Window &window, int64_t
   push_strides(out, &push);
   push.push_back(word(divisor));
   push.push_back(include_padding ? 1 : 0);
+  call.check_iterations(window.kernel[0] * (window.kernel[1] + 1));
   dispatch_image(call, "pool", operation, x, out, std::move(push),
                  {word(window.dilation[0]), word(window.dilation[1])});
 }

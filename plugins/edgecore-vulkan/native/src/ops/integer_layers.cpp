@@ -91,6 +91,7 @@ void multiply(Call &call, const QuantizedLinear &layer, const Tensor &bias, cons
   const std::string shader = std::string("linear_quantized_") + name_of(out.dtype) + "_" + std::to_string(bits) +
                              (given == nullptr ? "_float_" : "_rows_") + std::to_string(together);
   in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
+    call.check_iterations(2 * k);
     call.dispatch_flat(shader, {target}, read, {word(rows), word(k), word(n), word(group)},
                        (rows + together - 1) / together * (columns / 4));
   });
@@ -142,6 +143,7 @@ void convolve(Call &call, const Window &window, const Tensor &in, const Tensor &
                                      });
   const Tensor scales = scales_of(call, kScales, 1, channels), bias = bias_of(call, kBias, kScales, channels);
   const double limit = has_relu ? 0 : -std::numeric_limits<float>::infinity();
+  call.check_iterations(taps * (in_group + 1));
   call.dispatch_flat(std::string("convolution_int8_i32_") + (window.groups == 1 ? "one" : "many"), {out},
                      {in, w, scales, bias},
                      {word(images[0]),

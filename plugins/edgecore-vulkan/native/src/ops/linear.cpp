@@ -61,9 +61,7 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
                                 float_bits(limits.low), float_bits(limits.high)};
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
-  if ((x_vectors != 0 ? k / 4 : k) > kMaxIterations) {
-    call.unsupported("its rows have %lld elements", static_cast<long long>(k));
-  }
+  call.check_iterations(x_vectors != 0 ? k / 4 : k);
   Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, true);
   constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
   if (!access.texels && m >= kTile / 2) {

@@ -36,6 +36,7 @@ void multiply_matrices(const Call &call, const Product &product, const Tensor &a
   const int64_t columns = (product.n + 3) / 4, rows = product.m >= 8 ? 8 : product.m >= 2 ? 4 : 1;
   uint32_t lanes = 8;
   while (lanes < 32 && lanes < columns) lanes *= 2;
+  call.check_iterations((product.k + 3) / 4);
   const int64_t *strides = product.addend_strides;
   call.dispatch(kind_of(call, a.dtype, b.dtype, out.dtype), {out},
                 {a, b, product.addend == nullptr ? b : *product.addend},

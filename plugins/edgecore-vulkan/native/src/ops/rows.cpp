@@ -6,8 +6,10 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kMaxReduced = 3;  // dims: tensors without gaps have at most 3 that neighbours do not join
-constexpr int64_t kThreads = 64;   // of a workgroup, as in rows.glsl
+constexpr size_t kMaxReduced = 3;       // dims: tensors without gaps have at most 3 that neighbours do not join
+constexpr int64_t kThreads = 64;        // of a workgroup, as in rows.glsl
+constexpr int64_t kPasses = 4;          // the most loops over a row in one shader, the one over lanes included
+constexpr int64_t kManyTerms = 32'768;  // from here on threads share a row in any case
 
 // Returns the dims without those of size 1, and with one dim instead of neighbours that lie in memory like one, or
 // instead of all if there are no elements.
@@ -38,6 +40,7 @@ uint32_t lanes_for(const Rows &rows, bool adjacent, bool is_cpu) {
   const int64_t least_terms = is_cpu ? 64 : 4, enough_threads = is_cpu ? 256 : adjacent ? INT64_MAX : 16384;
   uint32_t lanes = 1;
   while (lanes < kThreads && 2 * lanes * least_terms <= rows.terms && lanes * rows.count < enough_threads) lanes *= 2;
+  while (lanes < kThreads && kPasses * rows.terms / lanes > kManyTerms) lanes *= 2;
   return lanes;
 }
 
@@ -88,6 +91,7 @@ void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tens
   words.insert(words.end(), push.begin(), push.end());
   const bool adjacent = rows.reduced.back().stride == 1;
   const uint32_t lanes = lanes_for(rows, adjacent, call.device().is_processor());
+  call.check_iterations(kPasses * rows.terms / lanes);
   std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u, static_cast<uint32_t>(rows.reduced.size())};
   all.insert(all.end(), constants.begin(), constants.end());
   call.dispatch_flat(shader, std::move(written), std::move(read), std::move(words), rows.count * lanes, std::move(all));
