@@ -70,13 +70,14 @@ class Int4Weights(RecipeParameters):
 
 
 def quantize_linear_layers(
-    program: ExportedProgram, selects: Selects, *, bits: int, group: int | None = None, is_dynamic: bool
+    program: ExportedProgram, selects: Selects, *, recipe: str, bits: int, group: int | None = None, is_dynamic: bool
 ) -> ExportedProgram:
     """Return a copy of `program` with integer weights in its linear layers.
 
     Args:
         program: The exported program.
         selects: Returns True for the calls to quantize.
+        recipe: The name of the recipe, for the error message.
         bits: 4 or 8, the bits of weights.
         group: The number of elements that share a scale; None for a scale for each row. A row whose length is no
             multiple of it gets one scale.
@@ -101,9 +102,7 @@ def quantize_linear_layers(
             if is_dynamic:
                 node.update_arg(0, _quantized_rows(graph_module, node))
     if not weights:
-        raise CompileError(
-            f"quantize='int{bits}-weights': the model has no linear layer with a constant float32 matrix"
-        )
+        raise CompileError(f"quantize={recipe!r}: the model has no linear layer with a constant float32 matrix")
     constants.drop_unused()
     return program
 
@@ -165,13 +164,17 @@ def _int8(parameters: Int8) -> QuantizerRecipe:
     return QuantizerRecipe(lambda: VulkanQuantizer().set_global(config), calibrates=True)
 
 
-def _rewrite(bits: int, is_dynamic: bool, group: int | None = None) -> RewriteRecipe:
-    return RewriteRecipe(partial(quantize_linear_layers, bits=bits, group=group, is_dynamic=is_dynamic))
+def _rewrite(recipe: str, bits: int, is_dynamic: bool, group: int | None = None) -> RewriteRecipe:
+    return RewriteRecipe(partial(quantize_linear_layers, recipe=recipe, bits=bits, group=group, is_dynamic=is_dynamic))
+
+
+def _int8_weights(parameters: Int8Weights) -> RewriteRecipe:
+    return _rewrite("int8-weights", 8, parameters.activations == "dynamic")
 
 
 def _int4_weights(parameters: Int4Weights) -> RewriteRecipe:
     group = parameters.group if parameters.weights == "group" else None
-    return _rewrite(4, parameters.activations == "dynamic", group)
+    return _rewrite("int4-weights", 4, parameters.activations == "dynamic", group)
 
 
 def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
@@ -180,8 +183,8 @@ def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
 
 RECIPES: Mapping[str, RecipeSupport] = {
     "int8": RecipeSupport(Int8, _int8),
-    "int8-dynamic": RecipeSupport(Int8Dynamic, lambda chosen: _rewrite(8, True)),
-    "int8-weights": RecipeSupport(Int8Weights, lambda chosen: _rewrite(8, chosen.activations == "dynamic")),
+    "int8-dynamic": RecipeSupport(Int8Dynamic, lambda chosen: _rewrite("int8-dynamic", 8, True)),
+    "int8-weights": RecipeSupport(Int8Weights, _int8_weights),
     "int4-weights": RecipeSupport(Int4Weights, _int4_weights),
     "fp16": RecipeSupport(RecipeParameters, _fp16, takes_rules=False),
 }

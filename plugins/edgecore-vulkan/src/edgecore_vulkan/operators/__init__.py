@@ -20,6 +20,13 @@ _ROWS: tuple[Row, ...] = (
     *elementwise.ROWS, *networks.ROWS, *quantized.ROWS, *reductions.ROWS, *shapes.ROWS, *state.ROWS,
 )  # fmt: skip
 
+_INDICES = {
+    torch.ops.aten.argmax.default,
+    torch.ops.aten.argmin.default,
+    torch.ops.aten.max_pool2d_with_indices.default,
+}
+"""Operators with a result that is indices, to which the dtypes of the row do not apply."""
+
 
 def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
     """Constraint of edgecore's delegate, which takes and returns tensors in either order of dims."""
@@ -56,6 +63,8 @@ class VulkanTable(OperatorTable[Lower]):
                 continue
             if not isinstance(val, torch.Tensor):
                 return f"{name} is not a tensor"
+            if name == "its result" and val.dtype == torch.int64 and query.node.target in _INDICES:
+                continue
             if val.dtype not in row.dtypes:
                 return super().tensor_reason(query, row)
             if val.dtype == torch.bool and self.profile.skip_bool_tensors:

@@ -11,7 +11,7 @@ from torch.fx import Node
 from edgecore.sdk import NodeQuery, arguments_by_name, for_each, is_dequantize
 from edgecore_vulkan.calls import TensorValue
 from edgecore_vulkan.integer_weights import weight_of
-from edgecore_vulkan.operators.builder import FLOAT, INT, Builder, Lower, Row, is_static, plain, rank, shape
+from edgecore_vulkan.operators.builder import FLOAT, Builder, Lower, Row, is_static, plain, rank, shape
 from edgecore_vulkan.operators.elementwise import expanded
 from edgecore_vulkan.passes.quantize import size_problem, weight_problem
 
@@ -449,7 +449,7 @@ ROWS = [
     _row(aten.scaled_dot_product_attention.default, _attention,
          "4 dims, equal batches and heads; a boolean mask with runtime edgecore only", _check_attention, keep=True,
          any_dtype=("attn_mask",)),
-    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {_FIRST}", _check_max_pool, dtypes=FLOAT + INT),
+    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {_FIRST}", _check_max_pool),
     _row(aten.max_pool2d.default, _max_pool, "4 dims", _image, keep=True),
     _row(aten.avg_pool2d.default, _average_pool, "4 dims", _image, keep=True),
     _row(aten._adaptive_avg_pool2d.default, _adaptive_pool, "4 dims; equal windows", _check_adaptive, keep=True),

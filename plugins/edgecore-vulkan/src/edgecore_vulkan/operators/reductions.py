@@ -9,7 +9,7 @@ from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name
 from edgecore_vulkan.calls import TensorValue
-from edgecore_vulkan.operators.builder import BOOL, FLOAT, INT, Builder, Lower, Row, is_static, rank, shape
+from edgecore_vulkan.operators.builder import BOOL, FLOAT, Builder, Lower, Row, is_static, rank, shape
 
 aten = torch.ops.aten
 
@@ -92,8 +92,6 @@ def _check(query: NodeQuery) -> str | None:
 
 def _check_index(query: NodeQuery) -> str | None:
     source: Any = query.node.args[0]
-    if source.meta["val"].dtype not in FLOAT:
-        return "its input is not floating-point"
     if query.argument("dim") is None and not is_static(source):
         return "symbolic sizes without a dim"
     return _check(query)
@@ -104,7 +102,7 @@ ROWS = [
       for target in (aten.mean.dim, aten.sum.dim_IntList)),
     *(Row(target, FLOAT, "", _check, lower=_reduce(str(target), has_dtype=False))
       for target in (aten.amax.default, aten.amin.default)),
-    *(Row(target, FLOAT + INT, "floating-point input", _check_index, lower=_index(str(target)))
+    *(Row(target, FLOAT, "", _check_index, lower=_index(str(target)))
       for target in (aten.argmax.default, aten.argmin.default)),
     Row(aten.any.dim, BOOL, "", _check, lower=_any),
 ]  # fmt: skip
