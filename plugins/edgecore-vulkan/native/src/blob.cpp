@@ -67,8 +67,8 @@ bool packs_channels(wire::VkMemoryLayout layout) {
 void read_tensor(const wire::VkTensor &table, size_t index, Value *value) {
   value->kind = Kind::kTensor;
   value->type = data_type(table.datatype(), index);
-  value->staging = table.staging_datatype() == wire::VkDataType::UNSET ? value->type
-                                                                       : data_type(table.staging_datatype(), index);
+  value->staging =
+      table.staging_datatype() == wire::VkDataType::UNSET ? value->type : data_type(table.staging_datatype(), index);
   value->constant = table.constant_id() < 0 ? -1 : table.constant_id();
   if (table.dims() != nullptr) value->shape.assign(table.dims()->begin(), table.dims()->end());
   if (value->shape.size() > kMaxRank) damaged("value %zu has %zu dims", index, value->shape.size());
@@ -175,8 +175,8 @@ void check(const Graph &graph) {
     const uint64_t bytes = static_cast<uint64_t>(count(value.shape)) * size_of(value.type);
     const uint64_t stored = graph.constants[static_cast<size_t>(value.constant)].bytes.size;
     if (stored < bytes) {
-      damaged("constant %d has %llu bytes, and its tensor %llu", value.constant, static_cast<unsigned long long>(stored),
-              static_cast<unsigned long long>(bytes));
+      damaged("constant %d has %llu bytes, and its tensor %llu", value.constant,
+              static_cast<unsigned long long>(stored), static_cast<unsigned long long>(bytes));
     }
   }
   for (const OperatorCall &call : graph.calls) std::for_each(call.args.begin(), call.args.end(), check_value);

@@ -44,7 +44,7 @@ uint16_t to_half(float value) {
   bits &= 0x7fffffffu;
   if (bits > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
   if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
-  if (bits < 0x38800000u) {                                              // below the smallest normal number, 2^-14
+  if (bits < 0x38800000u) {                                               // below the smallest normal number, 2^-14
     float magnitude = 0;
     std::memcpy(&magnitude, &bits, 4);
     const float shifted = magnitude + 0.5f;  // 0.5 has a unit in the last place of 2^-24, fp16's smallest denormal
@@ -155,8 +155,13 @@ const Buffer &Weights::get(const std::string &key, const std::function<std::vect
 class Recorder {
  public:
   Recorder(const Graph &graph, Device &device, Weights &weights)
-      : graph_(graph), device_(device), weights_(weights), tensors_(graph.values.size()),
-        is_made_(graph.values.size()), is_output_(graph.values.size()), integers_(graph.values.size()) {
+      : graph_(graph),
+        device_(device),
+        weights_(weights),
+        tensors_(graph.values.size()),
+        is_made_(graph.values.size()),
+        is_output_(graph.values.size()),
+        integers_(graph.values.size()) {
     for (size_t i = 0; i < graph.values.size(); ++i) integers_[i] = graph.values[i].integer;
   }
 
@@ -247,8 +252,8 @@ class Recorder {
     bool fits = shape.size() == value.shape.size() && !is_made_[number];
     for (size_t i = 0; fits && i < shape.size(); ++i) fits = shape[i] >= 0 && shape[i] <= value.shape[i];
     if (!fits) {
-      backend::damaged("operator call %u computes value %u in a shape that the value does not allow, or again", current_,
-                       number);
+      backend::damaged("operator call %u computes value %u in a shape that the value does not allow, or again",
+                       current_, number);
     }
   }
 
@@ -282,8 +287,8 @@ class Recorder {
   std::string key_of(const Value &value, const std::string &form) const {
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
     // Constants in the blob have no key: their address, which stays the same as long as the program, identifies them.
-    const std::string name = constant.key.empty() ? std::to_string(reinterpret_cast<uintptr_t>(constant.bytes.data))
-                                                  : constant.key;
+    const std::string name =
+        constant.key.empty() ? std::to_string(reinterpret_cast<uintptr_t>(constant.bytes.data)) : constant.key;
     std::string key = name + " " + form + " " + std::to_string(static_cast<int>(value.type));
     for (const int64_t size : value.shape) key += " " + std::to_string(size);
     return key;
@@ -298,9 +303,9 @@ class Recorder {
     Storage storage;
     storage.bytes = storage_bytes(tensor.dtype, tensor.count());
     if (storage.bytes > device_.limits().maxStorageBufferRange) {
-      fail(EDGECORE_OUT_OF_RESOURCES, "operator call %u needs a tensor of %llu bytes, and a tensor on %s has at most %u",
-           current_, static_cast<unsigned long long>(storage.bytes), device_.name(),
-           device_.limits().maxStorageBufferRange);
+      fail(EDGECORE_OUT_OF_RESOURCES,
+           "operator call %u needs a tensor of %llu bytes, and a tensor on %s has at most %u", current_,
+           static_cast<unsigned long long>(storage.bytes), device_.name(), device_.limits().maxStorageBufferRange);
     }
     return add(storage);
   }
@@ -341,8 +346,8 @@ class Recorder {
     const uint32_t number = graph_.outputs[index];
     const Tensor made = tensor(number);
     const Dtype dtype = device_dtype(graph_.values[number].staging);
-    const Tensor target = add_argument(static_cast<uint32_t>(graph_.inputs.size() + index), dtype, Layout::kRowMajor,
-                                       made.shape);
+    const Tensor target =
+        add_argument(static_cast<uint32_t>(graph_.inputs.size() + index), dtype, Layout::kRowMajor, made.shape);
     recording_.outputs.push_back({dtype, Layout::kRowMajor, made.shape});
     Storage &storage = recording_.storages[made.storage];
     const bool in_place = storage.kind == Storage::Kind::kArena && made.dtype == dtype && made.same_order(target);
@@ -538,9 +543,9 @@ void Call::dispatch(const std::string &shader, std::vector<Tensor> written, std:
     if (dispatch.groups[i] == 0) return;
     if (dispatch.groups[i] > kMaxGroups) unsupported("a dispatch of %u workgroups is too large", dispatch.groups[i]);
   }
-  dispatch.pipeline = &recorder_.device().pipeline(shader, constants, local,
-                                                   static_cast<uint32_t>(dispatch.storages.size()),
-                                                   static_cast<uint32_t>(push.size() * 4));
+  dispatch.pipeline =
+      &recorder_.device().pipeline(shader, constants, local, static_cast<uint32_t>(dispatch.storages.size()),
+                                   static_cast<uint32_t>(push.size() * 4));
   dispatch.push = std::move(push);
   recorder_.dispatch(std::move(dispatch));
 }

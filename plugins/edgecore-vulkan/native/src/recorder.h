@@ -97,8 +97,8 @@ class Call {
   // The same in fp32 whatever the constant's dtype is.
   Tensor packed_f32(size_t index, const std::string &form, int64_t elements,
                     const std::function<void(const float *source, float *packed)> &pack) const;
-  // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit storage
-  // is optional in Vulkan.
+  // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit
+  // storage is optional in Vulkan.
   Tensor packed_words(size_t index, const std::string &form, int64_t words,
                       const std::function<void(const uint8_t *source, uint32_t *packed)> &pack) const;
 
@@ -114,8 +114,8 @@ class Call {
   // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
   // specialization constants from id 3 on; `threads` the number of threads in x, y and z.
   void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                std::vector<uint32_t> push, std::vector<uint32_t> threads, std::vector<uint32_t> local_size = {64, 1, 1},
-                std::vector<uint32_t> constants = {}) const;
+                std::vector<uint32_t> push, std::vector<uint32_t> threads,
+                std::vector<uint32_t> local_size = {64, 1, 1}, std::vector<uint32_t> constants = {}) const;
   // Adds a dispatch with one thread for each of `threads` elements, for shaders that use flat_id().
   void dispatch_flat(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
                      std::vector<uint32_t> push, int64_t threads, std::vector<uint32_t> constants = {}) const;
