@@ -55,7 +55,12 @@ MODELS = {
 """Models by a call that executorch writes for each."""
 
 
-@pytest.mark.parametrize("name", MODELS)
+QUICK = ("linear_dq8ca_q4gsw", "q8ta_conv2d_dw")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in MODELS]
+)
 def test_files_of_executorch_compute_what_eager_does(name):
     model, x = MODELS[name]()
     config = EdgeCompileConfig(_check_ir_validity=False)
