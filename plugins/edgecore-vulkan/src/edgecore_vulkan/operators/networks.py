@@ -439,7 +439,7 @@ def _row(
 
 
 _FIRST = "only the first result may be read"
-_CONVOLUTION = "1 or 2 spatial dims, constant weights; for executorch-1.5 a batch of at most 8, groups 1 or depthwise"
+_CONVOLUTION = "1 or 2 spatial dims, constant weights; executorch-1.5: batch to 8, depthwise or no groups"
 ROWS = [
     _row(aten.convolution.default, _convolution, _CONVOLUTION, _check_convolution, keep=True),
     _row(aten.linear.default, _linear, "weights of 2 dims", _check_linear, keep=True),
@@ -447,7 +447,7 @@ ROWS = [
     _row(aten.mm.default, plain()),
     _row(aten.bmm.default, plain()),
     _row(aten.scaled_dot_product_attention.default, _attention,
-         "4 dims, equal batches and heads; a boolean mask with runtime edgecore only", _check_attention, keep=True,
+         "4 dims, equal heads; boolean mask: runtime edgecore", _check_attention, keep=True,
          any_dtype=("attn_mask",)),
     _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {_FIRST}", _check_max_pool),
     _row(aten.max_pool2d.default, _max_pool, "4 dims", _image, keep=True),
