@@ -98,5 +98,6 @@ def _check_update(query: Query) -> str | None:
 
 
 ROWS = [
-    Row(aten.index_put.default, FLOAT, "update of a kept buffer at positions of one dim; runtime edgecore only", _check_update, False, _update, ("indices",)),
+    Row(aten.index_put.default, FLOAT, "update of a kept buffer at positions of one dim; runtime edgecore only",
+        _check_update, False, _update, ("indices",)),
 ]  # fmt: skip
