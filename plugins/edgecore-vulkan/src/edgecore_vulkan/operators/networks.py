@@ -439,7 +439,7 @@ def _row(
 
 
 _FIRST = "only the first result may be read"
-_CONVOLUTION = "1 or 2 dims, constant weights; executorch-1.5: batch to 8, depthwise or 1 group"
+_CONVOLUTION = "constant weights; executorch-1.5: batch to 8, 1 group or depthwise"
 ROWS = [
     _row(aten.convolution.default, _convolution, _CONVOLUTION, _check_convolution, keep=True),
     _row(aten.linear.default, _linear, "weights of 2 dims", _check_linear, keep=True),
