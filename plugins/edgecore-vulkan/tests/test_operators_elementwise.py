@@ -174,3 +174,12 @@ def test_tensors_of_symbolic_sizes():
     n = torch.export.Dim("n", min=2, max=16)
     others = [(torch.randn(size, 8),) for size in (2, 16, 7)]
     check_on_device(model, torch.randn(4, 8), dynamic_shapes=(({0: n},),), others=others, runtimes=EDGECORE)
+
+
+def test_choices_with_numbers_follow_symbolic_sizes():
+    def function(x):
+        return torch.where(x > 0, x, -1.0), x.masked_fill(x < 0, 2.0)
+
+    sizes = ({0: torch.export.Dim("rows", max=6)},)
+    x = torch.randn(6, 4)
+    check_on_device(function, x, runtimes=["edgecore"], dynamic_shapes=(sizes,), others=[(x[:2],), (x[:5] * 2,)])

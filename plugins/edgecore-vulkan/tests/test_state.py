@@ -149,6 +149,30 @@ def test_new_content_that_is_computed_is_stored_at_the_end():
             torch.testing.assert_close(torch.as_tensor(ours), theirs)
 
 
+class Exchange(nn.Module):
+    """Two buffers whose new content is that of the other, changed; the result is the old content of one."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("a", torch.arange(4.0))
+        self.register_buffer("b", torch.zeros(4))
+
+    def forward(self, x):
+        old = self.a.clone()
+        self.a.copy_(self.b - 1)
+        self.b.copy_(old + x)
+        return old
+
+
+def test_old_content_is_read_before_it_is_replaced():
+    x = torch.ones(4)
+    compiled = edgecore.compile(Exchange().eval(), (x,), backends=["vulkan"], runtime="edgecore")
+    assert "VulkanBackend" in {row.where for row in compiled.report().buffers}
+    model, expected = edgecore.load(compiled.buffer, options=VALIDATION), Exchange()
+    for step in range(4):
+        torch.testing.assert_close(torch.as_tensor(model.forward(x * step)), expected(x * step))
+
+
 class Rows(nn.Module):
     """Rows of a buffer that are written, of which something else may read the old content."""
 

@@ -36,6 +36,7 @@ class TensorValue:
         memory_object: Number of the memory that the tensor shares with others; negative if none.
         weight: The integers and scales of a constant that the model dequantizes.
         is_exact: Whether a constant keeps its dtype with `force_fp16`.
+        key: The key of a constant among the named data of the file; empty for one that follows from the content.
     """
 
     shape: tuple[int, ...]
@@ -45,6 +46,7 @@ class TensorValue:
     memory_object: int = -1
     weight: IntegerWeight | None = None
     is_exact: bool = False
+    key: str = ""
 
     def like(self) -> TensorValue:
         """Return a new value of the same shape and dtype."""

@@ -107,10 +107,10 @@ class _Encoder:
         held = value.dtype if value.is_exact else held_dtype(value.dtype, self.profile)
         outer = held if value.constant is not None else _NARROW.get(value.dtype, value.dtype)
         tensor = value.constant if value.weight is None else value.weight.dequantized(held)
-        constant = -1 if tensor is None else self._constant(tensor, held)
+        constant = -1 if tensor is None else self._constant(tensor, held, value.key)
         return s.VkTensor(_TYPES[held], list(value.shape), constant, value.memory_object, *value.memory, _TYPES[outer])
 
-    def _constant(self, tensor: torch.Tensor, dtype: torch.dtype) -> int:
+    def _constant(self, tensor: torch.Tensor, dtype: torch.dtype, key: str) -> int:
         """Add the bytes of a constant, and return its index; finite numbers beyond the dtype's range are clamped."""
         if tensor.dtype != dtype and dtype.is_floating_point:
             limits = torch.finfo(dtype)
@@ -118,7 +118,7 @@ class _Encoder:
         array = tensor.to(dtype).contiguous().numpy()
         data = memoryview(array.reshape(-1).view("uint8").data).cast("B") if array.size else memoryview(b"")
         digest = hashlib.sha256(data)
-        key = digest.hexdigest()
+        key = key or digest.hexdigest()
         if key not in self.keys:
             self.keys[key] = len(self.graph.constants)
             self.graph.constants.append(s.Bytes(s.NAMED_OFFSET, len(data), key))

@@ -31,7 +31,7 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
             TensorValue(max_shape(val, node), val.dtype) if isinstance(val, torch.Tensor) else SizeValue()
         )
         builder.graph.inputs.append(builder.values[node])
-    add_states(builder, part.buffers)
+    stored = add_states(builder, part.buffers)
     for node in part.calls:
         builder.nodes = (node,)
         if node.target is operator.getitem:
@@ -43,7 +43,7 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
     builder.nodes = ()
-    store_states(builder, part.buffers)
+    store_states(builder, stored)
     builder.graph.outputs = [builder.value(node) for node in part.outputs]
     return builder.graph
 

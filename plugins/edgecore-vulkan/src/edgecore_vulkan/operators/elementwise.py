@@ -21,6 +21,7 @@ from edgecore_vulkan.operators.builder import (
     Row,
     Unsupported,
     is_float,
+    is_static,
     plain,
 )
 
@@ -253,7 +254,7 @@ def _alias(b: Builder, node: Node) -> TensorValue:
 
 def _where(b: Builder, node: Node) -> TensorValue:
     condition, left, right = (b.value(source) for source in node.args)
-    return _choice(b, condition, left, right, b.result(node))
+    return _choice(b, node, condition, left, right, b.result(node))
 
 
 def _masked_fill(b: Builder, node: Node) -> TensorValue:
@@ -261,15 +262,17 @@ def _masked_fill(b: Builder, node: Node) -> TensorValue:
     source, mask, filling = node.args
     output = b.result(node)
     value = b.value(filling) if _is_tensor(filling) else b.scalar(_number(filling), output)
-    return _choice(b, b.value(mask), value, b.value(source), output)
+    return _choice(b, node, b.value(mask), value, b.value(source), output)
 
 
 def _choice(
-    b: Builder, condition: TensorValue, left: TensorValue, right: TensorValue, output: TensorValue
+    b: Builder, node: Node, condition: TensorValue, left: TensorValue, right: TensorValue, output: TensorValue
 ) -> TensorValue:
     """Write (condition, left, right) in the dtype of the result; executorch's delegate does not broadcast in it."""
     sources = [condition, _converted(b, left, output.dtype), _converted(b, right, output.dtype)]
     if b.profile.is_stock:
+        if not is_static(node) and any(source.shape != output.shape for source in sources):
+            raise Unsupported("it broadcasts to a symbolic size, which executorch 1.5 does not support")
         sources = [expanded(b, source, output.shape) for source in sources]
     b.call("aten.where.self", sources, output)
     return output

@@ -33,21 +33,31 @@ def is_update(node: Node) -> bool:
     return node.target is aten.index_put.default
 
 
-def add_states(b: Builder, buffers: list[MutableBuffer]) -> None:
-    """Write the calls that bind the buffers of a partition: (name, initial content or none for zeros)."""
+def add_states(b: Builder, buffers: list[MutableBuffer]) -> list[tuple[TensorValue, Node]]:
+    """Write the calls that bind the buffers of a partition: (name, initial content).
+
+    Returns:
+        The buffers that `store_states` writes, each with the node of its new content. The graph reads copies of these,
+        since an output, or the new content of another buffer, may be the old content.
+    """
+    stored = []
     for buffer in buffers:
         tensor = buffer.initial.detach()
-        initial = b.constant(tensor) if tensor.any() else None
-        value = TensorValue(tuple(tensor.shape), tensor.dtype)
-        b.values[buffer.node] = b.call("edgecore.state.default", [buffer.name, initial], value)
-
-
-def store_states(b: Builder, buffers: list[MutableBuffer]) -> None:
-    """Write the calls that copy new content into buffers whose rows were not written in place: (buffer, content)."""
-    for buffer in buffers:
+        initial = b.constant(tensor)
+        initial.key = buffer.name  # so that a .ptd file can replace it
+        state = TensorValue(tuple(tensor.shape), tensor.dtype)
+        b.call("edgecore.state.default", [buffer.name, initial], state)
+        b.values[buffer.node] = state
         if buffer.is_written and not is_update(buffer.update):
-            state = b.value(buffer.node)
-            b.call("edgecore.store.default", [state, b.value(buffer.update)], state.like())
+            b.values[buffer.node] = b.call("aten.clone.default", [state, None], state.like())
+            stored.append((state, buffer.update))
+    return stored
+
+
+def store_states(b: Builder, stored: list[tuple[TensorValue, Node]]) -> None:
+    """Write the calls that copy new content into buffers whose rows were not written in place: (buffer, content)."""
+    for state, update in stored:
+        b.call("edgecore.store.default", [state, b.value(update)], state.like())
 
 
 def _only_index(node: Node) -> tuple[int, Any] | None:
