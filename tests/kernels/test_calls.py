@@ -86,6 +86,12 @@ def test_an_empty_tensor_of_integers_can_be_divided_by_zero(library: Library) ->
     library.call("aten::remainder.Scalar_out", empty, 0, torch.empty_like(empty))
 
 
+def test_empty_batches_of_integers_can_be_pooled(library: Library) -> None:
+    images = torch.zeros(0, 7, 5, dtype=torch.int64)
+    expected = torch.ops.aten._adaptive_avg_pool2d.default(images, [1, 1])
+    library.call("aten::_adaptive_avg_pool2d.out", images, [1, 1], torch.empty_like(expected))
+
+
 @pytest.mark.parametrize(
     "name", ["exp", "log", "tanh", "erf", "sigmoid", "sqrt", "rsqrt", "relu", "sign", "round", "sin"]
 )

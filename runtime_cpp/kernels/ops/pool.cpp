@@ -332,7 +332,7 @@ int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
   if (!call.check(self.ndim() == 3 || self.ndim() == 4, "the input must have three or four dims") ||
       !read_pair(call, call.ints(1), 0, &pool.out_h, &pool.out_w) ||
       // PyTorch accepts integers if the result has no elements.
-      !call.check(is_floating(self.type()) || pool.out_h == 0 || pool.out_w == 0,
+      !call.check(is_floating(self.type()) || self.numel() == 0 || pool.out_h == 0 || pool.out_w == 0,
                   "the input must have a floating dtype") ||
       !call.check_cast(self.type(), out)) {
     return call.status();
@@ -347,7 +347,7 @@ int32_t adaptive_avg_pool2d_out(const edgecore_call *raw) {
   if (!call.check(pool.in_h > 0 && pool.in_w > 0, "the spatial dims must not be empty") || !call.resize(out, shape)) {
     return call.status();
   }
-  if (pool.out_h == 0 || pool.out_w == 0) return call.status();
+  if (out.numel() == 0) return call.status();
   with_floating_compute(self.type(), [&](auto c) { adaptive_average<decltype(c)>(call, pool, self, out); });
   return call.status();
 }

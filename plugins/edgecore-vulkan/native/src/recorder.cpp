@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdarg>
-#include <cstring>
+
+#include "constants.h"
+#include "memory_plan.h"
 
 namespace edgecore::vulkan {
 
@@ -10,16 +12,7 @@ using backend::fail;
 
 namespace {
 
-constexpr uint64_t kAlignment = 256;  // the largest minStorageBufferOffsetAlignment that Vulkan allows
 constexpr uint32_t kMaxGroups = 65535;
-
-// The bytes of a tensor's memory: whole vectors of four elements, so that shaders may read and write the last vector.
-// llvmpipe (22.3) compiles a shader again for texel buffers of which the second byte of the size is 0, which it takes
-// for the number of a texture's levels: no size has that.
-uint64_t storage_bytes(Dtype dtype, int64_t elements) {
-  const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
-  return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;
-}
 
 // The format of a tensor's view as a texel buffer. Devices have all of these.
 VkFormat format_of(const Tensor &tensor) {
@@ -31,127 +24,6 @@ VkFormat format_of(const Tensor &tensor) {
       return is_half ? VK_FORMAT_R16_SFLOAT : VK_FORMAT_R32_SFLOAT;
     default:
       return is_half ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
-  }
-}
-
-float from_half(uint16_t half) {
-  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
-  const uint32_t exponent = (half >> 10) & 31u, mantissa = half & 1023u;
-  uint32_t bits = 0;
-  float result = 0;
-  if (exponent == 0) {
-    result = static_cast<float>(mantissa) / 16777216.0f;  // denormals: mantissa * 2^-24
-    std::memcpy(&bits, &result, 4);
-  } else if (exponent == 31) {
-    bits = 0x7f800000u | mantissa << 13;
-  } else {
-    bits = (exponent + 112) << 23 | mantissa << 13;
-  }
-  bits |= sign;
-  std::memcpy(&result, &bits, 4);
-  return result;
-}
-
-// Rounds to the nearest fp16, to even in a tie.
-uint16_t to_half(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, 4);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
-  bits &= 0x7fffffffu;
-  if (bits > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
-  if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
-  if (bits < 0x38800000u) {                                               // below the smallest normal number, 2^-14
-    float magnitude = 0;
-    std::memcpy(&magnitude, &bits, 4);
-    const float shifted = magnitude + 0.5f;  // 0.5 has a unit in the last place of 2^-24, fp16's smallest denormal
-    uint32_t rounded = 0;
-    std::memcpy(&rounded, &shifted, 4);
-    return static_cast<uint16_t>(sign | (rounded - 0x3f000000u));
-  }
-  return static_cast<uint16_t>(sign | ((bits + 0xfffu + (bits >> 13 & 1u)) - 0x38000000u) >> 13);
-}
-
-std::vector<float> floats_of(const Value &value, edgecore_bytes bytes) {
-  std::vector<float> result(static_cast<size_t>(count(value.shape)));
-  for (size_t i = 0; i < result.size(); ++i) {
-    if (value.type == DataType::kFloat16) {
-      uint16_t half = 0;
-      std::memcpy(&half, bytes.data + 2 * i, 2);
-      result[i] = from_half(half);
-    } else if (value.type == DataType::kFloat64) {
-      double number = 0;
-      std::memcpy(&number, bytes.data + 8 * i, 8);
-      result[i] = static_cast<float>(number);
-    } else {
-      std::memcpy(&result[i], bytes.data + 4 * i, 4);
-    }
-  }
-  return result;
-}
-
-std::vector<uint8_t> stored(const std::vector<float> &numbers, Dtype dtype) {
-  std::vector<uint8_t> bytes(storage_bytes(dtype, static_cast<int64_t>(numbers.size())));
-  if (dtype == Dtype::kFloat32) {
-    if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), numbers.size() * 4);
-    return bytes;
-  }
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    const uint16_t half = to_half(numbers[i]);
-    std::memcpy(bytes.data() + 2 * i, &half, 2);
-  }
-  return bytes;
-}
-
-std::vector<uint8_t> stored_integers(const Value &value, edgecore_bytes bytes) {
-  const auto elements = static_cast<size_t>(count(value.shape));
-  std::vector<uint8_t> result(storage_bytes(Dtype::kInt32, static_cast<int64_t>(elements)));
-  for (size_t i = 0; i < elements; ++i) {
-    int32_t number = 0;
-    switch (value.type) {
-      case DataType::kBool:
-        number = bytes.data[i] != 0 ? 1 : 0;
-        break;
-      case DataType::kUint8:
-        number = bytes.data[i];
-        break;
-      case DataType::kInt8:
-        number = static_cast<int8_t>(bytes.data[i]);
-        break;
-      case DataType::kInt64: {
-        int64_t wide = 0;
-        std::memcpy(&wide, bytes.data + 8 * i, 8);
-        number = static_cast<int32_t>(std::clamp<int64_t>(wide, INT32_MIN, INT32_MAX));
-        break;
-      }
-      default:
-        std::memcpy(&number, bytes.data + 4 * i, 4);
-    }
-    std::memcpy(result.data() + 4 * i, &number, 4);
-  }
-  return result;
-}
-
-// Gives each storage of the arena a place that no storage in use at the same time shares: the largest first, each at
-// the lowest free offset.
-void plan_memory(Recording *recording) {
-  std::vector<Storage *> order;
-  for (Storage &storage : recording->storages) {
-    if (storage.kind == Storage::Kind::kArena && storage.first != SIZE_MAX) order.push_back(&storage);
-  }
-  std::stable_sort(order.begin(), order.end(), [](const Storage *a, const Storage *b) { return a->bytes > b->bytes; });
-  std::vector<const Storage *> placed;  // sorted by offset
-  for (Storage *storage : order) {
-    uint64_t offset = 0;
-    for (const Storage *other : placed) {
-      if (other->last < storage->first || other->first > storage->last) continue;
-      if (offset + storage->bytes <= other->offset) break;
-      offset = std::max(offset, (other->offset + other->bytes + kAlignment - 1) / kAlignment * kAlignment);
-    }
-    storage->offset = offset;
-    recording->arena_bytes = std::max(recording->arena_bytes, offset + storage->bytes);
-    placed.insert(std::upper_bound(placed.begin(), placed.end(), storage,
-                                   [](const Storage *a, const Storage *b) { return a->offset < b->offset; }),
-                  storage);
   }
 }
 

@@ -145,7 +145,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
   call.dispatch_flat(access.shader, {target}, access.read,
                      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors),
                       word(c.kernel[0]), word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
-                      float_bits(limits.low), float_bits(limits.high)},
+                      bits_of(limits.low), bits_of(limits.high)},
                      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
                      {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1])}, kSmallGroup);
 }
@@ -167,11 +167,11 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
       access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
   call.dispatch_flat(
       access.shader, {target}, access.read,
-      {word(c.batch),          word(c.in[0]),          word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
-       word(c.out_channels),   word(strides[0]),       word(strides[2]),    word(strides[3]),  word(strides[1]),
-       word(c.kernel[0]),      word(c.kernel[1]),      word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
-       word(c.padding[1]),     word(c.dilation[0]),    word(c.dilation[1]), word(c.in_group),  word(c.out_group),
-       float_bits(limits.low), float_bits(limits.high)},
+      {word(c.batch),        word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
+       word(c.out_channels), word(strides[0]),    word(strides[2]),    word(strides[3]),  word(strides[1]),
+       word(c.kernel[0]),    word(c.kernel[1]),   word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
+       word(c.padding[1]),   word(c.dilation[0]), word(c.dilation[1]), word(c.in_group),  word(c.out_group),
+       bits_of(limits.low),  bits_of(limits.high)},
       c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * columns,
       {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
 }

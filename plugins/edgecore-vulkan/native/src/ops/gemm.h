@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "ops/push.h"
 #include "recorder.h"
 
 namespace edgecore::vulkan {
@@ -20,9 +21,6 @@ struct Limits {
 // Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
 // cores of a processor busy.
 constexpr uint32_t kSmallGroup = 32;
-
-// Returns the bits of a float for a push constant.
-uint32_t float_bits(double value);
 
 constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
 

@@ -6,16 +6,6 @@
 
 namespace edgecore::vulkan {
 
-uint32_t float_bits(double value) {
-  constexpr double kMax = std::numeric_limits<float>::max();
-  const float number = value > kMax    ? std::numeric_limits<float>::infinity()
-                       : value < -kMax ? -std::numeric_limits<float>::infinity()
-                                       : static_cast<float>(value);
-  uint32_t bits = 0;
-  std::memcpy(&bits, &number, 4);
-  return bits;
-}
-
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
                  const Tensor &w, const Tensor &bias, bool shuffles) {
   Access access;
@@ -59,7 +49,7 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
               int64_t k, int64_t n, Limits limits) {
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
-                                float_bits(limits.low), float_bits(limits.high)};
+                                bits_of(limits.low), bits_of(limits.high)};
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
   call.check_iterations(x_vectors != 0 ? k / 4 : k);
   Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, true);

@@ -1,18 +1,8 @@
 #include "ops/loop.h"
 
 #include <algorithm>
-#include <cstring>
-#include <limits>
 
 namespace edgecore::vulkan {
-
-uint32_t bits_of(double value) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const auto number = static_cast<float>(std::clamp(value, -kInfinity, kInfinity));
-  uint32_t bits = 0;
-  std::memcpy(&bits, &number, 4);
-  return bits;
-}
 
 uint32_t bits_of(double value, Dtype dtype) {
   if (is_float(dtype)) return bits_of(value);

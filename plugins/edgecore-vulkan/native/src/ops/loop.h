@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "ops/push.h"
 #include "recorder.h"
 
 namespace edgecore::vulkan {
 
 // Returns the bits of a number as a push constant of a shader: as fp32, or as a 32-bit integer for integer tensors.
 // Numbers out of range become the nearest one.
-uint32_t bits_of(double value);
 uint32_t bits_of(double value, Dtype dtype);
 
 // Returns the operator of a call without its namespace and overload: "add" of "aten.add.Tensor".

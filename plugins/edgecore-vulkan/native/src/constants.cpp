@@ -1,0 +1,117 @@
+#include "constants.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace edgecore::vulkan {
+
+namespace {
+
+float from_half(uint16_t half) {
+  const uint32_t sign = static_cast<uint32_t>(half & 0x8000u) << 16;
+  const uint32_t exponent = (half >> 10) & 31u, mantissa = half & 1023u;
+  uint32_t bits = 0;
+  float result = 0;
+  if (exponent == 0) {
+    result = static_cast<float>(mantissa) / 16777216.0f;  // denormals: mantissa * 2^-24
+    std::memcpy(&bits, &result, 4);
+  } else if (exponent == 31) {
+    bits = 0x7f800000u | mantissa << 13;
+  } else {
+    bits = (exponent + 112) << 23 | mantissa << 13;
+  }
+  bits |= sign;
+  std::memcpy(&result, &bits, 4);
+  return result;
+}
+
+// Rounds to the nearest fp16, to even in a tie.
+uint16_t to_half(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, 4);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000u);
+  bits &= 0x7fffffffu;
+  if (bits > 0x7f800000u) return static_cast<uint16_t>(sign | 0x7e00u);
+  if (bits >= 0x477ff000u) return static_cast<uint16_t>(sign | 0x7c00u);  // 65520 and above round to infinity
+  if (bits < 0x38800000u) {                                               // below the smallest normal number, 2^-14
+    float magnitude = 0;
+    std::memcpy(&magnitude, &bits, 4);
+    const float shifted = magnitude + 0.5f;  // 0.5 has a unit in the last place of 2^-24, fp16's smallest denormal
+    uint32_t rounded = 0;
+    std::memcpy(&rounded, &shifted, 4);
+    return static_cast<uint16_t>(sign | (rounded - 0x3f000000u));
+  }
+  return static_cast<uint16_t>(sign | ((bits + 0xfffu + (bits >> 13 & 1u)) - 0x38000000u) >> 13);
+}
+
+}  // namespace
+
+// Whole vectors of four elements, so that shaders may read and write the last vector.
+// llvmpipe (22.3) compiles a shader again for texel buffers of which the second byte of the size is 0, which it takes
+// for the number of a texture's levels: no size has that.
+uint64_t storage_bytes(Dtype dtype, int64_t elements) {
+  const uint64_t bytes = (static_cast<uint64_t>(elements) * size_of(dtype) + 15) / 16 * 16;
+  return (bytes >> 8 & 0xff) == 0 ? (bytes | 0xff) + 1 : bytes;
+}
+
+std::vector<float> floats_of(const Value &value, edgecore_bytes bytes) {
+  std::vector<float> result(static_cast<size_t>(count(value.shape)));
+  for (size_t i = 0; i < result.size(); ++i) {
+    if (value.type == DataType::kFloat16) {
+      uint16_t half = 0;
+      std::memcpy(&half, bytes.data + 2 * i, 2);
+      result[i] = from_half(half);
+    } else if (value.type == DataType::kFloat64) {
+      double number = 0;
+      std::memcpy(&number, bytes.data + 8 * i, 8);
+      result[i] = static_cast<float>(number);
+    } else {
+      std::memcpy(&result[i], bytes.data + 4 * i, 4);
+    }
+  }
+  return result;
+}
+
+std::vector<uint8_t> stored(const std::vector<float> &numbers, Dtype dtype) {
+  std::vector<uint8_t> bytes(storage_bytes(dtype, static_cast<int64_t>(numbers.size())));
+  if (dtype == Dtype::kFloat32) {
+    if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), numbers.size() * 4);
+    return bytes;
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    const uint16_t half = to_half(numbers[i]);
+    std::memcpy(bytes.data() + 2 * i, &half, 2);
+  }
+  return bytes;
+}
+
+std::vector<uint8_t> stored_integers(const Value &value, edgecore_bytes bytes) {
+  const auto elements = static_cast<size_t>(count(value.shape));
+  std::vector<uint8_t> result(storage_bytes(Dtype::kInt32, static_cast<int64_t>(elements)));
+  for (size_t i = 0; i < elements; ++i) {
+    int32_t number = 0;
+    switch (value.type) {
+      case DataType::kBool:
+        number = bytes.data[i] != 0 ? 1 : 0;
+        break;
+      case DataType::kUint8:
+        number = bytes.data[i];
+        break;
+      case DataType::kInt8:
+        number = static_cast<int8_t>(bytes.data[i]);
+        break;
+      case DataType::kInt64: {
+        int64_t wide = 0;
+        std::memcpy(&wide, bytes.data + 8 * i, 8);
+        number = static_cast<int32_t>(std::clamp<int64_t>(wide, INT32_MIN, INT32_MAX));
+        break;
+      }
+      default:
+        std::memcpy(&number, bytes.data + 4 * i, 4);
+    }
+    std::memcpy(result.data() + 4 * i, &number, 4);
+  }
+  return result;
+}
+
+}  // namespace edgecore::vulkan

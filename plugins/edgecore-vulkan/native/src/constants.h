@@ -1,0 +1,23 @@
+// Constants of the blob as the bytes of tensors on the device.
+#ifndef EDGECORE_VULKAN_CONSTANTS_H_
+#define EDGECORE_VULKAN_CONSTANTS_H_
+
+#include <vector>
+
+#include "blob.h"
+
+namespace edgecore::vulkan {
+
+// Returns the bytes of the memory of a tensor.
+uint64_t storage_bytes(Dtype dtype, int64_t elements);
+
+// Returns the elements of a floating-point constant.
+std::vector<float> floats_of(const Value &value, edgecore_bytes bytes);
+// Returns numbers as a tensor of floats holds them.
+std::vector<uint8_t> stored(const std::vector<float> &numbers, Dtype dtype);
+// Returns a constant of integers or booleans as a tensor of 32-bit integers holds it.
+std::vector<uint8_t> stored_integers(const Value &value, edgecore_bytes bytes);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_CONSTANTS_H_

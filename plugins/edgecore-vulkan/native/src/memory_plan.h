@@ -1,0 +1,15 @@
+// The places of intermediate tensors in the arena.
+#ifndef EDGECORE_VULKAN_MEMORY_PLAN_H_
+#define EDGECORE_VULKAN_MEMORY_PLAN_H_
+
+#include "recorder.h"
+
+namespace edgecore::vulkan {
+
+// Gives each storage of the arena a place that no storage in use at the same time shares: the largest first, each at
+// the lowest free offset. Sets the size of the arena.
+void plan_memory(Recording *recording);
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_MEMORY_PLAN_H_
