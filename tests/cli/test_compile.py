@@ -66,7 +66,7 @@ def test_the_file_is_named_after_the_model_and_json_has_its_facts(edgecore, mode
     ("line", "parts"),
     [
         (["add", "-b", "nonesuch"], ["'nonesuch' is not installed"]),
-        (["add", "-b", "vulkan"], ["'vulkan' is not installed, and no package is known for it"]),
+        (["add", "-b", "npu9"], ["'npu9' is not installed, and no package is known for it"]),
         (["add", "--runtime", "executorch-9"], ["executorch-9"]),
         (["add", "-o", "no/such/a.pte"], ["the folder no/such does not exist"]),
         (["add", "--report", "no/such/a.html"], ["the folder no/such does not exist"]),

@@ -156,9 +156,11 @@ typedef struct edgecore_list {
   uint64_t count;
 } edgecore_list;
 
+#define EDGECORE_VALUE_UNKNOWN 1u  // in prepare: a number that is known only when the method runs
+
 typedef struct edgecore_value {
   uint32_t tag;
-  uint32_t reserved;
+  uint32_t flags;  // EDGECORE_VALUE_*
   union {
     int64_t i;
     double d;

@@ -253,10 +253,12 @@ typedef struct edgecore_backend {
   void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
 
   // Prepares the instance for the shapes of `args`: called before the first execute, and again after the shape or the
-  // flags of an argument have changed. The dtype, rank and dim order of an argument never change. prepare checks
-  // dtypes, ranks and shapes of all arguments, calls host->resize for each output (even if the shape is right already,
-  // because resize also refuses read-only outputs), and returns the memory that execute needs. Tensors may have no data
-  // yet (NULL). After a failure the host may call prepare again.
+  // flags of a tensor, or a number, has changed. The dtype, rank and dim order of an argument never change. When a
+  // method is loaded, tensors have their maximum shapes, and numbers have EDGECORE_VALUE_UNKNOWN and no meaning;
+  // prepare is called again with their values. prepare checks dtypes, ranks and shapes of all arguments, calls
+  // host->resize for each output (even if the shape is right already, because resize also refuses read-only outputs),
+  // and returns the memory that execute needs. Tensors may have no data yet (NULL). After a failure the host may call
+  // prepare again.
   int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
                                   uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
 
