@@ -6,7 +6,6 @@ import copy
 
 import pytest
 import torch
-import torch.nn.functional as F
 from device_support import RUNTIMES, check_on_device
 from torch import nn
 from vulkan_support import lowered
@@ -16,22 +15,12 @@ from edgecore_vulkan.blob import read_graph
 
 pytest.importorskip("torchao")
 
-from torchao.quantization import Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig, MappingType, quantize_
-from torchao.quantization.granularity import PerAxis, PerGroup
+from torchao.quantization import MappingType
+from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from vulkan_layers import ROWS, Net, PerGroup, quantized
 
 from edgecore_vulkan.quantizer import VulkanQuantizer, get_symmetric_quantization_config
-
-ROWS = PerAxis(0)
-
-
-def quantized(model: nn.Module, bits: torch.dtype, granularity, is_dynamic: bool, **options) -> nn.Module:
-    if is_dynamic:
-        config = Int8DynamicActivationIntxWeightConfig(weight_dtype=bits, weight_granularity=granularity, **options)
-    else:
-        config = IntxWeightOnlyConfig(weight_dtype=bits, granularity=granularity, **options)
-    quantize_(model.eval(), config)
-    return model
 
 
 def calls(program) -> list[str]:
@@ -106,23 +95,6 @@ def test_other_weights_stay_outside_and_the_report_says_why(config, reason):
     options = {"mapping_type": mapping[0]} if mapping else {}
     model = quantized(nn.Sequential(nn.Linear(64, 6)), bits, granularity, is_dynamic, **options)
     assert reason in lowered(model, torch.randn(4, 64)).report
-
-
-class Net(nn.Module):
-    """Convolutions of each kind, sums with and without an activation, linear layers on rows and on images."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.norm = nn.Conv2d(3, 16, 3, 2, 1), nn.BatchNorm2d(16)
-        self.depthwise, self.pointwise = nn.Conv2d(16, 16, 3, padding=1, groups=16), nn.Conv2d(16, 16, 1)
-        self.dilated = nn.Conv2d(16, 10, (3, 1), padding=(2, 0), dilation=2, bias=False)
-        self.rows, self.last = nn.Linear(8, 12), nn.Linear(10, 6)
-
-    def forward(self, x):
-        x = F.relu6(self.norm(self.first(x)))
-        x = F.relu(self.pointwise(F.relu(self.depthwise(x))) + x)
-        x = self.dilated(x)
-        return self.last(x.mean((2, 3)).flatten(1)), self.rows(x)
 
 
 @pytest.fixture(scope="module")
