@@ -17,8 +17,9 @@ from executorch.backends.vulkan.partitioner.vulkan_partitioner import VulkanPart
 from executorch.backends.vulkan.quantizer import vulkan_quantizer as theirs
 from executorch.exir import EdgeCompileConfig, to_edge_transform_and_lower
 from test_registry import check
+from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-from vulkan_layers import ROWS, Net, PerGroup, quantized
+from vulkan_layers import ROWS, Net, quantized
 
 from edgecore_vulkan import quantizer as ours
 

@@ -18,7 +18,7 @@ pytest.importorskip("torchao")
 from torchao.quantization import MappingType
 from torchao.quantization.granularity import PerGroup
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
-from vulkan_layers import ROWS, Net, PerGroup, quantized
+from vulkan_layers import ROWS, Net, quantized
 
 from edgecore_vulkan.quantizer import VulkanQuantizer, get_symmetric_quantization_config
 
