@@ -101,8 +101,7 @@ class Driver {
 
 struct Program {
   Program(Driver &owner, const Host &, const Options &options)
-      : driver(owner),
-        numbered(owner.device(options)),
+      : numbered(owner.device(options)),
         weights(std::make_unique<Weights>(*numbered.device)),
         waiter(std::make_unique<Waiter>()) {
     const int64_t timeout = options.integer("timeout_ms", kDefaultTimeoutMs);
@@ -112,7 +111,6 @@ struct Program {
     }
     timeout_ns = static_cast<uint64_t>(timeout) * 1'000'000;
   }
-  Driver &driver;
   Driver::Numbered numbered;
   std::unique_ptr<Weights> weights;
   std::unique_ptr<Waiter> waiter;

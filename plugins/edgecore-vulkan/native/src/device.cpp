@@ -332,12 +332,6 @@ void Device::store_pipelines() {
   cache_file_->write(compiled);
 }
 
-uint64_t Device::allocated_bytes() const {
-  VmaTotalStatistics statistics;
-  vmaCalculateStatistics(allocator_, &statistics);
-  return statistics.total.statistics.allocationBytes;
-}
-
 void Device::check_messages() const {
   const std::string message = vulkan_->messages().take();
   if (!message.empty()) fail(EDGECORE_INTERNAL, "the validation layer of Vulkan: %s", message.c_str());

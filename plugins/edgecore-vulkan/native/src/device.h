@@ -119,8 +119,6 @@ class Device {
   bool unified() const { return unified_; }
   // Nanoseconds per tick of the device's clock; 0 if it has none.
   double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
-  // Bytes of device memory in use.
-  uint64_t allocated_bytes() const;
   // Throws a Failure with the message of the validation layer if there is one.
   void check_messages() const;
   // Whether the device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a

@@ -372,6 +372,17 @@ const std::string &Call::text(size_t index) const {
   return value(index).text;
 }
 
+double Call::number_or(size_t index, double otherwise) const { return is_none(index) ? otherwise : number(index); }
+
+std::array<int64_t, 2> Call::pair(size_t index, int64_t min) const {
+  const std::vector<int64_t> given = integers(index);
+  if (given.empty() || given.size() > 2) damaged("argument %zu has %zu numbers", index, given.size());
+  for (const int64_t one : given) {
+    if (one < min || one > INT16_MAX) damaged("argument %zu is out of range", index);
+  }
+  return {given.front(), given.back()};
+}
+
 std::vector<int64_t> Call::integers(size_t index) const {
   const Value &list = value(index);
   if (list.kind == Kind::kIntList || list.kind == Kind::kBoolList) return list.integers;

@@ -4,6 +4,7 @@
 #ifndef EDGECORE_VULKAN_RECORDER_H_
 #define EDGECORE_VULKAN_RECORDER_H_
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -97,7 +98,11 @@ class Call {
   int64_t integer(size_t index) const;
   double number(size_t index) const;
   const std::string &text(size_t index) const;
+  // Returns `otherwise` if the argument is absent.
+  double number_or(size_t index, double otherwise) const;
   std::vector<int64_t> integers(size_t index) const;
+  // Returns the numbers for height and width of an argument that has one or two, each at least `min`.
+  std::array<int64_t, 2> pair(size_t index, int64_t min) const;
   std::vector<double> numbers(size_t index) const;
   // Returns a dim of a tensor of this rank, counted from the start.
   size_t dim(size_t index, size_t rank) const;

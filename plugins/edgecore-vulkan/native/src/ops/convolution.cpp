@@ -73,17 +73,12 @@ Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dty
   return call.temporary(dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
 }
 
-// Reads the numbers for height and width of an argument that has one or two; an image of a line has its width's only.
+// Reads the numbers for height and width of an argument; an image of a line has its width's only.
 void read_pair(const Call &call, size_t index, bool is_line, int64_t min, int64_t (&out)[2]) {
-  const std::vector<int64_t> given = call.integers(index);
-  if (given.empty() || given.size() > (is_line ? 1 : 2)) {
-    call.damaged("argument %zu has %zu numbers", index, given.size());
-  }
-  for (const int64_t one : given) {
-    if (one < min || one > INT16_MAX) call.damaged("argument %zu is out of range", index);
-  }
+  const std::array<int64_t, 2> given = call.pair(index, min);
+  if (is_line && call.integers(index).size() != 1) call.damaged("argument %zu has 2 numbers", index);
   if (!is_line) out[0] = given[0];
-  out[1] = given.back();
+  out[1] = given[1];
 }
 
 Convolution read(const Call &call, const Tensor &x) {
@@ -208,14 +203,12 @@ void convolve(const Call &call, Limits limits) {
   if (!writes) call.copy_strided(target, channels_last_strides(wanted.shape), 0, out, wanted.strides, 0, wanted.shape);
 }
 
-double limit(const Call &call, size_t index, double without) {
-  return call.is_none(index) ? without : call.number(index);
-}
-
 }  // namespace
 
 void convolution(Call &call) { convolve(call, {}); }
 
-void convolution_with_clamp(Call &call) { convolve(call, {limit(call, 9, -kNoLimit), limit(call, 10, kNoLimit)}); }
+void convolution_with_clamp(Call &call) {
+  convolve(call, {call.number_or(9, -kNoLimit), call.number_or(10, kNoLimit)});
+}
 
 }  // namespace edgecore::vulkan

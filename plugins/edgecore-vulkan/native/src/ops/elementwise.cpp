@@ -47,10 +47,6 @@ void combine(const Call &call, const std::string &operation, double alpha = 1) {
                      loop.threads, {loop.vectors ? 1u : 0u, has_number ? 1u : 0u});
 }
 
-double limit(const Call &call, size_t index, double without) {
-  return call.is_none(index) ? without : call.number(index);
-}
-
 }  // namespace
 
 void unary(Call &call) { map_floats(call, base_name(call)); }
@@ -59,7 +55,7 @@ void negate_or_abs(Call &call) { map(call, base_name(call)); }
 
 void relu(Call &call) { map(call, "clamp", {0, kInfinity}); }
 
-void clamp(Call &call) { map(call, "clamp", {limit(call, 1, -kInfinity), limit(call, 2, kInfinity)}); }
+void clamp(Call &call) { map(call, "clamp", {call.number_or(1, -kInfinity), call.number_or(2, kInfinity)}); }
 
 void gelu(Call &call) {
   const std::string &approximation = call.text(1);

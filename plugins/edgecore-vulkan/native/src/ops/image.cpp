@@ -10,17 +10,6 @@ namespace {
 
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-// Reads the numbers for height and width of an argument that has one or two.
-std::vector<int64_t> pair(const Call &call, size_t index, int64_t min) {
-  std::vector<int64_t> numbers = call.integers(index);
-  if (numbers.size() == 1) numbers.push_back(numbers[0]);
-  if (numbers.size() != 2) call.damaged("argument %zu has %zu numbers", index, numbers.size());
-  for (const int64_t one : numbers) {
-    if (one < min || one > INT16_MAX) call.damaged("argument %zu is out of range", index);
-  }
-  return numbers;
-}
-
 // An image of 3 dims is one of a batch of 1.
 Tensor image(const Call &call) {
   const Tensor x = call.tensor(0);
@@ -51,16 +40,16 @@ void dispatch_image(const Call &call, const std::string &shader, const char *kin
 }
 
 struct Window {
-  std::vector<int64_t> kernel, stride, padding, dilation = {1, 1};
+  std::array<int64_t, 2> kernel = {}, stride = {}, padding = {}, dilation = {1, 1};
   bool rounds_up = false;  // the last window may reach past the padding
 };
 
 // Reads the arguments that all pooling operators start with.
 Window window_of(const Call &call) {
   Window window;
-  window.kernel = pair(call, 1, 1);
-  window.stride = call.integers(2).empty() ? window.kernel : pair(call, 2, 1);
-  window.padding = pair(call, 3, 0);
+  window.kernel = call.pair(1, 1);
+  window.stride = call.integers(2).empty() ? window.kernel : call.pair(2, 1);
+  window.padding = call.pair(3, 0);
   return window;
 }
 
@@ -143,7 +132,7 @@ void upsample(const Call &call, const char *mode, size_t factors, bool align_cor
 // (input, kernel, stride, padding, dilation, ceil mode)
 void max_pool(Call &call) {
   Window window = window_of(call);
-  window.dilation = pair(call, 4, 1);
+  window.dilation = call.pair(4, 1);
   window.rounds_up = call.integer(5) != 0;
   pool(call, "max", window, 0, false, call.name() == "aten.max_pool2d_with_indices.default");
 }

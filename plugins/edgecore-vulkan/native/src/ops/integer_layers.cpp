@@ -120,7 +120,7 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
 // The sizes of a convolution of 8-bit integers.
 struct Window {
   int64_t height = 1, width = 1, in_group = 0, channels = 0, groups = 1;
-  int64_t stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1};
+  std::array<int64_t, 2> stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
 };
 
 // Records a convolution of channels-last images. `place` returns the place of a weight in the constant.
@@ -178,15 +178,6 @@ bool has_relu(const Call &call) {
   return name == "relu";
 }
 
-void pair(const Call &call, size_t index, int64_t min, int64_t (&out)[2]) {
-  const std::vector<int64_t> given = call.integers(index);
-  if (given.empty() || given.size() > 2) call.damaged("argument %zu has %zu numbers", index, given.size());
-  for (size_t i = 0; i < 2; ++i) {
-    out[i] = given[given.size() == 1 ? 0 : i];
-    if (out[i] < min || out[i] > INT16_MAX) call.damaged("argument %zu is out of range", index);
-  }
-}
-
 }  // namespace
 
 // executorch's weights of 4 bits with a scale for each row: the element of the even column is in the high half.
@@ -233,11 +224,10 @@ void convolution_int8(Call &call) {
   check_integers(call, x);
   if (x.rank() != 4) call.unsupported("it has %zu dims", x.rank());
   Window window;
-  int64_t kernel[2];
-  pair(call, 9, 1, kernel);
-  pair(call, 10, 1, window.stride);
-  pair(call, 11, 0, window.padding);
-  pair(call, 12, 1, window.dilation);
+  const std::array<int64_t, 2> kernel = call.pair(9, 1);
+  window.stride = call.pair(10, 1);
+  window.padding = call.pair(11, 0);
+  window.dilation = call.pair(12, 1);
   window.height = kernel[0];
   window.width = kernel[1];
   window.groups = call.integer(13);
