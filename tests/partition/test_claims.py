@@ -245,6 +245,23 @@ def test_a_table_of_operators_claims_the_buffers_that_its_backend_can_hold():
         assert [row.where for row in edge.report().buffers] == [holder_of_cache]
 
 
+def test_an_update_in_place_stays_outside_if_the_backend_does_not_hold_the_buffer():
+    def update(self, x):
+        self.cache.mul_(2)
+        return self.cache + x * 3
+
+    for can_hold, expected in ((True, ""), (False, "updates the buffer cache, which the delegate does not keep")):
+        partitioner = CapabilityPartitioner(
+            "Acme",
+            unsupported(),
+            can_hold=lambda buffer, answer=can_hold: answer,
+            updates_in_place=lambda node: node.target is aten.mul.Scalar,
+        )
+        edge = compile_({"forward": update}, partitioner, inputs=(X[0],))
+        outside = {row.operator: row.reasons[0][1] for row in edge.report().rows if row.where == "edgecore"}
+        assert outside == ({"aten.mul.Scalar": expected} if expected else {})
+
+
 def test_no_warning_is_given_where_claims_are_granted():
     with warnings.catch_warnings():
         warnings.simplefilter("error", FallbackWarning)

@@ -13,7 +13,7 @@ from torch.fx import Node
 from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.op_sets import DATA_MOVEMENT
-from edgecore.ir.state import MutableBuffer
+from edgecore.ir.state import MutableBuffer, mutable_buffers
 from edgecore.partition.claims import claimable_buffers
 from edgecore.partition.protocol import TAG, DelegationSpec, PartitionResult, UnsupportedNode
 from edgecore.plugin import CompileSpec
@@ -38,6 +38,9 @@ class CapabilityPartitioner:
     lowest level. A partition that has only data movement, or fewer than `min_partition_size` other operators, stays
     outside.
 
+    Some nodes turn out to be unsupported only once the partitions are known (`exclusions`). They become unsupported,
+    and the program is partitioned again, until there are no more.
+
     Args:
         backend_id: The id of the backend.
         unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
@@ -47,6 +50,11 @@ class CapabilityPartitioner:
         preserve: Returns the function that says which calls of these operators must stay; all of them if None.
         min_partition_size: Minimum number of operators in a partition.
         can_hold: Says whether the backend can hold a mutable buffer, which it then claims; None if it can hold none.
+        updates_in_place: Says whether the backend supports a node only as the update of a mutable buffer that it holds;
+            None if there are no such nodes.
+
+    Attributes:
+        excluded: The nodes that `exclusions` returned for this program so far, each with the reason.
     """
 
     def __init__(
@@ -59,6 +67,7 @@ class CapabilityPartitioner:
         preserve: Callable[[ExportedProgram], Preserve] | None = None,
         min_partition_size: int = 1,
         can_hold: Callable[[MutableBuffer], bool] | None = None,
+        updates_in_place: Callable[[Node], bool] | None = None,
     ) -> None:
         self.spec = DelegationSpec(backend_id, tuple(compile_specs))
         self.unsupported_reasons = unsupported_reasons
@@ -66,6 +75,8 @@ class CapabilityPartitioner:
         self.preserve = preserve
         self.min_partition_size = min_partition_size
         self.can_hold = can_hold
+        self.updates_in_place = updates_in_place
+        self.excluded: dict[Node, str] = {}
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
         """Return the operators that must not be decomposed, and the function that says which of their calls."""
@@ -73,6 +84,34 @@ class CapabilityPartitioner:
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the supported nodes; every other call node gets a reason."""
+        self.excluded.clear()
+        result = self._partition(exported_program)
+        while excluded := self.exclusions(exported_program, result):
+            self.excluded.update(excluded)
+            for node in exported_program.graph.nodes:
+                if node.meta.get(TAG) in result.partition_tags:
+                    del node.meta[TAG]
+            result = self._partition(exported_program)
+        return result
+
+    def exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
+        """Find tagged nodes that these partitions make unsupported; a backend with such rules of its own extends it.
+
+        Returns:
+            Node -> reason. Here: the updates in place of mutable buffers that the result does not claim.
+        """
+        if self.updates_in_place is None:
+            return {}
+        return {
+            buffer.update: f"updates the buffer {buffer.name}, which the delegate does not keep"
+            for buffer in mutable_buffers(exported_program)
+            if buffer.is_written
+            and TAG in buffer.update.meta
+            and buffer.name not in result.claimed_buffers
+            and self.updates_in_place(buffer.update)
+        }
+
+    def _partition(self, exported_program: ExportedProgram) -> PartitionResult:
         unsupported_reason, constants = self.unsupported_reasons(exported_program), Constants(exported_program)
         unsupported_nodes: list[UnsupportedNode] = []
         levels: dict[Node, int] = {}
@@ -80,7 +119,7 @@ class CapabilityPartitioner:
         for node in exported_program.graph.nodes:
             error = None
             try:
-                reason = _reason(node, unsupported_reason, accepted) if node.op == "call_function" else "no operator"
+                reason = self._reason(node, unsupported_reason, accepted)
             except Exception as raised:
                 reason, error = "its check failed", raised
             level = -1 if reason else 0
@@ -118,11 +157,14 @@ class CapabilityPartitioner:
         claimed = [buffer.name for buffer in claimable if can_hold and can_hold(buffer)]
         return PartitionResult(exported_program, tags, unsupported_nodes, claimed)
 
-
-def _reason(node: Node, unsupported_reason: UnsupportedReason, accepted: dict[Node, int]) -> str | None:
-    if node.target is operator.getitem:
-        producer = node.args[0]
-        return None if producer in accepted else f"result of {producer}, which is not delegated"
-    if isinstance(node.target, OpOverload):
-        return unsupported_reason(node)
-    return "already delegated" if is_delegate_call(node) else "a computation on sizes"
+    def _reason(self, node: Node, unsupported_reason: UnsupportedReason, accepted: dict[Node, int]) -> str | None:
+        if node.op != "call_function":
+            return "no operator"
+        if node in self.excluded:
+            return self.excluded[node]
+        if node.target is operator.getitem:
+            producer = node.args[0]
+            return None if producer in accepted else f"result of {producer}, which is not delegated"
+        if isinstance(node.target, OpOverload):
+            return unsupported_reason(node)
+        return "already delegated" if is_delegate_call(node) else "a computation on sizes"

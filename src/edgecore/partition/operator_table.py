@@ -189,6 +189,7 @@ class OperatorTable(Generic[Lower]):
         operators: Sequence[str] = (),
         min_partition_size: int = 1,
         can_hold: Callable[[MutableBuffer], bool] | None = None,
+        updates_in_place: Callable[[Node], bool] | None = None,
     ) -> CapabilityPartitioner:
         """Make a partitioner that delegates the calls that the table supports.
 
@@ -198,6 +199,8 @@ class OperatorTable(Generic[Lower]):
             operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
             min_partition_size: Partitions with fewer operators are not delegated.
             can_hold: Says whether the backend can hold a mutable buffer; None if it can hold none.
+            updates_in_place: Says whether a node is supported only as the update of a mutable buffer that the backend
+                holds; None if there are no such nodes.
 
         Raises:
             ValueError: The table has no operator of a name in `operators`.
@@ -223,6 +226,7 @@ class OperatorTable(Generic[Lower]):
             preserve=self.preserve,
             min_partition_size=min_partition_size,
             can_hold=can_hold,
+            updates_in_place=updates_in_place,
         )
 
 

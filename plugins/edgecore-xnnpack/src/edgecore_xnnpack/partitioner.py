@@ -8,7 +8,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.plugin import CompileSpec
-from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe, mutable_buffers
+from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
 from edgecore_xnnpack.booleans import boolean_crossings, keep_booleans_inside
 from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops
 from edgecore_xnnpack.operators import TABLE
@@ -29,7 +29,6 @@ class XnnpackPartitioner(CapabilityPartitioner):
     def __init__(self, options: XnnpackOptions | None = None, runtime: str = "executorch-1.5") -> None:
         """Make a partitioner for a target runtime; mutable buffers are claimed only for `edgecore`."""
         self.options = options or XnnpackOptions()
-        self._excluded: dict[Node, str] = {}
         holds_state = runtime == "edgecore" and not self.options.per_op_mode
         super().__init__(
             BACKEND_ID,
@@ -38,24 +37,12 @@ class XnnpackPartitioner(CapabilityPartitioner):
             ops_to_not_decompose=TABLE.ops_to_not_decompose,
             preserve=TABLE.preserve,
             can_hold=can_hold if holds_state else None,
+            updates_in_place=is_update,
         )
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag each supported node with its partition, and record for each other call why it is not supported.
-
-        A boolean tensor must not be an input or output of a delegate, because XNNPACK has no boolean type
-        (`booleans.py`). An operator that updates a mutable buffer is supported only if the delegate keeps the buffer.
-        Both are known only after partitioning. So, as long as there is such a tensor or operator, the nodes concerned
-        become unsupported and the program is partitioned again.
-        """
-        self._excluded.clear()
+        """Tag each supported node with its partition, and record for each other call why it is not supported."""
         result = super().partition(exported_program)
-        while excluded := boolean_crossings(exported_program) | _unclaimed_updates(exported_program, result):
-            self._excluded.update(excluded)
-            for node in exported_program.graph.nodes:
-                if node.meta.get(TAG) in result.partition_tags:
-                    del node.meta[TAG]
-            result = super().partition(exported_program)
         if self.options.per_op_mode:
             result = self._split(result)
         if self.options.verbose:
@@ -65,10 +52,18 @@ class XnnpackPartitioner(CapabilityPartitioner):
                     print(f"xnnpack does not delegate {describe(node)}: {reasons[node.name]}", file=sys.stderr)
         return result
 
+    def exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
+        """Find tagged nodes that these partitions make unsupported.
+
+        A boolean tensor must not be an input or output of a delegate, because XNNPACK has no boolean type
+        (`booleans.py`).
+        """
+        return boolean_crossings(exported_program) | super().exclusions(exported_program, result)
+
     def _unsupported_reasons(self, program: ExportedProgram) -> UnsupportedReason:
         reasons = TABLE.unsupported_reasons(program)
         allowed = filter_ops(reasons, program, self.options) if self.options.restricts else reasons
-        return keep_booleans_inside(lambda node: self._excluded.get(node) or allowed(node), program)
+        return keep_booleans_inside(lambda node: self.excluded.get(node) or allowed(node), program)
 
     def _split(self, result: PartitionResult) -> PartitionResult:
         """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
@@ -79,15 +74,3 @@ class XnnpackPartitioner(CapabilityPartitioner):
             node.meta[TAG] = f"{BACKEND_ID}_{leader.name}"
             tags[node.meta[TAG]] = self.spec
         return PartitionResult(program, tags, result.unsupported_nodes)
-
-
-def _unclaimed_updates(program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
-    """Map the update of each mutable buffer that is in a partition, but that the result does not claim, to the reason."""
-    return {
-        buffer.update: f"updates the buffer {buffer.name}, which the delegate does not keep"
-        for buffer in mutable_buffers(program)
-        if buffer.is_written
-        and is_update(buffer.update)
-        and TAG in buffer.update.meta
-        and buffer.name not in result.claimed_buffers
-    }
