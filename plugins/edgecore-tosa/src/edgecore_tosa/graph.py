@@ -128,9 +128,7 @@ class Graph:
             block.operators.append(TosaOperator(op, ATTRIBUTES[op](), [], [tensor.name]))
         for operator in self.operators:
             block.operators.append(
-                TosaOperator(
-                    operator.op, operator.attribute, [t.name for t in operator.inputs], [operator.output.name]
-                )
+                TosaOperator(operator.op, operator.attribute, [t.name for t in operator.inputs], [operator.output.name])
             )
         for tensor in _tensors(self, constants):
             data = None if tensor.data is None else encode(tensor.data, tensor.dtype)
