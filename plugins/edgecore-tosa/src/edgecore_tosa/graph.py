@@ -195,8 +195,10 @@ def _read(block: TosaBasicBlock) -> Graph:
 
 
 def encode(array: Array, dtype: DType) -> bytes:
-    """Return the bytes of a constant, padded: two int4 numbers for each byte, the first in its lower half; six bytes for
-    an int48 number; otherwise the bytes of the array."""
+    """Return the bytes of a constant, padded.
+
+    A byte holds two int4 numbers, the first in its lower half. An int48 number has six bytes.
+    """
     if dtype == DType.INT4:
         flat_array = array.reshape(-1).astype(np.uint8) & 15
         if flat_array.size % 2:
