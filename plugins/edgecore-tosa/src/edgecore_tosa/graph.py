@@ -146,7 +146,7 @@ class Graph:
         Raises:
             FormatError: The bytes are damaged, of another version, or have several regions or blocks.
         """
-        root = flat.unpack(data, TosaGraph, IDENTIFIER)
+        root = flat.unpack(TosaGraph, data, IDENTIFIER)
         version = root.version
         if version is None or version.major != 1:
             raise FormatError(f"TOSA version {'none' if version is None else version.major}: only version 1 is known")
