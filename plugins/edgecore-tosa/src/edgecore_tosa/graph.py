@@ -181,16 +181,19 @@ def _read(block: TosaBasicBlock) -> Graph:
 
     graph = Graph([find(name) for name in block.inputs], [], [find(name) for name in block.outputs])
     for operator in block.operators:
+        if operator.op not in ATTRIBUTES:
+            raise FormatError(f"operator number {operator.op} is not known")
+        op = Op(operator.op)
+        if not isinstance(operator.attribute, ATTRIBUTES[op]):
+            raise FormatError(f"{op.name} has the attribute of another operator")
         if len(operator.outputs) != 1:
-            raise FormatError(f"{operator.op.name} has {len(operator.outputs)} results, not one")
+            raise FormatError(f"{op.name} has {len(operator.outputs)} results, not one")
         output = find(operator.outputs[0])
-        if operator.op in (Op.CONST, Op.CONST_SHAPE):
+        if op in (Op.CONST, Op.CONST_SHAPE):
             if output.data is None:
                 raise FormatError(f"the constant {output.name} has no data")
             continue
-        graph.operators.append(
-            Operator(operator.op, operator.attribute, [find(name) for name in operator.inputs], output)
-        )
+        graph.operators.append(Operator(op, operator.attribute, [find(name) for name in operator.inputs], output))
     return graph
 
 
