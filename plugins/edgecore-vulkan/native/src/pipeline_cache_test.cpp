@@ -95,11 +95,11 @@ TEST_F(PipelineCache, FilesOfOtherDevicesAndDriversAreNotRead) {
 
 TEST_F(PipelineCache, ADamagedFileIsNotRead) {
   const PipelineCacheFile cache = file();
-  cache.write(Bytes(100, 7));
+  cache.write(Bytes(16, 7));
   const fs::path place = path();
   const Bytes whole = content(place);
   for (size_t at = 0; at < whole.size(); ++at) {
-    for (const uint8_t flip : {0x01, 0x80, 0xff}) {
+    for (const uint8_t flip : {0x01, 0x80}) {
       Bytes damaged = whole;
       damaged[at] ^= flip;
       write(place, damaged);
@@ -113,7 +113,7 @@ TEST_F(PipelineCache, ADamagedFileIsNotRead) {
   write(place, longer);
   EXPECT_TRUE(cache.read().empty());
   write(place, whole);
-  EXPECT_EQ(cache.read(), Bytes(100, 7));
+  EXPECT_EQ(cache.read(), Bytes(16, 7));
 }
 
 TEST_F(PipelineCache, FilesThatOthersMayWriteAndLinksAreNotRead) {
@@ -151,7 +151,7 @@ TEST_F(PipelineCache, ErrorsOfTheFileSystemAreNoFailures) {
 }
 
 TEST_F(PipelineCache, ReadersSeeTheWholeFileOfOneWriter) {
-  constexpr int kWriters = 4, kWrites = 100;
+  constexpr int kWriters = 4, kWrites = 30;
   file().write(Bytes(5000, 0));
   std::atomic<bool> is_done{false};
   std::vector<std::thread> threads;

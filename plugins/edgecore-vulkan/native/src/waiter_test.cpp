@@ -18,7 +18,9 @@ TEST(Waiter, TasksOfManyThreadsRunOneAtATimeInTheirOrder) {
   std::atomic<int> running{0};
   bool overlapped = false;
   {
+    std::promise<void> begin;
     Waiter waiter;
+    waiter.add([&] { begin.get_future().wait(); });
     std::vector<std::thread> threads;
     for (int thread = 0; thread < kThreads; ++thread) {
       threads.emplace_back([&, thread] {
@@ -32,6 +34,7 @@ TEST(Waiter, TasksOfManyThreadsRunOneAtATimeInTheirOrder) {
       });
     }
     for (std::thread &thread : threads) thread.join();
+    begin.set_value();
   }  // the end waits for the last task
   EXPECT_FALSE(overlapped);
   ASSERT_EQ(order.size(), size_t{kThreads * kTasks});

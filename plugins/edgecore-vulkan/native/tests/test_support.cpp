@@ -251,8 +251,11 @@ void DeviceTest::TearDownTestSuite() { open_devices = {}; }
 std::string why_no_device() {
   static const std::string reason = [] {
     try {
-      const Vulkan vulkan(false);
-      find_device(vulkan, "");
+      auto vulkan = std::make_unique<Vulkan>(false);
+      find_device(*vulkan, "");
+      // Never closed, so that the driver stays loaded: a sanitizer then knows its memory, and the names of functions.
+      static const Vulkan *const kept = vulkan.release();
+      static_cast<void>(kept);
       return std::string();
     } catch (const backend::Failure &failure) {
       if (failure.code != EDGECORE_NOT_FOUND) throw;
