@@ -40,9 +40,10 @@ core_python := $(shell find src/edgecore -type f -not -name '*.pyc')
 core_headers := $(addprefix runtime_cpp/include/edgecore/,abi.h backend.h kernel.h) $(wildcard cmake/*)
 schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src -name '*.fbs')
 xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -path '*/corpus/*' -not -name '*.pyc')
+vulkan_native := $(shell find plugins/edgecore-vulkan/native -type f -not -name '*.pyc')
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
-vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc' -not -name '*_test.cpp')
 
 .PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-long fuzz-graphs bench docs wheels shaders install format clean
 .DELETE_ON_ERROR:
@@ -82,6 +83,7 @@ ctest: $(DONE)/native-tests $(DONE)/upstream-tests
 	$(SAY) "C++ tests"
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
+	ctest --test-dir build/test-vulkan --output-on-failure --no-tests=error -j $(JOBS)
 	$(SAY) "XNNPACK's own tests of its operators: the quick ones"
 	ctest --test-dir build/xnnpack-upstream -L quick --output-on-failure --no-tests=error -j $(JOBS)
 	$(SAY) "XNNPACK's kernels, as chosen on each kind of processor"
@@ -125,6 +127,11 @@ fuzz: $(DONE)/fuzzers
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
 	cmake --build build/xnnpack-thread --target edgecore_xnnpack_tests
 	for kind in thread address; do ctest --test-dir build/xnnpack-$$kind --output-on-failure --no-tests=error || exit 1; done
+	$(SAY) "sanitizers: Vulkan delegates"
+	cmake -S plugins/edgecore-vulkan/native -B build/vulkan-thread -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_VULKAN_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
+	cmake --build build/vulkan-thread
+	for kind in thread address; do ctest --test-dir build/vulkan-$$kind --output-on-failure --no-tests=error || exit 1; done
 
 fuzz-long: install $(DONE)/fuzzers
 	$(SAY) "files to start from"
@@ -213,16 +220,19 @@ $(DONE)/release: pyproject.toml | $(PY)
 
 # --- C++ tests --------------------------------------------------------------------------------------------------------
 
-$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpack-library
+$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(DONE)/xnnpack-library
 	$(SAY) "C++ tests: build"
 	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
 	cmake --build build/test --target all edgecore_kernels_test
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/test-xnnpack
+	cmake -S plugins/edgecore-vulkan/native -B build/test-vulkan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_VULKAN_TESTS=ON
+	cmake --build build/test-vulkan
 	@touch $@
 
-$(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpack-library
+$(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(DONE)/xnnpack-library
 	$(SAY) "fuzzers: build, with sanitizers"
 	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
 		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
@@ -231,6 +241,10 @@ $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/xnnpack-lib
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DEDGECORE_XNNPACK_FUZZ=ON \
 		-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
 	cmake --build build/xnnpack-address --target edgecore_xnnpack_tests blob_fuzz
+	cmake -S plugins/edgecore-vulkan/native -B build/vulkan-address -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_VULKAN_TESTS=ON \
+		-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
+	cmake --build build/vulkan-address
 	@touch $@
 
 $(DONE)/upstream-tests: $(wildcard plugins/edgecore-xnnpack/native/tests/upstream/*) $(DONE)/xnnpack-library

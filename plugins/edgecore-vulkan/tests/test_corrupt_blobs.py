@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -61,30 +62,67 @@ def indices(x):
     )
 
 
-NETWORKS = {
-    "images": (Images(), X),
-    "texts": (Texts(), I),
-    "moves": (Function(moves), Y),
-    "indices": (Function(indices), torch.randn(3, 16)),
-}
+class Caches(nn.Module):
+    """Rows of a cache that are replaced, attention over it, and a running total."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("keys", torch.randn(1, 2, 12, 8))
+        self.register_buffer("total", torch.arange(16.0).reshape(1, 2, 1, 8))
+
+    def forward(self, x, position):
+        self.keys[:, :, position] = x
+        self.total += x
+        return F.scaled_dot_product_attention(x, self.keys, self.keys), self.total * 2
 
 
-@pytest.fixture(scope="module")
-def files(tmp_path_factory) -> Path:
-    """A folder with a file for each network and target runtime, and its inputs."""
-    folder = tmp_path_factory.mktemp("files")
-    for name, (module, x) in NETWORKS.items():
+def float_files(save: Callable[..., None]) -> None:
+    networks = {
+        "images": (Images(), X),
+        "texts": (Texts(), I),
+        "moves": (Function(moves), Y),
+        "indices": (Function(indices), torch.randn(3, 16)),
+    }
+    for name, (module, x) in networks.items():
         for runtime in ("executorch-1.5", "edgecore"):
-            program = edgecore.compile(module.eval(), (x,), backends=["vulkan"], runtime=runtime)
-            (folder / f"{name}-{runtime}.pte").write_bytes(program.buffer)
-            np.savez(folder / f"{name}-{runtime}.npz", x.numpy())
-    return folder
+            save(f"{name}-{runtime}", module, x, runtime=runtime)
 
 
-@pytest.mark.parametrize("count", [600, pytest.param(5000, marks=pytest.mark.full)])
-def test_damaged_blobs_crash_nothing(files, count):
+def integer_files(save: Callable[..., None]) -> None:
+    torchao = pytest.importorskip("torchao.quantization")
+    from vulkan_layers import ROWS, Net, quantized
+
+    for bits, granularity in ((torch.int4, torchao.PerGroup(32)), (torch.int8, ROWS)):
+        for is_dynamic in (True, False):
+            layers = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 6))
+            save(f"{bits}-{is_dynamic}", quantized(layers, bits, granularity, is_dynamic), torch.randn(4, 64))
+    image = torch.randn(1, 3, 16, 16)
+    save("convolutions", Net(), image, quantize="int8", calibration=[(image,)])
+
+
+def state_files(save: Callable[..., None]) -> None:
+    save("caches", Caches(), torch.randn(1, 2, 1, 8), torch.tensor([3]), runtime="edgecore")
+
+
+@pytest.mark.parametrize(
+    ("make_files", "count"),
+    [
+        (float_files, 600),
+        (integer_files, 300),
+        (state_files, 300),
+        *(pytest.param(one, 5000, marks=pytest.mark.full) for one in (float_files, integer_files, state_files)),
+    ],
+)
+def test_damaged_blobs_crash_nothing(make_files, count, tmp_path):
+    def save(name: str, module: nn.Module, *inputs: torch.Tensor, **options) -> None:
+        program = edgecore.compile(module.eval(), inputs, backends=["vulkan"], **options)
+        assert program.pte.delegate_blobs
+        (tmp_path / f"{name}.pte").write_bytes(program.buffer)
+        np.savez(tmp_path / f"{name}.npz", *(one.numpy() for one in inputs))
+
+    make_files(save)
     script = Path(__file__).with_name("damage.py")
-    command = [sys.executable, str(script), str(files), str(count), str(count)]
+    command = [sys.executable, str(script), str(tmp_path), str(count), str(count)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     *_, last = done.stdout.splitlines()
     assert done.returncode == 0, f"try {last}: {done.stderr[-2000:]}"
