@@ -149,13 +149,13 @@ void main() {
   if (image >= batch || column >= columns) return;
   const int pixel = (image * out_height + row) * out_width + first;
   [[unroll]] for (int p = 0; p < PIXELS; ++p) {
-    if (first + p >= out_width) break;
+    if (first + p >= out_width) continue;
     if (OUT_VECTORS) {
       FINISH4((pixel + p) * columns + column, sums[p]);
     } else {
       const vec4 sum = limited(sums[p], low, high);
-      for (int c = 0; c < 4 && column * 4 + c < out_channels; ++c) {
-        WRITE1((pixel + p) * out_channels + column * 4 + c, sum[c]);
+      [[unroll]] for (int c = 0; c < 4; ++c) {
+        if (column * 4 + c < out_channels) WRITE1((pixel + p) * out_channels + column * 4 + c, sum[c]);
       }
     }
   }

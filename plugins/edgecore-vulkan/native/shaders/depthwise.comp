@@ -67,10 +67,10 @@ void main() {
     }
   }
   [[unroll]] for (int line = 0; line < LINES; ++line) {
-    if (row + line >= out_height) break;
+    if (row + line >= out_height) continue;
     const int pixel = (image * out_height + row + line) * out_width + first;
     [[unroll]] for (int p = 0; p < PIXELS; ++p) {
-      if (first + p >= out_width) break;
+      if (first + p >= out_width) continue;
       FINISH4((pixel + p) * vectors + column, sums[line * PIXELS + p]);
     }
   }

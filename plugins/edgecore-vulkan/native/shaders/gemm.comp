@@ -94,12 +94,14 @@ void main() {
   }
   if (column >= columns || row >= m) return;
   [[unroll]] for (int r = 0; r < ROWS; ++r) {
-    if (row + r >= m) break;
+    if (row + r >= m) continue;
     if (OUT_VECTORS) {
       FINISH4((row + r) * columns + column, sums[r]);
     } else {
       const vec4 sum = limited(sums[r], low, high);
-      for (int c = 0; c < 4 && column * 4 + c < n; ++c) WRITE1((row + r) * n + column * 4 + c, sum[c]);
+      [[unroll]] for (int c = 0; c < 4; ++c) {
+        if (column * 4 + c < n) WRITE1((row + r) * n + column * 4 + c, sum[c]);
+      }
     }
   }
 }

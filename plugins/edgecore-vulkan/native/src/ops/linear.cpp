@@ -8,11 +8,11 @@ namespace edgecore::vulkan {
 
 namespace {
 
-// Returns how many rows a thread of gemm computes. With shuffles, where each weight that is read serves all rows, more
-// are better; 14 divides the pixels of the usual images.
-int64_t rows_of_thread(int64_t m, bool shuffles) {
+// Returns how many rows a thread of gemm computes. With shuffles, where a weight that is read serves all rows, more are
+// better; 14 divides the pixels of the usual images.
+int64_t rows_of_thread(int64_t m, bool is_long) {
   const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
-  if (m > 8 && shuffles) return whole(14) <= whole(16) ? 14 : 16;
+  if (m > 8 && is_long) return whole(14) <= whole(16) ? 14 : 16;
   return m >= 8 ? 8 : m >= 2 ? 4 : 1;
 }
 
@@ -80,8 +80,11 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   // Weights that do not fit into a cache of a processor are used for all rows, one panel after the other.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
-  const int64_t rows = rows_of_thread(m, access.shuffles), panels = (n + kPanel - 1) / kPanel;
-  const uint32_t vectors = x_vectors != 0 && access.shuffles && k % 8 == 0 ? 2 : x_vectors;
+  // A larger shader pays off where its loop runs often; else most of the time goes into the writes.
+  constexpr int64_t kLong = 32;
+  const bool is_long = access.shuffles && k > kLong;
+  const int64_t rows = rows_of_thread(m, is_long), panels = (n + kPanel - 1) / kPanel;
+  const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),
                      {static_cast<uint32_t>(rows), vectors, out_vectors, adds}, kSmallGroup);
 }
