@@ -58,3 +58,8 @@ vec4 zero_unless(bool condition, vec4 v) { return condition ? v : vec4(0); }
 
 // Returns x between two limits; NaN stays NaN, as in PyTorch.
 vec4 limited(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }
+
+// Writes a vector of the result, with the limits `low` and `high`. If ADDS, another tensor of its form is added to it.
+#define ADDEND(number, name) INPUT(number, name)
+#define FINISH4(at, sum) \
+  WRITE4(at, ADDS ? limited(sum, low, high) + READ4(addend, at) : limited(sum, low, high))

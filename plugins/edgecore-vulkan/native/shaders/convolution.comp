@@ -1,8 +1,9 @@
 // Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
-// channels of PIXELS neighbouring pixels. With READ_shuffle eight neighbouring threads compute the same pixels and read
-// one each; all their channels belong to the same group. Weights are [kernel height, kernel width, input channels of a
+// channels of PIXELS neighbouring pixels. With READ_shuffle eight neighbouring threads compute the same pixels and share
+// the reads; all their channels belong to the same group. Weights are [kernel height, kernel width, input channels of a
 // group, output channels], output channels in panels (access.glsl).
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
 #include "access.glsl"
 
@@ -11,6 +12,11 @@ layout(constant_id = 4) const bool X_VECTORS = true;    // x is channels-last an
 layout(constant_id = 5) const bool OUT_VECTORS = true;  // there is a multiple of four output channels
 layout(constant_id = 6) const bool MIXED = false;       // the four output channels may belong to several groups
 layout(constant_id = 7) const bool TRANSPOSED = false;
+layout(constant_id = 8) const bool ADDS = false;  // addend is added to the result; with OUT_VECTORS
+// The width of the kernel and the channels of a group, or 0 where a loop counts them: loops of known length need not
+// store the sums.
+layout(constant_id = 9) const int WIDTH = 0;
+layout(constant_id = 10) const int CHANNELS = 0;  // without X_VECTORS
 layout(push_constant) uniform Params {
   int batch, in_height, in_width, out_height, out_width, out_channels;
   int image_stride, y_stride, x_stride, channel_stride;  // of x, in vectors or elements
@@ -22,6 +28,9 @@ layout(push_constant) uniform Params {
 INPUT(1, x);
 WEIGHTS(2, w);
 BIAS(3, bias);
+ADDEND(4, addend);
+
+const uint kOwn = (PIXELS + 7) / 8;  // pixels that a thread reads with READ_shuffle
 
 // Returns the position in the input of a position in the kernel for one in the output, or -1 outside of the input.
 int position(int out_at, int kernel_at, int stride, int padding, int dilation, int size) {
@@ -58,22 +67,26 @@ void main() {
   const ivec4 channel = min(ivec4(0, 1, 2, 3) + column * 4, ivec4(out_channels - 1)) / out_group * in_group;
   const int vectors = in_group / 4;
   vec4 sums[PIXELS];
-  for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, min(column, columns - 1));
+  [[unroll]] for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, min(column, columns - 1));
   const int panel = in_panel(column, kernel_height * kernel_width * in_group);
   // Of a transposed kernel, only each stride-th row has a row of the input.
   const bool skips = TRANSPOSED && dilation_y == 1;
   const int step = skips ? stride_y : 1;
   for (int ky = skips ? (row + padding_y) % stride_y : 0; ky < kernel_height; ky += step) {
     const int y = position(row, ky, stride_y, padding_y, dilation_y, in_height);
-    for (int kx = 0; kx < kernel_width; ++kx) {
+    [[unroll]] for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : kernel_width); ++kx) {
       int at = panel + 8 * (ky * kernel_width + kx) * in_group;
       // All threads take the same way, and what lies outside of the image counts as 0: branches cost more.
       const int line = image * image_stride + y * y_stride;
       const bool is_line = y >= 0 && image < batch;
 #if defined(READ_shuffle)
-      const int px = position(first + id % 8, kx, stride_x, padding_x, dilation_x, in_width);
-      const bool inside = is_line && px >= 0;
-      const int from = inside ? line + px * x_stride : 0;
+      int from[kOwn];
+      bool inside[kOwn];
+      [[unroll]] for (int o = 0; o < kOwn; ++o) {
+        const int px = position(first + o * 8 + id % 8, kx, stride_x, padding_x, dilation_x, in_width);
+        inside[o] = is_line && px >= 0;
+        from[o] = inside[o] ? line + px * x_stride : 0;
+      }
 #else
       int from[PIXELS];
       for (int p = 0; p < PIXELS; ++p) {
@@ -88,11 +101,14 @@ void main() {
           const vec4 w2 = READ4(w, at + 16);
           const vec4 w3 = READ4(w, at + 24);
 #if defined(READ_shuffle)
-          const vec4 own = zero_unless(inside, READ4(x, from + channel.x / 4 + c));
+          vec4 own[kOwn];
+          [[unroll]] for (int o = 0; o < kOwn; ++o) {
+            own[o] = zero_unless(inside[o], READ4(x, from[o] + channel.x / 4 + c));
+          }
 #endif
-          for (int p = 0; p < PIXELS; ++p) {
+          [[unroll]] for (int p = 0; p < PIXELS; ++p) {
 #if defined(READ_shuffle)
-            const vec4 v = subgroupShuffle(own, p);
+            const vec4 v = subgroupShuffle(own[p / 8], p % 8);
 #else
             const vec4 v = zero_unless(from[p] >= 0, READ4(x, max(from[p], 0) + channel.x / 4 + c));
 #endif
@@ -100,12 +116,17 @@ void main() {
           }
         }
       } else {
-        for (int c = 0; c < in_group; ++c, at += 8) {
+        [[unroll]] for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : in_group); ++c, at += 8) {
           const vec4 weights = READ4(w, at);
 #if defined(READ_shuffle)
-          const float loaded = READ1(x, from + (channel.x + c) * channel_stride);
-          const float own = inside ? loaded : 0;
-          for (int p = 0; p < PIXELS; ++p) sums[p] = fma(vec4(subgroupShuffle(own, p)), weights, sums[p]);
+          float own[kOwn];
+          [[unroll]] for (int o = 0; o < kOwn; ++o) {
+            const float loaded = READ1(x, from[o] + (channel.x + c) * channel_stride);
+            own[o] = inside[o] ? loaded : 0;
+          }
+          [[unroll]] for (int p = 0; p < PIXELS; ++p) {
+            sums[p] = fma(vec4(subgroupShuffle(own[p / 8], p % 8)), weights, sums[p]);
+          }
 #else
           for (int p = 0; p < PIXELS; ++p) {
             const int base = max(from[p], 0) + c * channel_stride;
@@ -127,14 +148,14 @@ void main() {
   }
   if (image >= batch || column >= columns) return;
   const int pixel = (image * out_height + row) * out_width + first;
-  for (int p = 0; p < PIXELS; ++p) {
-    if (first + p >= out_width) break;
-    const vec4 sum = limited(sums[p], low, high);
+  [[unroll]] for (int p = 0; p < PIXELS; ++p) {
+    if (first + p >= out_width) continue;
     if (OUT_VECTORS) {
-      WRITE4((pixel + p) * columns + column, sum);
+      FINISH4((pixel + p) * columns + column, sums[p]);
     } else {
-      for (int c = 0; c < 4 && column * 4 + c < out_channels; ++c) {
-        WRITE1((pixel + p) * out_channels + column * 4 + c, sum[c]);
+      const vec4 sum = limited(sums[p], low, high);
+      [[unroll]] for (int c = 0; c < 4; ++c) {
+        if (column * 4 + c < out_channels) WRITE1((pixel + p) * out_channels + column * 4 + c, sum[c]);
       }
     }
   }

@@ -2,14 +2,17 @@
 // compute ROWS rows of a panel; each thread computes four columns. No shared memory: it costs more than it saves on
 // processors and for few rows.
 //
-// With READ_shuffle each thread reads one of the rows, and the others get it from there.
+// With READ_shuffle each thread reads one of eight rows, and the others get it from there. Two vectors at a time save
+// loads and stores of the sums, which are more than a processor has registers for.
 #version 450
+#extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
 #include "access.glsl"
 
 layout(constant_id = 3) const uint ROWS = 8;
-layout(constant_id = 4) const bool X_VECTORS = true;    // k is a multiple of 4, and x is read in vectors
+layout(constant_id = 4) const uint X_VECTORS = 1;       // how many vectors of a row are read at a time; 0 for elements
 layout(constant_id = 5) const bool OUT_VECTORS = true;  // n is a multiple of 4
+layout(constant_id = 6) const bool ADDS = false;        // addend is added to the result; with OUT_VECTORS
 layout(push_constant) uniform Params {
   int m;
   int k;
@@ -21,6 +24,10 @@ layout(push_constant) uniform Params {
 INPUT(1, x);
 WEIGHTS(2, w);
 BIAS(3, bias);
+ADDEND(4, addend);
+
+const uint kVectors = X_VECTORS == 0 ? 1 : X_VECTORS;
+const uint kOwn = (ROWS + 7) / 8;  // rows that a thread reads with READ_shuffle
 
 void main() {
   const int columns = (n + 3) / 4;
@@ -31,55 +38,70 @@ void main() {
   const int across = id / 8 % inner, along = id / 8 / inner;
   const int row = (rows_first != 0 ? across : along) * int(ROWS);
   const int column = (rows_first != 0 ? along : across) * 8 + id % 8;
-  const int steps = X_VECTORS ? k / 4 : k;
+  const int steps = X_VECTORS != 0 ? k / 4 : k;
   vec4 sums[ROWS];
   const vec4 first = READ4(bias, min(column, columns - 1));
-  for (int r = 0; r < ROWS; ++r) sums[r] = first;
+  [[unroll]] for (int r = 0; r < ROWS; ++r) sums[r] = first;
   // Rows and columns past the end repeat others, and are not stored.
 #if defined(READ_shuffle)
-  const int from = min(row + id % 8, m - 1) * steps;
+  int from[kOwn];
+  [[unroll]] for (int o = 0; o < kOwn; ++o) from[o] = min(row + o * 8 + id % 8, m - 1) * steps;
 #else
   int from[ROWS];
-  for (int r = 0; r < ROWS; ++r) from[r] = min(row + r, m - 1) * steps;
+  [[unroll]] for (int r = 0; r < ROWS; ++r) from[r] = min(row + r, m - 1) * steps;
 #endif
   int at = in_panel(min(column, panels * 8 - 1), k);
-  if (X_VECTORS) {
-    for (int i = 0; i < steps; ++i, at += 32) {
-      const vec4 w0 = READ4(w, at);
-      const vec4 w1 = READ4(w, at + 8);
-      const vec4 w2 = READ4(w, at + 16);
-      const vec4 w3 = READ4(w, at + 24);
+  if (X_VECTORS != 0) {
+    for (int i = 0; i < steps; i += int(kVectors), at += 32 * int(kVectors)) {
+      vec4 weights[kVectors * 4];
+      [[unroll]] for (int j = 0; j < kVectors * 4; ++j) weights[j] = READ4(w, at + 8 * j);
 #if defined(READ_shuffle)
-      const vec4 own = READ4(x, from + i);
+      vec4 own[kOwn * kVectors];
+      [[unroll]] for (int o = 0; o < kOwn * kVectors; ++o) {
+        own[o] = READ4(x, from[o / kVectors] + i + o % int(kVectors));
+      }
 #endif
-      for (int r = 0; r < ROWS; ++r) {
+      [[unroll]] for (int r = 0; r < ROWS; ++r) {
+        [[unroll]] for (int j = 0; j < kVectors; ++j) {
 #if defined(READ_shuffle)
-        const vec4 v = subgroupShuffle(own, r);
+          const vec4 v = subgroupShuffle(own[r / 8 * kVectors + j], r % 8);
 #else
-        const vec4 v = READ4(x, from[r] + i);
+          const vec4 v = READ4(x, from[r] + i + j);
 #endif
-        sums[r] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[r]))));
+          sums[r] = fma(v.xxxx, weights[4 * j], sums[r]);
+          sums[r] = fma(v.yyyy, weights[4 * j + 1], sums[r]);
+          sums[r] = fma(v.zzzz, weights[4 * j + 2], sums[r]);
+          sums[r] = fma(v.wwww, weights[4 * j + 3], sums[r]);
+        }
       }
     }
   } else {
     for (int i = 0; i < steps; ++i, at += 8) {
       const vec4 w0 = READ4(w, at);
 #if defined(READ_shuffle)
-      const float own = READ1(x, from + i);
-      for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(subgroupShuffle(own, r)), w0, sums[r]);
-#else
-      for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(READ1(x, from[r] + i)), w0, sums[r]);
+      float own[kOwn];
+      [[unroll]] for (int o = 0; o < kOwn; ++o) own[o] = READ1(x, from[o] + i);
 #endif
+      [[unroll]] for (int r = 0; r < ROWS; ++r) {
+#if defined(READ_shuffle)
+        const float v = subgroupShuffle(own[r / 8], r % 8);
+#else
+        const float v = READ1(x, from[r] + i);
+#endif
+        sums[r] = fma(vec4(v), w0, sums[r]);
+      }
     }
   }
   if (column >= columns || row >= m) return;
-  for (int r = 0; r < ROWS; ++r) {
-    if (row + r >= m) break;
-    const vec4 sum = limited(sums[r], low, high);
+  [[unroll]] for (int r = 0; r < ROWS; ++r) {
+    if (row + r >= m) continue;
     if (OUT_VECTORS) {
-      WRITE4((row + r) * columns + column, sum);
+      FINISH4((row + r) * columns + column, sums[r]);
     } else {
-      for (int c = 0; c < 4 && column * 4 + c < n; ++c) WRITE1((row + r) * n + column * 4 + c, sum[c]);
+      const vec4 sum = limited(sums[r], low, high);
+      [[unroll]] for (int c = 0; c < 4; ++c) {
+        if (column * 4 + c < n) WRITE1((row + r) * n + column * 4 + c, sum[c]);
+      }
     }
   }
 }

@@ -6,6 +6,7 @@
 
 layout(constant_id = 3) const bool X_VECTORS = true;    // k is a multiple of 4
 layout(constant_id = 4) const bool OUT_VECTORS = true;  // n is a multiple of 4
+layout(constant_id = 5) const bool ADDS = false;        // addend is added to the result; with OUT_VECTORS
 layout(push_constant) uniform Params {
   int m;
   int k;
@@ -16,6 +17,7 @@ layout(push_constant) uniform Params {
 INPUT(1, x);
 WEIGHTS(2, w);
 BIAS(3, bias);
+ADDEND(4, addend);
 
 const int kRows = 64, kSteps = 16, kColumns = 16;  // of a tile: rows, steps of k, vectors of columns
 shared float x_part[kSteps][kRows + 1];            // one more, so that threads write to different banks
@@ -58,11 +60,11 @@ void main() {
   }
   if (column >= columns) return;
   for (int r = 0; r < 8 && first + row + r < m; ++r) {
-    const vec4 sum = limited(sums[r], low, high);
     const int at = first + row + r;
     if (OUT_VECTORS) {
-      WRITE4(at * columns + column, sum);
+      FINISH4(at * columns + column, sums[r]);
     } else {
+      const vec4 sum = limited(sums[r], low, high);
       for (int c = 0; c < 4 && column * 4 + c < n; ++c) WRITE1(at * n + column * 4 + c, sum[c]);
     }
   }

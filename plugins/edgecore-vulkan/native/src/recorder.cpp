@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdarg>
+#include <utility>
 
 #include "constants.h"
 #include "memory_plan.h"
@@ -64,9 +65,11 @@ class Recorder {
       if (value.kind != Kind::kTensor) fail(EDGECORE_NOT_SUPPORTED, "output %zu of the delegate is no tensor", i);
       is_output_[number] = true;
     }
+    count_uses();
     for (size_t i = 0; i < graph_.calls.size(); ++i) {
       current_ = static_cast<uint32_t>(i);
       const OperatorCall &call = graph_.calls[i];
+      if (std::exchange(is_done_, false)) continue;
       const Operator function = find_operator(call.name);
       if (function == nullptr) {
         fail(EDGECORE_NOT_SUPPORTED, "operator call %zu (%s): edgecore-vulkan does not have this operator", i,
@@ -152,6 +155,29 @@ class Recorder {
     }
   }
 
+  std::optional<Tensor> addend_of(uint32_t number, const Shape &shape) {
+    const std::optional<Sum> sum = next_sum();
+    constexpr uint32_t kWrittenAndRead = 2;
+    if (!sum || uses_[number] != kWrittenAndRead || (sum->operands[0] == number) == (sum->operands[1] == number)) {
+      return std::nullopt;
+    }
+    const uint32_t other = sum->operands[sum->operands[0] == number ? 1 : 0];
+    const Value &value = graph_.values[number], &result = graph_.values[sum->result];
+    if (!is_made_[other] && graph_.values[other].constant < 0) return std::nullopt;
+    Tensor addend = tensor(other);
+    const Tensor own{device_dtype(value.type), value.layout, shape, 0};
+    const Tensor wanted{device_dtype(result.type), result.layout, shape, 0};
+    const bool fits = addend.dtype == own.dtype && own.dtype == wanted.dtype && addend.same_order(own) &&
+                      own.same_order(wanted);
+    return fits ? std::optional(addend) : std::nullopt;
+  }
+
+  Tensor output_of_sum(const Shape &shape) {
+    const uint32_t result = next_sum()->result;
+    is_done_ = true;
+    return output(result, shape);
+  }
+
   Tensor make(uint32_t number, const Tensor &tensor) {
     tensors_[number] = tensor;
     is_made_[number] = true;
@@ -195,6 +221,39 @@ class Recorder {
   Device &device() { return device_; }
 
  private:
+  struct Sum {
+    std::array<uint32_t, 2> operands;
+    uint32_t result;
+  };
+
+  // Returns the values of the next call if it adds two tensors.
+  std::optional<Sum> next_sum() const {
+    const size_t next = size_t{current_} + 1;
+    if (next >= graph_.calls.size()) return std::nullopt;
+    const OperatorCall &call = graph_.calls[next];
+    if (call.name != "aten.add.Tensor" || call.args.size() != 4) return std::nullopt;
+    const Value &alpha = graph_.values[call.args[2]];
+    const bool is_plain = (alpha.kind == Kind::kInt && alpha.integer == 1) ||
+                          (alpha.kind == Kind::kDouble && alpha.number == 1);
+    for (const size_t index : {0, 1, 3}) {
+      if (graph_.values[call.args[index]].kind != Kind::kTensor) return std::nullopt;
+    }
+    return is_plain ? std::optional(Sum{{call.args[0], call.args[1]}, call.args[3]}) : std::nullopt;
+  }
+
+  // Counts the places that name each value, those that write it included.
+  void count_uses() {
+    uses_.assign(graph_.values.size(), 0);
+    for (const OperatorCall &call : graph_.calls) {
+      for (const uint32_t number : call.args) ++uses_[number];
+    }
+    for (const Value &value : graph_.values) {
+      if (value.kind != Kind::kValueList) continue;
+      for (const int64_t item : value.integers) ++uses_[static_cast<size_t>(item)];
+    }
+    for (const uint32_t number : graph_.outputs) ++uses_[number];
+  }
+
   std::string key_of(const Value &value, const std::string &form) const {
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
     // Constants in the blob have no key: their address, which stays the same as long as the program, identifies them.
@@ -293,7 +352,9 @@ class Recorder {
   std::vector<bool> is_given_;  // inputs that are still as they were given
   std::vector<bool> is_output_;
   std::vector<int64_t> integers_;
+  std::vector<uint32_t> uses_;
   uint32_t current_ = 0;
+  bool is_done_ = false;  // whether an earlier call has done what the next one says
 };
 
 const OperatorCall Recorder::kBorder = {0, "border", {}};
@@ -439,6 +500,13 @@ Tensor Call::output(size_t index, const Shape &shape) const {
   value(index);
   return recorder_.output(call_.args[index], shape);
 }
+
+std::optional<Tensor> Call::addend_of(size_t index, const Shape &shape) const {
+  value(index);
+  return recorder_.addend_of(call_.args[index], shape);
+}
+
+Tensor Call::output_of_sum(const Shape &shape) const { return recorder_.output_of_sum(shape); }
 
 size_t Call::list_size(size_t index) const {
   const Value &list = value(index);

@@ -134,50 +134,64 @@ Tensor packed_weights(const Call &call, const Convolution &c) {
 }
 
 void record_depthwise(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Tensor &w,
-                      const Tensor &bias, Limits limits) {
+                      const Tensor &bias, const Finish &finish) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
-  const Access access = access_of(call, "depthwise", target, x, true, w, bias, false);
+  const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish.addend, false);
+  // Two lines share most of their window. On a GPU the registers for that would cost more than the loads.
+  constexpr int64_t kMaxTaps = 25;
+  const bool is_pair = access.texels && c.out[0] % 2 == 0 && c.dilation[0] == 1 && c.taps() <= kMaxTaps;
+  const int64_t lines = is_pair ? 2 : 1;
   call.dispatch_flat(access.shader, {target}, access.read,
                      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors),
                       word(c.kernel[0]), word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
-                      bits_of(limits.low), bits_of(limits.high)},
-                     c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
-                     {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1])}, kSmallGroup);
+                      bits_of(finish.low), bits_of(finish.high)},
+                     c.batch * (c.out[0] / lines) * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
+                     {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1]),
+                      finish.addend.has_value(), word(lines), word(is_pair ? c.kernel[0] : 0),
+                      word(is_pair ? c.stride[0] : 1)},
+                     kSmallGroup);
 }
 
 // Records any convolution. `strides` are those of x as images, in elements.
 void record_general(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, Shape strides,
-                    bool x_vectors, const Tensor &w, const Tensor &bias, Limits limits) {
+                    bool x_vectors, const Tensor &w, const Tensor &bias, const Finish &finish) {
   if (x_vectors) {
     for (int64_t &stride : strides) stride /= 4;
   }
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
   call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
-  const int64_t neighbours = c.neighbours();
   // Threads read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
-  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, shuffles);
+  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish.addend, shuffles);
+  int64_t neighbours = c.neighbours();
+  if (access.shuffles && c.out[1] % (2 * neighbours) == 0) neighbours *= 2;  // each weight serves all of them
   const int64_t columns =
       access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
+  // First layers have few channels: their loops are short enough to have none.
+  const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= 32;
   call.dispatch_flat(
       access.shader, {target}, access.read,
-      {word(c.batch),        word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
-       word(c.out_channels), word(strides[0]),    word(strides[2]),    word(strides[3]),  word(strides[1]),
-       word(c.kernel[0]),    word(c.kernel[1]),   word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
-       word(c.padding[1]),   word(c.dilation[0]), word(c.dilation[1]), word(c.in_group),  word(c.out_group),
-       bits_of(limits.low),  bits_of(limits.high)},
+      {word(c.batch),         word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
+       word(c.out_channels),  word(strides[0]),    word(strides[2]),    word(strides[3]),  word(strides[1]),
+       word(c.kernel[0]),     word(c.kernel[1]),   word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
+       word(c.padding[1]),    word(c.dilation[0]), word(c.dilation[1]), word(c.in_group),  word(c.out_group),
+       bits_of(finish.low),   bits_of(finish.high)},
       c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * columns,
-      {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
+      {word(neighbours), x_vectors, out_vectors, mixed, c.transposed, finish.addend.has_value(),
+       word(is_short ? c.kernel[1] : 0), word(is_short ? c.in_group : 0)},
+      kSmallGroup);
 }
 
-void convolve(const Call &call, Limits limits) {
+void convolve(const Call &call, Finish finish) {
   Tensor x = call.tensor_as_given(0);
   if (!is_float(x.dtype)) call.unsupported("its input has integers");
   const Convolution c = read(call, x);
   Shape shape = c.out_shape();
   if (x.rank() == 3) shape.erase(shape.begin() + 2);
-  const Tensor out = call.output(call.last(), shape);
+  if (c.out_channels % 4 == 0) finish.addend = call.addend_of(call.last(), shape);
+  if (finish.addend.has_value() && !Images(*finish.addend).is_channels_last()) finish.addend.reset();
+  const Tensor out = finish.addend.has_value() ? call.output_of_sum(shape) : call.output(call.last(), shape);
   const Tensor w = packed_weights(call, c), bias = packed_bias(call, kBias, 1, c.out_channels);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
   // Texel buffers have their own format; storage buffers have that of the result.
@@ -194,11 +208,11 @@ void convolve(const Call &call, Limits limits) {
   const bool writes = wanted.is_channels_last();
   const Tensor target = writes ? out : channels_last_temporary(call, wanted, out.dtype);
   if (pointwise) {
-    multiply(call, target, in, w, bias, c.pixels(), c.in_group, c.out_channels, limits);
+    multiply(call, target, in, w, bias, c.pixels(), c.in_group, c.out_channels, finish);
   } else if (depthwise) {
-    record_depthwise(call, c, target, in, w, bias, limits);
+    record_depthwise(call, c, target, in, w, bias, finish);
   } else {
-    record_general(call, c, target, in, in_strides, c.has_vectors(), w, bias, limits);
+    record_general(call, c, target, in, in_strides, c.has_vectors(), w, bias, finish);
   }
   if (!writes) call.copy_strided(target, channels_last_strides(wanted.shape), 0, out, wanted.strides, 0, wanted.shape);
 }
@@ -208,7 +222,7 @@ void convolve(const Call &call, Limits limits) {
 void convolution(Call &call) { convolve(call, {}); }
 
 void convolution_with_clamp(Call &call) {
-  convolve(call, {call.number_or(9, -kNoLimit), call.number_or(10, kNoLimit)});
+  convolve(call, {call.number_or(9, -kNoLimit), call.number_or(10, kNoLimit), std::nullopt});
 }
 
 }  // namespace edgecore::vulkan

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 
 #include "ops/push.h"
@@ -13,9 +14,11 @@ namespace edgecore::vulkan {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
-// A range of results; NaN stays NaN.
-struct Limits {
+// What is done with a result before it is written: it gets a range, in which NaN stays NaN, and then a tensor of its
+// form is added. Only results in whole vectors can have that.
+struct Finish {
   double low = -kNoLimit, high = kNoLimit;
+  std::optional<Tensor> addend;
 };
 
 // Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
@@ -33,10 +36,10 @@ struct Access {
   bool texels = false, shuffles = false;
 };
 
-// Returns the access of a shader that computes `out` from x, weights and bias. x is read in vectors or by elements;
-// `shuffles` says whether the shader may have neighbouring threads read for each other.
+// Returns the access of a shader that computes `out` from x, weights, bias and addend. x is read in vectors or by
+// elements; `shuffles` says whether the shader may have neighbouring threads read for each other.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
-                 const Tensor &w, const Tensor &bias, bool shuffles);
+                 const Tensor &w, const Tensor &bias, const std::optional<Tensor> &addend, bool shuffles);
 
 // Returns constant weights [k, n] in panels (shaders/access.glsl): argument `index` in a form of its own. `source_of`
 // returns the index in the constant of the weight of a row and a column.
@@ -47,9 +50,9 @@ Tensor packed_panels(const Call &call, size_t index, const std::string &form, in
 // absent, which are kept with the weights, argument `weight`.
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels);
 
-// Records out = limits(x w + bias) with x [m, k] and out [m, n], both row by row, and w [k, n] in panels.
+// Records out = finish(x w + bias) with x [m, k] and out [m, n], both row by row, and w [k, n] in panels.
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
-              int64_t k, int64_t n, Limits limits);
+              int64_t k, int64_t n, const Finish &finish);
 
 }  // namespace edgecore::vulkan
 

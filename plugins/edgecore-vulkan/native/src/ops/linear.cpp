@@ -6,10 +6,23 @@
 
 namespace edgecore::vulkan {
 
+namespace {
+
+// Returns how many rows a thread of gemm computes. With shuffles, where a weight that is read serves all rows, more are
+// better; 14 divides the pixels of the usual images.
+int64_t rows_of_thread(int64_t m, bool is_long) {
+  const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
+  if (m > 8 && is_long) return whole(14) <= whole(16) ? 14 : 16;
+  return m >= 8 ? 8 : m >= 2 ? 4 : 1;
+}
+
+}  // namespace
+
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
-                 const Tensor &w, const Tensor &bias, bool shuffles) {
+                 const Tensor &w, const Tensor &bias, const std::optional<Tensor> &addend, bool shuffles) {
   Access access;
-  access.texels = call.prefers_texels(x) && call.prefers_texels(w);
+  access.texels =
+      call.prefers_texels(x) && call.prefers_texels(w) && (!addend.has_value() || call.prefers_texels(*addend));
   const bool fits = x.dtype == out.dtype && (w.dtype == out.dtype || w.dtype == Dtype::kFloat32);
   if (!access.texels && !fits) call.unsupported("its input, weights and result have several dtypes");
   access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
@@ -18,8 +31,11 @@ Access access_of(const Call &call, const char *shader, const Tensor &out, const 
                       : w.dtype == out.dtype ? "_buffer"
                                              : "_mixed";
   access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
-  access.read = {x, w, bias};
-  if (access.texels) access.read = {Call::texels(x, x_vectors ? 4 : 1), Call::texels(w, 4), Call::texels(bias, 4)};
+  access.read = {x, w, bias, addend.value_or(bias)};  // a shader without addend reads none
+  if (access.texels) {
+    for (Tensor &tensor : access.read) tensor.texel = 4;
+    if (!x_vectors) access.read[0].texel = 1;
+  }
   return access;
 }
 
@@ -47,27 +63,30 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
 }
 
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
-              int64_t k, int64_t n, Limits limits) {
+              int64_t k, int64_t n, const Finish &finish) {
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
-                                bits_of(limits.low), bits_of(limits.high)};
-  const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0;
+                                bits_of(finish.low), bits_of(finish.high)};
+  const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0, adds = finish.addend.has_value();
   call.check_iterations(x_vectors != 0 ? k / 4 : k);
-  Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, true);
+  Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, finish.addend, true);
   constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
   if (!access.texels && m >= kTile / 2) {
     constexpr uint32_t kThreads = 128;
     const auto groups = [](int64_t size) { return static_cast<uint32_t>((size + kTile - 1) / kTile); };
-    access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias, false);
+    access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias, finish.addend, false);
     return call.dispatch(access.shader, {out}, access.read, std::move(push), {groups(n) * kThreads, groups(m), 1},
-                         {kThreads, 1, 1}, {x_vectors, out_vectors});
+                         {kThreads, 1, 1}, {x_vectors, out_vectors, adds});
   }
   // Weights that do not fit into a cache of a processor are used for all rows, one panel after the other.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
-  const uint32_t rows = m >= 8 ? 8 : m >= 2 ? 4 : 1;
-  const int64_t panels = (n + kPanel - 1) / kPanel;
+  // A larger shader pays off where its loop runs often; else most of the time goes into the writes.
+  constexpr int64_t kLong = 32;
+  const bool is_long = access.shuffles && k > kLong;
+  const int64_t rows = rows_of_thread(m, is_long), panels = (n + kPanel - 1) / kPanel;
+  const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),
-                     {rows, x_vectors, out_vectors}, kSmallGroup);
+                     {static_cast<uint32_t>(rows), vectors, out_vectors, adds}, kSmallGroup);
 }
 
 void linear(Call &call) {
@@ -82,12 +101,14 @@ void linear(Call &call) {
   shape.pop_back();
   const int64_t m = count(shape);
   shape.push_back(n);
-  const Tensor out = call.output(call.last(), shape);
+  Finish finish;
+  if (n % 4 == 0) finish.addend = call.addend_of(call.last(), shape);
+  const Tensor out = finish.addend.has_value() ? call.output_of_sum(shape) : call.output(call.last(), shape);
   if (out.layout != Layout::kRowMajor || out.dtype != x.dtype) {
     call.unsupported("its result is not row-major or has another dtype than its input");
   }
   const Tensor w = packed_panels(call, 1, "linear", k, n, [=](int64_t i, int64_t o) { return o * k + i; });
-  multiply(call, out, x, w, packed_bias(call, 2, 1, n), m, k, n, {});
+  multiply(call, out, x, w, packed_bias(call, 2, 1, n), m, k, n, finish);
 }
 
 }  // namespace edgecore::vulkan
