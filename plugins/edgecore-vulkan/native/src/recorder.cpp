@@ -498,7 +498,7 @@ bool Call::is_state(size_t index) const { return is_tensor(index) && recorder_.i
 
 bool Call::prefers_texels(const Tensor &tensor) const {
   const Device &device = recorder_.device();
-  return device.is_processor() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);
+  return device.prefers_texels() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);
 }
 
 uint32_t Call::subgroup_size() const { return recorder_.device().subgroup_size(); }
