@@ -154,12 +154,22 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
   call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
-  const int64_t neighbours = c.neighbours();
+  const int64_t columns = (c.out_channels + 3) / 4;
   // Threads read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, shuffles);
-  const int64_t columns =
-      access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
+  // Eight threads compute the same pixels, or four where eight would leave half of a panel idle.
+  constexpr int64_t kThreads = kPanel / 4;
+  const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
+  // More pixels for each weight that is read, where a row has as many.
+  const bool doubles = access.shuffles && part == kThreads && c.out[1] >= 2 * c.neighbours();
+  const int64_t neighbours = c.neighbours() * (doubles ? 2 : 1);
+  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // of one column
+  if (access.shuffles) {
+    threads = (threads + kThreads / part - 1) / (kThreads / part) * ((columns + part - 1) / part) * kThreads;
+  } else {
+    threads *= columns;
+  }
   call.dispatch_flat(
       access.shader, {target}, access.read,
       {word(c.batch),        word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
@@ -167,8 +177,7 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
        word(c.kernel[0]),    word(c.kernel[1]),   word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
        word(c.padding[1]),   word(c.dilation[0]), word(c.dilation[1]), word(c.in_group),  word(c.out_group),
        bits_of(limits.low),  bits_of(limits.high)},
-      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * columns,
-      {word(neighbours), x_vectors, out_vectors, mixed, c.transposed}, kSmallGroup);
+      threads, {word(neighbours), x_vectors, out_vectors, mixed, c.transposed, word(part)}, kSmallGroup);
 }
 
 void convolve(const Call &call, Limits limits) {
