@@ -2,13 +2,13 @@
 #version 450
 #include "types.glsl"
 #include "math.glsl"
+#include "access.glsl"
 #define OPERANDS 2
 #include "loop.glsl"
 
-layout(constant_id = 4) const bool HAS_NUMBER = false;  // alpha is the second operand
+layout(constant_id = 6) const bool HAS_NUMBER = false;  // alpha is the second operand
 
 layout(push_constant) uniform Params { LOOP_PARAMS A alpha; };
-RESULT(T, T4, target)
 OPERAND(0, T, T4, a_data)
 OPERAND(1, T, T4, b_data)
 
@@ -44,8 +44,16 @@ void main() {
   const uint id = flat_id();
   if (id >= threads) return;
   LOCATE(id);
-  const A4 a = LOAD(a_data, 0);
-  const A4 b = HAS_NUMBER ? A4(alpha) : LOAD(b_data, 1);
-  const A4 result = A4(apply(a.x, b.x), apply(a.y, b.y), apply(a.z, b.z), apply(a.w, b.w));
-  STORE(target, id, result);
+  for (uint r = 0; r < REPEAT; ++r) {
+    if (REPEAT > 1 && id * REPEAT + r >= vectors) break;
+    const A4 a = LOAD(a_data, 0);
+    const A4 b = HAS_NUMBER ? A4(alpha) : LOAD(b_data, 1);
+    const A4 result = A4(apply(a.x, b.x), apply(a.y, b.y), apply(a.z, b.z), apply(a.w, b.w));
+    if (VECTORS) {
+      WRITE4(id * REPEAT + r, result);
+    } else {
+      WRITE1(id, result.x);
+    }
+    NEXT();
+  }
 }

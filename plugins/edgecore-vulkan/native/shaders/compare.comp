@@ -4,7 +4,7 @@
 #define OPERANDS 2
 #include "loop.glsl"
 
-layout(constant_id = 4) const bool HAS_NUMBER = false;  // alpha is the second operand
+layout(constant_id = 6) const bool HAS_NUMBER = false;  // alpha is the second operand
 
 layout(push_constant) uniform Params { LOOP_PARAMS A alpha; };
 RESULT(int, ivec4, target)

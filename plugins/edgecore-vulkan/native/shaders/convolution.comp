@@ -1,7 +1,7 @@
 // Two-dimensional convolution, also transposed or grouped; the result is channels-last. One thread computes four
-// channels of PIXELS neighbouring pixels. With READ_shuffle eight neighbouring threads compute the same pixels and share
-// the reads; all their channels belong to the same group. Weights are [kernel height, kernel width, input channels of a
-// group, output channels], output channels in panels (access.glsl).
+// channels of PIXELS neighbouring pixels. With READ_shuffle COLUMNS of eight neighbouring threads compute the same pixels
+// and share what they read; all channels of the eight belong to the same group. Weights are [kernel height, kernel
+// width, input channels of a group, output channels], output channels in panels (access.glsl).
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
@@ -17,6 +17,7 @@ layout(constant_id = 8) const bool ADDS = false;  // addend is added to the resu
 // store the sums.
 layout(constant_id = 9) const int WIDTH = 0;
 layout(constant_id = 10) const int CHANNELS = 0;  // without X_VECTORS
+layout(constant_id = 11) const uint COLUMNS = 8;  // 4 or 8, with READ_shuffle
 layout(push_constant) uniform Params {
   int batch, in_height, in_width, out_height, out_width, out_channels;
   int image_stride, y_stride, x_stride, channel_stride;  // of x, in vectors or elements
@@ -30,31 +31,45 @@ WEIGHTS(2, w);
 BIAS(3, bias);
 ADDEND(4, addend);
 
-const uint kOwn = (PIXELS + 7) / 8;  // pixels that a thread reads with READ_shuffle
+// How positions in one direction of the output and the kernel map to positions in the input. The members are copies of
+// parameters: a driver may load a parameter each time that a loop names it.
+struct Axis {
+  int stride, padding, dilation, size;
+};
 
 // Returns the position in the input of a position in the kernel for one in the output, or -1 outside of the input.
-int position(int out_at, int kernel_at, int stride, int padding, int dilation, int size) {
+int position(Axis axis, int out_at, int kernel_at) {
   int at;
   bool inside;
   if (TRANSPOSED) {
-    const int scaled = out_at + padding - kernel_at * dilation;
-    at = scaled / stride;
-    inside = scaled >= 0 && at * stride == scaled && at < size;
+    const int scaled = out_at + axis.padding - kernel_at * axis.dilation;
+    at = scaled / axis.stride;
+    inside = scaled >= 0 && at * axis.stride == scaled && at < axis.size;
   } else {
-    at = out_at * stride - padding + kernel_at * dilation;
-    inside = at >= 0 && at < size;
+    at = out_at * axis.stride - axis.padding + kernel_at * axis.dilation;
+    inside = at >= 0 && at < axis.size;
   }
   return inside ? at : -1;
 }
+
+#if defined(READ_shuffle)
+const uint LOADS = (PIXELS + COLUMNS - 1) / COLUMNS;  // of a thread, for each step
+
+// The thread that reads a pixel for this one.
+uint reader(uint thread, uint pixel) {
+  return COLUMNS == 8 ? pixel % COLUMNS : thread / COLUMNS * COLUMNS + pixel % COLUMNS;
+}
+#endif
 
 void main() {
   const int columns = (out_channels + 3) / 4;
   const int blocks = (out_width + int(PIXELS) - 1) / int(PIXELS);
   const int id = int(flat_id());
 #if defined(READ_shuffle)
-  const int panels = (columns + 7) / 8;
-  const int column = id / 8 % panels * 8 + id % 8;
-  int rest = id / 8 / panels;
+  const uint thread = uint(id) % 8;
+  const int parts = (columns + int(COLUMNS) - 1) / int(COLUMNS);
+  const int column = id / 8 % parts * int(COLUMNS) + int(thread % COLUMNS);
+  int rest = id / 8 / parts * int(8 / COLUMNS) + int(thread / COLUMNS);
 #else
   const int column = id % columns;
   int rest = id / columns;
@@ -65,77 +80,81 @@ void main() {
   const int image = rest / out_height;
   // The first input channel for each of the four output channels; channels past the end repeat the last one.
   const ivec4 channel = min(ivec4(0, 1, 2, 3) + column * 4, ivec4(out_channels - 1)) / out_group * in_group;
-  const int vectors = in_group / 4;
+  const Axis vertical = Axis(stride_y, padding_y, dilation_y, in_height);
+  const Axis horizontal = Axis(stride_x, padding_x, dilation_x, in_width);
+  const int width = kernel_width, height = kernel_height, inputs = in_group, pixel_stride = x_stride;
+  const int line_stride = y_stride, next_channel = channel_stride;
   vec4 sums[PIXELS];
   [[unroll]] for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, min(column, columns - 1));
-  const int panel = in_panel(column, kernel_height * kernel_width * in_group);
+  const int panel = in_panel(column, height * width * inputs);
+  const int start = image * image_stride;
+  const bool is_image = image < batch;
   // Of a transposed kernel, only each stride-th row has a row of the input.
   const bool skips = TRANSPOSED && dilation_y == 1;
   const int step = skips ? stride_y : 1;
-  for (int ky = skips ? (row + padding_y) % stride_y : 0; ky < kernel_height; ky += step) {
-    const int y = position(row, ky, stride_y, padding_y, dilation_y, in_height);
-    [[unroll]] for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : kernel_width); ++kx) {
-      int at = panel + 8 * (ky * kernel_width + kx) * in_group;
+  for (int ky = skips ? (row + padding_y) % stride_y : 0; ky < height; ky += step) {
+    const int y = position(vertical, row, ky);
+    const int line = start + y * line_stride;
+    const bool is_line = y >= 0 && is_image;
+    [[unroll]] for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : width); ++kx) {
+      int at = panel + 8 * (ky * width + kx) * inputs;
       // All threads take the same way, and what lies outside of the image counts as 0: branches cost more.
-      const int line = image * image_stride + y * y_stride;
-      const bool is_line = y >= 0 && image < batch;
 #if defined(READ_shuffle)
-      int from[kOwn];
-      bool inside[kOwn];
-      [[unroll]] for (int o = 0; o < kOwn; ++o) {
-        const int px = position(first + o * 8 + id % 8, kx, stride_x, padding_x, dilation_x, in_width);
-        inside[o] = is_line && px >= 0;
-        from[o] = inside[o] ? line + px * x_stride : 0;
+      int from[LOADS];
+      [[unroll]] for (int l = 0; l < LOADS; ++l) {
+        const int px = position(horizontal, first + l * int(COLUMNS) + int(thread % COLUMNS), kx);
+        from[l] = is_line && px >= 0 ? line + px * pixel_stride : -1;
       }
 #else
       int from[PIXELS];
       for (int p = 0; p < PIXELS; ++p) {
-        const int px = position(first + p, kx, stride_x, padding_x, dilation_x, in_width);
-        from[p] = is_line && px >= 0 ? line + px * x_stride : -1;
+        const int px = position(horizontal, first + p, kx);
+        from[p] = is_line && px >= 0 ? line + px * pixel_stride : -1;
       }
 #endif
       if (X_VECTORS) {
+        const int vectors = inputs / 4, base = channel.x / 4;
         for (int c = 0; c < vectors; ++c, at += 32) {
           const vec4 w0 = READ4(w, at);
           const vec4 w1 = READ4(w, at + 8);
           const vec4 w2 = READ4(w, at + 16);
           const vec4 w3 = READ4(w, at + 24);
 #if defined(READ_shuffle)
-          vec4 own[kOwn];
-          [[unroll]] for (int o = 0; o < kOwn; ++o) {
-            own[o] = zero_unless(inside[o], READ4(x, from[o] + channel.x / 4 + c));
+          vec4 own[LOADS];
+          [[unroll]] for (int l = 0; l < LOADS; ++l) {
+            own[l] = zero_unless(from[l] >= 0, READ4(x, max(from[l], 0) + base + c));
           }
 #endif
           [[unroll]] for (int p = 0; p < PIXELS; ++p) {
 #if defined(READ_shuffle)
-            const vec4 v = subgroupShuffle(own[p / 8], p % 8);
+            const vec4 v = subgroupShuffle(own[p / COLUMNS], reader(thread, p));
 #else
-            const vec4 v = zero_unless(from[p] >= 0, READ4(x, max(from[p], 0) + channel.x / 4 + c));
+            const vec4 v = zero_unless(from[p] >= 0, READ4(x, max(from[p], 0) + base + c));
 #endif
             sums[p] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[p]))));
           }
         }
       } else {
-        [[unroll]] for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : in_group); ++c, at += 8) {
+        [[unroll]] for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : inputs); ++c, at += 8) {
           const vec4 weights = READ4(w, at);
 #if defined(READ_shuffle)
-          float own[kOwn];
-          [[unroll]] for (int o = 0; o < kOwn; ++o) {
-            const float loaded = READ1(x, from[o] + (channel.x + c) * channel_stride);
-            own[o] = inside[o] ? loaded : 0;
+          float own[LOADS];
+          [[unroll]] for (int l = 0; l < LOADS; ++l) {
+            const float loaded = READ1(x, max(from[l], 0) + (channel.x + c) * next_channel);
+            own[l] = from[l] >= 0 ? loaded : 0;
           }
           [[unroll]] for (int p = 0; p < PIXELS; ++p) {
-            sums[p] = fma(vec4(subgroupShuffle(own[p / 8], p % 8)), weights, sums[p]);
+            sums[p] = fma(vec4(subgroupShuffle(own[p / COLUMNS], reader(thread, p))), weights, sums[p]);
           }
 #else
           for (int p = 0; p < PIXELS; ++p) {
-            const int base = max(from[p], 0) + c * channel_stride;
+            const int base = max(from[p], 0) + c * next_channel;
             vec4 v;
-            v.x = READ1(x, base + channel.x * channel_stride);
+            v.x = READ1(x, base + channel.x * next_channel);
             if (MIXED) {
-              v.y = READ1(x, base + channel.y * channel_stride);
-              v.z = READ1(x, base + channel.z * channel_stride);
-              v.w = READ1(x, base + channel.w * channel_stride);
+              v.y = READ1(x, base + channel.y * next_channel);
+              v.z = READ1(x, base + channel.z * next_channel);
+              v.w = READ1(x, base + channel.w * next_channel);
             } else {
               v = v.xxxx;
             }

@@ -7,8 +7,11 @@
 //   if (id >= threads) return;
 //   LOCATE(id);  // sets at[operand], in elements
 //
-// A thread computes a vector of four elements or, without VECTORS, one element.
+// A thread computes REPEAT neighbouring vectors of four elements, whose operands NEXT() steps through, or, without
+// VECTORS, one element.
 layout(constant_id = 3) const bool VECTORS = false;
+layout(constant_id = 4) const uint CONTIGUOUS = 0;  // a bit for each operand that is not repeated in the innermost dim
+layout(constant_id = 5) const uint REPEAT = 1;
 
 // Sizes and strides are those of the innermost dim last.
 #define LOOP_PARAMS           \
@@ -16,7 +19,7 @@ layout(constant_id = 3) const bool VECTORS = false;
   uint strides[OPERANDS * 6]; \
   uint outermost;             \
   uint threads;               \
-  uint contiguous;
+  uint vectors;
 
 #define LOCATE(id)                                                                       \
   uint at[OPERANDS];                                                                     \
@@ -24,26 +27,39 @@ layout(constant_id = 3) const bool VECTORS = false;
     uint rest = id;                                                                      \
     for (uint o = 0; o < OPERANDS; ++o) at[o] = 0;                                       \
     for (uint d = 5; d > outermost; --d) {                                               \
-      const uint index = rest % sizes[d];                                                \
-      rest /= sizes[d];                                                                  \
+      const uint quotient = rest / sizes[d];                                             \
+      const uint index = rest - quotient * sizes[d];                                     \
+      rest = quotient;                                                                   \
       for (uint o = 0; o < OPERANDS; ++o) at[o] += index * strides[o * 6 + d];           \
     }                                                                                    \
     for (uint o = 0; o < OPERANDS; ++o) at[o] += rest * strides[o * 6 + outermost];      \
   }
 
 // Whether operand `number` is read in whole vectors.
-#define IS_VECTOR(number) (VECTORS && (contiguous >> number & 1) != 0)
+#define IS_VECTOR(number) (VECTORS && (CONTIGUOUS >> number & 1) != 0)
+
+// Moves all operands to the next vector.
+#define NEXT()                                                                           \
+  for (uint o = 0; o < OPERANDS; ++o) {                                                  \
+    if (IS_VECTOR(o)) at[o] += 4;                                                        \
+  }
 
 // Declare a binding as scalars `name` and as vectors `name4`: fp16 vectors in memory have no components.
 #define RESULT(S, V, name)                                                             \
   layout(set = 0, binding = 0) writeonly buffer name##Scalars { S name[]; };           \
   layout(set = 0, binding = 0) writeonly buffer name##Vectors { V name##4[]; };
+#if defined(READ_texel)  // see access.glsl
+#define OPERAND(number, S, V, name) layout(set = 0, binding = number + 1) uniform samplerBuffer name;
+#define LOAD_AS(V, S, name, number) \
+  (IS_VECTOR(number) ? texelFetch(name, int(at[number] / 4)) : texelFetch(name, int(at[number])).xxxx)
+#else
 #define OPERAND(number, S, V, name)                                                    \
   layout(set = 0, binding = number + 1) readonly buffer name##Scalars { S name[]; };   \
   layout(set = 0, binding = number + 1) readonly buffer name##Vectors { V name##4[]; };
-
-// Loads the elements of operand `number` as a vector V of scalars S.
 #define LOAD_AS(V, S, name, number) (IS_VECTOR(number) ? V(name##4[at[number] / 4]) : V(S(name[at[number]])))
+#endif
+
+// Loads the elements of operand `number` as a vector; LOAD_AS as a vector V of scalars S.
 #define LOAD(name, number) LOAD_AS(A4, A, name, number)
 
 // Stores a vector V, or its first component as S.

@@ -2,68 +2,71 @@
 // deviation, times weights, plus biases. The result lies in memory as the input does.
 #version 450
 #include "types.glsl"
-// Rows of a group norm are batches of groups, and the innermost dim of a row are the channels of its group.
-#define MORE_PARAMS \
-  float epsilon;    \
-  uint groups;      \
+#include "access.glsl"
+// Rows of a group norm are batches of groups, and the innermost dim of a row are the channels of its group, of which
+// the last two count vectors where there are vectors of terms.
+#define MORE_PARAMS     \
+  float epsilon;        \
+  float inverse_count;  \
+  uint groups;          \
   uint group_channels;
 #include "rows.glsl"
 
-layout(constant_id = 6) const bool HAS_WEIGHT = true;
-layout(constant_id = 7) const bool HAS_BIAS = true;
+layout(constant_id = 8) const bool HAS_WEIGHT = true;
+layout(constant_id = 9) const bool HAS_BIAS = true;
 
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
 #if defined(KIND_rms)
-layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
-layout(set = 0, binding = 2) readonly buffer Weights { T weights[]; };
-layout(set = 0, binding = 3) readonly buffer Bias { T bias[]; };
+INPUT(1, x);
+INPUT(2, weights);
+INPUT(3, bias);
 #else
 layout(set = 0, binding = 1) writeonly buffer Means { T means[]; };
 layout(set = 0, binding = 2) writeonly buffer Deviations { T inverse_deviations[]; };
-layout(set = 0, binding = 3) readonly buffer Input { T x[]; };
-layout(set = 0, binding = 4) readonly buffer Weights { T weights[]; };
-layout(set = 0, binding = 5) readonly buffer Bias { T bias[]; };
+INPUT(3, x);
+INPUT(4, weights);
+INPUT(5, bias);
 #endif
 
 void main() {
   const uint row = row_index();
   const uint start = row_start(row);
+  const Terms all = all_terms();
 #if defined(KIND_rms)
-  const float mean = 0;
+  const vec4 mean = vec4(0);
 #else
-  float sum = 0;
-  for (EACH_TERM(term)) sum += float(x[start + offset_of(term)]);
-  const float mean = sum_of_lanes(sum) / float(terms);
+  vec4 sums = vec4(0);
+  for (EACH_TERM(all, term)) sums += LOAD(x, start + offset_of(all, term));
+  const vec4 mean = sum_of_row(sums) * inverse_count;
 #endif
-  float squares = 0;
-  for (EACH_TERM(term)) {
-    const float difference = float(x[start + offset_of(term)]) - mean;
+  vec4 squares = vec4(0);
+  for (EACH_TERM(all, term)) {
+    const vec4 difference = LOAD(x, start + offset_of(all, term)) - mean;
     squares += difference * difference;
   }
-  const float inverse = inversesqrt(sum_of_lanes(squares) / float(terms) + epsilon);
+  const vec4 inverse = inversesqrt(sum_of_row(squares) * inverse_count + epsilon);
   if (row >= rows) return;
 #if !defined(KIND_rms)
   if (lane() == 0) {
-    means[row] = T(mean);
-    inverse_deviations[row] = T(inverse);
+    means[row] = T(mean.x);
+    inverse_deviations[row] = T(inverse.x);
   }
 #endif
 #if defined(KIND_group)
-  const uint first_channel = row % groups * group_channels, step = LANES % group_channels;
-  uint channel = lane() % group_channels;
+  const uint channels = group_channels, first_channel = row % groups * channels, step = LANES % channels;
+  uint channel = lane() % channels;
 #endif
-  for (EACH_TERM(term)) {
-    const uint at = start + offset_of(term);
+  for (EACH_TERM(all, term)) {
+    const uint at = start + offset_of(all, term);
 #if defined(KIND_group)
-    const uint affine = first_channel + channel;
+    const int affine = int(first_channel + channel);
     channel += step;
-    if (channel >= group_channels) channel -= group_channels;
+    if (channel >= channels) channel -= channels;
 #else
-    const uint affine = term.index;
+    const int affine = int(term.index);
 #endif
-    float value = (float(x[at]) - mean) * inverse;
-    if (HAS_WEIGHT) value *= float(weights[affine]);
-    if (HAS_BIAS) value += float(bias[affine]);
-    target[at] = T(value);
+    vec4 value = (LOAD(x, at) - mean) * inverse;
+    if (HAS_WEIGHT) value *= VECTORS ? READ4(weights, affine) : vec4(READ1(weights, affine));
+    if (HAS_BIAS) value += VECTORS ? READ4(bias, affine) : vec4(READ1(bias, affine));
+    STORE(at, value);
   }
 }

@@ -1,9 +1,11 @@
 // Two-dimensional pooling. One thread computes four channels of one pixel; strides say where they lie.
 #version 450
 #include "types.glsl"
+#include "access.glsl"
 
-layout(constant_id = 3) const int DILATION_Y = 1;  // known when the shader is compiled, so that divisions are fast
-layout(constant_id = 4) const int DILATION_X = 1;
+layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are neighbours, in whole vectors
+layout(constant_id = 4) const int DILATION_Y = 1;   // known when the shader is compiled, so that divisions are fast
+layout(constant_id = 5) const int DILATION_X = 1;
 
 layout(push_constant) uniform Params {
   uint batch, channels;
@@ -16,8 +18,12 @@ layout(push_constant) uniform Params {
   int divisor;  // of an average: the number of elements of each window if 0,
   bool include_padding;  // with those of the padding or without
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T source[]; };
+INPUT(1, source);
+
+vec4 load(uvec4 at) {
+  if (VECTORS) return READ4(source, int(at.x) / 4);
+  return vec4(READ1(source, int(at.x)), READ1(source, int(at.y)), READ1(source, int(at.z)), READ1(source, int(at.w)));
+}
 
 void main() {
   const uint columns = (channels + 3) / 4;
@@ -45,8 +51,7 @@ void main() {
   for (int ky = first_y; ky < end_y; ++ky) {
     for (int kx = first_x; kx < end_x; ++kx) {
       const uint shift = uint(top + ky * DILATION_Y) * in_strides[2] + uint(left + kx * DILATION_X) * in_strides[3];
-      const uvec4 at = offsets + shift;
-      const vec4 value = vec4(float(source[at.x]), float(source[at.y]), float(source[at.z]), float(source[at.w]));
+      const vec4 value = load(offsets + shift);
 #if defined(OP_max)
       // NaN is the maximum, as in PyTorch.
       result = mix(result, value, bvec4(uvec4(greaterThan(value, result)) | uvec4(notEqual(value, value))));
@@ -65,7 +70,9 @@ void main() {
   if (elements > 0) result /= float(divisor != 0 ? divisor : elements);
 #endif
   const uint base = n * out_strides[0] + uint(oy) * out_strides[2] + uint(ox) * out_strides[3];
-  for (uint c = 0; c < 4 && channel + c < channels; ++c) {
-    target[base + (channel + c) * out_strides[1]] = T(result[c]);
+  if (VECTORS) {
+    WRITE4((base + channel) / 4, result);
+    return;
   }
+  for (uint c = 0; c < 4 && channel + c < channels; ++c) WRITE1(base + (channel + c) * out_strides[1], result[c]);
 }

@@ -1,25 +1,23 @@
 // Sum, mean, maximum, minimum, and the index of the maximum or minimum, over some dims.
 #version 450
 #include "types.glsl"
+#include "access.glsl"
 #define MORE_PARAMS float factor;
 #include "rows.glsl"
 
+INPUT(1, x);
+
 #if defined(OP_argmax) || defined(OP_argmin)
-#define RESULT int
-#else
-#define RESULT T
-#endif
+layout(set = 0, binding = 0) writeonly buffer Indices { int indices[]; };
+
 // Whether a number replaces the one that was found so far: NaN is the maximum and the minimum, as in PyTorch.
-#if defined(OP_amax) || defined(OP_argmax)
+#if defined(OP_argmax)
 #define BETTER(a, b) (a > b || a != a)
 #else
 #define BETTER(a, b) (a < b || a != a)
 #endif
 
-layout(set = 0, binding = 0) writeonly buffer Output { RESULT target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
-
-#if defined(OP_argmax) || defined(OP_argmin)
+shared float partial_value[THREADS];
 shared uint partial_index[THREADS];
 
 // Returns the index that belongs to the best number of all lanes, of equal numbers the lowest.
@@ -27,16 +25,16 @@ uint best_of_lanes(float value, uint index) {
   if (LANES == 1) return index;
   const uint own = gl_LocalInvocationID.x;
   const uint apart = ADJACENT ? 1 : THREADS / LANES;
-  partial[own] = value;
+  partial_value[own] = value;
   partial_index[own] = index;
   for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
     barrier();
     if (lane() < half_lanes) {
       const uint other = own + half_lanes * apart;
-      const float a = partial[other], b = partial[own];
+      const float a = partial_value[other], b = partial_value[own];
       const bool equal = a == b || (a != a && b != b);
       if (equal ? partial_index[other] < partial_index[own] : b == b && BETTER(a, b)) {
-        partial[own] = a;
+        partial_value[own] = a;
         partial_index[own] = partial_index[other];
       }
     }
@@ -49,28 +47,40 @@ uint best_of_lanes(float value, uint index) {
 void main() {
   const uint row = row_index();
   const uint start = row_start(row);
-#if defined(OP_sum)
-  float sum = 0;
-  for (EACH_TERM(term)) sum += float(x[start + offset_of(term)]);
-  const float result = sum_of_lanes(sum) * factor;
-#else
+  const Terms all = all_terms();
+#if defined(OP_argmax) || defined(OP_argmin)
   // A lane starts with its first element; one without elements with the first of the row.
-  uint index = lane() < terms ? lane() : 0;
-  float best = float(x[lane() < terms ? start + offset_of(first_term()) : start]);
-  for (EACH_TERM(term)) {
-    const float value = float(x[start + offset_of(term)]);
+  uint index = lane() < all.count ? lane() : 0;
+  float best = READ1(x, int(lane() < all.count ? start + offset_of(all, first_term(all)) : start));
+  for (EACH_TERM(all, term)) {
+    const float value = READ1(x, int(start + offset_of(all, term)));
     if (best == best && BETTER(value, best)) {
       best = value;
       index = term.index;
     }
   }
-#if defined(OP_amax)
-  const float result = max_of_lanes(best);
-#elif defined(OP_amin)
-  const float result = -max_of_lanes(-best);
-#else
   const uint result = best_of_lanes(best, index);
+  if (row < rows && lane() == 0) indices[row] = int(result);
+#else
+#if defined(OP_sum)
+  vec4 sums = vec4(0);
+  for (EACH_TERM(all, term)) sums += LOAD(x, start + offset_of(all, term));
+  const vec4 result = sum_of_row(sums) * factor;
+#else
+#if defined(OP_amax)
+  const float sign = 1;
+#else
+  const float sign = -1;  // the minimum is the maximum of the negative numbers
 #endif
+  vec4 best = vec4(uintBitsToFloat(0xff800000u));  // -infinity
+  for (EACH_TERM(all, term)) best = larger(best, sign * LOAD(x, start + offset_of(all, term)));
+  const vec4 result = sign * max_of_row(best);
 #endif
-  if (row < rows && lane() == 0) target[row] = RESULT(result);
+  if (row >= rows || lane() != 0) return;
+  if (ROW_VECTORS) {
+    WRITE4(row, result);
+  } else {
+    WRITE1(row, result.x);
+  }
+#endif
 }

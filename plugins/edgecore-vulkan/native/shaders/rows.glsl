@@ -1,12 +1,18 @@
 // Rows of a tensor: the elements along the dims that an operator reduces, of which there is one row for each position
-// in the other dims. LANES threads of a workgroup share a row. To be included after types.glsl; MORE_PARAMS are the
-// push constants after those of the 
+// in the other dims. LANES threads of a workgroup share a row. To be included after types.glsl and access.glsl;
+// MORE_PARAMS are the push constants after those of the rows.
+//
+// A thread computes with vectors of four numbers: neighbouring terms of a row, or the same term of neighbouring rows.
+// Then all that counts terms or rows counts such vectors. Without either the four numbers are equal.
 
 layout(constant_id = 3) const uint LANES = 1;         // a power of two
 layout(constant_id = 4) const bool ADJACENT = false;  // neighbouring threads read the same row, not neighbouring rows
 layout(constant_id = 5) const uint REDUCED_DIMS = 1;
+layout(constant_id = 6) const bool TERM_VECTORS = false;
+layout(constant_id = 7) const bool ROW_VECTORS = false;
 
 const uint THREADS = 64;  // the size of a workgroup
+const bool VECTORS = TERM_VECTORS || ROW_VECTORS;
 
 #ifndef MORE_PARAMS
 #define MORE_PARAMS
@@ -14,7 +20,7 @@ const uint THREADS = 64;  // the size of a workgroup
 // Strides are in elements of the input; the innermost dim of a list is the last.
 layout(push_constant) uniform Params {
   uint rows;
-  uint terms;  // elements of a row
+  uint terms;  // of a row
   uint kept_dims;
   uint kept[6];
   uint kept_strides[6];
@@ -23,7 +29,18 @@ layout(push_constant) uniform Params {
   MORE_PARAMS
 };
 
-shared float partial[THREADS];
+// Reads the input at an offset in elements, and stores a result there.
+#define LOAD(name, at) (VECTORS ? READ4(name, int(at) / 4) : vec4(READ1(name, int(at))))
+#define STORE(at, value)          \
+  {                               \
+    if (VECTORS) {                \
+      WRITE4((at) / 4, value);    \
+    } else {                      \
+      WRITE1(at, (value).x);      \
+    }                             \
+  }
+
+shared vec4 partial[THREADS];
 
 uint lane() { return ADJACENT ? gl_LocalInvocationID.x % LANES : gl_LocalInvocationID.x / (THREADS / LANES); }
 
@@ -46,61 +63,75 @@ uint row_start(uint row) {
   return at + rest * kept_strides[0];
 }
 
-// An element of a row, as its index in the row and as its indices in the last dim and in the dims before. A thread
-// steps through its elements without divisions, which are slow.
+// A term of a row, as its index in the row and as its indices in the last dim and in the dims before. A thread steps
+// through its terms without divisions, which are slow, and without loads of parameters.
 struct Term {
   uint index;
   uint outer, inner;
 };
 
-Term first_term() {
-  const uint inner = reduced[REDUCED_DIMS - 1];
-  return REDUCED_DIMS == 1 ? Term(lane(), 0, 0) : Term(lane(), lane() / inner, lane() % inner);
+struct Terms {
+  uint count;
+  uint inner_size, inner_stride, outer_stride;
+};
+
+Terms all_terms() {
+  return Terms(terms, reduced[REDUCED_DIMS - 1], reduced_strides[REDUCED_DIMS - 1],
+               REDUCED_DIMS == 1 ? 0 : reduced_strides[REDUCED_DIMS - 2]);
 }
 
-Term next_term(Term term) {
+Term first_term(Terms all) {
+  return REDUCED_DIMS == 1 ? Term(lane(), 0, 0) : Term(lane(), lane() / all.inner_size, lane() % all.inner_size);
+}
+
+Term next_term(Terms all, Term term) {
   Term next = Term(term.index + LANES, 0, 0);
   if (REDUCED_DIMS > 1) {
-    const uint size = reduced[REDUCED_DIMS - 1];
-    next.outer = term.outer + LANES / size;
-    next.inner = term.inner + LANES % size;
-    if (next.inner >= size) {
-      next.inner -= size;
+    next.outer = term.outer + LANES / all.inner_size;
+    next.inner = term.inner + LANES % all.inner_size;
+    if (next.inner >= all.inner_size) {
+      next.inner -= all.inner_size;
       ++next.outer;
     }
   }
   return next;
 }
 
-// The offset of an element from the first of its row.
-uint offset_of(Term term) {
-  if (REDUCED_DIMS == 1) return term.index * reduced_strides[0];
-  const uint inner = term.inner * reduced_strides[REDUCED_DIMS - 1];
-  if (REDUCED_DIMS == 2) return inner + term.outer * reduced_strides[0];
-  return inner + term.outer % reduced[1] * reduced_strides[1] +
-         term.outer / reduced[1] * reduced_strides[0];
+// The offset of a term from the first of its row.
+uint offset_of(Terms all, Term term) {
+  if (REDUCED_DIMS == 1) return term.index * all.inner_stride;
+  const uint inner = term.inner * all.inner_stride;
+  if (REDUCED_DIMS == 2) return inner + term.outer * all.outer_stride;
+  return inner + term.outer % reduced[1] * all.outer_stride + term.outer / reduced[1] * reduced_strides[0];
 }
 
-#define EACH_TERM(term) Term term = first_term(); term.index < terms; term = next_term(term)
+#define EACH_TERM(all, term) Term term = first_term(all); term.index < all.count; term = next_term(all, term)
 
-// Functions that return to all lanes of a row what they compute together of a number of each.
-#define OF_ALL_LANES(name, combine)                                               \
-  float name(float value) {                                                       \
+float sum(float a, float b) { return a + b; }
+// NaN is the larger of two numbers, as in PyTorch.
+float larger(float a, float b) { return b > a || b != b ? b : a; }
+
+vec4 sum(vec4 a, vec4 b) { return a + b; }
+vec4 larger(vec4 a, vec4 b) {
+  return vec4(larger(a.x, b.x), larger(a.y, b.y), larger(a.z, b.z), larger(a.w, b.w));
+}
+
+// Functions that return to all lanes of a row what they compute together of the numbers of each.
+#define OF_ROW(name, combine)                                                     \
+  vec4 name(vec4 value) {                                                         \
+    if (TERM_VECTORS) value = vec4(combine(combine(value.x, value.y), combine(value.z, value.w))); \
     if (LANES == 1) return value;                                                 \
     const uint own = gl_LocalInvocationID.x;                                      \
     const uint apart = ADJACENT ? 1 : THREADS / LANES;                            \
     partial[own] = value;                                                         \
     for (uint half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {          \
       barrier();                                                                  \
-      if (lane() < half_lanes) {                                                  \
-        const float a = partial[own], b = partial[own + half_lanes * apart];      \
-        partial[own] = combine;                                                   \
-      }                                                                           \
+      if (lane() < half_lanes) partial[own] = combine(partial[own], partial[own + half_lanes * apart]); \
     }                                                                             \
     barrier();                                                                    \
-    const float result = partial[own - lane() * apart];                           \
+    const vec4 result = partial[own - lane() * apart];                            \
     barrier();                                                                    \
     return result;                                                                \
   }
-OF_ALL_LANES(sum_of_lanes, a + b)
-OF_ALL_LANES(max_of_lanes, (b > a || b != b) ? b : a)
+OF_ROW(sum_of_row, sum)
+OF_ROW(max_of_row, larger)

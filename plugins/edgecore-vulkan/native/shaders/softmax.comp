@@ -1,42 +1,43 @@
 // Softmax and its logarithm over one dim; the result lies in memory as the input does.
 #version 450
 #include "types.glsl"
+#include "access.glsl"
 #include "rows.glsl"
 
 const float LARGEST = 3.402823466e38;
 
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
+INPUT(1, x);
 
 void main() {
   const uint row = row_index();
-  const uint start = row_start(row);
-  const uint stride = reduced_strides[0];
+  const uint start = row_start(row), stride = reduced_strides[0], end = terms;
   // The sum of exp(x - greatest) of the elements so far. The start is finite, since -infinity - -infinity is NaN.
-  float greatest = -LARGEST, sum = 0;
-  for (uint i = lane(); i < terms; i += LANES) {
-    const float value = float(x[start + i * stride]);
-    const float difference = value - greatest;
-    const float factor = exp(-abs(difference));
-    sum = difference > 0 ? sum * factor + 1 : sum + factor;
-    greatest = difference > 0 ? value : greatest;
+  vec4 greatest = vec4(-LARGEST), sums = vec4(0);
+  for (uint i = lane(); i < end; i += LANES) {
+    const vec4 value = LOAD(x, start + i * stride);
+    const vec4 difference = value - greatest;
+    const vec4 factor = exp(-abs(difference));
+    const bvec4 is_greater = greaterThan(difference, vec4(0));
+    sums = mix(sums + factor, sums * factor + 1, is_greater);
+    greatest = mix(greatest, value, is_greater);
   }
-  const float own_greatest = greatest;
-  greatest = max_of_lanes(greatest);
-  sum = sum_of_lanes(sum * exp(own_greatest - greatest));
+  const vec4 own_greatest = greatest;
+  greatest = max_of_row(greatest);
+  sums = sum_of_row(sums * exp(own_greatest - greatest));
   if (row >= rows) return;
-  if (greatest > LARGEST) sum = uintBitsToFloat(0x7fc00000u);  // infinity - infinity, which makes the row NaN
+  // Infinity - infinity, which makes the row NaN.
+  sums = mix(sums, vec4(uintBitsToFloat(0x7fc00000u)), greaterThan(greatest, vec4(LARGEST)));
 #if defined(OP_softmax)
-  const float factor = 1 / sum;
+  const vec4 factor = 1 / sums;
 #else
-  const float shift = log(sum);
+  const vec4 shift = log(sums);
 #endif
-  for (uint i = lane(); i < terms; i += LANES) {
+  for (uint i = lane(); i < end; i += LANES) {
     const uint at = start + i * stride;
 #if defined(OP_softmax)
-    target[at] = T(exp(float(x[at]) - greatest) * factor);
+    STORE(at, exp(LOAD(x, at) - greatest) * factor);
 #else
-    target[at] = T(float(x[at]) - greatest - shift);
+    STORE(at, LOAD(x, at) - greatest - shift);
 #endif
   }
 }

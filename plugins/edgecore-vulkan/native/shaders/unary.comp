@@ -1,16 +1,17 @@
-// Elementwise operators of one tensor. One thread per four elements.
+// Elementwise operators of one tensor. One thread computes REPEAT neighbouring vectors of four elements.
 #version 450
 #include "types.glsl"
 #include "math.glsl"
+#include "access.glsl"
 
+layout(constant_id = 3) const uint REPEAT = 1;
 layout(push_constant) uniform Params {
   uint vectors;
   float alpha;
   float beta;
   float gamma;
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T4 target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T4 source[]; };
+INPUT(1, source);
 
 float apply(float x) {
 #if defined(OP_abs)
@@ -75,8 +76,10 @@ float apply(float x) {
 }
 
 void main() {
-  const uint id = flat_id();
-  if (id >= vectors) return;
-  const vec4 x = vec4(source[id]);
-  target[id] = T4(vec4(apply(x.x), apply(x.y), apply(x.z), apply(x.w)));
+  const int first = int(flat_id() * REPEAT);
+  for (int i = first; i < first + int(REPEAT); ++i) {
+    if (i >= int(vectors)) break;
+    const vec4 x = READ4(source, i);
+    WRITE4(i, vec4(apply(x.x), apply(x.y), apply(x.z), apply(x.w)));
+  }
 }

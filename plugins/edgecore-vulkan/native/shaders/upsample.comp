@@ -1,7 +1,9 @@
 // Two-dimensional resizing. One thread computes four channels of one pixel; strides say where they lie.
 #version 450
 #include "types.glsl"
+#include "access.glsl"
 
+layout(constant_id = 3) const bool VECTORS = false;  // the channels of a pixel are neighbours, in whole vectors
 layout(push_constant) uniform Params {
   uint batch, channels;
   int in_height, in_width;
@@ -11,12 +13,15 @@ layout(push_constant) uniform Params {
   uint out_strides[4];
   bool align_corners;  // the centres of the pixels at the corners are the same, else the corners of the images
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T source[]; };
+INPUT(1, source);
+
+vec4 load(uvec4 at) {
+  if (VECTORS) return READ4(source, int(at.x) / 4);
+  return vec4(READ1(source, int(at.x)), READ1(source, int(at.y)), READ1(source, int(at.z)), READ1(source, int(at.w)));
+}
 
 vec4 pixel(uvec4 channel_offsets, ivec2 at) {
-  const uvec4 from = channel_offsets + uint(at.y) * in_strides[2] + uint(at.x) * in_strides[3];
-  return vec4(float(source[from.x]), float(source[from.y]), float(source[from.z]), float(source[from.w]));
+  return load(channel_offsets + uint(at.y) * in_strides[2] + uint(at.x) * in_strides[3]);
 }
 
 void main() {
@@ -45,7 +50,9 @@ void main() {
   const vec4 result = upper * (1 - part.y) + lower * part.y;
 #endif
   const uint base = n * out_strides[0] + oy * out_strides[2] + ox * out_strides[3];
-  for (uint c = 0; c < 4 && channel + c < channels; ++c) {
-    target[base + (channel + c) * out_strides[1]] = T(result[c]);
+  if (VECTORS) {
+    WRITE4((base + channel) / 4, result);
+    return;
   }
+  for (uint c = 0; c < 4 && channel + c < channels; ++c) WRITE1(base + (channel + c) * out_strides[1], result[c]);
 }

@@ -566,7 +566,7 @@ bool Call::is_state(size_t index) const { return is_tensor(index) && recorder_.i
 
 bool Call::prefers_texels(const Tensor &tensor) const {
   const Device &device = recorder_.device();
-  return device.is_processor() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);
+  return device.prefers_texels() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);
 }
 
 uint32_t Call::subgroup_size() const { return recorder_.device().subgroup_size(); }
@@ -657,8 +657,14 @@ void Call::copy_strided(const Tensor &from, const Shape &from_strides, int64_t f
   for (const int64_t number : {from_offset, to_offset, step, static_cast<int64_t>(kMaxRank - dims.size()), threads}) {
     push.push_back(static_cast<uint32_t>(number));
   }
+  from_vectors = from_vectors && vectors;
+  const std::vector<uint32_t> constants = {vectors ? 1u : 0u, from_vectors ? 1u : 0u};
+  if (is_float(from.dtype) && is_float(to.dtype) && prefers_texels(from)) {
+    return dispatch_flat(std::string("copy_texel_") + name_of(to.dtype) + "_texel", {to},
+                         {texels(from, from_vectors ? 4 : 1)}, std::move(push), threads, constants);
+  }
   const std::string shader = std::string("copy_strided_") + name_of(from.dtype) + "_" + name_of(to.dtype);
-  dispatch_flat(shader, {to}, {from}, std::move(push), threads, {vectors ? 1u : 0u, vectors && from_vectors ? 1u : 0u});
+  dispatch_flat(shader, {to}, {from}, std::move(push), threads, constants);
 }
 
 }  // namespace edgecore::vulkan

@@ -1,6 +1,8 @@
-// Calls that only the partitioner of ExecuTorch writes, which this delegate has under another name.
+// Calls that this delegate has under another name: those that only the partitioner of ExecuTorch writes, and those that
+// an operator computes together, which the registry of ExecuTorch lacks.
 #include "ops/aliases.h"
 
+#include <map>
 #include <vector>
 
 namespace edgecore::vulkan {
@@ -31,10 +33,40 @@ void drop_indices(const Graph &graph, const std::vector<uint32_t> &uses, Operato
   call->args.back() = static_cast<uint32_t>(results.integers[0]);
 }
 
+// x * sigmoid(x) is silu(x), which spares writing and reading the sigmoid if nothing else needs it.
+void fuse_silu(Graph *graph, const std::vector<uint32_t> &uses) {
+  std::map<uint32_t, size_t> sigmoids;  // by their results, which one call reads
+  std::vector<bool> is_fused(graph->calls.size());
+  for (size_t i = 0; i < graph->calls.size(); ++i) {
+    OperatorCall &call = graph->calls[i];
+    if (call.name == "aten.sigmoid.default" && call.args.size() == 2 && uses[call.args[1]] == 2) {
+      sigmoids[call.args[1]] = i;
+    }
+    if (call.name != "aten.mul.Tensor" || call.args.size() != 3) continue;
+    for (size_t factor = 0; factor < 2; ++factor) {
+      const auto found = sigmoids.find(call.args[1 - factor]);
+      const uint32_t x = call.args[factor];
+      if (found == sigmoids.end() || graph->calls[found->second].args[0] != x) continue;
+      const Value &value = graph->values[x], &result = graph->values[call.args[2]];
+      if (value.kind != Kind::kTensor || result.kind != Kind::kTensor || value.type != result.type) continue;
+      is_fused[found->second] = true;
+      call.name = "aten.silu.default";
+      call.args = {x, call.args[2]};
+      break;
+    }
+  }
+  std::vector<OperatorCall> kept;
+  for (size_t i = 0; i < is_fused.size(); ++i) {
+    if (!is_fused[i]) kept.push_back(std::move(graph->calls[i]));
+  }
+  graph->calls = std::move(kept);
+}
+
 }  // namespace
 
 void replace_aliases(Graph *graph) {
   const std::vector<uint32_t> uses = count_uses(*graph);
+  fuse_silu(graph, uses);
   for (OperatorCall &call : graph->calls) {
     if (call.name == "dim_order_ops._clone_dim_order.default") {
       call.name = "aten.clone.default";

@@ -1,4 +1,4 @@
-// Names of operators that only the partitioner of ExecuTorch writes.
+// Calls that this delegate has under another name.
 #ifndef EDGECORE_VULKAN_OPS_ALIASES_H_
 #define EDGECORE_VULKAN_OPS_ALIASES_H_
 
@@ -6,7 +6,8 @@
 
 namespace edgecore::vulkan {
 
-// Replaces calls of ExecuTorch that are another spelling of an operator in the table.
+// Replaces calls of ExecuTorch that are another spelling of an operator in the table, or that one operator computes
+// together.
 void replace_aliases(Graph *graph);
 
 }  // namespace edgecore::vulkan

@@ -15,8 +15,9 @@ void compare_with(const Call &call, const std::string &operation, const Tensor &
   }
   Loop loop = make_loop(out, {broadcast_strides(a, out.rank()), broadcast_strides(b, out.rank())});
   loop.push.push_back(number == nullptr ? 0 : bits_of(*number, a.dtype));
+  loop.constants.push_back(number == nullptr ? 0 : 1);
   call.dispatch_flat(std::string("compare_") + name_of(a.dtype) + "_" + operation, {out}, {a, b}, std::move(loop.push),
-                     loop.threads, {loop.vectors ? 1u : 0u, number == nullptr ? 0u : 1u});
+                     loop.threads, std::move(loop.constants));
 }
 
 }  // namespace
@@ -44,7 +45,7 @@ void where(Call &call) {
   Loop loop = make_loop(out, {broadcast_strides(condition, out.rank()), broadcast_strides(a, out.rank()),
                               broadcast_strides(b, out.rank())});
   call.dispatch_flat(std::string("choose_") + name_of(out.dtype), {out}, {condition, a, b}, std::move(loop.push),
-                     loop.threads, {loop.vectors ? 1u : 0u});
+                     loop.threads, std::move(loop.constants));
 }
 
 // A conversion to booleans is a comparison with 0; others are copies.

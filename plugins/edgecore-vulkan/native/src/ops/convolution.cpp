@@ -141,15 +141,15 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
   constexpr int64_t kMaxTaps = 25;
   const bool is_pair = access.texels && c.out[0] % 2 == 0 && c.dilation[0] == 1 && c.taps() <= kMaxTaps;
   const int64_t lines = is_pair ? 2 : 1;
-  call.dispatch_flat(access.shader, {target}, access.read,
-                     {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors),
-                      word(c.kernel[0]), word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]),
-                      bits_of(finish.low), bits_of(finish.high)},
-                     c.batch * (c.out[0] / lines) * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
-                     {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1]),
-                      finish.addend.has_value(), word(lines), word(is_pair ? c.kernel[0] : 0),
-                      word(is_pair ? c.stride[0] : 1)},
-                     kSmallGroup);
+  call.dispatch_flat(
+      access.shader, {target}, access.read,
+      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
+       word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]), bits_of(finish.low),
+       bits_of(finish.high)},
+      c.batch * (c.out[0] / lines) * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
+      {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1]), finish.addend.has_value(),
+       word(lines), word(is_pair ? c.kernel[0] : 0), word(is_pair ? c.stride[0] : 1)},
+      kSmallGroup);
 }
 
 // Records any convolution. `strides` are those of x as images, in elements.
@@ -161,25 +161,34 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const bool mixed = c.groups != 1 && c.out_group % 4 != 0, out_vectors = c.out_channels % 4 == 0;
   const int64_t steps = x_vectors ? c.in_group / 4 : c.in_group;
   call.check_iterations(c.kernel[0] * (c.kernel[1] * (steps + 1) + 1));
+  const int64_t columns = (c.out_channels + 3) / 4;
   // Threads read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish.addend, shuffles);
-  int64_t neighbours = c.neighbours();
-  if (access.shuffles && c.out[1] % (2 * neighbours) == 0) neighbours *= 2;  // each weight serves all of them
-  const int64_t columns =
-      access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
+  // Eight threads compute the same pixels, or four where eight would leave half of a panel idle.
+  constexpr int64_t kThreads = kPanel / 4;
+  const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
+  // More pixels for each weight that is read, where a row has as many.
+  const bool doubles = access.shuffles && part == kThreads && c.out[1] >= 2 * c.neighbours();
+  const int64_t neighbours = c.neighbours() * (doubles ? 2 : 1);
   // First layers have few channels: their loops are short enough to have none.
   const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= 32;
+  int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // of one column
+  if (access.shuffles) {
+    threads = (threads + kThreads / part - 1) / (kThreads / part) * ((columns + part - 1) / part) * kThreads;
+  } else {
+    threads *= columns;
+  }
   call.dispatch_flat(
       access.shader, {target}, access.read,
-      {word(c.batch),         word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
-       word(c.out_channels),  word(strides[0]),    word(strides[2]),    word(strides[3]),  word(strides[1]),
-       word(c.kernel[0]),     word(c.kernel[1]),   word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
-       word(c.padding[1]),    word(c.dilation[0]), word(c.dilation[1]), word(c.in_group),  word(c.out_group),
-       bits_of(finish.low),   bits_of(finish.high)},
-      c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours) * columns,
+      {word(c.batch),        word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
+       word(c.out_channels), word(strides[0]),    word(strides[2]),    word(strides[3]),  word(strides[1]),
+       word(c.kernel[0]),    word(c.kernel[1]),   word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
+       word(c.padding[1]),   word(c.dilation[0]), word(c.dilation[1]), word(c.in_group),  word(c.out_group),
+       bits_of(finish.low),  bits_of(finish.high)},
+      threads,
       {word(neighbours), x_vectors, out_vectors, mixed, c.transposed, finish.addend.has_value(),
-       word(is_short ? c.kernel[1] : 0), word(is_short ? c.in_group : 0)},
+       word(is_short ? c.kernel[1] : 0), word(is_short ? c.in_group : 0), word(part)},
       kSmallGroup);
 }
 

@@ -20,8 +20,15 @@ void map(const Call &call, const std::string &operation, std::vector<double> num
   std::vector<uint32_t> push = {static_cast<uint32_t>(vectors)};
   numbers.resize(is_float(x.dtype) ? 3 : 2);
   for (const double number : numbers) push.push_back(bits_of(number, x.dtype));
-  const std::string shader = is_float(x.dtype) ? "unary_" : "unary_integer_";
-  call.dispatch_flat(shader + name_of(x.dtype) + "_" + operation, {out}, {x}, std::move(push), vectors);
+  const std::string dtype = name_of(x.dtype);
+  if (!is_float(x.dtype)) {
+    return call.dispatch_flat("unary_integer_" + dtype + "_" + operation, {out}, {x}, std::move(push), vectors);
+  }
+  const bool texels = call.prefers_texels(x);
+  const int64_t repeat = texels ? kRepeat : 1;
+  call.dispatch_flat("unary_" + dtype + (texels ? "_texel_" : "_buffer_") + operation, {out},
+                     {texels ? Call::texels(x, 4) : x}, std::move(push), (vectors + repeat - 1) / repeat,
+                     {static_cast<uint32_t>(repeat)});
 }
 
 void map_floats(const Call &call, const std::string &operation, std::vector<double> numbers = {}) {
@@ -41,10 +48,17 @@ void combine(const Call &call, const std::string &operation, double alpha = 1) {
   }
   const double number = has_number ? call.number(1) : alpha;
   if (!is_float(out.dtype) && number != std::trunc(number)) call.unsupported("it combines integers with a fraction");
-  Loop loop = make_loop(out, {broadcast_strides(a, out.rank()), broadcast_strides(b, out.rank())});
+  const bool texels = is_float(out.dtype) && call.prefers_texels(a) && call.prefers_texels(b);
+  Loop loop = make_loop(out, {broadcast_strides(a, out.rank()), broadcast_strides(b, out.rank())}, {true, texels});
   loop.push.push_back(bits_of(number, out.dtype));
-  call.dispatch_flat(std::string("binary_") + name_of(out.dtype) + "_" + operation, {out}, {a, b}, std::move(loop.push),
-                     loop.threads, {loop.vectors ? 1u : 0u, has_number ? 1u : 0u});
+  loop.constants.push_back(has_number ? 1 : 0);
+  std::vector<Tensor> operands = {a, b};
+  for (uint32_t i = 0; texels && i < 2; ++i) {
+    const bool whole = loop.vectors && (loop.contiguous >> i & 1) != 0;
+    operands[i] = Call::texels(operands[i], whole ? 4 : 1);
+  }
+  call.dispatch_flat(std::string("binary_") + name_of(out.dtype) + (texels ? "_texel_" : "_buffer_") + operation, {out},
+                     std::move(operands), std::move(loop.push), loop.threads, std::move(loop.constants));
 }
 
 }  // namespace

@@ -35,8 +35,13 @@ void push_strides(const Tensor &x, std::vector<uint32_t> *push) {
 void dispatch_image(const Call &call, const std::string &shader, const char *kind, const Tensor &x, const Tensor &out,
                     std::vector<uint32_t> push, std::vector<uint32_t> constants = {}) {
   if (out.dtype != x.dtype) call.unsupported("its result is of %s", name_of(out.dtype));
-  call.dispatch_flat(shader + "_" + name_of(x.dtype) + "_" + kind, {out}, {x}, std::move(push),
-                     out.size(4) * ((out.size(3) + 3) / 4) * out.size(2) * out.size(1), std::move(constants));
+  const auto has_vectors = [](const Tensor &one) { return one.strides()[one.rank() - 3] == 1 && one.size(3) % 4 == 0; };
+  const bool vectors = has_vectors(x) && has_vectors(out), texels = call.prefers_texels(x);
+  constants.insert(constants.begin(), vectors ? 1 : 0);
+  const Tensor source = texels ? Call::texels(x, vectors ? 4 : 1) : x;
+  call.dispatch_flat(shader + "_" + name_of(x.dtype) + (texels ? "_texel_" : "_buffer_") + kind, {out}, {source},
+                     std::move(push), out.size(4) * ((out.size(3) + 3) / 4) * out.size(2) * out.size(1),
+                     std::move(constants));
 }
 
 struct Window {

@@ -17,14 +17,13 @@ void take(const Call &call, const Tensor &out, const Tensor &x, const Shape &bas
   }
   const int64_t stride = x.strides()[dim], size = x.shape[dim];
   if (out.count() != 0 && size == 0) call.damaged("it takes elements of a dim without any");
-  Loop loop = make_loop(out, {bases, choices}, stride % 4 == 0);
-  constexpr size_t kContiguous = 3 * kMaxRank + 2;
+  Loop loop = make_loop(out, {bases, choices}, {stride % 4 == 0});
   // A vector of elements has one index.
-  if (loop.vectors && (loop.push[kContiguous] & 2u) != 0) loop = make_loop(out, {bases, choices}, false);
+  if (loop.vectors && (loop.contiguous & 2u) != 0) loop = make_loop(out, {bases, choices}, {false});
   loop.push.push_back(static_cast<uint32_t>(stride));
   loop.push.push_back(static_cast<uint32_t>(size));
   call.dispatch_flat(std::string("gather_") + name_of(out.dtype), {out}, {x, indices}, std::move(loop.push),
-                     loop.threads, {loop.vectors ? 1u : 0u});
+                     loop.threads, std::move(loop.constants));
 }
 
 // Records x with `dim` replaced by the dims of the indices.

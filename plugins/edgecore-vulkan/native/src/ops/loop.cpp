@@ -43,7 +43,7 @@ Tensor in_layout(const Call &call, const Tensor &x, Layout layout) {
 
 Tensor in_rows(const Call &call, const Tensor &x) { return in_layout(call, x, Layout::kRowMajor); }
 
-Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, bool may_use_vectors) {
+Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions options) {
   struct Dim {
     int64_t size;
     Shape strides;  // by operand
@@ -67,21 +67,25 @@ Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, bool may_us
   if (dims.empty()) dims.push_back({1, Shape(strides.size())});
 
   Loop loop;
-  uint32_t contiguous = 0;
-  loop.vectors = may_use_vectors && (dims.size() == 1 || dims[0].size % 4 == 0);
+  loop.vectors = options.vectors && (dims.size() == 1 || dims[0].size % 4 == 0);
   for (size_t j = 0; j < strides.size(); ++j) {
     const int64_t step = dims[0].strides[j];
     loop.vectors = loop.vectors && (step == 0 || step == 1);
     for (size_t i = 1; i < dims.size(); ++i) {
       loop.vectors = loop.vectors && (step == 0 || dims[i].strides[j] % 4 == 0);
     }
-    if (step != 0) contiguous |= 1u << j;
+    if (step != 0) loop.contiguous |= 1u << j;
   }
   loop.threads = out.count();
+  int64_t vectors = 0, repeat = 1;
   if (loop.vectors) {
-    loop.threads = (loop.threads + 3) / 4;
+    vectors = (loop.threads + 3) / 4;
     dims[0].size = (dims[0].size + 3) / 4;
-    for (int64_t &step : dims[0].strides) step *= 4;
+    // The vectors of a thread are in one row.
+    while (options.repeats && repeat < kRepeat && (dims.size() == 1 || dims[0].size % (2 * repeat) == 0)) repeat *= 2;
+    loop.threads = (vectors + repeat - 1) / repeat;
+    dims[0].size = (dims[0].size + repeat - 1) / repeat;
+    for (int64_t &step : dims[0].strides) step *= 4 * repeat;
   }
   loop.push.resize(kMaxRank * (strides.size() + 1));
   for (size_t i = 0; i < kMaxRank; ++i) {
@@ -93,7 +97,8 @@ Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, bool may_us
   }
   loop.push.push_back(static_cast<uint32_t>(kMaxRank - dims.size()));
   loop.push.push_back(static_cast<uint32_t>(loop.threads));
-  loop.push.push_back(contiguous);
+  loop.push.push_back(static_cast<uint32_t>(vectors));
+  loop.constants = {loop.vectors ? 1u : 0u, loop.contiguous, static_cast<uint32_t>(repeat)};
   return loop;
 }
 

@@ -29,17 +29,29 @@ Tensor in_rows(const Call &call, const Tensor &x);
 
 // The dims of a result in the order of its memory, merged where all operands allow it.
 struct Loop {
-  // One thread computes four elements that are neighbours in memory; the strides are still in elements.
+  // One thread computes vectors of four elements that are neighbours in memory; the strides are still in elements.
   bool vectors = false;
+  // A bit for each operand that is not repeated in the innermost dim.
+  uint32_t contiguous = 0;
   int64_t threads = 0;
-  // Sizes, then the strides of each operand, each of kMaxRank numbers; the number of the outermost dim, the number of
-  // threads, and a bit for each operand that is not repeated in the innermost dim.
+  // Sizes, then the strides of each operand, each of kMaxRank numbers; the number of the outermost dim, the numbers of
+  // threads and of vectors.
   std::vector<uint32_t> push;
+  // The specialization constants 3 to 5.
+  std::vector<uint32_t> constants;
 };
 
-// Returns the loop over `out`. `strides` are those of each operand by the dims of `out`; if `may_use_vectors`, an
-// operand may be read in vectors of four.
-Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, bool may_use_vectors = true);
+// What a shader with a loop can do.
+struct LoopOptions {
+  bool vectors = true;   // read operands in vectors of four
+  bool repeats = false;  // compute several vectors in a thread
+};
+
+// Returns the loop over `out`. `strides` are those of each operand by the dims of `out`.
+Loop make_loop(const Tensor &out, const std::vector<Shape> &strides, LoopOptions options = {});
+
+// How many vectors a thread of an elementwise shader computes where it computes several.
+constexpr int64_t kRepeat = 4;
 
 }  // namespace edgecore::vulkan
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/gemm.h"
 #include "ops/loop.h"
 #include "ops/operators.h"
 
@@ -25,6 +26,27 @@ void check_rows(const Call &call, const Tensor &out) {
     call.unsupported("its result is not row-major");
 }
 
+// Whether to compute with subgroups whose threads read for each other: for several rows, and rows of b that are whole
+// vectors.
+bool can_shuffle(const Call &call, const Product &product, const Tensor &a, const Tensor &b) {
+  const bool texels = call.prefers_texels(a) && call.prefers_texels(b) && call.subgroup_size() == kPanel / 4;
+  return texels && product.m > 1 && (product.transposed ? product.k : product.n) % 4 == 0;
+}
+
+void multiply_by_shuffles(const Call &call, const Product &product, const Tensor &a, const Tensor &b,
+                          const Tensor &addend, const Tensor &out, const std::vector<uint32_t> &push) {
+  kind_of(call, a.dtype, b.dtype, out.dtype);  // refuses dtypes that GPUs have no shader for
+  const bool a_vectors = product.k % 4 == 0, out_vectors = product.n % 4 == 0;
+  const int64_t rows = product.m > 8 ? 16 : 8, panels = (product.n + kPanel - 1) / kPanel;
+  call.check_iterations(a_vectors ? product.k / 4 : product.k);
+  call.dispatch_flat(std::string("matmul_shuffle_") + name_of(out.dtype) + "_shuffle", {out},
+                     {Call::texels(a, a_vectors ? 4 : 1), Call::texels(b, 4), Call::texels(addend, 1)}, push,
+                     product.batches * ((product.m + rows - 1) / rows) * panels * (kPanel / 4),
+                     {product.transposed ? 1u : 0u, product.addend == nullptr ? 0u : 1u, a_vectors ? 1u : 0u,
+                      out_vectors ? 1u : 0u, static_cast<uint32_t>(rows)},
+                     kSmallGroup);
+}
+
 }  // namespace
 
 void multiply_matrices(const Call &call, const Product &product, const Tensor &a, const Tensor &b, const Tensor &out) {
@@ -33,16 +55,25 @@ void multiply_matrices(const Call &call, const Product &product, const Tensor &a
   if (product.addend != nullptr && product.addend->dtype != b.dtype) {
     call.unsupported("it adds %s to a product of %s", name_of(product.addend->dtype), name_of(b.dtype));
   }
+  const int64_t *strides = product.addend_strides;
+  const std::vector<uint32_t> push = {number(product.m),
+                                      number(product.k),
+                                      number(product.n),
+                                      number(product.batches),
+                                      product.shares_b ? 1 : number(product.batches),
+                                      number(strides[0]),
+                                      number(strides[1]),
+                                      number(product.inner),
+                                      number(strides[2]),
+                                      number(strides[3]),
+                                      bits_of(product.alpha)};
+  const Tensor addend = product.addend == nullptr ? b : *product.addend;
+  if (can_shuffle(call, product, a, b)) return multiply_by_shuffles(call, product, a, b, addend, out, push);
   const int64_t columns = (product.n + 3) / 4, rows = product.m >= 8 ? 8 : product.m >= 2 ? 4 : 1;
   uint32_t lanes = 8;
   while (lanes < 32 && lanes < columns) lanes *= 2;
   call.check_iterations((product.k + 3) / 4);
-  const int64_t *strides = product.addend_strides;
-  call.dispatch(kind_of(call, a.dtype, b.dtype, out.dtype), {out},
-                {a, b, product.addend == nullptr ? b : *product.addend},
-                {number(product.m), number(product.k), number(product.n), number(product.batches),
-                 product.shares_b ? 1 : number(product.batches), number(strides[0]), number(strides[1]),
-                 number(product.inner), number(strides[2]), number(strides[3]), bits_of(product.alpha)},
+  call.dispatch(kind_of(call, a.dtype, b.dtype, out.dtype), {out}, {a, b, addend}, push,
                 {number(columns), std::min(number((product.m + rows - 1) / rows), kMaxGroups),
                  std::min(number(product.batches), kMaxGroups)},
                 {lanes, 1, 1},

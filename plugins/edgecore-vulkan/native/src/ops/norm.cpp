@@ -30,13 +30,14 @@ Tensor normalized(const Call &call, const Tensor &x, const Tensor &out) {
 }
 
 void dispatch_norm(const Call &call, const char *kind, std::vector<Tensor> written, const Tensor &x,
-                   const Affine &weight, const Affine &bias, const Rows &rows, double epsilon, int64_t groups = 1,
-                   int64_t group_channels = 1) {
-  dispatch_rows(
-      call, std::string("norm_") + name_of(x.dtype) + "_" + kind, std::move(written), {x, weight.tensor, bias.tensor},
-      rows,
-      {bits_of(epsilon), static_cast<uint32_t>(groups), static_cast<uint32_t>(std::max<int64_t>(group_channels, 1))},
-      {weight.given ? 1u : 0u, bias.given ? 1u : 0u});
+                   const Affine &weight, const Affine &bias, const Rows &rows, double epsilon, int64_t groups = 0,
+                   int64_t group_channels = 0) {
+  const RowVectors vectors = group_channels % 4 == 0 || groups == 0 ? vectors_of(rows, true, false) : RowVectors::kNone;
+  const int64_t steps = vectors == RowVectors::kTerms ? group_channels / 4 : group_channels;
+  dispatch_rows(call, "norm", kind, std::move(written), {x, weight.tensor, bias.tensor}, rows, vectors,
+                {bits_of(epsilon), bits_of(1 / static_cast<double>(rows.terms)), static_cast<uint32_t>(groups),
+                 static_cast<uint32_t>(std::max<int64_t>(steps, 1))},
+                {weight.given ? 1u : 0u, bias.given ? 1u : 0u});
 }
 
 // Means and inverse standard deviations: results that the shader writes in the dtype of its input, in the same order.

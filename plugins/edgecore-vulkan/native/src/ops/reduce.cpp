@@ -32,10 +32,6 @@ Tensor result(const Call &call, const Tensor &x, const std::vector<bool> &is_red
   return call.output(call.last(), shape);
 }
 
-std::string shader_of(const Tensor &x, const char *operation) {
-  return std::string("reduce_") + name_of(x.dtype) + "_" + operation;
-}
-
 // (input, dims, keepdim, ...); without dims all are reduced.
 void reduce_dims(Call &call, const char *operation) {
   const Tensor x = call.tensor(0);
@@ -47,7 +43,7 @@ void reduce_dims(Call &call, const char *operation) {
   const bool is_sum = operation == std::string_view("sum");
   if (!is_sum && rows.terms == 0) call.damaged("it reduces a dim without elements");
   const double factor = call.name() == "aten.mean.dim" ? 1 / static_cast<double>(rows.terms) : 1;
-  dispatch_rows(call, shader_of(x, operation), {out}, {x}, rows, {bits_of(factor)});
+  dispatch_rows(call, "reduce", operation, {out}, {x}, rows, vectors_of(rows, true, true), {bits_of(factor)});
 }
 
 // (input, dim, keepdim)
@@ -57,7 +53,7 @@ void reduce_to_index(Call &call, const char *operation) {
   const Tensor out = result(call, x, is_reduced);
   const Rows rows = rows_of_result(call, x, is_reduced, out, Dtype::kInt32);
   if (rows.terms == 0) call.damaged("it reduces a dim without elements");
-  dispatch_rows(call, shader_of(x, operation), {out}, {x}, rows, {bits_of(1)});
+  dispatch_rows(call, "reduce", operation, {out}, {x}, rows, RowVectors::kNone, {bits_of(1)});
 }
 
 void softmax_of(Call &call, const char *operation) {
@@ -68,8 +64,8 @@ void softmax_of(Call &call, const char *operation) {
   const Tensor out = call.output(call.last(), x.shape);
   if (out.dtype != x.dtype) call.unsupported("its result is of %s", name_of(out.dtype));
   const Tensor source = in_form(call, x, out.dtype, out.layout);
-  dispatch_rows(call, std::string("softmax_") + name_of(out.dtype) + "_" + operation, {out}, {source},
-                rows_over(call, source, is_reduced, out));
+  const Rows rows = rows_over(call, source, is_reduced, out);
+  dispatch_rows(call, "softmax", operation, {out}, {source}, rows, vectors_of(rows, true, true));
 }
 
 }  // namespace

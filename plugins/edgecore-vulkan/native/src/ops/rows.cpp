@@ -74,8 +74,26 @@ Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_re
   return rows_of(call, kept, reduced);
 }
 
-void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                   const Rows &rows, const std::vector<uint32_t> &push, const std::vector<uint32_t> &constants) {
+RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows) {
+  // Whether the innermost dim is of whole vectors, and all others step by whole vectors.
+  const auto fits = [](const std::vector<Dim> &inner, const std::vector<Dim> &others) {
+    const auto is_whole = [](const Dim &dim) { return dim.stride % 4 == 0; };
+    return inner.back().stride == 1 && inner.back().size % 4 == 0 &&
+           std::all_of(inner.begin(), inner.end() - 1, is_whole) && std::all_of(others.begin(), others.end(), is_whole);
+  };
+  if (may_use_terms && fits(rows.reduced, rows.kept)) return RowVectors::kTerms;
+  return may_use_rows && fits(rows.kept, rows.reduced) ? RowVectors::kRows : RowVectors::kNone;
+}
+
+void dispatch_rows(const Call &call, const char *shader, const char *kind, std::vector<Tensor> written,
+                   std::vector<Tensor> read, Rows rows, RowVectors vectors, const std::vector<uint32_t> &push,
+                   const std::vector<uint32_t> &constants) {
+  const bool adjacent = rows.reduced.back().stride == 1;
+  if (vectors != RowVectors::kNone) {
+    Dim &dim = (vectors == RowVectors::kTerms ? rows.reduced : rows.kept).back();
+    dim = {dim.size / 4, 4};
+    (vectors == RowVectors::kTerms ? rows.terms : rows.count) /= 4;
+  }
   std::vector<uint32_t> words(3 + 2 * kMaxRank + 2 * kMaxReduced);
   const auto write = [&](size_t place, size_t length, const std::vector<Dim> &dims) {
     for (size_t i = 0; i < dims.size(); ++i) {
@@ -89,12 +107,19 @@ void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tens
   write(3, kMaxRank, rows.kept);
   write(3 + 2 * kMaxRank, kMaxReduced, rows.reduced);
   words.insert(words.end(), push.begin(), push.end());
-  const bool adjacent = rows.reduced.back().stride == 1;
   const uint32_t lanes = lanes_for(rows, adjacent, call.device().is_processor());
   call.check_iterations(kPasses * rows.terms / lanes);
-  std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u, static_cast<uint32_t>(rows.reduced.size())};
+  std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u, static_cast<uint32_t>(rows.reduced.size()),
+                               vectors == RowVectors::kTerms ? 1u : 0u, vectors == RowVectors::kRows ? 1u : 0u};
   all.insert(all.end(), constants.begin(), constants.end());
-  call.dispatch_flat(shader, std::move(written), std::move(read), std::move(words), rows.count * lanes, std::move(all));
+  const bool texels = std::all_of(read.begin(), read.end(), [&](const Tensor &one) { return call.prefers_texels(one); });
+  const std::string variant =
+      std::string(shader) + "_" + name_of(read[0].dtype) + (texels ? "_texel_" : "_buffer_") + kind;
+  for (Tensor &one : read) {
+    if (texels) one = Call::texels(one, vectors == RowVectors::kNone ? 1 : 4);
+  }
+  call.dispatch_flat(variant, std::move(written), std::move(read), std::move(words), rows.count * lanes,
+                     std::move(all));
 }
 
 Tensor in_form(const Call &call, const Tensor &x, Dtype dtype, Layout layout) {

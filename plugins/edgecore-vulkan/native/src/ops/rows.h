@@ -29,10 +29,16 @@ Rows rows_of(const Call &call, const std::vector<Dim> &kept, const std::vector<D
 // `x` and may have the reduced ones.
 Rows rows_over(const Call &call, const Tensor &x, const std::vector<bool> &is_reduced, const Tensor &result);
 
-// Adds a dispatch that computes something for each row. `push` are the push constants after the rows, and `constants`
-// the specialization constants from id 6 on.
-void dispatch_rows(const Call &call, const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                   const Rows &rows, const std::vector<uint32_t> &push = {},
+// What a thread may read at once: one element, four neighbouring terms of a row, or the same term of four rows.
+enum class RowVectors : uint8_t { kNone, kTerms, kRows };
+
+// Returns the vectors that rows allow: of terms if `terms`, else of rows if `rows`.
+RowVectors vectors_of(const Rows &rows, bool may_use_terms, bool may_use_rows);
+
+// Adds a dispatch of variant `kind` of a shader, which computes something for each row. The first of `read` is the
+// input. `push` are the push constants after the rows, and `constants` the specialization constants from id 8 on.
+void dispatch_rows(const Call &call, const char *shader, const char *kind, std::vector<Tensor> written,
+                   std::vector<Tensor> read, Rows rows, RowVectors vectors, const std::vector<uint32_t> &push = {},
                    const std::vector<uint32_t> &constants = {});
 
 // Returns a tensor in a dtype and layout: itself, or a copy.
