@@ -59,6 +59,56 @@ def test_convolutions_with_activations():
     check_on_device(model, 4 * torch.randn(1, 4, 6, 6))
 
 
+class Residual(nn.Module):
+    """Sums after layers: of the layer's input, of a clamped result, of the result itself, and one that is read twice."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        self.layer = {
+            "pointwise": nn.Conv2d(40, 40, 1), "tiled": nn.Conv2d(40, 40, 1), "general": nn.Conv2d(40, 40, 3, padding=1),
+            "depthwise": nn.Conv2d(40, 40, 3, padding=1, groups=40), "odd": nn.Conv2d(40, 38, 1),
+            "linear": nn.Linear(40, 40),
+        }[kind]  # fmt: skip
+        self.first = nn.Linear(40, 40) if kind == "linear" else nn.Conv2d(40, 38 if kind == "odd" else 40, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        start = self.first(x)
+        result = start + self.layer(x).relu()
+        if self.kind == "odd":
+            return result
+        result = self.layer(result) + result
+        twice = self.layer(result)
+        return twice + result[..., :1] + (twice + result)
+
+
+@pytest.mark.parametrize("gpu_shaders", [False, True], ids=["default", "gpu"])
+@pytest.mark.parametrize("kind", ["pointwise", "tiled", "general", "depthwise", "odd", "linear"])
+def test_sums_after_layers(kind, gpu_shaders):
+    size = {"tiled": (8, 9), "linear": (33,)}.get(kind, (4, 6))
+    x = torch.randn(*size, 40) if kind == "linear" else torch.randn(1, 40, *size)
+    load_options = {"gpu_shaders": gpu_shaders}
+    # For executorch, a view follows a linear layer.
+    runtimes = ("edgecore" if kind == "linear" else "executorch-1.5",)
+    check_on_device(Residual(kind), x, runtimes=runtimes, load_options=load_options)
+    if kind in ("pointwise", "linear"):
+        options = {"tolerance": 1e-2, "force_fp16": True}
+        check_on_device(Residual(kind), x, runtimes=runtimes, load_options=load_options, **options)
+
+
+@pytest.mark.parametrize("inputs", [16, 44, 48])
+def test_pointwise_convolutions_of_many_pixels(inputs):
+    sizes = {2: torch.export.Dim("height", min=2, max=16), 3: torch.export.Dim("width", min=2, max=16)}
+    others = [(torch.randn(1, inputs, *size),) for size in ((2, 5), (3, 5), (7, 7), (16, 16), (13, 5))]
+    check_on_device(
+        nn.Conv2d(inputs, 7, 1),
+        torch.randn(1, inputs, 14, 14),
+        runtimes=("edgecore",),
+        dynamic_shapes=(sizes,),
+        others=others,
+    )
+
+
 def test_not_a_number_passes_through_convolutions():
     x = torch.randn(1, 4, 6, 6)
     x[0, 1, 2, 3], x[0, 2, 5, 5] = float("nan"), float("inf")

@@ -22,6 +22,14 @@ ALL = NUMBER + BOOL
 _FEW_WEIGHTS = 16384
 
 
+def _is_few(value: TensorValue) -> bool:
+    return (
+        value.constant is not None
+        and value.constant.dtype == value.dtype == torch.float32
+        and value.elements <= _FEW_WEIGHTS
+    )
+
+
 class Unsupported(Exception):
     """A call that cannot be written; the message is the reason, as constraints return it."""
 
@@ -114,12 +122,22 @@ class Builder:
         """Return a constant that is the weight or bias of a convolution or linear layer.
 
         With `force_fp16`, few weights stay float32: they cost little, and the rounding of depthwise kernels and of first
-        layers is half of the error of a network. Executorch's delegate has no such layers.
+        layers is half of the error of a network. For executorch's delegate `keep_exact` chooses them.
         """
         value = self.constant(tensor)
-        few = value.dtype == torch.float32 and value.elements <= _FEW_WEIGHTS
-        value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and few
+        value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and _is_few(value)
         return value
+
+    def keep_exact(self, kernel: TensorValue, bias: TensorValue | None) -> None:
+        """Keep few weights of a convolution in float32 for executorch's delegate.
+
+        That delegate reads them from textures of their own dtype, and takes the bias for one of the same dtype.
+        """
+        if not (self.profile.is_stock and self.profile.force_fp16 and _is_few(kernel)):
+            return
+        for value in (kernel, bias):
+            if value is not None:
+                value.is_exact = True
 
     def weights_of(self, node: Node) -> TensorValue:
         """Return a constant node as `weights` does."""

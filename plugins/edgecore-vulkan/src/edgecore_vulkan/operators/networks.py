@@ -39,6 +39,7 @@ def _convolution(b: Builder, node: Node) -> TensorValue:
         stride, padding, dilation, extra = [1, *stride], [0, *padding], [1, *dilation], [0, *extra]
     result = TensorValue((*output.shape[:2], 1, output.shape[2]), output.dtype) if is_line else output
     kernel = _image_kernel(b, args["weight"]) if is_line else b.weight(args["weight"])
+    b.keep_exact(kernel, bias)
     rest = [kernel, bias, stride, padding, dilation, bool(args["transposed"]), extra, args["groups"]]
     if b.profile.is_stock and x.shape[0] > 1:  # executorch 1.5 convolves one image at a time
         images = []
