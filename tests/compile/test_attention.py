@@ -90,6 +90,12 @@ def test_attention_without_channels_gives_the_mean_of_the_values(runtime):
     torch.testing.assert_close(result, scaled_dot_product_attention(*inputs))
 
 
+def test_attention_without_heads_has_no_elements():
+    inputs = tuple(torch.empty(1, 0, 3, 4) for _ in range(3))
+    result = torch.as_tensor(edgecore.load(compiled(scaled_dot_product_attention, *inputs).buffer).forward(*inputs))
+    assert result.shape == (1, 0, 3, 4)
+
+
 def test_numbers_of_tokens_and_keys_may_be_symbolic():
     tokens, keys = torch.export.Dim("tokens", max=64), torch.export.Dim("keys", max=64)
     shapes = {"inputs": ({2: tokens}, {2: keys}, {2: keys})}

@@ -157,6 +157,26 @@ def test_the_peer_runs_the_file_at_all_shapes(name, compiled, tmp_path):
             close(method.execute(list(given)), model(*given))
 
 
+VIEWS = {
+    "flatten": lambda x: torch.flatten(x, 1) * 2,
+    "split": lambda x: x.unflatten(2, (2, 2)) + 1,
+    "repeat": lambda x: torch.repeat_interleave(x, 2, 1) + 1,
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_symbolic_size_beside_an_empty_dim_equals_eager(name):
+    class View(nn.Module):
+        def forward(self, x):
+            return VIEWS[name](x)
+
+    program = edgecore.compile(View().eval(), (torch.rand(3, 0, 4),), dynamic_shapes=({0: Dim("rows", max=8)},))
+    model = edgecore.load(program.buffer)
+    for rows in (1, 3, 8):
+        x = torch.rand(rows, 0, 4)
+        assert torch.as_tensor(model.forward(x)).shape == VIEWS[name](x).shape
+
+
 def test_a_shape_beyond_the_bound_is_refused(compiled):
     _, program = compiled("lstm")
     with pytest.raises(ExecutionError, match=r"Input 'x' \(0\) of method 'forward': dim 0 .* must be .*8, got 9"):

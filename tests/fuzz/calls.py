@@ -115,6 +115,7 @@ _LEFT = {
     "implicit",
     "half_to_float",
     "generator",
+    "dropout_p",
 }
 
 

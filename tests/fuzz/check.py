@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from fuzz.graph import Graph, Module, Ref, exported, fill, joined, refs
+from fuzz.graph import Graph, Module, Ref, Step, exported, fill, joined, refs
 from torch.fx import Interpreter
 from torch.utils._pytree import tree_leaves
 
@@ -33,10 +33,6 @@ EXACT = re.compile(
     r"remainder|fmod|frac|bucketize|searchsorted|one_hot|contiguous"
 )
 """Calls without a rounding of their own: their inputs stay as they are if they are leaves, so that a tie stays one."""
-
-
-COMPARISON = re.compile(r"aten\.(eq|ne|not_equal|[lg][te]|less|less_equal|greater|greater_equal)\.(Scalar|Tensor)")
-"""Calls of comparisons, by the names of their operators."""
 
 
 class Finding(AssertionError):
@@ -193,14 +189,16 @@ def _compare(
 def _undefined(graph: Graph, results: dict[str, Any], variant: Variant) -> set[str]:
     """The names of steps whose results are not defined, and of those that use them.
 
-    Comparisons of NaN, if XNNPACK computes them: its README says so. Interpolations of infinities: a neighbour with the
-    weight 0 gives NaN where it is multiplied, and nothing where it is left out; eager does both within one tensor.
+    Booleans, indices and signs of NaN, if XNNPACK computes comparisons and maxima: its README says so. Interpolations of
+    infinities: a neighbour with the weight 0 gives NaN where it is multiplied, and nothing where it is left out; eager
+    does both within one tensor. The mean of infinities beside a variance: NaN or infinite, as the order of the sum has it.
     """
     found: set[str] = set()
     for step in graph.steps:
         target = str(step.target)
-        compares = "xnnpack" in variant.backends and COMPARISON.fullmatch(target)
-        interpolates = "upsample" in target or "grid_sample" in target
+        counts = any(not one.is_floating_point() for one in tree_leaves(results[step.name]))
+        compares = "xnnpack" in variant.backends and (counts or target in ("aten.sign.default", "aten.sgn.default"))
+        interpolates = "upsample" in target or "grid_sample" in target or "var_mean" in target
         for ref in refs([*step.args, *step.kwargs.values()]):
             value = _value(results, ref, graph)
             is_undefined = (compares and value.isnan().any()) or (interpolates and value.isinf().any())
@@ -279,6 +277,17 @@ def _absolute(name: str, given: Sequence[torch.Tensor], dtype: torch.dtype) -> f
     return ROUNDING[dtype] / 4 * max(sizes, default=0.0) * places
 
 
+_ORDER = {"cdist": 2, "_cdist_forward": 2, "pdist": 1}
+"""Index of the argument p by the name of a distance."""
+
+
+def _root(step: Step) -> float:
+    """The p of a distance if it is below 1: a p-th root makes the rounding of its sum 1 / p times as large."""
+    index = _ORDER.get(str(step.target).split(".")[1])
+    order = float(step.args[index]) if index is not None and index < len(step.args) else 1.0
+    return min(order, 1.0) or 1.0
+
+
 def _noisy(graph: Graph, inputs: Sequence[torch.Tensor], seed: int) -> list[torch.Tensor]:
     """The results of the graph with noise."""
     random, rest = torch.Generator().manual_seed(seed), iter(inputs)
@@ -302,8 +311,9 @@ def _noisy(graph: Graph, inputs: Sequence[torch.Tensor], seed: int) -> list[torc
             several = isinstance(made, (tuple, list))
             for one in made if several else [made]:
                 if one.is_floating_point() and one.numel() and not any(size == 0 for size in one.stride()):
+                    rounding = ROUNDING[one.dtype] / _root(step)
                     absolute = _absolute(str(step.target), given, one.dtype)
-                    one.copy_(_jolt(one, random, absolute=absolute))  # in place: others may have views of it
+                    one.copy_(_jolt(one, random, rounding, absolute))  # in place: others may have views of it
         values[step.name] = made
     return [values[ref.name] if ref.item is None else values[ref.name][ref.item] for ref in graph.outputs]
 

@@ -147,7 +147,8 @@ class Drawer:
         """Add the call, or raise `Rejected`."""
         for ref in refs([*args, *kwargs.values()]):
             value = self.values[ref]
-            if target in TO_INTEGER and value.is_floating_point() and not bool((value.abs() < MAX_CONVERTED).all()):
+            converts = target in TO_INTEGER or kwargs.get("dtype") in INTEGERS
+            if converts and value.is_floating_point() and not bool((value.abs() < MAX_CONVERTED).all()):
                 raise Rejected("integers of numbers without bounds differ from processor to processor")
             if str(target).split(".")[1] in SORTING and value.unique().numel() < value.numel():
                 raise Rejected("the order of equal values is not defined")
@@ -170,8 +171,10 @@ class Drawer:
             raise Rejected("eager's gelu of infinity is NaN")
         if target is torch.ops.aten.pixel_unshuffle.default and not made.numel():
             raise Rejected("eager returns the shape of the input, torch.export the right one")
-        if target is torch.ops.aten.index.Tensor and not made.numel():
-            raise Rejected("eager does not check the indices of an empty result")
+        if not any(one.numel() for one in parts) and not _is_valid_with_elements(target, args, kwargs, get):
+            raise Rejected("eager does not check the arguments of a call without results")
+        if target in REPEATS and kwargs.get("output_size") not in (None, int(get(args[REPEATS[target]]).sum())):
+            raise Rejected("eager leaves elements uninitialized")
         if any(min(one.shape, default=0) < 0 for one in parts):
             raise Rejected("eager's result has a negative size")
         if any(one.numel() > MOST_ELEMENTS or one.dtype.is_complex for one in parts):
@@ -205,9 +208,25 @@ class Drawer:
         return Graph(leaves, self.steps, outputs or results[-1:])
 
 
+def _is_valid_with_elements(target: OpOverload, args: Any, kwargs: Any, get: Callable[[Ref], torch.Tensor]) -> bool:
+    """False for a call that eager takes only because its result has no elements."""
+    name = str(target).split(".")[1]
+    dtypes = [get(ref).dtype for ref in refs([*args, *kwargs.values()])]
+    if name in ("index", "index_put"):
+        return False  # perhaps: its indices may be out of range
+    if name in ("addcmul", "addcdiv"):
+        return any(dtype.is_floating_point for dtype in dtypes) or isinstance(kwargs.get("value", 1), int)
+    if name in ("cdist", "_cdist_forward"):
+        return len(set(dtypes)) == 1
+    return name != "scaled_dot_product_attention" or dtypes[0].is_floating_point
+
+
 _aten = torch.ops.aten
 TO_INTEGER: set[OpOverload] = {_aten._to_copy.default, _aten.to.dtype, _aten.copy.default}
 
+
+REPEATS: dict[OpOverload, int] = {_aten.repeat_interleave.Tensor: 0, _aten.repeat_interleave.self_Tensor: 1}
+"""Operators with the number of repeats of each element as a tensor, and the index of this argument."""
 
 SORTING = {"topk", "sort", "argsort", "median"}
 

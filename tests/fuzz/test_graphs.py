@@ -5,8 +5,10 @@ from collections import Counter
 import pytest
 import torch
 from fuzz.check import Finding, Variant, check
+from fuzz.draw import Drawer, Rejected
 from fuzz.graph import Graph, Leaf, Module, Ref, Step, exported, joined
 from fuzz.run import fuzz
+from torch.utils._pytree import tree_leaves
 
 from edgecore.errors import EdgecoreError
 
@@ -91,6 +93,15 @@ def test_a_comparison_of_nan_is_undefined_in_xnnpack_alone(backends, monkeypatch
             check([graph], [results], Variant(backends))
 
 
+def test_the_index_of_the_maximum_is_undefined_in_xnnpack_if_there_is_nan():
+    pytest.importorskip("edgecore_xnnpack")
+    x = torch.tensor([1.0, torch.nan, 2.0])
+    steps = [Step("v", aten.argmax.default, (Ref("x"),)), Step("w", aten.max.dim, (Ref("x"), 0))]
+    results = {"v": torch.tensor(1), "w": aten.max.dim(x, 0)}
+    graph = Graph([Leaf("x", x, False, "torch.tensor([1.0, torch.nan, 2.0])")], steps, [Ref("v"), Ref("w", 1)])
+    assert check([graph], [results], Variant(("xnnpack",))) == 1
+
+
 @pytest.mark.parametrize("infinite", [True, False])
 def test_an_interpolation_of_infinities_alone_is_undefined(infinite, monkeypatch):
     x = torch.tensor([[[-torch.inf if infinite else -2.0, 1.0]]])
@@ -105,6 +116,49 @@ def test_an_interpolation_of_infinities_alone_is_undefined(infinite, monkeypatch
     else:
         with pytest.raises(Finding, match="values differ"):
             check([graph], [results], Variant())
+
+
+def test_the_rounding_of_eager_grows_with_the_root_of_a_distance():
+    x, y = torch.rand(3, 1), torch.rand(4, 1)
+    leaves = [Leaf("x", x, False, "torch.rand(3, 1)"), Leaf("y", y, False, "torch.rand(4, 1)")]
+    step = Step("v", aten._cdist_forward.default, (Ref("x"), Ref("y"), 1e-5, 2))
+    results = {"v": aten._cdist_forward.default(x, y, 1e-5, 2)}
+    assert check([Graph(leaves, [step], [Ref("v")])], [results], Variant()) == 1
+
+
+@pytest.mark.parametrize(
+    "target, args, kwargs",
+    [
+        (aten.index_put.default, (torch.zeros(1, 0), [torch.tensor([1])], torch.zeros(1, 0)), {}),
+        (aten.addcmul.default, (torch.zeros(0, dtype=torch.int32),) * 3, {"value": 0.5}),
+        (aten._cdist_forward.default, (torch.zeros(0, 2), torch.zeros(0, 2).half(), 2.0, None), {}),
+        (aten.scaled_dot_product_attention.default, (torch.zeros(4, 0, 0, 1, dtype=torch.int32),) * 3, {}),
+        (aten.repeat_interleave.Tensor, (torch.zeros(0, dtype=torch.int32),), {"output_size": 2}),
+        (aten.repeat_interleave.self_Tensor, (torch.zeros(0), torch.zeros(0, dtype=torch.int32)), {"output_size": 2}),
+    ],
+    ids=["index", "value", "dtypes", "integers", "repeats", "size"],
+)
+def test_a_call_that_eager_takes_without_a_look_is_not_made(target, args, kwargs):
+    drawer = Drawer(lambda _: 0)
+    leaves = {}
+    for value in tree_leaves(args):
+        if isinstance(value, torch.Tensor):
+            leaves[id(value)] = drawer.leaf(value.shape, value.dtype, 1, 2)
+    given = [[leaves[id(one)] for one in value] if isinstance(value, list) else leaves.get(id(value), value)
+             for value in args]  # fmt: skip
+    target(*args, **kwargs)
+    with pytest.raises(Rejected):
+        drawer.call(target, *given, **kwargs)
+
+
+@pytest.mark.parametrize("target", [aten.sum.default, aten.to.dtype])
+def test_a_number_without_bounds_is_not_made_an_integer(target):
+    drawer = Drawer(lambda _: 0)
+    x = drawer.leaf((3,), torch.float32)
+    drawer.call(target, x, dtype=torch.int32)
+    drawer.value(x)[1] = torch.nan
+    with pytest.raises(Rejected):
+        drawer.call(target, x, dtype=torch.int32)
 
 
 def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understood(monkeypatch):

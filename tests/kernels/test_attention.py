@@ -138,6 +138,12 @@ def test_empty_tensors_give_zeros(library: Library, shape: tuple[int, int, int])
     assert torch.equal(run(library, tensors), torch.zeros(batch, 2, tokens, 3))
 
 
+def test_without_tokens_the_mask_is_not_read(library: Library) -> None:
+    tensors = torch.ones(0, 3), torch.ones(0, 3), torch.ones(0, 4)
+    mask = torch.ones(0, 3)
+    assert torch.equal(run(library, tensors, mask), attention(*tensors, mask))
+
+
 ONES = torch.ones(2, 4, 3, 8), torch.ones(2, 2, 5, 8), torch.ones(2, 2, 5, 6)
 
 

@@ -199,6 +199,20 @@ def test_reflection_and_replication_padding_equal_eager(library: Library, dtype:
                 run(library, f"aten::{kind}_pad{dims}d.out", self, padding, expected=expected, swap=swap)
 
 
+@pytest.mark.parametrize("kind", ["reflection", "replication"])
+def test_padding_that_crops_all_rows_gives_no_elements(library: Library, kind: str) -> None:
+    x, padding = numbers(1, 1, 2, 3), [0, 1, -2, 0]
+    expected = getattr(torch.ops.aten, f"{kind}_pad2d").default(x, padding)
+    assert expected.shape == (1, 1, 0, 4)
+    run(library, f"aten::{kind}_pad2d.out", x, padding, expected=expected)
+
+
+@pytest.mark.parametrize("dim", [-2, 0, 1])
+def test_tensors_without_elements_alone_concatenate_in_any_dim(library: Library, dim: int) -> None:
+    empty = numbers(0)
+    run(library, "aten::cat.out", [empty, empty], dim, expected=torch.cat([empty, empty], dim))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cumulative_sums_and_triangles_equal_eager(library: Library, dtype: torch.dtype) -> None:
     x = swapped(numbers(3, 5, 2, dtype=dtype) % 7 if dtype != torch.bool else numbers(3, 5, 2, dtype=dtype))

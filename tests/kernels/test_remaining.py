@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -101,6 +102,16 @@ def test_limits_of_clamp_wrap_to_the_dtype_of_the_tensor(library: Library, limit
     x, out = torch.tensor([0, 1, 7, 254, 255], dtype=torch.uint8), torch.empty(5, dtype=torch.uint8)
     library.call("aten::clamp.out", x, *limits, out)
     assert torch.equal(out, x.clamp(*limits))
+
+
+@pytest.mark.parametrize("limits", [(math.nan, 1.0), (None, math.nan), (math.nan, None), (-1, math.nan)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_a_limit_of_clamp_that_is_nan_gives_nan(library: Library, limits: tuple[Any, Any], dtype: torch.dtype) -> None:
+    x = torch.tensor([0.5, -2.0, 3.0], dtype=dtype)
+    out = torch.empty_like(x)
+    library.call("aten::clamp.out", x, *limits, out)
+    torch.testing.assert_close(out, x.clamp(*limits), equal_nan=True)
+    assert out.isnan().all()
 
 
 def test_full_converts_its_number(library: Library) -> None:

@@ -185,12 +185,15 @@ int32_t attention_out(const edgecore_call *raw) {
       !call.check(!has_mask || mask.type() == Type::kBool || mask.type() == type,
                   "the mask must be bool or have the dtype of the query") ||
       !call.check(!has_mask || !is_causal, "a mask and is_causal exclude each other") || !call.check_cast(type, out) ||
-      !sizes_of(call, query, key, value, &sizes) || !mask_of(call, query, sizes.keys, mask, &layout)) {
+      !sizes_of(call, query, key, value, &sizes)) {
     return call.status();
   }
   Shape shape = query.shape();
   shape.sizes[shape.ndim - 1] = sizes.value_width;
-  if (!call.resize(out, shape)) return call.status();
+  // PyTorch does not look at the mask if there is nothing to compute.
+  if (!call.resize(out, shape) || out.numel() == 0 || !mask_of(call, query, sizes.keys, mask, &layout)) {
+    return call.status();
+  }
   with_floating_compute(type, [&](auto c) {
     using C = decltype(c);
     const C *queries = dense<C>(call, query);
@@ -198,7 +201,7 @@ int32_t attention_out(const edgecore_call *raw) {
     const C *values = dense<C>(call, value);
     const C *terms = has_mask ? dense<C>(call, mask) : nullptr;
     const DenseOut<C> result(call, out);
-    if (call.failed() || out.numel() == 0) return;
+    if (call.failed()) return;
     const Attention<C> attention(sizes, layout, terms, has_mask && mask.type() == Type::kBool, is_causal);
     attention.run(call, queries, keys, values, static_cast<C>(scale), result.data());
     result.finish(call);

@@ -19,9 +19,14 @@ int32_t cat_out(const edgecore_call *raw) {
     common = promote(common, t.type());
     if (!skipped(t)) first = t;
   }
+  if (!call.check_cast(common, out)) return call.status();
+  if (skipped(first)) {  // then all tensors are, and ATen does not look at the dim
+    call.resize(out, first.shape());
+    return call.status();
+  }
   const int dim = call.dim(1, first.ndim());
   call.check(first.ndim() > 0, "tensors without dims cannot be concatenated");
-  if (!call.check_cast(common, out)) return call.status();
+  if (call.failed()) return call.status();
   Shape shape = first.shape();
   shape.sizes[dim] = 0;
   for (int64_t i = 0; i < count; ++i) {

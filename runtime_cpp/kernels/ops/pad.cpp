@@ -37,7 +37,7 @@ int32_t pad(const edgecore_call *raw, const char *op, int dims, bool reflects, c
     const int64_t after = padding[2 * (self.ndim() - 1 - d) + 1];
     const int64_t size = self.size(d);
     const int64_t limit = reflects ? size : INT64_MAX / 4;
-    if (before >= limit || after >= limit || before < -size || after < -size || size + before + after < 1 || size < 1) {
+    if (before >= limit || after >= limit || before < -size || after < -size || size + before + after < 0 || size < 1) {
       return call.fail(EDGECORE_INVALID_ARGUMENT, Message() << "padding " << before << " and " << after
                                                             << " is out of range for a dim of size " << size);
     }

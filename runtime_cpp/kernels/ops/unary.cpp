@@ -125,6 +125,7 @@ EDGECORE_FUNCTOR(Elu, x > C{0} ? x * s[1] : s[0] * expm1_of_negative(x * s[2]))
 EDGECORE_FUNCTOR(Clamp, (x < s[0] ? s[0] : x) > s[1] ? s[1] : (x < s[0] ? s[0] : x))
 EDGECORE_FUNCTOR(ClampMin, x < s[0] ? s[0] : x)
 EDGECORE_FUNCTOR(ClampMax, x > s[1] ? s[1] : x)
+EDGECORE_FUNCTOR(ClampNan, x + s[0] + s[1])  // NaN if one of the limits is
 EDGECORE_FUNCTOR(GeluErf, C(0.5) * x * (C{1} + erf_of(x * C(0.70710678118654752440))))
 // GELU is approximated by x / 2 * (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as in its paper (arXiv 1606.08415).
 EDGECORE_FUNCTOR(GeluTanh, C(0.5) * x * (C{1} + tanh_of(C(0.79788456080286535588) * (x + C(0.044715) * x * x * x))))
@@ -271,9 +272,11 @@ int32_t clamp_out(const edgecore_call *raw) {
   const bool low = !call.is_none(1);
   const bool high = !call.is_none(2);
   if (!call.check(low || high, "min or max must be given")) return call.status();
-  const Functions functions = low && high ? all_functions<Clamp, 1>()
-                              : low       ? all_functions<ClampMin, 1>()
-                                          : all_functions<ClampMax, 1>();
+  const auto is_nan = [](const Scalar &limit) { return limit.tag == EDGECORE_TAG_DOUBLE && limit.d != limit.d; };
+  const Functions functions = is_nan(limits[0]) || is_nan(limits[1]) ? real_functions<ClampNan, 1>()
+                              : low && high                          ? all_functions<Clamp, 1>()
+                              : low                                  ? all_functions<ClampMin, 1>()
+                                                                     : all_functions<ClampMax, 1>();
   return elementwise(call, out, &self, 1, common, ResultKind::kSame, functions, params);
 }
 

@@ -165,6 +165,16 @@ def same_sizes(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return len(a) == len(b) and all(_expression(x) == _expression(y) for x, y in zip(a, b, strict=True))
 
 
+def view_sizes(shape: Sequence[Any]) -> list[int] | None:
+    """Return the sizes for a view to `shape`, -1 for a symbolic size; None if a view could not infer this size.
+
+    A view infers one size, and none if another size is 0: any number would do.
+    """
+    sizes = [size if isinstance(size, int) else -1 for size in shape]
+    unknown = sizes.count(-1)
+    return None if unknown > 1 or (unknown and 0 in sizes) else sizes
+
+
 def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 

@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.dialect import SYMBOLIC
-from edgecore.ir.graph import calls, edit, replace
+from edgecore.ir.graph import calls, edit, replace, view_sizes
 
 aten = torch.ops.aten
 
@@ -20,7 +20,8 @@ def canonicalize_sym_sizes(program: ExportedProgram) -> ExportedProgram:
     """Merge equal symbolic sizes into one node, and let views infer a size (-1).
 
     The node reads the size from a graph input if an input has it. A size read from an intermediate value would make its
-    users depend on that value, so that both could not be in one delegate. A view with one symbolic size gets -1 for it.
+    users depend on that value, so that both could not be in one delegate. A view with one symbolic size gets -1 for it
+    if it has no other size of 0.
     """
     with edit(program) as graph_module:
         placeholders = [node for node in graph_module.graph.nodes if node.op == "placeholder"]
@@ -58,5 +59,6 @@ def _read_input(node: Node, source: tuple[Node, int] | None, after: Node) -> Nod
 def _infer_size(view: Node) -> None:
     sizes = view.args[1]
     assert isinstance(sizes, (list, tuple))
-    if sum(isinstance(size, Node) for size in sizes) == 1 and -1 not in sizes:
-        view.args = (view.args[0], [-1 if isinstance(size, Node) else size for size in sizes])
+    inferred = view_sizes(sizes)
+    if inferred is not None:
+        view.args = (view.args[0], inferred)

@@ -8,7 +8,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, replace, same_sizes
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, replace, same_sizes, view_sizes
 from edgecore.ir.op_sets import PERMUTATIONS, RESHAPES
 from edgecore.ir.tensors import dim_order
 
@@ -44,10 +44,10 @@ def _merge_reshapes(graph_module: GraphModule, node: Node, mode: Any) -> None:
     if _may_replace(node, start):
         replace(node, start)
     elif start is not source:
-        sizes = [size if isinstance(size, int) else -1 for size in node.meta["val"].shape]
+        sizes = view_sizes(node.meta["val"].shape)
         if node.target is aten.view_copy.default:
             node.replace_input_with(source, start)
-        elif sizes.count(-1) <= 1:
+        elif sizes is not None:
             editor = Editor(graph_module, node, mode)
             replace(node, editor.call(aten.view_copy.default, start, sizes, val=node.meta["val"]))
 

@@ -10,7 +10,7 @@ from torch.fx import GraphModule, Node
 
 from edgecore.ir import packed_weights as packed
 from edgecore.ir.constants import Constants
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace, view_sizes
 from edgecore.ir.op_args import argument
 from edgecore.passes.quantized import is_dequantize
 
@@ -104,9 +104,8 @@ def _supports_layer(weight: _Weight, node: Node) -> bool:
 
     At most one size of the input may be symbolic, because the reshapes to rows and back can infer only one size.
     """
-    sizes = argument(node, "input").meta["val"].shape
-    symbolic = sum(not isinstance(size, int) for size in sizes)
-    return weight.bits == 8 and weight.zero_points is None and symbolic <= 1
+    can_reshape = view_sizes(argument(node, "input").meta["val"].shape) is not None
+    return weight.bits == 8 and weight.zero_points is None and can_reshape
 
 
 def _multiply(graph_module: GraphModule, node: Node, weight: _Weight) -> None:

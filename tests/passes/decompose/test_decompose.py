@@ -36,6 +36,10 @@ DECOMPOSED = {
     "chunk": (lambda s, x: torch.cat([part + 1 for part in x.chunk(3, 1)][::-1], 1), (2, 6), []),
     "scalars": (lambda s, x: (2 - x) / 3 + (x > 0) * 1.5, (4,), []),
     "interpolate": (lambda s, x: nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear"), (1, 2, 3, 4), []),
+    "lerp": (lambda s, x: torch.lerp(x.transpose(0, 1), torch.ones(4, 3), 0.25), (3, 4), []),
+    "index_fill": (lambda s, x: x.transpose(0, 1).index_fill(0, torch.arange(2), 0.5), (3, 4), []),
+    "fold of no blocks": (lambda s, x: nn.functional.fold(x, (4, 4), (2, 2), stride=2), (0, 8, 4), []),
+    "pooling to no rows": (lambda s, x: nn.functional.adaptive_avg_pool3d(x, (2, 0, 3)), (1, 2, 4, 4, 4), []),
     "einsum": (lambda s, x: torch.einsum("bij,bkj->bik", x, x), (2, 3, 4), []),
 }
 

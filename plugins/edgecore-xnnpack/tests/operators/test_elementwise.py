@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+import torch.nn.functional as F
 from lowered import check, refusals
 
 import edgecore
@@ -61,6 +62,9 @@ def test_the_inverse_square_root_of_zero_and_infinity_equals_eager() -> None:
         (lambda x: x + 1, torch.ones(0, 3), "aten.add.Scalar", "empty tensor"),
         (lambda x: x**0.3, torch.ones(3), "aten.pow.Tensor_Scalar", "exponent 0.3"),
         (torch.erf, torch.ones(3), "aten.erf.default", "no lowering"),
+        (lambda x: x.clamp(max=torch.nan), torch.ones(3), "aten.clamp.default", "a limit is NaN"),
+        (lambda x: F.leaky_relu(x, torch.inf), torch.ones(3), "aten.leaky_relu.default", "slope inf"),
+        (lambda x: F.elu(x, torch.inf), torch.ones(3), "aten.elu.default", "alpha inf"),
     ],
 )
 def test_elementwise_operators_outside_are_reported_with_their_reason(

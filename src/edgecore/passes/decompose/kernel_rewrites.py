@@ -45,7 +45,7 @@ def _fit(*tensors: Node) -> bool:
     *batch, heads = query.shape[:-2] or (1,)
     *key_batch, key_heads = key.shape[:-2] or (1,)
     same = same_sizes(batch, key_batch) and same_sizes(key.shape[:-2], value.shape[:-2])
-    return same and statically_known_true(heads % key_heads == 0)
+    return same and not statically_known_true(key_heads == 0) and statically_known_true(heads % key_heads == 0)
 
 
 KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {aten.scaled_dot_product_attention.default: _attention}

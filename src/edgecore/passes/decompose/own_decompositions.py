@@ -85,9 +85,9 @@ def _col2im(
         general: Decomposition = get_decompositions([aten.col2im.default])[aten.col2im.default]
         added: Tensor = general(value, output_size, kernel_size, dilation, padding, stride)
         return added
-    batch = value.shape[:-2]
-    blocks = value.reshape(-1, value.shape[-2] // (kernel_size[0] * kernel_size[1]), *kernel_size, *sizes)
-    return blocks.permute(0, 1, 4, 2, 5, 3).reshape(*batch, -1, *output_size)
+    batch, channels = value.shape[:-2], value.shape[-2] // (kernel_size[0] * kernel_size[1])
+    blocks = value.reshape(*(batch or (1,)), channels, *kernel_size, *sizes)
+    return blocks.permute(0, 1, 4, 2, 5, 3).reshape(*batch, channels, *output_size)
 
 
 @decomposes(aten.sort.default, applies=lambda node: not isinstance(_sorted_size(node), torch.SymInt))

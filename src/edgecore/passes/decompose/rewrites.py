@@ -15,7 +15,7 @@ from torch._ops import OpOverload
 from torch.fx import Node
 
 from edgecore.ir.attention import scale_of
-from edgecore.ir.graph import Editor, for_each, same_sizes
+from edgecore.ir.graph import Editor, for_each, same_sizes, view_sizes
 from edgecore.ir.op_args import argument
 
 aten = torch.ops.aten
@@ -109,10 +109,8 @@ def _adaptive_avg_pool2d(editor: Editor, node: Node) -> Node | None:
 
 @rewrites(aten.flatten.using_ints, aten.reshape.default, aten.unflatten.int, aten.view_as.default)
 def _reshape(editor: Editor, node: Node) -> Node | None:
-    sizes = [size if isinstance(size, int) else -1 for size in node.meta["val"].shape]
-    if sizes.count(-1) > 1:
-        return None
-    return editor.call(aten.view_copy.default, _input(node), sizes)
+    sizes = view_sizes(node.meta["val"].shape)
+    return None if sizes is None else editor.call(aten.view_copy.default, _input(node), sizes)
 
 
 @rewrites(aten.contiguous.default, aten.detach.default, aten.alias.default, aten.lift_fresh_copy.default)
@@ -120,6 +118,12 @@ def _identity(editor: Editor, node: Node) -> Node | None:
     source = _input(node)
     same = same_sizes(source.meta["val"].stride(), node.meta["val"].stride())
     return source if same else editor.call(aten.clone.default, source, memory_format=torch.contiguous_format)
+
+
+@rewrites(torch.ops.prims.copy_strided.default)
+def _copy_strided(editor: Editor, node: Node) -> Node:
+    """Drop a copy that only changes the strides; torch's decomposition of `lerp` ends with it."""
+    return _input(node)
 
 
 @rewrites(aten._conj.default, aten.conj.default, aten.conj_physical.default)

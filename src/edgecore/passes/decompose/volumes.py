@@ -238,6 +238,8 @@ def adaptive_average_pool(volume: Tensor, output_size: Numbers) -> Tensor:
     This equals one average over the window, because each plane contributes the same number of elements.
     """
     depth, height, width = output_size
+    if 0 in (depth, height, width):
+        return volume.new_zeros((*volume.shape[:-3], depth, height, width))
     if (depth, height, width) == (1, 1, 1):
         return volume.mean((-3, -2, -1), keepdim=True)
     planes = aten._adaptive_avg_pool2d.default(_planes(volume), [height, width])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from math import inf, pi, sqrt
+from math import inf, isfinite, pi, sqrt
 
 import torch
 from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
+from edgecore_xnnpack.operators.elementwise import binary, check_limits, clamped, unary
 from edgecore_xnnpack.operators.shape import slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
@@ -56,31 +56,36 @@ def _relu6(low: Lowering, node: Node) -> SubgraphValue:
     return clamped(low, low.input(), 0.0, 6.0)
 
 
-@lowers(aten.hardtanh.default)
+@lowers(aten.hardtanh.default, check=check_limits, constraints="limits are numbers")
 def _hardtanh(low: Lowering, node: Node) -> SubgraphValue:
     return clamped(low, low.input(), float(low.argument("min_val")), float(low.argument("max_val")))
 
 
 def _check_elu(query: Query) -> str | None:
-    if query.argument("alpha") <= 0:
+    if not 0 < query.argument("alpha") < inf:
         return f"alpha {query.argument('alpha')}"
     return None if query.node.target is aten.celu.default or query.argument("input_scale") == 1 else "input_scale"
 
 
-@lowers(aten.elu.default, check=_check_elu, constraints="alpha above 0, input_scale 1", do_not_decompose=True)
+@lowers(aten.elu.default, check=_check_elu, constraints="finite alpha above 0, input_scale 1", do_not_decompose=True)
 def _elu(low: Lowering, node: Node) -> SubgraphValue:
     result = unary(low, g.ELU, low.input(), alpha=float(low.argument("alpha")))
     return _times(low, result, float(low.argument("scale")))
 
 
-@lowers(aten.celu.default, check=_check_elu, constraints="alpha above 0", do_not_decompose=True)
+@lowers(aten.celu.default, check=_check_elu, constraints="finite alpha above 0", do_not_decompose=True)
 def _celu(low: Lowering, node: Node) -> SubgraphValue:
     """Emit celu(x) = alpha * elu(x / alpha)."""
     alpha = float(low.argument("alpha"))
     return _times(low, unary(low, g.ELU, _times(low, low.input(), 1 / alpha), alpha=1.0), alpha)
 
 
-@lowers(aten.leaky_relu.default, do_not_decompose=True)
+def _check_slope(query: Query) -> str | None:
+    slope = query.argument("negative_slope")
+    return None if isfinite(slope) else f"slope {slope}"
+
+
+@lowers(aten.leaky_relu.default, check=_check_slope, constraints="finite slope", do_not_decompose=True)
 def _leaky_relu(low: Lowering, node: Node) -> SubgraphValue:
     return unary(low, g.LeakyReLU, low.input(), negative_slope=float(low.argument("negative_slope")))
 
@@ -129,7 +134,7 @@ more this makes no difference: softplus(x) - x is 3e-7 or less, under half a uni
 
 
 def _check_softplus(query: Query) -> str | None:
-    if query.argument("beta") <= 0:
+    if not 0 < query.argument("beta") < inf:
         return f"beta {query.argument('beta')}"
     threshold = query.argument("threshold")
     return None if threshold >= _MIN_THRESHOLD else f"threshold {threshold}, below {_MIN_THRESHOLD}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, log
+from math import inf, isnan, log
 from typing import Any
 
 import numpy as np
@@ -129,7 +129,13 @@ def _unary(low: Lowering, node: Node) -> SubgraphValue:
     return unary(low, _UNARY[node.target], low.input())  # type: ignore[index]
 
 
-@lowers(aten.clamp.default)
+def check_limits(query: Query) -> str | None:
+    """Return why the limits of a clamp are not supported; None if they are."""
+    names = ("min", "max") if query.node.target is aten.clamp.default else ("min_val", "max_val")
+    return "a limit is NaN" if any(isnan(query.argument(name) or 0) for name in names) else None
+
+
+@lowers(aten.clamp.default, check=check_limits, constraints="limits are numbers")
 def _clamp(low: Lowering, node: Node) -> SubgraphValue:
     lower, upper = low.argument("min"), low.argument("max")
     return clamped(low, low.input(), -inf if lower is None else float(lower), inf if upper is None else float(upper))
