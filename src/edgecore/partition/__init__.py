@@ -1,12 +1,19 @@
 """Partitioning: the protocol of partitioners, tools to write one, delegation of partitions, and diagnostics."""
 
-from edgecore.partition.capability import CapabilityPartitioner, UnsupportedReason
+from edgecore.partition.capability import CapabilityPartitioner
 from edgecore.partition.claims import claimable_buffers, held_buffers
 from edgecore.partition.delegate import to_backend
 from edgecore.partition.fallback import Failure, PartitionDiagnostics
 from edgecore.partition.node_query import NodeQuery
 from edgecore.partition.operator_table import Constraint, OperatorRow, OperatorTable, at_most_dims, contiguous_only
-from edgecore.partition.protocol import TAG, DelegationSpec, Partitioner, PartitionResult, UnsupportedNode
+from edgecore.partition.protocol import (
+    TAG,
+    DelegationSpec,
+    Partitioner,
+    PartitionResult,
+    UnsupportedNode,
+    UnsupportedReason,
+)
 from edgecore.partition.view import PartitionView, debug_handles
 
 __all__ = [

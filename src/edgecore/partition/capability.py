@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch._ops import OpOverload
@@ -15,13 +15,11 @@ from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.op_sets import DATA_MOVEMENT
 from edgecore.ir.state import MutableBuffer, mutable_buffers
 from edgecore.partition.claims import claimable_buffers
-from edgecore.partition.protocol import TAG, DelegationSpec, PartitionResult, UnsupportedNode
+from edgecore.partition.crossings import InsideOnly, crossings, keep_inside
+from edgecore.partition.protocol import TAG, DelegationSpec, PartitionResult, UnsupportedNode, UnsupportedReason
 from edgecore.plugin import CompileSpec
 
 aten = torch.ops.aten
-
-UnsupportedReason = Callable[[Node], "str | None"]
-"""A function (node) -> the reason why a backend does not support the node, or None if it does."""
 
 Preserve = Callable[[Node], bool]
 """A function (node) -> True if the node must not be decomposed, because the backend supports it as it is."""
@@ -38,8 +36,9 @@ class CapabilityPartitioner:
     lowest level. A partition that has only data movement, or fewer than `min_partition_size` other operators, stays
     outside.
 
-    Some nodes turn out to be unsupported only once the partitions are known (`exclusions`). They become unsupported,
-    and the program is partitioned again, until there are no more.
+    Some nodes turn out to be unsupported only once the partitions are known: updates of buffers that the backend does not
+    hold, and nodes that exchange values that must not cross the border of a partition. They become unsupported, and the
+    program is partitioned again, until there are no more.
 
     Args:
         backend_id: The id of the backend.
@@ -52,9 +51,8 @@ class CapabilityPartitioner:
         can_hold: Says whether the backend can hold a mutable buffer, which it then claims; None if it can hold none.
         updates_in_place: Says whether the backend supports a node only as the update of a mutable buffer that it holds;
             None if there are no such nodes.
-
-    Attributes:
-        excluded: The nodes that `exclusions` returned for this program so far, each with the reason.
+        inside_only: Says which values the backend can neither take nor return, so that the nodes that compute and read
+            them must be in one partition; None if there are no such values.
     """
 
     def __init__(
@@ -68,6 +66,7 @@ class CapabilityPartitioner:
         min_partition_size: int = 1,
         can_hold: Callable[[MutableBuffer], bool] | None = None,
         updates_in_place: Callable[[Node], bool] | None = None,
+        inside_only: InsideOnly | None = None,
     ) -> None:
         self.spec = DelegationSpec(backend_id, tuple(compile_specs))
         self.unsupported_reasons = unsupported_reasons
@@ -76,7 +75,7 @@ class CapabilityPartitioner:
         self.min_partition_size = min_partition_size
         self.can_hold = can_hold
         self.updates_in_place = updates_in_place
-        self.excluded: dict[Node, str] = {}
+        self.inside_only = inside_only
 
     def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
         """Return the operators that must not be decomposed, and the function that says which of their calls."""
@@ -84,44 +83,46 @@ class CapabilityPartitioner:
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag the supported nodes; every other call node gets a reason."""
-        self.excluded.clear()
-        result = self._partition(exported_program)
-        while excluded := self.exclusions(exported_program, result):
-            self.excluded.update(excluded)
+        excluded: dict[Node, str] = {}
+        result = self._partition(exported_program, excluded)
+        while found := self._exclusions(exported_program, result):
+            excluded.update(found)
             for node in exported_program.graph.nodes:
                 if node.meta.get(TAG) in result.partition_tags:
                     del node.meta[TAG]
-            result = self._partition(exported_program)
+            result = self._partition(exported_program, excluded)
         return result
 
-    def exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
-        """Find tagged nodes that these partitions make unsupported; a backend with such rules of its own extends it.
+    def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
+        """Return (node -> reason) the tagged nodes that these partitions make unsupported."""
+        found = crossings(exported_program, self.inside_only) if self.inside_only else {}
+        for buffer in mutable_buffers(exported_program) if self.updates_in_place else []:
+            update = buffer.update
+            is_claimed = buffer.name in result.claimed_buffers
+            if buffer.is_written and TAG in update.meta and not is_claimed and self.updates_in_place(update):  # type: ignore[misc]
+                found[update] = f"updates the buffer {buffer.name}, which the delegate does not keep"
+        return found
 
-        Returns:
-            Node -> reason. Here: the updates in place of mutable buffers that the result does not claim.
-        """
-        if self.updates_in_place is None:
-            return {}
-        return {
-            buffer.update: f"updates the buffer {buffer.name}, which the delegate does not keep"
-            for buffer in mutable_buffers(exported_program)
-            if buffer.is_written
-            and TAG in buffer.update.meta
-            and buffer.name not in result.claimed_buffers
-            and self.updates_in_place(buffer.update)
-        }
+    def _partition(self, exported_program: ExportedProgram, excluded: Mapping[Node, str]) -> PartitionResult:
+        """Partition once; the nodes in `excluded` are not supported."""
+        reason_of, constants = self.unsupported_reasons(exported_program), Constants(exported_program)
+        errors: dict[Node, Exception] = {}
 
-    def _partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        unsupported_reason, constants = self.unsupported_reasons(exported_program), Constants(exported_program)
+        def check(node: Node) -> str | None:
+            try:
+                return excluded.get(node) or reason_of(node)
+            except Exception as raised:
+                errors[node] = raised
+                return "its check failed"
+
+        unsupported_reason: UnsupportedReason = check
+        if self.inside_only:
+            unsupported_reason = keep_inside(check, exported_program, self.inside_only)
         unsupported_nodes: list[UnsupportedNode] = []
         levels: dict[Node, int] = {}
         accepted: dict[Node, int] = {}  # the supported nodes with their levels
         for node in exported_program.graph.nodes:
-            error = None
-            try:
-                reason = self._reason(node, unsupported_reason, accepted)
-            except Exception as raised:
-                reason, error = "its check failed", raised
+            reason = _reason(node, unsupported_reason, accepted)
             level = -1 if reason else 0
             for source in node.all_input_nodes:
                 if not constants.has(source):
@@ -131,7 +132,7 @@ class CapabilityPartitioner:
             if reason is None:
                 accepted[node] = level
             elif node.op == "call_function":
-                unsupported_nodes.append(UnsupportedNode(node.name, reason, error))
+                unsupported_nodes.append(UnsupportedNode(node.name, reason, errors.get(node)))
         for node in reversed(list(accepted)):
             users = [accepted[user] for user in node.users if user in accepted]
             if users and all(constants.has(source) for source in node.all_input_nodes):
@@ -157,14 +158,13 @@ class CapabilityPartitioner:
         claimed = [buffer.name for buffer in claimable if can_hold and can_hold(buffer)]
         return PartitionResult(exported_program, tags, unsupported_nodes, claimed)
 
-    def _reason(self, node: Node, unsupported_reason: UnsupportedReason, accepted: dict[Node, int]) -> str | None:
-        if node.op != "call_function":
-            return "no operator"
-        if node in self.excluded:
-            return self.excluded[node]
-        if node.target is operator.getitem:
-            producer = node.args[0]
-            return None if producer in accepted else f"result of {producer}, which is not delegated"
-        if isinstance(node.target, OpOverload):
-            return unsupported_reason(node)
-        return "already delegated" if is_delegate_call(node) else "a computation on sizes"
+
+def _reason(node: Node, unsupported_reason: UnsupportedReason, accepted: dict[Node, int]) -> str | None:
+    if node.op != "call_function":
+        return "no operator"
+    if node.target is operator.getitem:
+        producer = node.args[0]
+        return None if producer in accepted else f"result of {producer}, which is not delegated"
+    if isinstance(node.target, OpOverload):
+        return unsupported_reason(node)
+    return "already delegated" if is_delegate_call(node) else "a computation on sizes"

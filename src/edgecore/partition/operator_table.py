@@ -20,8 +20,10 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.state import MutableBuffer
 from edgecore.ir.tensors import dim_order
-from edgecore.partition.capability import CapabilityPartitioner, Preserve, UnsupportedReason
+from edgecore.partition.capability import CapabilityPartitioner, Preserve
+from edgecore.partition.crossings import InsideOnly
 from edgecore.partition.node_query import NodeQuery
+from edgecore.partition.protocol import UnsupportedReason
 from edgecore.plugin import CompileSpec, OperatorSupport
 
 Lower = TypeVar("Lower")
@@ -190,6 +192,7 @@ class OperatorTable(Generic[Lower]):
         min_partition_size: int = 1,
         can_hold: Callable[[MutableBuffer], bool] | None = None,
         updates_in_place: Callable[[Node], bool] | None = None,
+        inside_only: InsideOnly | None = None,
     ) -> CapabilityPartitioner:
         """Make a partitioner that delegates the calls that the table supports.
 
@@ -201,6 +204,7 @@ class OperatorTable(Generic[Lower]):
             can_hold: Says whether the backend can hold a mutable buffer; None if it can hold none.
             updates_in_place: Says whether a node is supported only as the update of a mutable buffer that the backend
                 holds; None if there are no such nodes.
+            inside_only: Says which values must not cross the border of a partition; None if there are no such values.
 
         Raises:
             ValueError: The table has no operator of a name in `operators`.
@@ -227,6 +231,7 @@ class OperatorTable(Generic[Lower]):
             min_partition_size=min_partition_size,
             can_hold=can_hold,
             updates_in_place=updates_in_place,
+            inside_only=inside_only,
         )
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 from edgecore.plugin import CompileSpec
 
@@ -19,6 +20,9 @@ REFUSED = "refused_claim"
 
 The value is the reason as a sentence fragment.
 """
+
+UnsupportedReason = Callable[[Node], "str | None"]
+"""A function (node) -> the reason why a backend does not support the node, or None if it does."""
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,6 @@
 Experimental: may change in any release.
 """
 
-from edgecore.format.flat import Buffer, pack, scalar, string, strings, table, tables, union, unpack, vector
+from edgecore.format.flat import Buffer, data, pack, scalar, string, strings, table, tables, union, unpack, vector
 
-__all__ = ["Buffer", "pack", "scalar", "string", "strings", "table", "tables", "union", "unpack", "vector"]
+__all__ = ["Buffer", "data", "pack", "scalar", "string", "strings", "table", "tables", "union", "unpack", "vector"]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
+import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
-from edgecore_xnnpack.booleans import boolean_crossings, keep_booleans_inside
 from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.cache import can_hold, is_update
@@ -38,6 +38,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
             preserve=TABLE.preserve,
             can_hold=can_hold if holds_state else None,
             updates_in_place=is_update,
+            inside_only=_booleans,
         )
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -52,18 +53,9 @@ class XnnpackPartitioner(CapabilityPartitioner):
                     print(f"xnnpack does not delegate {describe(node)}: {reasons[node.name]}", file=sys.stderr)
         return result
 
-    def exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
-        """Find tagged nodes that these partitions make unsupported.
-
-        A boolean tensor must not be an input or output of a delegate, because XNNPACK has no boolean type
-        (`booleans.py`).
-        """
-        return boolean_crossings(exported_program) | super().exclusions(exported_program, result)
-
     def _unsupported_reasons(self, program: ExportedProgram) -> UnsupportedReason:
         reasons = TABLE.unsupported_reasons(program)
-        allowed = filter_ops(reasons, program, self.options) if self.options.restricts else reasons
-        return keep_booleans_inside(lambda node: self.excluded.get(node) or allowed(node), program)
+        return filter_ops(reasons, program, self.options) if self.options.restricts else reasons
 
     def _split(self, result: PartitionResult) -> PartitionResult:
         """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
@@ -74,3 +66,9 @@ class XnnpackPartitioner(CapabilityPartitioner):
             node.meta[TAG] = f"{BACKEND_ID}_{leader.name}"
             tags[node.meta[TAG]] = self.spec
         return PartitionResult(program, tags, result.unsupported_nodes)
+
+
+def _booleans(node: Node) -> str | None:
+    """Say that booleans must not cross a border: XNNPACK has no booleans, and inside of a delegate they are float32."""
+    val = node.meta.get("val")
+    return "booleans" if isinstance(val, torch.Tensor) and val.dtype == torch.bool else None

@@ -1,0 +1,256 @@
+"""The values and operators of a TOSA graph while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import argument
+from edgecore_tosa.graph import NUMPY, Array, Graph, Operator, Tensor, encode
+from edgecore_tosa.parameters import Parameters
+from edgecore_tosa.quantization import Quantization, multiplier_and_shift
+from edgecore_tosa.schema import ATTRIBUTES, DType, Op, Rescale, Rounding, Transpose
+from edgecore_tosa.spec import TosaSpec
+
+NHWC = (0, 2, 3, 1)
+"""The order in memory of the dims of an image, whose dims in the model are N, C, H and W."""
+
+DTYPES = {
+    torch.bool: DType.BOOL,
+    torch.int8: DType.INT8,
+    torch.int16: DType.INT16,
+    torch.int32: DType.INT32,
+    torch.float32: DType.FP32,
+    torch.float16: DType.FP16,
+    torch.bfloat16: DType.BF16,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the model in the TOSA graph.
+
+    Attributes:
+        tensor: The tensor.
+        order: For each dim of the tensor, the dim of the model's value.
+        quantization: The meaning of its integers; None for real numbers, booleans and plain integers.
+    """
+
+    tensor: Tensor
+    order: tuple[int, ...]
+    quantization: Quantization | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the model's value."""
+        return tuple(self.tensor.shape[self.order.index(dim)] for dim in range(len(self.order)))
+
+    @property
+    def zero_point(self) -> int:
+        """The integer that means 0; 0 for real numbers."""
+        return 0 if self.quantization is None else self.quantization.zero_point
+
+    def axis(self, dim: int) -> int:
+        """Return the dim of the tensor that holds a dim of the model's value, which may be negative."""
+        return self.order.index(dim % len(self.order))
+
+
+class Builder:
+    """Writes the operators of a partition.
+
+    A value is kept in the order of dims in which its operator computed it. It is transposed where an operator needs
+    another order, once for each order, and at the outputs. So only few transposes arise in a network of convolutions.
+
+    Attributes:
+        spec: The profile to write for.
+        graph: The operators so far.
+        values: The value of each node.
+        parameters: The quantization of the nodes.
+        node: The node that the next operators compute.
+    """
+
+    def __init__(self, spec: TosaSpec, parameters: Parameters, constant: Callable[[Any], torch.Tensor | None]) -> None:
+        self.spec = spec
+        self.graph = Graph()
+        self.values: dict[Node, Value] = {}
+        self.parameters = parameters
+        self.node: Node | None = None
+        self._constant_of = constant
+        self._constants: dict[tuple[DType, tuple[int, ...], bytes], Tensor] = {}
+        self._transposed: dict[tuple[Tensor, tuple[int, ...]], Tensor] = {}
+
+    # Values of the model
+
+    def value(self, node: Any) -> Value:
+        """Return the value of a node; constants are added when they are first read."""
+        if node not in self.values:
+            tensor = self.constant_of(node)
+            assert tensor is not None
+            dtype = DTYPES[tensor.dtype]
+            self.values[node] = Value(self.constant(tensor.numpy(), dtype), tuple(range(tensor.dim())))
+        return self.values[node]
+
+    def constant_of(self, node: Any) -> torch.Tensor | None:
+        """Return the tensor of a constant node; None for other nodes."""
+        return self._constant_of(node) if isinstance(node, Node) else None
+
+    def argument(self, name: str) -> Any:
+        """Return an argument of the current node."""
+        assert self.node is not None
+        return argument(self.node, name)
+
+    def input(self, name: str = "self") -> Value:
+        """Return the value of an argument of the current node."""
+        return self.value(self.argument(name))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the current node's result."""
+        assert self.node is not None
+        return tuple(self.node.meta["val"].shape)
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """The quantization of the current node's result."""
+        assert self.node is not None
+        return self.parameters.of(self.node)
+
+    @property
+    def result_dtype(self) -> DType:
+        """The type of the current node's result: that of its integers if it is quantized."""
+        assert self.node is not None
+        return self.quantization.dtype if self.quantization else DTYPES[self.node.meta["val"].dtype]
+
+    # Tensors
+
+    def constant(self, array: Array, dtype: DType) -> Tensor:
+        """Return a constant; equal ones are one tensor."""
+        array = np.ascontiguousarray(array, NUMPY[dtype])
+        key = (dtype, array.shape, encode(array, dtype))
+        if key not in self._constants:
+            self._constants[key] = Tensor(array.shape, dtype, array)
+        return self._constants[key]
+
+    def number(self, number: float, dtype: DType, rank: int = 1) -> Tensor:
+        """Return a constant of one element."""
+        return self.constant(np.full((1,) * rank, number, NUMPY[dtype]), dtype)
+
+    def sizes(self, sizes: Sequence[int]) -> Tensor:
+        """Return a constant list of sizes."""
+        return self.constant(np.array(sizes, np.int64).reshape(-1), DType.SHAPE)
+
+    def emit(
+        self, op: Op, inputs: Sequence[Tensor], shape: Sequence[int], dtype: DType, attribute: Any = None
+    ) -> Tensor:
+        """Add an operator, and return its result."""
+        output = Tensor(tuple(shape), dtype)
+        self.graph.operators.append(Operator(op, attribute or ATTRIBUTES[op](), list(inputs), output, self.node))
+        return output
+
+    def transpose(self, tensor: Tensor, perms: Sequence[int]) -> Tensor:
+        """Return a tensor whose dim i is dim `perms[i]` of `tensor`."""
+        perms = tuple(perms)
+        if perms == tuple(range(tensor.rank)):
+            return tensor
+        if tensor.data is not None:
+            return self.constant(tensor.data.transpose(perms), tensor.dtype)
+        shape = tuple(tensor.shape[dim] for dim in perms)
+        key = (tensor, perms)
+        if key not in self._transposed:
+            kept = [dim for dim in perms if tensor.shape[dim] != 1]
+            if kept == sorted(kept):  # only dims of size 1 move, so the order in memory does not change
+                self._transposed[key] = self.reshape(tensor, shape)
+            else:
+                attribute = Transpose(list(perms))
+                self._transposed[key] = self.emit(Op.TRANSPOSE, [tensor], shape, tensor.dtype, attribute)
+        return self._transposed[key]
+
+    def read(self, value: Value, order: Sequence[int] | None = None) -> Tensor:
+        """Return the tensor of a value with its dims in an order; in that of the model if it is None."""
+        order = tuple(range(len(value.order))) if order is None else tuple(order)
+        return self.transpose(value.tensor, [value.order.index(dim) for dim in order])
+
+    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """Return a tensor with other dims."""
+        shape = tuple(shape)
+        if shape == tensor.shape:
+            return tensor
+        if tensor.data is not None:
+            return self.constant(tensor.data.reshape(shape), tensor.dtype)
+        return self.emit(Op.RESHAPE, [tensor, self.sizes(shape)], shape, tensor.dtype)
+
+    def slice(self, tensor: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
+        """Return a part of a tensor."""
+        if tuple(shape) == tensor.shape:
+            return tensor
+        return self.emit(Op.SLICE, [tensor, self.sizes(start), self.sizes(shape)], shape, tensor.dtype)
+
+    def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        """Return tensors that follow each other along a dim."""
+        if len(tensors) == 1:
+            return tensors[0]
+        shape = list(tensors[0].shape)
+        shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
+        return self.emit(Op.CONCAT, tensors, shape, tensors[0].dtype, ATTRIBUTES[Op.CONCAT](axis))
+
+    def rescale(
+        self, tensor: Tensor, scale: float | Sequence[float], dtype: DType, input_zero: int = 0, output_zero: int = 0
+    ) -> Tensor:
+        """Return round((tensor - input_zero) * scale) + output_zero, saturated to `dtype`.
+
+        Args:
+            tensor: Integers.
+            scale: The factor, or a factor for each index of the last dim.
+            dtype: The type of the result.
+            input_zero: The zero point of `tensor`, 0 unless it is int8.
+            output_zero: The zero point of the result, 0 unless it is int8.
+        """
+        bits = 16 if tensor.dtype == DType.INT48 else 32
+        pairs = [multiplier_and_shift(one, bits) for one in (scale if isinstance(scale, Sequence) else [scale])]
+        multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))
+        attribute = Rescale(bits == 32, Rounding.SINGLE_ROUND, isinstance(scale, Sequence))
+        inputs = [
+            tensor,
+            self.constant(multipliers, DType.INT32 if bits == 32 else DType.INT16),
+            self.constant(shifts, DType.INT8),
+            self.number(input_zero, tensor.dtype),
+            self.number(output_zero, dtype),
+        ]
+        return self.emit(Op.RESCALE, inputs, tensor.shape, dtype, attribute)
+
+    # Results
+
+    def finish(self, tensor: Tensor, scale: float | Sequence[float], order: Sequence[int]) -> Value:
+        """Return the result of the current node from a tensor that has it as integers of a scale, or as real numbers.
+
+        Args:
+            tensor: Accumulators with zero point 0 if the result is quantized, else the result.
+            scale: The scale of the accumulators, or a scale for each index of the last dim.
+            order: The order of dims of `tensor`.
+        """
+        result = self.quantization
+        if result is None:
+            return Value(tensor, tuple(order))
+        factors: float | list[float]
+        factors = [one / result.step for one in scale] if isinstance(scale, Sequence) else scale / result.step
+        return Value(
+            self.rescale(tensor, factors, result.dtype, 0, result.zero_point), tuple(order), result
+        )  # fmt: skip
+
+    def convert(self, value: Value, quantization: Quantization | None) -> Value:
+        """Return a value with other quantization parameters."""
+        old = value.quantization
+        if quantization is None or old is None or quantization == old:
+            return value
+        factor = old.step / quantization.step
+        if value.tensor.data is not None:
+            array = np.rint(old.real(value.tensor.data) / quantization.step) + quantization.zero_point
+            clipped = np.clip(array, quantization.low, quantization.high)
+            return replace(value, tensor=self.constant(clipped, quantization.dtype), quantization=quantization)
+        tensor = self.rescale(value.tensor, factor, quantization.dtype, old.zero_point, quantization.zero_point)
+        return replace(value, tensor=tensor, quantization=quantization)

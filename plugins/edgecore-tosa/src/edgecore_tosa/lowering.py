@@ -1,0 +1,59 @@
+"""Lower a partition to a TOSA graph."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from edgecore.sdk import PartitionView
+from edgecore_tosa.builder import DTYPES, Builder, Value
+from edgecore_tosa.graph import Graph, Tensor
+from edgecore_tosa.operators import table_of
+from edgecore_tosa.parameters import Parameters
+from edgecore_tosa.schema import Op
+from edgecore_tosa.spec import TosaSpec
+
+
+def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
+    """Return the TOSA graph of a partition.
+
+    The inputs and outputs have the shapes of the partition's, in the same order.
+
+    Args:
+        program: The partition, as `BackendCompiler.preprocess` gets it. The table of `spec` supports its calls.
+        spec: The profile.
+    """
+    part = PartitionView(program)
+    builder = Builder(spec, Parameters(part.constants.get), part.constants.get)
+    rows = table_of(spec).rows
+    for node in part.inputs:
+        val = node.meta["val"]
+        tensor = Tensor(tuple(val.shape), DTYPES[val.dtype])
+        builder.graph.inputs.append(tensor)
+        builder.values[node] = Value(tensor, tuple(range(val.dim())))
+    results: dict[Any, list[Value]] = {}
+    for node in part.calls:
+        builder.node = node
+        if node.target is operator.getitem:
+            builder.values[node] = results[node.args[0]][node.args[1]]  # type: ignore[index, call-overload]
+            continue
+        value = rows[node.target].lower(builder)
+        if isinstance(value, list):
+            results[node] = value
+        else:
+            builder.values[node] = value
+    builder.node = None
+    for node in part.outputs:
+        builder.graph.outputs.append(_separate(builder, builder.read(builder.value(node))))
+    builder.graph.remove_unread()
+    return builder.graph
+
+
+def _separate(builder: Builder, tensor: Tensor) -> Tensor:
+    """Copy an output that is an input, a constant or an output already: each result needs a tensor of its own."""
+    graph = builder.graph
+    if tensor in graph.inputs or tensor in graph.outputs or tensor.data is not None:
+        return builder.emit(Op.IDENTITY, [tensor], tensor.shape, tensor.dtype)
+    return tensor

@@ -1,0 +1,116 @@
+"""Elementwise operators, and clamps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.graph import NUMPY, Tensor, encode
+from edgecore_tosa.operators.table import FLOAT, Row
+from edgecore_tosa.schema import Clamp, DType, NanMode, Op
+
+aten = torch.ops.aten
+
+_HEADROOM = 20
+"""Bits that the terms of a sum are shifted to the left, so that rescaling them loses less than the result's step."""
+
+
+def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[int, ...]]:
+    """Return tensors of equal rank for values that are broadcast against each other, and their order of dims.
+
+    The order is that of the first value that an operator computed and that has the greatest rank.
+    """
+    rank = max(len(value.order) for value in values)
+    leading = [value for value in values if len(value.order) == rank]
+    chosen = next((value for value in leading if value.tensor.data is None), leading[0]).order
+    tensors = []
+    for value in values:
+        missing = rank - len(value.order)
+        whole = value
+        if missing:
+            tensor = b.read(value)
+            whole = Value(b.reshape(tensor, (*[1] * missing, *tensor.shape)), tuple(range(rank)))
+        tensors.append(b.read(whole, chosen))
+    return tensors, chosen
+
+
+def broadcast(*tensors: Tensor) -> tuple[int, ...]:
+    """Return the shape of the result of an elementwise operator."""
+    return tuple(np.broadcast_shapes(*(tensor.shape for tensor in tensors)))
+
+
+def _sum(op: Op) -> object:
+    """Return the `Lower` of a sum or difference.
+
+    Both terms are brought to the scale 2 * max(scales) / 2**20: so the sum of two numbers of 8 or 16 bits does not
+    overflow 32 bits, and each term is rounded to less than a thousandth of the step of its input.
+    """
+
+    def lower(b: Builder) -> Value:
+        values = [b.input(), b.input("other")]
+        (x, y), order = aligned(b, values)
+        quantizations = [value.quantization for value in values]
+        if b.quantization is None or None in quantizations:
+            return Value(b.emit(op, [x, y], broadcast(x, y), x.dtype), order)
+        common = 2 * max(q.step for q in quantizations if q)
+        bits = _HEADROOM if x.dtype == DType.INT8 else _HEADROOM - 8
+        terms = [
+            b.rescale(tensor, q.step / common * 2**bits, DType.INT32, q.zero_point)
+            for tensor, q in zip((x, y), quantizations, strict=True)
+            if q
+        ]
+        total = b.emit(op, terms, broadcast(x, y), DType.INT32)
+        return b.finish(total, common / 2**bits, order)
+
+    return lower
+
+
+def _product(b: Builder) -> Value:
+    values = [b.input(), b.input("other")]
+    (x, y), order = aligned(b, values)
+    q, p = (value.quantization for value in values)
+    shift = b.number(0, DType.INT8)
+    if b.quantization is None or q is None or p is None:
+        return Value(b.emit(Op.MUL, [x, y, shift], broadcast(x, y), x.dtype), order)
+    x, y = b.rescale(x, 1.0, DType.INT32, q.zero_point), b.rescale(y, 1.0, DType.INT32, p.zero_point)
+    result = b.emit(Op.MUL, [x, y, shift], broadcast(x, y), DType.INT32)
+    return b.finish(result, q.step * p.step, order)
+
+
+def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
+    """Return a value limited to a range of real numbers, with its own quantization parameters."""
+    dtype, limits = x.tensor.dtype, (low, high)
+    if x.quantization is not None:
+        q = x.quantization
+        limits = (q.integer(low), q.integer(high))
+        if limits == (q.low, q.high):
+            return x
+    dtype_limits = [encode(np.array(limit, NUMPY[dtype]), dtype) for limit in limits]
+    attribute = Clamp(dtype_limits[0], dtype_limits[1], NanMode.PROPAGATE)
+    return Value(b.emit(Op.CLAMP, [x.tensor], x.tensor.shape, dtype, attribute), x.order, x.quantization)
+
+
+def _clamp(b: Builder) -> Value:
+    assert b.node is not None
+    x = b.convert(b.input(), b.quantization)
+    if b.node.target is aten.relu.default:
+        return clamp(b, x, 0.0, math.inf)
+    names = ("min_val", "max_val") if b.node.target is aten.hardtanh.default else ("min", "max")
+    low, high = (b.argument(name) for name in names)
+    return clamp(b, x, -math.inf if low is None else low, math.inf if high is None else high)
+
+
+ROWS = (
+    Row(aten.add.Tensor, FLOAT, "alpha must be 1", lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
+        False, _sum(Op.ADD)),
+    Row(aten.sub.Tensor, FLOAT, "alpha must be 1", lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
+        False, _sum(Op.SUB)),
+    Row(aten.mul.Tensor, FLOAT, "", None, False, _product),
+    Row(aten.relu.default, FLOAT, "", None, False, _clamp),
+    Row(aten.hardtanh.default, FLOAT, "", None, False, _clamp),
+    Row(aten.clamp.default, FLOAT, "", None, False, _clamp),
+)  # fmt: skip

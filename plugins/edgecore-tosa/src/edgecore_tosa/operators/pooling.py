@@ -1,0 +1,69 @@
+"""Pooling, and means over the rows and columns of images."""
+
+from __future__ import annotations
+
+import torch
+
+from edgecore.sdk import NodeQuery, for_each
+from edgecore_tosa.builder import NHWC, Builder, Value
+from edgecore_tosa.operators.convolution import accumulator, crop
+from edgecore_tosa.operators.table import FLOAT, Query, Row
+from edgecore_tosa.schema import AvgPool2d, MaxPool2d, NanMode, Op
+
+aten = torch.ops.aten
+
+
+def _mean(b: Builder) -> Value:
+    """The mean of rows and columns as pooling with one window over the whole image."""
+    x = b.input()
+    assert x.quantization is None or b.quantization is not None
+    image = b.read(x, NHWC)
+    n, height, width, channels = image.shape
+    attribute = AvgPool2d([height, width], [1, 1], [0] * 4, accumulator(image.dtype))
+    zero = b.number(x.zero_point, image.dtype)
+    pooled = b.emit(Op.AVG_POOL2D, [image, zero, zero], (n, 1, 1, channels), image.dtype, attribute)
+    value = Value(pooled, NHWC, x.quantization)
+    value = b.convert(value, b.quantization)
+    if b.argument("keepdim"):
+        return value
+    return Value(b.reshape(value.tensor, (n, channels)), (0, 1), value.quantization)
+
+
+def _check_mean(query: NodeQuery) -> str | None:
+    assert isinstance(query, Query)
+    sizes = query.sizes("self")
+    dims = {dim % len(sizes) for dim in query.argument("dim") or range(len(sizes))}
+    return None if len(sizes) == 4 and dims == {2, 3} else "not over the rows and columns of images"
+
+
+def _max_pool(b: Builder) -> Value:
+    x = b.convert(b.input(), b.quantization)
+    image = b.read(x, NHWC)
+    kernel = for_each(b.argument("kernel_size"), 2)
+    stride = for_each(b.argument("stride") or kernel, 2)
+    padding = for_each(b.argument("padding"), 2)
+    pad, cut = [], []
+    for dim in range(2):
+        size, needed = image.shape[1 + dim], (b.shape[2 + dim] - 1) * stride[dim] + kernel[dim]
+        after = needed - size - padding[dim]  # negative where rows are left over, larger than the padding for ceil_mode
+        pad += [padding[dim], max(after, 0)]
+        cut.append(max(-after, 0))
+    image = crop(b, image, cut)
+    attribute = MaxPool2d(list(kernel), list(stride), pad, NanMode.PROPAGATE)
+    shape = (b.shape[0], b.shape[2], b.shape[3], b.shape[1])
+    return Value(b.emit(Op.MAX_POOL2D, [image], shape, image.dtype, attribute), NHWC, x.quantization)
+
+
+def _check_max_pool(query: NodeQuery) -> str | None:
+    assert isinstance(query, Query)
+    if len(query.sizes("self")) != 4:
+        return "an input without batch"
+    if set(for_each(query.argument("dilation"), 2)) != {1}:
+        return "dilation is not 1"
+    return None
+
+
+ROWS = (
+    Row(aten.mean.dim, FLOAT, "over the rows and columns of images", _check_mean, False, _mean),
+    Row(aten.max_pool2d.default, FLOAT, "4-d, dilation 1", _check_max_pool, True, _max_pool),
+)  # fmt: skip

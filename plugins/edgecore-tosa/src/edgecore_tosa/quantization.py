@@ -1,0 +1,91 @@
+"""Quantization parameters, and the scaling of integers by integers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgecore_tosa.graph import Array
+from edgecore_tosa.schema import DType
+
+LIMITS = {
+    DType.INT4: (-7, 7),
+    DType.INT8: (-128, 127),
+    DType.INT16: (-32768, 32767),
+    DType.INT32: (-(2**31), 2**31 - 1),
+    DType.INT48: (-(2**47), 2**47 - 1),
+}
+"""Minimum and maximum of each type; an int4 number is never -8."""
+
+_MIN_SHIFT, _MAX_SHIFT = 2, 62
+
+
+@dataclass(frozen=True)
+class Quantization:
+    """The meaning of integers: real = (integer - zero_point) * scale.
+
+    Attributes:
+        scale: One number, or one for each index of the dim `axis`.
+        zero_point: The integer that means 0; it is 0 if `axis` is given.
+        dtype: The type of the integers.
+        axis: The dim that the scales belong to; None for a single scale.
+        low, high: Minimum and maximum of the integers.
+    """
+
+    scale: float | tuple[float, ...]
+    zero_point: int
+    dtype: DType
+    axis: int | None = None
+    low: int = -128
+    high: int = 127
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """The scales; a single one if the quantization is per tensor."""
+        return self.scale if isinstance(self.scale, tuple) else (self.scale,)
+
+    @property
+    def step(self) -> float:
+        """The scale of a quantization per tensor."""
+        assert not isinstance(self.scale, tuple)
+        return self.scale
+
+    def integer(self, real: float) -> int:
+        """Return the integer of a real number, within the limits."""
+        if math.isinf(real):
+            return self.high if real > 0 else self.low
+        return min(max(round(real / self.step) + self.zero_point, self.low), self.high)
+
+    def real(self, integers: Array) -> Array:
+        """Return the real numbers, float64, of integers of a quantization per tensor."""
+        return (integers.astype(np.float64) - self.zero_point) * self.step
+
+
+def multiplier_and_shift(scale: float, bits: int = 32) -> tuple[int, int]:
+    """Return (multiplier, shift) of RESCALE with multiplier * 2**-shift as near to `scale` as possible.
+
+    With `bits` 32 the multiplier is from 2**30 to 2**31 - 1, with 16 from 2**14 to 2**15 - 1, as RESCALE demands for a
+    shift from 2 to 62. A scale below 2**-32 or so becomes a smaller multiplier, at last 0.
+
+    Args:
+        scale: The positive factor.
+        bits: 32, or 16 for RESCALE with `scale32=False`.
+
+    Raises:
+        ValueError: The scale is negative, not finite, or larger than 2**(bits - 3).
+    """
+    if not 0 <= scale < math.inf:
+        raise ValueError(f"no factor for RESCALE: {scale}")
+    if scale == 0:
+        return 0, _MIN_SHIFT
+    fraction, exponent = math.frexp(scale)  # scale = fraction * 2**exponent, with fraction from 0.5 to 1
+    multiplier, shift = round(fraction * 2 ** (bits - 1)), bits - 1 - exponent
+    if multiplier == 2 ** (bits - 1):
+        multiplier, shift = multiplier // 2, shift - 1
+    if shift < _MIN_SHIFT:
+        raise ValueError(f"{scale} is too large a factor for RESCALE")
+    if shift > _MAX_SHIFT:
+        multiplier, shift = multiplier >> min(shift - _MAX_SHIFT, 63), _MAX_SHIFT
+    return multiplier, shift

@@ -1,0 +1,95 @@
+"""Values that must not cross the border of a partition.
+
+A backend may hold some values in a form that exists only inside of it: XNNPACK has booleans as float32 numbers, an
+integer NPU has the numbers between a dequantize and a quantize node as integers. So the node that computes such a value
+and all nodes that read it must be in the same partition.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import partial
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.partition.protocol import TAG, UnsupportedReason
+
+InsideOnly = Callable[[Node], "str | None"]
+"""A function (node) -> the name of a kind of values, such as "booleans", if the backend can neither take nor return the
+node's value; None if it can."""
+
+
+def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
+    """Return the check `supported`, extended to refuse nodes that would exchange such values with unsupported nodes.
+
+    Refusing a node can make its neighbours unsupported too, so the check is repeated until no more nodes are refused.
+    """
+    constants = Constants(program)
+    reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, OpOverload)}
+    inside = [
+        node
+        for node, reason in reasons.items()
+        if reason is None and (any(map(inside_only, _results(node))) or _inputs(node, constants, inside_only))
+    ]
+
+    def is_supported(node: Node) -> bool:
+        return reasons.get(_producer(node), "") is None
+
+    while True:
+        excluded = {node: _crossing(node, constants, inside_only, is_supported) for node in inside}
+        if not any(excluded.values()):
+            return lambda node: reasons[node]
+        reasons.update(excluded)
+        inside = [node for node in inside if excluded[node] is None]
+
+
+def crossings(program: ExportedProgram, inside_only: InsideOnly) -> dict[Node, str]:
+    """Find the nodes in partitions that exchange such a value with a node outside their partition.
+
+    Returns:
+        Node -> reason.
+    """
+    constants, found = Constants(program), dict[Node, str]()
+    for node in program.graph.nodes:
+        if TAG in node.meta:
+            reason = _crossing(node, constants, inside_only, partial(_has_tag, node.meta[TAG]))
+            if reason:
+                found[node] = reason
+    return found
+
+
+def _has_tag(tag: str, node: Node) -> bool:
+    return node.meta.get(TAG) == tag
+
+
+def _inputs(node: Node, constants: Constants, inside_only: InsideOnly) -> list[Node]:
+    """List the inputs of a node, except constants, that must not cross a border."""
+    return [source for source in node.all_input_nodes if inside_only(source) and not constants.has(source)]
+
+
+def _crossing(
+    node: Node, constants: Constants, inside_only: InsideOnly, is_inside: Callable[[Node], bool]
+) -> str | None:
+    """Return a sentence on how a value of `node` crosses the border of the delegate; None if none does."""
+    for source in _inputs(node, constants, inside_only):
+        if not is_inside(source):
+            return f"reads {inside_only(source)} that are computed outside the delegate"
+    for value in _results(node):
+        readers = [user for user in value.users if user.target is not operator.getitem]
+        if inside_only(value) and not all(map(is_inside, readers)):
+            return f"its {inside_only(value)} are read outside the delegate"
+    return None
+
+
+def _producer(node: Node) -> Node:
+    """Return the operator whose result a node is, if the node is one of several results."""
+    return node.args[0] if node.target is operator.getitem else node  # type: ignore[return-value]
+
+
+def _results(node: Node) -> list[Node]:
+    """Return a node, and the nodes of its results if it has several."""
+    return [node, *(user for user in node.users if user.target is operator.getitem)]
