@@ -76,8 +76,8 @@ void check_tensor(const tosa::TosaTensor &tensor) {
   // Writers may fill the data up to a multiple of 8 bytes.
   if (tensor.data() != nullptr && tensor.data()->size() != 0 &&
       (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8)) {
-    invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) + " bytes of data, but its shape " +
-            "and dtype need " + std::to_string(expected) + ".");
+    invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) +
+            " bytes of data, but its shape " + "and dtype need " + std::to_string(expected) + ".");
   }
 }
 
@@ -137,7 +137,8 @@ void check_known(const Strings *used, const Names &known, const std::string &use
 
 void check_operator(const tosa::TosaOperator &op, const Names &known) {
   // The two enums list the operators in the same order.
-  if (op.op() == tosa::Op_UNKNOWN || op.op() > tosa::Op_MAX) invalid("An operator has the unknown number " + std::to_string(op.op()) + ".");
+  if (op.op() == tosa::Op_UNKNOWN || op.op() > tosa::Op_MAX)
+    invalid("An operator has the unknown number " + std::to_string(op.op()) + ".");
   const std::string name = tosa::EnumNameOp(op.op());
   if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
     invalid("The attribute of an operator " + name + " is not complete.");
@@ -151,7 +152,8 @@ void check_operator(const tosa::TosaOperator &op, const Names &known) {
       break;
   }
   if (op.outputs() == nullptr || op.outputs()->size() == 0) invalid("An operator " + name + " has no output.");
-  if (op.location() != nullptr && op.location()->text() == nullptr) invalid("The location of an operator " + name + " has no text.");
+  if (op.location() != nullptr && op.location()->text() == nullptr)
+    invalid("The location of an operator " + name + " has no text.");
   check_known(op.inputs(), known, "An operator " + name);
   check_known(op.outputs(), known, "An operator " + name);
 }
@@ -187,7 +189,8 @@ void check_block(const tosa::TosaBasicBlock &block) {
 size_t element_count(const std::string &name, const std::vector<int32_t> &shape) {
   size_t count = 1;
   for (const int32_t dim : shape) {
-    if (dim <= 0) not_supported("Tensor " + quoted(name) + " has a dim of " + std::to_string(dim) + "; give it a static shape.");
+    if (dim <= 0)
+      not_supported("Tensor " + quoted(name) + " has a dim of " + std::to_string(dim) + "; give it a static shape.");
     count *= static_cast<size_t>(dim);
     if (count > kMaxElements) not_supported("Tensor " + quoted(name) + " has more than 2^31 - 1 elements.");
   }
@@ -205,7 +208,8 @@ void check_graph(const uint8_t *bytes, size_t size) {
   if (graph.software_version() != nullptr && graph.software_version()->_modifier() == nullptr) {
     invalid("The version of the software that wrote the graph has no modifier.");
   }
-  const bool complete = graph.regions() != nullptr && graph.regions()->size() == 1 && graph.regions()->Get(0)->name() != nullptr && graph.regions()->Get(0)->blocks() != nullptr &&
+  const bool complete = graph.regions() != nullptr && graph.regions()->size() == 1 &&
+                        graph.regions()->Get(0)->name() != nullptr && graph.regions()->Get(0)->blocks() != nullptr &&
                         graph.regions()->Get(0)->blocks()->size() == 1;
   if (!complete) not_supported("The simulator runs graphs of one region with one block.");
   check_block(*graph.regions()->Get(0)->blocks()->Get(0));

@@ -13,6 +13,7 @@ namespace edgecore_tosa {
 namespace {
 
 constexpr size_t kMaxText = 65536;
+constexpr std::string_view kError = "ERROR: ";
 thread_local Supervisor *supervisor = nullptr;
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
@@ -20,17 +21,18 @@ bool contains(std::string_view text, std::string_view part) { return text.find(p
 }  // namespace
 
 struct Hooks {
+  static void print(std::string_view text) {
+    if (supervisor != nullptr && supervisor->text_.size() < kMaxText) supervisor->text_ += text;
+  }
+
   static void print(const char *format, va_list arguments) {
-    char line[2048];
-    if (supervisor == nullptr || supervisor->text_.size() > kMaxText) return;
-    if (std::vsnprintf(line, sizeof line, format, arguments) > 0) supervisor->text_ += line;
+    char text[2048];
+    if (std::vsnprintf(text, sizeof text, format, arguments) > 0) print(text);
   }
 
   [[noreturn]] static void unwind() { throw Supervisor::Stop(); }
 
-  [[noreturn]] static void jump() {
-    std::longjmp(supervisor->end_, 1);
-  }
+  [[noreturn]] static void jump() { std::longjmp(supervisor->end_, 1); }
 };
 
 // An operator that fails may leave another rounding mode behind.
@@ -42,16 +44,18 @@ Supervisor::~Supervisor() {
 }
 
 std::string Supervisor::problem() const {
-  // "ERROR_IF() fails AT file:line function(): (condition)", then the problem; or "ERROR: problem".
+  // "ERROR_IF() fails AT file:line function(): (condition)", and on the next line the problem, if it has a text.
   std::istringstream lines(text_);
-  std::string last = "no reason was given";
+  std::string last = "the reference model gives no reason";
   for (std::string line; std::getline(lines, line);) {
     if (line.empty()) continue;
     last = line;
-    if (line.rfind("ERROR: ", 0) == 0) return line.substr(7);
+    if (line.rfind(kError, 0) == 0) return line.substr(kError.size());
     if (!contains(line, "fails AT ") && !contains(line, "ERROR AT ") && !contains(line, "ASSERTION AT ")) continue;
     std::string next;
-    return std::getline(lines, next) && !next.empty() ? next : line;
+    if (std::getline(lines, next) && !next.empty()) return next;
+    const size_t condition = line.find("(): ");
+    return condition == line.npos ? line : "a check of the reference model fails: " + line.substr(condition + 4);
   }
   return last;
 }
@@ -76,6 +80,15 @@ int func_debug_t::fini_debug() { return 0; }
 
 // The linker's option --wrap sends calls of `name` to `__wrap_name`.
 extern "C" {
+
+// GraphNode::printNodeValidationError(const std::string &): an operator whose inputs, output or attribute do not fit.
+[[noreturn]] void
+__wrap__ZN13TosaReference9GraphNode24printNodeValidationErrorERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
+    void *, const std::string &problem) {
+  Hooks::print(edgecore_tosa::kError);
+  Hooks::print(problem);
+  Hooks::unwind();
+}
 
 int __wrap___fprintf_chk(FILE *, int, const char *format, ...) {
   va_list arguments;
@@ -108,8 +121,11 @@ int __wrap_fputs(const char *, FILE *) { return 0; }
 // The C library declares abort as a function that throws nothing, so its callers cannot be unwound.
 [[noreturn]] void __wrap_abort() { Hooks::jump(); }
 
-// A check of an index in the C++ library, with which Arm's libraries are compiled.
-[[noreturn]] void __wrap__ZSt21__glibcxx_assert_failPKciS0_S0_(const char *, int, const char *, const char *) {
+// std::__glibcxx_assert_fail: a check of an index in the C++ library, with which Arm's libraries are compiled.
+[[noreturn]] void __wrap__ZSt21__glibcxx_assert_failPKciS0_S0_(const char *, int, const char *, const char *condition) {
+  Hooks::print(edgecore_tosa::kError);
+  Hooks::print("a check of the reference model fails: ");
+  Hooks::print(std::string_view(condition));
   Hooks::jump();
 }
 }

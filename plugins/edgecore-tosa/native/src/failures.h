@@ -46,8 +46,9 @@ class Supervisor {
   friend struct Hooks;
   struct Stop {};  // thrown where a library can be unwound
 
-  // Returns false if a library tried to end the process, where it cannot be unwound: the objects that it and `body` have
-  // made are lost. A function of its own, since setjmp leaves changed variables of the function that calls it undefined.
+  // Returns false if a library tried to end the process, where it cannot be unwound: the objects that it and `body`
+  // have made are lost. A function of its own, since setjmp leaves changed variables of the function that calls it
+  // undefined.
   template <typename Body>
   bool returns(const Body &body) {
     if (setjmp(end_) != 0) return false;

@@ -22,25 +22,31 @@ struct Value {
   size_t bytes;
 };
 
-// The bytes of an element in a buffer of the caller; 0 for a dtype that inputs and outputs do not have.
-size_t element_size(tosa::DType dtype) {
+// Calls visit(S(), T()): S is the type of the elements in a buffer of the caller, T the type in which the reference
+// model takes and gives them. Returns false for a dtype that inputs and outputs do not have.
+template <typename Visit>
+bool with_types(tosa::DType dtype, const Visit &visit) {
   switch (dtype) {
     case tosa::DType_BOOL:
+      return visit(uint8_t{}, uint8_t{}), true;
     case tosa::DType_INT4:
+      return visit(int8_t{}, int32_t{}), true;
     case tosa::DType_INT8:
-      return 1;
+      return visit(int8_t{}, int8_t{}), true;
     case tosa::DType_INT16:
-    case tosa::DType_FP16:
-    case tosa::DType_BF16:
-      return 2;
+      return visit(int16_t{}, int16_t{}), true;
     case tosa::DType_INT32:
-    case tosa::DType_FP32:
-      return 4;
+      return visit(int32_t{}, int32_t{}), true;
     case tosa::DType_INT48:
-    case tosa::DType_INT64:
-      return 8;
+      return visit(int64_t{}, int64_t{}), true;
+    case tosa::DType_FP16:
+      return visit(ct::float16{}, ct::float16{}), true;
+    case tosa::DType_BF16:
+      return visit(ct::bfloat16{}, ct::bfloat16{}), true;
+    case tosa::DType_FP32:
+      return visit(float{}, float{}), true;
     default:
-      return 0;
+      return false;
   }
 }
 
@@ -48,11 +54,11 @@ std::vector<Value> describe(tosa::TosaSerializationBasicBlock &block, const std:
   std::vector<Value> values;
   for (const std::string &name : names) {
     const auto *tensor = block.GetTensorByName(name);
-    const size_t size = element_size(tensor->GetDtype());
-    if (size == 0) {
-      throw Failure(EDGECORE_TOSA_NOT_SUPPORTED,
-                    "Tensor '" + name + "' is an input or output of " + tosa::EnumNameDType(tensor->GetDtype()) +
-                        ", a dtype that the simulator supports only inside of a graph.");
+    size_t size = 0;
+    if (!with_types(tensor->GetDtype(), [&size](auto element, auto) { size = sizeof element; })) {
+      throw Failure(EDGECORE_TOSA_NOT_SUPPORTED, "Tensor '" + name + "' is an input or output of " +
+                                                     tosa::EnumNameDType(tensor->GetDtype()) +
+                                                     ", a dtype that the simulator supports only inside of a graph.");
     }
     values.push_back({name, tensor->GetDtype(), tensor->GetShape(), size * element_count(name, tensor->GetShape())});
   }
@@ -64,6 +70,29 @@ std::vector<Value> describe(tosa::TosaSerializationBasicBlock &block, const std:
 void configure() {
   static const bool done = g_func_config.terminate_early = true;
   static_cast<void>(done);
+}
+
+// Both return false if the reference model refuses.
+bool set_input(TosaReference::IModelRunner &runner, const Value &value, const void *from) {
+  int status = 1;
+  with_types(value.dtype, [&](auto stored, auto taken) {
+    std::vector<decltype(stored)> elements(value.bytes / sizeof stored);
+    std::memcpy(elements.data(), from, value.bytes);
+    std::vector<decltype(taken)> copy(elements.begin(), elements.end());
+    status = runner.setInput(value.name, copy);
+  });
+  return status == 0;
+}
+
+bool get_output(TosaReference::IModelRunner &runner, const Value &value, void *to) {
+  bool complete = false;
+  with_types(value.dtype, [&](auto stored, auto given) {
+    const auto copy = runner.getOutput<decltype(given)>(value.name);
+    const std::vector<decltype(stored)> elements(copy.begin(), copy.end());
+    complete = elements.size() * sizeof stored == value.bytes;
+    if (complete) std::memcpy(to, elements.data(), value.bytes);
+  });
+  return complete;
 }
 
 // The reference model can run a graph once: it frees the inputs.
@@ -169,22 +198,16 @@ int edgecore_tosa_run(edgecore_tosa_model *model, const void *const *inputs, voi
   return edgecore_tosa::reported(error, error_size, [&] {
     Supervisor supervisor;
     const auto runner = edgecore_tosa::prepare(supervisor, model->handler);
-    const auto check = [&](int status) {
-      if (status != 0) throw Failure(EDGECORE_TOSA_RUN_FAILED, supervisor.problem());
-    };
     supervisor.call(EDGECORE_TOSA_RUN_FAILED, [&] {
+      const auto check = [&supervisor](bool ok) {
+        if (!ok) throw Failure(EDGECORE_TOSA_RUN_FAILED, supervisor.problem());
+      };
       for (size_t index = 0; index < model->inputs.size(); ++index) {
-        const auto &input = model->inputs[index];
-        std::vector<uint8_t> copy(static_cast<const uint8_t *>(inputs[index]),
-                                  static_cast<const uint8_t *>(inputs[index]) + input.bytes);
-        check(runner->setInput(input.name, copy.data(), input.bytes));
+        check(edgecore_tosa::set_input(*runner, model->inputs[index], inputs[index]));
       }
-      check(static_cast<int>(runner->run()));
+      check(runner->run() == GraphStatus::TOSA_VALID);
       for (size_t index = 0; index < model->outputs.size(); ++index) {
-        const auto &output = model->outputs[index];
-        std::vector<uint8_t> copy(output.bytes);
-        check(runner->getOutput(output.name, copy.data(), output.bytes));
-        std::copy(copy.begin(), copy.end(), static_cast<uint8_t *>(outputs[index]));
+        check(edgecore_tosa::get_output(*runner, model->outputs[index], outputs[index]));
       }
     });
   });

@@ -98,7 +98,7 @@ def fetch(pin: Pin, into: Path) -> Path:
         else:
             download(pin, Path(name))
         if not pin.matches(found):
-            problem = "has another size or SHA-256 than the pinned one" if found.is_file() else "could not be downloaded"
+            problem = "is not the pinned file" if found.is_file() else "could not be downloaded"
             raise FetchError(
                 f"{pin.name} {problem}; put the file of {REQUIREMENT} into a folder and set EDGECORE_THIRD_PARTY to it."
             )

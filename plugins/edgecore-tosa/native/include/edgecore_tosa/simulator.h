@@ -17,9 +17,9 @@
 #define EDGECORE_TOSA_SIMULATOR_VERSION 1
 
 #define EDGECORE_TOSA_OK 0
-#define EDGECORE_TOSA_INVALID_GRAPH 1   // the bytes are damaged, or the graph breaks a rule of TOSA
-#define EDGECORE_TOSA_NOT_SUPPORTED 2   // a graph that this library cannot run: another version, a dtype, a variable
-#define EDGECORE_TOSA_RUN_FAILED 3      // a valid graph whose result is not defined for these inputs
+#define EDGECORE_TOSA_INVALID_GRAPH 1  // the bytes are damaged, or the graph breaks a rule of TOSA
+#define EDGECORE_TOSA_NOT_SUPPORTED 2  // a graph that this library cannot run: another version, a dtype, a variable
+#define EDGECORE_TOSA_RUN_FAILED 3     // a valid graph whose result is not defined for these inputs
 #define EDGECORE_TOSA_OUT_OF_MEMORY 4
 
 #if defined(__GNUC__)
@@ -50,8 +50,8 @@ EDGECORE_TOSA_EXPORT size_t edgecore_tosa_input_count(const edgecore_tosa_model 
 EDGECORE_TOSA_EXPORT size_t edgecore_tosa_output_count(const edgecore_tosa_model *model);
 
 // Describes an input or output: its DType of the TOSA schema, its shape, which belongs to the model, and the size of
-// its buffer in bytes. In a buffer each element of BOOL and INT4 has one byte, and of INT48 eight bytes (sign-extended).
-// Fails if `index` is not less than the count.
+// its buffer in bytes. In a buffer each element of BOOL and INT4 has one byte, and of INT48 eight bytes
+// (sign-extended). Fails if `index` is not less than the count.
 EDGECORE_TOSA_EXPORT int edgecore_tosa_input(const edgecore_tosa_model *model, size_t index, uint32_t *dtype,
                                              const int32_t **dims, size_t *rank, size_t *bytes);
 EDGECORE_TOSA_EXPORT int edgecore_tosa_output(const edgecore_tosa_model *model, size_t index, uint32_t *dtype,
