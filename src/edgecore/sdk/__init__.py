@@ -29,6 +29,7 @@ Compiling a partition, in `preprocess`.
 Recipes of `quantize=`, which rewrite a program.
 
 - `Recipe`, `Rule`: what users write; `RecipeParameters`: the base class of a recipe's parameters.
+- `edgecore.sdk.annotations`: a base class for the quantizers of PT2E quantization, and functions that annotate nodes.
 - `copy_program`, `functionalize`: make an independent, functional copy of an exported program.
 - `edit`, `Editor`, `calls`, `replace`, `fake_mode`: edit a graph in place, and compute the `val` of each new node.
 

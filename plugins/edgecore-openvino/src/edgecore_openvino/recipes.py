@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
-
 from edgecore.plugin import QuantizerRecipe, RecipeSupport
 from edgecore.sdk import RecipeParameters
+from edgecore.sdk.annotations import OBSERVERS
 from edgecore_openvino.quantizer import OpenvinoQuantizer
-
-OBSERVERS = {
-    "histogram": HistogramObserver, "minmax": MinMaxObserver, "moving-average": MovingAverageMinMaxObserver,
-}  # fmt: skip
 
 
 class Int8(RecipeParameters):

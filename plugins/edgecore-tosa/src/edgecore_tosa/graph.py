@@ -146,7 +146,7 @@ class Graph:
         Raises:
             FormatError: The bytes are damaged, of another version, or have several regions or blocks.
         """
-        root = flat.unpack(data, TosaGraph, IDENTIFIER)
+        root = flat.unpack(TosaGraph, data, IDENTIFIER)
         version = root.version
         if version is None or version.major != 1:
             raise FormatError(f"TOSA version {'none' if version is None else version.major}: only version 1 is known")
@@ -181,22 +181,27 @@ def _read(block: TosaBasicBlock) -> Graph:
 
     graph = Graph([find(name) for name in block.inputs], [], [find(name) for name in block.outputs])
     for operator in block.operators:
+        if operator.op not in ATTRIBUTES:
+            raise FormatError(f"operator number {operator.op} is not known")
+        op = Op(operator.op)
+        if not isinstance(operator.attribute, ATTRIBUTES[op]):
+            raise FormatError(f"{op.name} has the attribute of another operator")
         if len(operator.outputs) != 1:
-            raise FormatError(f"{operator.op.name} has {len(operator.outputs)} results, not one")
+            raise FormatError(f"{op.name} has {len(operator.outputs)} results, not one")
         output = find(operator.outputs[0])
-        if operator.op in (Op.CONST, Op.CONST_SHAPE):
+        if op in (Op.CONST, Op.CONST_SHAPE):
             if output.data is None:
                 raise FormatError(f"the constant {output.name} has no data")
             continue
-        graph.operators.append(
-            Operator(operator.op, operator.attribute, [find(name) for name in operator.inputs], output)
-        )
+        graph.operators.append(Operator(op, operator.attribute, [find(name) for name in operator.inputs], output))
     return graph
 
 
 def encode(array: Array, dtype: DType) -> bytes:
-    """Return the bytes of a constant, padded: two int4 numbers for each byte, the first in its lower half; six bytes for
-    an int48 number; otherwise the bytes of the array."""
+    """Return the bytes of a constant, padded.
+
+    A byte holds two int4 numbers, the first in its lower half. An int48 number has six bytes.
+    """
     if dtype == DType.INT4:
         flat_array = array.reshape(-1).astype(np.uint8) & 15
         if flat_array.size % 2:

@@ -37,7 +37,7 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
     for node in part.calls:
         builder.node = node
         if node.target is operator.getitem:
-            builder.values[node] = results[node.args[0]][node.args[1]]  # type: ignore[index, call-overload]
+            builder.values[node] = results[node.args[0]][node.args[1]]  # type: ignore[index]
             continue
         value = rows[node.target].lower(builder)
         if isinstance(value, list):

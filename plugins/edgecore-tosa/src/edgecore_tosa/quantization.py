@@ -59,8 +59,12 @@ class Quantization:
         return min(max(round(real / self.step) + self.zero_point, self.low), self.high)
 
     def real(self, integers: Array) -> Array:
-        """Return the real numbers, float64, of integers of a quantization per tensor."""
-        return (integers.astype(np.float64) - self.zero_point) * self.step
+        """Return the real numbers, float64, of an array of integers, which has the dims that `axis` counts."""
+        scales = np.array(self.scales)
+        if self.axis is not None:
+            scales = scales.reshape([-1 if dim == self.axis else 1 for dim in range(integers.ndim)])
+        reals: Array = (integers.astype(np.float64) - self.zero_point) * scales
+        return reals
 
 
 def multiplier_and_shift(scale: float, bits: int = 32) -> tuple[int, int]:

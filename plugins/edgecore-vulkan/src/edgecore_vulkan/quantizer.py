@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch.fx import Node
 from torchao.quantization.pt2e.observer import HistogramObserver, PerChannelMinMaxObserver, PlaceholderObserver
-from torchao.quantization.pt2e.quantizer import (
-    QuantizationAnnotation,
-    QuantizationSpec,
-    QuantizationSpecBase,
-    Quantizer,
-    SharedQuantizationSpec,
-)
+from torchao.quantization.pt2e.quantizer import QuantizationSpec
+
+from edgecore.sdk.annotations import ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
 
 aten = torch.ops.aten
-ANNOTATION = "quantization_annotation"
 
 _LINEAR = aten.linear.default
 _CONVOLUTIONS = frozenset({aten.conv2d.default, aten.conv2d.padding})
@@ -85,81 +80,33 @@ def get_symmetric_quantization_config(
     return QuantizationConfig(activation, weight)
 
 
-class VulkanQuantizer(Quantizer):  # type: ignore[misc]
+class VulkanQuantizer(ModuleQuantizer[QuantizationConfig]):
     """Annotates an exported model for `prepare_pt2e`."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._config: QuantizationConfig | None = None
         self._filter: Callable[[Node], bool] = lambda node: True
-
-    def set_global(self, quantization_config: QuantizationConfig | None) -> VulkanQuantizer:
-        """Set the configuration; None quantizes nothing."""
-        self._config = quantization_config
-        return self
 
     def set_filter_function(self, filter_fn: Callable[[Node], bool]) -> VulkanQuantizer:
         """Quantize only the operators for which a function returns true."""
         self._filter = filter_fn
         return self
 
-    def annotate(self, model: GraphModule) -> GraphModule:
-        """Write annotations into the `meta` of the nodes; return `model`."""
-        config = self._config
-        for node in model.graph.nodes if config is not None else []:
-            if node.op == "call_function" and ANNOTATION not in node.meta and _is_float(node) and self._filter(node):
-                assert config is not None
-                _annotate(node, config)
-        return model
-
-    def validate(self, model: GraphModule) -> None:
-        """Do nothing: an annotated operator without a call between integers computes in floating point."""
-
-
-def _is_float(node: Any) -> bool:
-    val = node.meta.get("val") if isinstance(node, Node) else None
-    return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and val.numel() != 0
-
-
-def _annotate(node: Node, config: QuantizationConfig) -> None:
-    activation = config.activation
-    is_static = activation is not None and not activation.is_dynamic
-    if not is_static:
-        if node.target is _LINEAR:
-            inputs: dict[Any, QuantizationSpecBase] = {node.args[1]: config.weight}
-            _mark(node, None, inputs if activation is None else {node.args[0]: activation, **inputs})
-        return
-    assert activation is not None
-    if node.target is _LINEAR or node.target in _CONVOLUTIONS:
-        _mark_until(_tail(node, _CLAMPS), node, {node.args[0]: activation, node.args[1]: config.weight}, activation)
-    elif node.target in _ADDITIONS:
-        tensors = [arg for arg in node.args[:2] if _is_float(arg) and arg.op != "get_attr"]  # type: ignore[union-attr]
-        if len(tensors) == 2:
-            _mark_until(_tail(node, _RELUS), node, dict.fromkeys(tensors, activation), activation)
-    elif node.target in _MOVES and _output_spec(node.args[0]) is not None:
-        _mark(node, SharedQuantizationSpec((node.args[0], node)), {node.args[0]: activation})
-
-
-def _output_spec(node: Any) -> QuantizationSpecBase | None:
-    annotation = node.meta.get(ANNOTATION)
-    return None if annotation is None else annotation.output_qspec
-
-
-def _tail(node: Node, clamps: frozenset[Any]) -> Node:
-    """Return the last of the batch norm and clamp that are fused into `node`; `node` itself if there is neither."""
-    for group in (_NORMS, clamps):
-        users = list(node.users)
-        if len(users) == 1 and users[0].target in group:
-            node = users[0]
-    return node
-
-
-def _mark_until(tail: Node, node: Node, inputs: Mapping[Any, QuantizationSpecBase], output: QuantizationSpec) -> None:
-    """Annotate the inputs of `node`, and the result of the last operator that is fused into it."""
-    if tail is not node:
-        _mark(tail, output, {})
-    _mark(node, output if tail is node else None, inputs)
-
-
-def _mark(node: Node, output: QuantizationSpecBase | None, inputs: Mapping[Any, QuantizationSpecBase]) -> None:
-    node.meta[ANNOTATION] = QuantizationAnnotation(input_qspec_map=dict(inputs), output_qspec=output, _annotated=True)
+    def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
+        """Annotate a node, and the batch norm and clamp that are fused with it."""
+        if not self._filter(node):
+            return
+        activation = config.activation
+        if activation is None or activation.is_dynamic:
+            if node.target is _LINEAR:
+                inputs: dict[Any, QuantizationSpec] = {node.args[1]: config.weight}
+                mark(node, None, inputs if activation is None else {node.args[0]: activation, **inputs})
+        elif node.target is _LINEAR or node.target in _CONVOLUTIONS:
+            inputs = {node.args[0]: activation, node.args[1]: config.weight}
+            mark_fused(fused_tail(node, (_NORMS, _CLAMPS)), node, activation, inputs)
+        elif node.target in _ADDITIONS:
+            tensors = [arg for arg in node.args[:2] if is_float(arg) and arg.op != "get_attr"]  # type: ignore[union-attr]
+            if len(tensors) == 2:
+                mark_fused(fused_tail(node, (_NORMS, _RELUS)), node, activation, dict.fromkeys(tensors, activation))
+        elif node.target in _MOVES:
+            mark_shared(node, activation)

@@ -12,7 +12,6 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from pydantic import Field
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
 
 from edgecore.errors import CompileError
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe, Selects
@@ -27,13 +26,11 @@ from edgecore.sdk import (
     fake_mode,
     functionalize,
 )
+from edgecore.sdk.annotations import OBSERVERS
 from edgecore_vulkan.quantizer import VulkanQuantizer, get_symmetric_quantization_config
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
-OBSERVERS = {
-    "histogram": HistogramObserver, "minmax": MinMaxObserver, "moving-average": MovingAverageMinMaxObserver,
-}  # fmt: skip
 
 _INT8 = (-128, 127, torch.int8)
 _CANDIDATES = 7

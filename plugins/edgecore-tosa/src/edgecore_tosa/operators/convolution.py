@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import torch
 
@@ -28,7 +30,7 @@ class Layer:
         scales: The scale of the accumulator: one for each output channel, or a single one; (1.0,) for real numbers.
     """
 
-    def __init__(self, b: Builder, x: Value, weight: Value, bias: torch.Tensor | None, channels: int) -> None:
+    def __init__(self, b: Builder, x: Value, weight: Value, bias: Array | None, channels: int) -> None:
         self._b = b
         assert weight.tensor.data is not None
         self.weight: Array = weight.tensor.data
@@ -37,7 +39,7 @@ class Layer:
         self.accumulator = accumulator(x.tensor.dtype)
         if x.quantization is not None and weight.quantization is not None:
             self.scales = tuple(x.quantization.step * scale for scale in weight.quantization.scales)
-        self._bias = np.zeros(channels) if bias is None else bias.numpy().astype(np.float64)
+        self._bias = np.zeros(channels) if bias is None else bias
         self.zero_points = [b.number(x.zero_point, x.tensor.dtype), b.number(0, self.weight_dtype)]
 
     def bias(self, start: int = 0, stop: int | None = None) -> Tensor:
@@ -74,7 +76,7 @@ def crop(b: Builder, x: Tensor, cut: list[int]) -> Tensor:
 def _convolution(b: Builder) -> Value:
     x, weight = b.input("input"), b.input("weight")
     stride, padding, dilation = (for_each(b.argument(name), 2) for name in ("stride", "padding", "dilation"))
-    groups, bias = b.argument("groups"), b.constant_of(b.argument("bias"))
+    groups, bias = b.argument("groups"), b.numbers_of(b.argument("bias"))
     image = b.read(x, NHWC)
     layer = Layer(b, x, weight, bias, b.shape[1])
     kernel = layer.weight.shape[2:]
@@ -87,7 +89,12 @@ def _convolution(b: Builder) -> Value:
         cut.append(rest)
     image = crop(b, image, cut)
     shape = (b.shape[0], b.shape[2], b.shape[3], b.shape[1])
-    form = {"pad": pad, "stride": list(stride), "dilation": list(dilation), "acc_type": layer.accumulator}
+    form: dict[str, Any] = {
+        "pad": pad,
+        "stride": list(stride),
+        "dilation": list(dilation),
+        "acc_type": layer.accumulator,
+    }
     if groups == image.shape[3] and groups > 1:  # the filters are (channel * multiplier, 1, H, W)
         multiplier = b.shape[1] // groups
         filters = layer.weight.reshape(groups, multiplier, *kernel).transpose(2, 3, 0, 1)
@@ -108,7 +115,7 @@ def _convolution(b: Builder) -> Value:
 def _linear(b: Builder) -> Value:
     """A linear layer as a convolution with a kernel of one element over an image with a row for each input row."""
     x, weight = b.input("input"), b.input("weight")
-    layer = Layer(b, x, weight, b.constant_of(b.argument("bias")), b.shape[-1])
+    layer = Layer(b, x, weight, b.numbers_of(b.argument("bias")), b.shape[-1])
     features = x.shape[-1]
     rows = b.read(x)
     image = b.reshape(rows, (1, rows.elements // features, 1, features))

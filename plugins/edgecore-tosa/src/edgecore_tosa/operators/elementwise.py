@@ -10,7 +10,7 @@ import torch
 
 from edgecore_tosa.builder import Builder, Value
 from edgecore_tosa.graph import NUMPY, Tensor, encode
-from edgecore_tosa.operators.table import FLOAT, Row
+from edgecore_tosa.operators.table import FLOAT, Lower, Row
 from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 
 aten = torch.ops.aten
@@ -43,7 +43,7 @@ def broadcast(*tensors: Tensor) -> tuple[int, ...]:
     return tuple(np.broadcast_shapes(*(tensor.shape for tensor in tensors)))
 
 
-def _sum(op: Op) -> object:
+def _sum(op: Op) -> Lower:
     """Return the `Lower` of a sum or difference.
 
     Both terms are brought to the scale 2 * max(scales) / 2**20: so the sum of two numbers of 8 or 16 bits does not

@@ -7,17 +7,13 @@ from functools import partial
 from typing import Literal
 
 from pydantic import Field, model_validator
-from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
 
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe
 from edgecore.sdk import RecipeParameters
+from edgecore.sdk.annotations import OBSERVERS
 from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 from edgecore_xnnpack.recipes.fp16_embeddings import convert_embeddings_to_fp16
 from edgecore_xnnpack.recipes.linear_weights import quantize_linear_layers
-
-OBSERVERS = {
-    "histogram": HistogramObserver, "minmax": MinMaxObserver, "moving-average": MovingAverageMinMaxObserver,
-}  # fmt: skip
 
 
 class Int8(RecipeParameters):
