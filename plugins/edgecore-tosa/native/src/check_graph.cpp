@@ -1,7 +1,8 @@
 #include "check_graph.h"
 
 #include <algorithm>
-#include <unordered_set>
+#include <string_view>
+#include <unordered_map>
 
 #include "edgecore_tosa/simulator.h"
 #include "failures.h"
@@ -13,7 +14,7 @@ using flatbuffers::Offset;
 using flatbuffers::String;
 using flatbuffers::Vector;
 using Strings = Vector<Offset<String>>;
-using Names = std::unordered_set<std::string>;
+using Dtypes = std::unordered_map<std::string, tosa::DType>;  // of the tensors and shapes of a block
 
 constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the level 8K of the specification
 
@@ -73,11 +74,16 @@ void check_tensor(const tosa::TosaTensor &tensor) {
   std::vector<int32_t> shape;
   if (tensor.shape() != nullptr) shape.assign(tensor.shape()->begin(), tensor.shape()->end());
   const size_t expected = constant_size(tensor.type(), element_count(name, shape));
+  if (tensor.data() == nullptr || tensor.data()->size() == 0) return;
   // Writers may fill the data up to a multiple of 8 bytes.
-  if (tensor.data() != nullptr && tensor.data()->size() != 0 &&
-      (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8)) {
+  if (tensor.data()->size() < expected || tensor.data()->size() >= expected + 8) {
     invalid("Tensor " + quoted(name) + " has " + std::to_string(tensor.data()->size()) +
             " bytes of data, but its shape " + "and dtype need " + std::to_string(expected) + ".");
+  }
+  // The reference model would read zeros instead of the whole tensor.
+  const auto is_too_low = [](uint8_t byte) { return (byte & 15) == 8 || (byte >> 4) == 8; };
+  if (tensor.type() == tosa::DType_INT4 && std::any_of(tensor.data()->begin(), tensor.data()->end(), is_too_low)) {
+    invalid("Tensor " + quoted(name) + " has the value -8, but int4 values of TOSA go from -7 to 7.");
   }
 }
 
@@ -128,60 +134,107 @@ bool lists_are_complete(const tosa::TosaOperator &op) {
   }
 }
 
-void check_known(const Strings *used, const Names &known, const std::string &user) {
-  if (used == nullptr) return;
-  for (const String *name : *used) {
-    if (known.count(name->str()) == 0) invalid(user + " uses " + quoted(name->str()) + ", which is not in its block.");
+// The inputs of an operator, as a list of their kinds that is separated by commas: "TENSOR, SHAPE".
+std::string_view kinds_of_inputs(tosa::Op op) {
+  switch (op) {
+#define DEF_OP(NAME, ATTRIBUTE, ...) \
+  case tosa::Op_##NAME:              \
+    return #__VA_ARGS__;
+#include "op.def"
+#undef DEF_OP
+    default:
+      return "";
   }
 }
 
-void check_operator(const tosa::TosaOperator &op, const Names &known) {
-  // The two enums list the operators in the same order.
-  if (op.op() == tosa::Op_UNKNOWN || op.op() > tosa::Op_MAX)
-    invalid("An operator has the unknown number " + std::to_string(op.op()) + ".");
-  const std::string name = tosa::EnumNameOp(op.op());
-  if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
-    invalid("The attribute of an operator " + name + " is not complete.");
-  }
-  switch (op.op()) {
-    case tosa::Op_COND_IF:
-    case tosa::Op_WHILE_LOOP:
-    case tosa::Op_CUSTOM:
-      not_supported("The simulator does not support the operator " + name + ".");
+size_t size_of(const Strings *names) { return names == nullptr ? 0 : names->size(); }
+
+bool has_all_operands(const tosa::TosaOperator &op) {
+  const bool transforms_complex_numbers = op.op() == tosa::Op_FFT2D || op.op() == tosa::Op_RFFT2D;
+  if (size_of(op.outputs()) != (transforms_complex_numbers ? 2 : 1)) return false;
+  const std::string_view kinds = kinds_of_inputs(op.op());
+  if (kinds.find("LIST") != kinds.npos) return size_of(op.inputs()) != 0;
+  const auto commas = static_cast<size_t>(std::count(kinds.begin(), kinds.end(), ','));
+  return size_of(op.inputs()) == (kinds.empty() ? 0 : commas + 1);
+}
+
+tosa::DType dtype_of(const String &name, const Dtypes &known, const std::string &user) {
+  const auto found = known.find(name.str());
+  if (found == known.end()) invalid(user + " uses " + quoted(name.str()) + ", which is not in its block.");
+  return found->second;
+}
+
+// The operators here are those whose dtypes the reference model does not check.
+bool dtypes_fit(tosa::Op op, const std::vector<tosa::DType> &inputs, tosa::DType output) {
+  switch (op) {
+    case tosa::Op_IDENTITY:
+      return inputs[0] == output;
+    case tosa::Op_SELECT:
+      return inputs[0] == tosa::DType_BOOL && inputs[1] == output && inputs[2] == output;
+    case tosa::Op_CONV2D:
+    case tosa::Op_CONV3D:
+    case tosa::Op_DEPTHWISE_CONV2D:
+    case tosa::Op_TRANSPOSE_CONV2D:
+      return inputs[3] == inputs[0] && inputs[4] == inputs[1];  // zero points
     default:
-      break;
+      return true;
   }
-  if (op.outputs() == nullptr || op.outputs()->size() == 0) invalid("An operator " + name + " has no output.");
-  if (op.location() != nullptr && op.location()->text() == nullptr)
-    invalid("The location of an operator " + name + " has no text.");
-  check_known(op.inputs(), known, "An operator " + name);
-  check_known(op.outputs(), known, "An operator " + name);
+}
+
+void check_operator(const tosa::TosaOperator &op, const Dtypes &known) {
+  if (op.op() == tosa::Op_UNKNOWN || op.op() > tosa::Op_MAX) {
+    invalid("An operator has the unknown number " + std::to_string(op.op()) + ".");
+  }
+  const std::string name = std::string("An operator ") + tosa::EnumNameOp(op.op());
+  if (op.op() == tosa::Op_COND_IF || op.op() == tosa::Op_WHILE_LOOP || op.op() == tosa::Op_CUSTOM) {
+    not_supported(name + " is in the graph, which the simulator does not support.");
+  }
+  // The enums of operators and of attributes have the same order.
+  if (static_cast<uint32_t>(op.attribute_type()) != op.op() || op.attribute() == nullptr || !lists_are_complete(op)) {
+    invalid(name + " has no complete attribute.");
+  }
+  if (op.location() != nullptr && op.location()->text() == nullptr) invalid(name + " has a location without text.");
+  if (!has_all_operands(op)) {
+    invalid(name + " has " + std::to_string(size_of(op.inputs())) + " inputs and " +
+            std::to_string(size_of(op.outputs())) + " outputs, not the numbers that TOSA says.");
+  }
+  std::vector<tosa::DType> inputs;
+  if (op.inputs() != nullptr) {
+    for (const String *input : *op.inputs()) inputs.push_back(dtype_of(*input, known, name));
+  }
+  const tosa::DType output = dtype_of(*op.outputs()->Get(0), known, name);
+  if (!dtypes_fit(op.op(), inputs, output)) invalid(name + " has operands whose dtypes do not fit together.");
 }
 
 void check_block(const tosa::TosaBasicBlock &block) {
   if (block.name() == nullptr || block.operators() == nullptr) invalid("A block has no name or no operators.");
-  Names known;
-  const auto add = [&known](const String *name) {
+  Dtypes known;
+  const auto add = [&known](const String *name, tosa::DType dtype) {
     if (name == nullptr) invalid("A tensor has no name.");
-    if (!known.insert(name->str()).second) invalid("Two tensors have the name " + quoted(name->str()) + ".");
+    if (!known.emplace(name->str(), dtype).second) invalid("Two tensors have the name " + quoted(name->str()) + ".");
   };
   if (block.tensors() != nullptr) {
     for (const auto *tensor : *block.tensors()) {
-      add(tensor->name());
+      add(tensor->name(), tensor->type());
       check_tensor(*tensor);
     }
   }
-  Names tensors = known;
   if (block.shapes() != nullptr) {
     for (const auto *shape : *block.shapes()) {
-      add(shape->name());
+      add(shape->name(), tosa::DType_SHAPE);
       check_shape(*shape);
     }
   }
   for (const auto *op : *block.operators()) check_operator(*op, known);
-  check_known(block.inputs(), tensors, "The list of inputs");
-  check_known(block.outputs(), tensors, "The list of outputs");
-  if (block.outputs() == nullptr || block.outputs()->size() == 0) invalid("The graph has no outputs.");
+  if (size_of(block.outputs()) == 0) invalid("The graph has no outputs.");
+  for (const Strings *list : {block.inputs(), block.outputs()}) {
+    if (list == nullptr) continue;
+    for (const String *name : *list) {
+      if (dtype_of(*name, known, "The graph") == tosa::DType_SHAPE) {
+        not_supported("Shape " + quoted(name->str()) + " is an input or output of the graph.");
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace edgecore_tosa {
 namespace {
 
 constexpr size_t kMaxText = 65536;
-constexpr std::string_view kError = "ERROR: ";
+constexpr std::string_view kError = "ERROR: ", kFunction = "(): ";
 thread_local Supervisor *supervisor = nullptr;
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
@@ -44,6 +44,13 @@ Supervisor::~Supervisor() {
 }
 
 std::string Supervisor::problem() const {
+  // "... could not allocate op ABS input=(BOOL rank 2) -> (BOOL rank 2)SubgraphTraverser::..."
+  constexpr std::string_view kMissing = "could not allocate op";
+  size_t start = text_.find(kMissing);
+  if (start != text_.npos) {
+    start = text_.find_first_not_of(' ', start + kMissing.size());
+    return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
+  }
   // "ERROR_IF() fails AT file:line function(): (condition)", and on the next line the problem, if it has a text.
   std::istringstream lines(text_);
   std::string last = "the reference model gives no reason";
@@ -52,12 +59,14 @@ std::string Supervisor::problem() const {
     last = line;
     if (line.rfind(kError, 0) == 0) return line.substr(kError.size());
     if (!contains(line, "fails AT ") && !contains(line, "ERROR AT ") && !contains(line, "ASSERTION AT ")) continue;
-    std::string next;
-    if (std::getline(lines, next) && !next.empty()) return next;
-    const size_t condition = line.find("(): ");
-    return condition == line.npos ? line : "a check of the reference model fails: " + line.substr(condition + 4);
+    if (std::getline(lines, last) && !last.empty()) break;
+    const size_t condition = line.find(kFunction);
+    return "a check of the reference model fails: " +
+           line.substr(condition == line.npos ? 0 : condition + kFunction.size());
   }
-  return last;
+  // "SubgraphTraverser::validateGraph(): the problem"
+  const size_t function = last.find(kFunction);
+  return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
 }
 
 }  // namespace edgecore_tosa

@@ -22,8 +22,8 @@ from edgecore_tosa.schema import DType
 
 # The codes of simulator.h that concern the graph.
 _OK, _INVALID_GRAPH, _NOT_SUPPORTED, _OUT_OF_MEMORY = 0, 1, 2, 4
-# A numpy array of these dtypes can hold values that the tensor cannot.
-_BITS = {DType.INT4: 4, DType.INT48: 48}
+# The values of dtypes whose arrays can hold others, too.
+_LIMITS = {DType.INT4: (-7, 7), DType.INT48: (-(2**47), 2**47 - 1)}
 
 
 class SimulationError(EdgecoreError):
@@ -133,12 +133,11 @@ def _library() -> ctypes.CDLL:
         raise EdgecoreError(
             f"the simulator of edgecore-tosa does not load ({error}); reinstall edgecore-tosa"
         ) from error
-    size, pointer = ctypes.c_size_t, ctypes.c_void_p
-    text = [ctypes.c_char_p, size]
-    library.edgecore_tosa_load.argtypes = [ctypes.c_char_p, size, pointer, *text]
+    size, pointer, text = ctypes.c_size_t, ctypes.c_void_p, ctypes.c_char_p
+    library.edgecore_tosa_load.argtypes = [text, size, pointer, text, size]
     library.edgecore_tosa_destroy.argtypes = [pointer]
     library.edgecore_tosa_destroy.restype = None
-    library.edgecore_tosa_run.argtypes = [pointer, pointer, pointer, *text]
+    library.edgecore_tosa_run.argtypes = [pointer, pointer, pointer, text, size]
     for kind in ("input", "output"):
         counter = getattr(library, f"edgecore_tosa_{kind}_count")
         counter.argtypes, counter.restype = [pointer], size
@@ -155,11 +154,9 @@ def _checked(array: Array, info: TensorInfo, index: int) -> Array:
         raise ValueError(
             f"an array of {array.dtype} for {where}, which is {info.dtype.name} and takes {info.numpy_dtype}"
         )
-    bits = _BITS.get(info.dtype)
-    if bits is not None and array.size:
-        low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-        if array.min() < low or array.max() > high:
-            raise ValueError(f"values beyond {low} to {high} for {where}, which is {info.dtype.name}")
+    low, high = _LIMITS.get(info.dtype, (0, 0))
+    if low < high and array.size and (array.min() < low or array.max() > high):
+        raise ValueError(f"values beyond {low} to {high} for {where}, which is {info.dtype.name}")
     return np.ascontiguousarray(array)
 
 
