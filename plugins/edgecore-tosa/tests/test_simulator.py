@@ -217,7 +217,7 @@ def _move_outputs(tables, block):
         (_add_region, "The simulator runs graphs of one region with one block"),
         (_exchange_attribute, "An operator CONV2D has no complete attribute"),
         (_add_operand, "An operator ABS has 2 inputs and 1 outputs, not the numbers that TOSA says"),
-        (_lengthen_output, "failure to match input and output rank/type/shape"),
+        (_lengthen_output, "UnaryNode: input and output rank/type/shape must match"),
         (_repeat_tensor, "Two tensors have the name 't0'"),
         (_move_outputs, "The graph has no outputs"),
     ],
@@ -250,7 +250,7 @@ def test_an_operator_that_the_dtype_does_not_have_is_named():
 def test_operands_of_different_dtypes_are_refused():
     graph = unary(Op.IDENTITY, DType.FP32)
     graph.outputs[0].dtype = DType.INT8
-    with pytest.raises(FormatError, match="An operator IDENTITY has operands whose dtypes do not fit together"):
+    with pytest.raises(FormatError, match="An operator IDENTITY has operands whose dtypes or shapes do not fit together"):
         Simulator(graph.to_bytes())
 
 

@@ -14,7 +14,7 @@ using flatbuffers::Offset;
 using flatbuffers::String;
 using flatbuffers::Vector;
 using Strings = Vector<Offset<String>>;
-using Dtypes = std::unordered_map<std::string, tosa::DType>;  // of the tensors and shapes of a block
+using Tensors = std::unordered_map<std::string, const tosa::TosaTensor *>;  // of a block; null for a TosaShape
 
 constexpr size_t kMaxElements = (size_t{1} << 31) - 1;  // the level 8K of the specification
 
@@ -158,30 +158,61 @@ bool has_all_operands(const tosa::TosaOperator &op) {
   return size_of(op.inputs()) == (kinds.empty() ? 0 : commas + 1);
 }
 
-tosa::DType dtype_of(const String &name, const Dtypes &known, const std::string &user) {
-  const auto found = known.find(name.str());
-  if (found == known.end()) invalid(user + " uses " + quoted(name.str()) + ", which is not in its block.");
+const tosa::TosaTensor *find(const String &name, const Tensors &tensors, const std::string &user) {
+  const auto found = tensors.find(name.str());
+  if (found == tensors.end()) invalid(user + " uses " + quoted(name.str()) + ", which is not in its block.");
   return found->second;
 }
 
-// The operators here are those whose dtypes the reference model does not check.
-bool dtypes_fit(tosa::Op op, const std::vector<tosa::DType> &inputs, tosa::DType output) {
-  switch (op) {
+tosa::DType dtype_of(const tosa::TosaTensor *tensor) { return tensor == nullptr ? tosa::DType_SHAPE : tensor->type(); }
+
+// True if the shapes are equal; a dim `except` may differ.
+bool same_shapes(const tosa::TosaTensor *a, const tosa::TosaTensor *b, int32_t except = -1) {
+  const auto rank = [](const tosa::TosaTensor *tensor) {
+    return tensor->shape() == nullptr ? 0 : tensor->shape()->size();
+  };
+  if (a == nullptr || b == nullptr || rank(a) != rank(b)) return false;
+  for (uint32_t dim = 0; dim < rank(a); ++dim) {
+    if (a->shape()->Get(dim) != b->shape()->Get(dim) && static_cast<int32_t>(dim) != except) return false;
+  }
+  return true;
+}
+
+// The operators here are those that the reference model does not check itself: it crashes, or reads and writes nothing
+// where it should.
+bool operands_fit(const tosa::TosaOperator &op, const std::vector<const tosa::TosaTensor *> &in,
+                  const tosa::TosaTensor *out) {
+  const auto same_dtypes = [](const auto *a, const auto *b) { return dtype_of(a) == dtype_of(b); };
+  switch (op.op()) {
     case tosa::Op_IDENTITY:
-      return inputs[0] == output;
+      return same_dtypes(in[0], out);
     case tosa::Op_SELECT:
-      return inputs[0] == tosa::DType_BOOL && inputs[1] == output && inputs[2] == output;
+      return dtype_of(in[0]) == tosa::DType_BOOL && same_dtypes(in[1], out) && same_dtypes(in[2], out);
     case tosa::Op_CONV2D:
     case tosa::Op_CONV3D:
     case tosa::Op_DEPTHWISE_CONV2D:
     case tosa::Op_TRANSPOSE_CONV2D:
-      return inputs[3] == inputs[0] && inputs[4] == inputs[1];  // zero points
+      return same_dtypes(in[3], in[0]) && same_dtypes(in[4], in[1]);  // zero points
+    case tosa::Op_TABLE:
+      return same_shapes(in[0], out);
+    case tosa::Op_REDUCE_ALL:
+      return same_shapes(in[0], out, op.attribute_as_ReduceAllAttribute()->axis());
+    case tosa::Op_REDUCE_ANY:
+      return same_shapes(in[0], out, op.attribute_as_ReduceAnyAttribute()->axis());
+    case tosa::Op_REDUCE_MAX:
+      return same_shapes(in[0], out, op.attribute_as_ReduceMaxAttribute()->axis());
+    case tosa::Op_REDUCE_MIN:
+      return same_shapes(in[0], out, op.attribute_as_ReduceMinAttribute()->axis());
+    case tosa::Op_REDUCE_PRODUCT:
+      return same_shapes(in[0], out, op.attribute_as_ReduceProductAttribute()->axis());
+    case tosa::Op_REDUCE_SUM:
+      return same_shapes(in[0], out, op.attribute_as_ReduceSumAttribute()->axis());
     default:
       return true;
   }
 }
 
-void check_operator(const tosa::TosaOperator &op, const Dtypes &known) {
+void check_operator(const tosa::TosaOperator &op, const Tensors &tensors) {
   if (op.op() == tosa::Op_UNKNOWN || op.op() > tosa::Op_MAX) {
     invalid("An operator has the unknown number " + std::to_string(op.op()) + ".");
   }
@@ -198,39 +229,39 @@ void check_operator(const tosa::TosaOperator &op, const Dtypes &known) {
     invalid(name + " has " + std::to_string(size_of(op.inputs())) + " inputs and " +
             std::to_string(size_of(op.outputs())) + " outputs, not the numbers that TOSA says.");
   }
-  std::vector<tosa::DType> inputs;
+  std::vector<const tosa::TosaTensor *> inputs;
   if (op.inputs() != nullptr) {
-    for (const String *input : *op.inputs()) inputs.push_back(dtype_of(*input, known, name));
+    for (const String *input : *op.inputs()) inputs.push_back(find(*input, tensors, name));
   }
-  const tosa::DType output = dtype_of(*op.outputs()->Get(0), known, name);
-  if (!dtypes_fit(op.op(), inputs, output)) invalid(name + " has operands whose dtypes do not fit together.");
+  const tosa::TosaTensor *output = find(*op.outputs()->Get(0), tensors, name);
+  if (!operands_fit(op, inputs, output)) invalid(name + " has operands whose dtypes or shapes do not fit together.");
 }
 
 void check_block(const tosa::TosaBasicBlock &block) {
   if (block.name() == nullptr || block.operators() == nullptr) invalid("A block has no name or no operators.");
-  Dtypes known;
-  const auto add = [&known](const String *name, tosa::DType dtype) {
+  Tensors tensors;
+  const auto add = [&tensors](const String *name, const tosa::TosaTensor *tensor) {
     if (name == nullptr) invalid("A tensor has no name.");
-    if (!known.emplace(name->str(), dtype).second) invalid("Two tensors have the name " + quoted(name->str()) + ".");
+    if (!tensors.emplace(name->str(), tensor).second) invalid("Two tensors have the name " + quoted(name->str()) + ".");
   };
   if (block.tensors() != nullptr) {
     for (const auto *tensor : *block.tensors()) {
-      add(tensor->name(), tensor->type());
+      add(tensor->name(), tensor);
       check_tensor(*tensor);
     }
   }
   if (block.shapes() != nullptr) {
     for (const auto *shape : *block.shapes()) {
-      add(shape->name(), tosa::DType_SHAPE);
+      add(shape->name(), nullptr);
       check_shape(*shape);
     }
   }
-  for (const auto *op : *block.operators()) check_operator(*op, known);
+  for (const auto *op : *block.operators()) check_operator(*op, tensors);
   if (size_of(block.outputs()) == 0) invalid("The graph has no outputs.");
   for (const Strings *list : {block.inputs(), block.outputs()}) {
     if (list == nullptr) continue;
     for (const String *name : *list) {
-      if (dtype_of(*name, known, "The graph") == tosa::DType_SHAPE) {
+      if (find(*name, tensors, "The graph") == nullptr) {
         not_supported("Shape " + quoted(name->str()) + " is an input or output of the graph.");
       }
     }
