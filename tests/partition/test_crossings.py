@@ -43,13 +43,22 @@ def test_a_value_that_is_a_result_of_the_model_is_outside():
 
 
 def test_readers_of_a_value_outside_are_outside_too():
-    found, count = reasons(lambda x: (lambda y: (y.abs(), torch.sin(y)))(x + x), aten.sin.default)
+    def forward(x):
+        y = x + x
+        return y.abs(), torch.sin(y)
+
+    found, count = reasons(forward, aten.sin.default)
     assert found == {aten.sin.default: "no", aten.add.Tensor: OUTSIDE, aten.abs.default: BEFORE} and count == 0
 
 
 def test_a_value_between_two_partitions_is_outside():
     """The product waits for the sine, so that it would be in a later partition than the sum."""
-    found, _ = reasons(lambda x: (lambda y: (x + y) * torch.sin(y))(x.abs()), aten.sin.default)
+
+    def forward(x):
+        y = x.abs()
+        return (x + y) * torch.sin(y)
+
+    found, _ = reasons(forward, aten.sin.default)
     assert found == {aten.sin.default: "no", aten.add.Tensor: OUTSIDE, aten.mul.Tensor: BEFORE}
 
 

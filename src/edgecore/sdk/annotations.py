@@ -12,6 +12,7 @@ import torch
 from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
 from torchao.quantization.pt2e.quantizer import (
+    FixedQParamsQuantizationSpec,
     QuantizationAnnotation,
     QuantizationSpecBase,
     Quantizer,
@@ -125,10 +126,22 @@ def output_spec(node: Any) -> QuantizationSpecBase | None:
 
 
 def mark(node: Node, output: QuantizationSpecBase | None, inputs: Mapping[Any, QuantizationSpecBase]) -> None:
-    """Annotate a node with the specifications of its result and of its inputs."""
-    node.meta[ANNOTATION] = QuantizationAnnotation(
-        input_qspec_map=dict(inputs), output_qspec=output, _annotated=True
-    )  # fmt: skip
+    """Annotate a node with the specifications of its result and of its inputs.
+
+    An input whose quantization parameters are fixed, such as the result of a sigmoid, is read with these parameters:
+    otherwise it would be quantized twice.
+    """
+    specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items()}
+    node.meta[ANNOTATION] = QuantizationAnnotation(input_qspec_map=specs, output_qspec=output, _annotated=True)
+
+
+def _fixed_spec(node: Node) -> FixedQParamsQuantizationSpec | None:
+    """Return the specification of a node's result if its parameters are fixed, also through operators that share it."""
+    spec = output_spec(node)
+    while isinstance(spec, SharedQuantizationSpec) and isinstance(spec.edge_or_node, tuple):
+        source, user = spec.edge_or_node
+        spec = user.meta[ANNOTATION].input_qspec_map.get(source)
+    return spec if isinstance(spec, FixedQParamsQuantizationSpec) else None
 
 
 def fused_tail(node: Node, groups: Iterable[Collection[Any]]) -> Node:

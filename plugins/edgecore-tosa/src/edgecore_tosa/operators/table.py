@@ -68,6 +68,13 @@ class TosaTable(OperatorTable[Lower]):
         super().__init__(rows, (_static, _rank, contiguous_only))
         self.spec = spec
 
+    def inside_only(self, node: Node) -> str | None:
+        """Say that real numbers must not cross the border of a partition if the profile has only integers."""
+        val = node.meta.get("val")
+        vals = val if isinstance(val, (tuple, list)) else [val]
+        is_real = any(isinstance(one, torch.Tensor) and one.dtype.is_floating_point for one in vals)
+        return "real numbers" if is_real and not self.spec.floating else None
+
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
         """Return the function that makes the `Query` of a call."""
         constants = Constants(program)
