@@ -107,6 +107,13 @@ def test_threads_run_different_graphs_at_the_same_time():
         assert all(pool.map(work, range(8)))
 
 
+def test_the_example_of_the_readme_runs():
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    names = {"__name__": "readme"}
+    exec(readme.partition("```python\n")[2].partition("```")[0], names)
+    np.testing.assert_array_equal(names["result"], np.full((2, 3), 42))
+
+
 # ---- arrays that do not fit
 
 

@@ -7,8 +7,6 @@
 #include <sstream>
 #include <string_view>
 
-#include "func_debug.h"
-
 namespace edgecore_tosa {
 namespace {
 
@@ -73,22 +71,21 @@ std::string Supervisor::problem() const {
 
 using edgecore_tosa::Hooks;
 
-// In the place of those of the reference model, which start gdb. It calls func_print_backtrace after it has printed a
-// problem, and then returns an error, or ends the process.
+// The linker's option --wrap sends calls of `name` to `__wrap_name`; names of C++ are those of the linker.
+extern "C" {
 
-void func_print_backtrace(FILE *, int) { Hooks::unwind(); }
+// func_print_backtrace: the reference model calls it after it has printed a problem, and then returns an error, or ends
+// the process. Its own starts gdb.
+[[noreturn]] void __wrap__Z20func_print_backtraceP8_IO_FILEi(FILE *, int) { Hooks::unwind(); }
 
-void func_debug_warning(func_debug_t *, const char *, const char *, int, const char *format, ...) {
+// func_debug_warning
+void __wrap__Z18func_debug_warningP12func_debug_tPKcS2_iS2_z(void *, const char *, const char *, int,
+                                                             const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   Hooks::print(format, arguments);
   va_end(arguments);
 }
-
-int func_debug_t::fini_debug() { return 0; }
-
-// The linker's option --wrap sends calls of `name` to `__wrap_name`.
-extern "C" {
 
 // GraphNode::printNodeValidationError(const std::string &): an operator whose inputs, output or attribute do not fit.
 [[noreturn]] void

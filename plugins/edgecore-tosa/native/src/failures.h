@@ -1,8 +1,8 @@
 // Failures of the reference model as exceptions.
 //
 // Arm's libraries report a problem as text on stderr or stdout. After some problems they go on with undefined values;
-// after others they start gdb, or end the process. Here their text goes into a string, and each problem ends the call.
-// failures.cpp has other functions in the place of theirs, and CMakeLists.txt redirects their calls of the C library.
+// after others they start gdb, or end the process. Here their text goes into a string, and each problem ends the call:
+// CMakeLists.txt lists functions that they call, and in whose place failures.cpp has others.
 #ifndef EDGECORE_TOSA_FAILURES_H_
 #define EDGECORE_TOSA_FAILURES_H_
 
@@ -15,11 +15,11 @@ namespace edgecore_tosa {
 // An error for the user: a code of simulator.h, and one sentence.
 class Failure : public std::runtime_error {
  public:
-  Failure(int code, const std::string &text) : std::runtime_error(text), code(code) {}
+  Failure(int number, const std::string &text) : std::runtime_error(text), code(number) {}
   const int code;
 };
 
-// What Arm's libraries do on this thread while it lives. They may only be called through `call`.
+// Collects what Arm's libraries report on this thread while it lives. They are called through `call`.
 class Supervisor {
  public:
   Supervisor();

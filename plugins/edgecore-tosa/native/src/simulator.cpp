@@ -77,7 +77,7 @@ bool set_input(TosaReference::IModelRunner &runner, const Value &value, const vo
   int status = 1;
   with_types(value.dtype, [&](auto stored, auto taken) {
     std::vector<decltype(stored)> elements(value.bytes / sizeof stored);
-    std::memcpy(elements.data(), from, value.bytes);
+    std::memcpy(static_cast<void *>(elements.data()), from, value.bytes);
     std::vector<decltype(taken)> copy(elements.begin(), elements.end());
     status = runner.setInput(value.name, copy);
   });
