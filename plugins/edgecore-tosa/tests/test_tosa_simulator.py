@@ -257,7 +257,9 @@ def test_an_operator_that_the_dtype_does_not_have_is_named():
 def test_operands_of_different_dtypes_are_refused():
     graph = unary(Op.IDENTITY, DType.FP32)
     graph.outputs[0].dtype = DType.INT8
-    with pytest.raises(FormatError, match="An operator IDENTITY has operands whose dtypes or shapes do not fit together"):
+    with pytest.raises(
+        FormatError, match="An operator IDENTITY has operands whose dtypes or shapes do not fit together"
+    ):
         Simulator(graph.to_bytes())
 
 
