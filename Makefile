@@ -44,6 +44,7 @@ vulkan_native := $(shell find plugins/edgecore-vulkan/native -type f -not -name 
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc' -not -name '*_test.cpp')
+tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
 .PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-long fuzz-graphs bench docs wheels shaders install format clean
 .DELETE_ON_ERROR:
@@ -97,7 +98,7 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/native-tests
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/native-tests
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
@@ -294,4 +295,12 @@ $(DONE)/vulkan: $(vulkan_sources) $(core_headers) $(DONE)/system | $(DONE)/core
 	rm -f dist/edgecore_vulkan-*.whl
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-vulkan
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_vulkan-*.whl
+	@touch $@
+
+# Its simulator links Arm's reference model, which pip downloads into the cache outside of the tree.
+$(DONE)/tosa: $(tosa_sources) $(DONE)/system | $(DONE)/core
+	$(SAY) "edgecore-tosa: wheel (the first time with a download of 27 MB)"
+	rm -f dist/edgecore_tosa-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-tosa
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_tosa-*.whl
 	@touch $@

@@ -21,6 +21,7 @@ RUN_ELSEWHERE = {
     "examples/firmware/README.md": "tests/native/test_firmware.py builds and runs it",
     "examples/hello-backend/README.md": "tests/native/test_new_backend.py builds the package",
     "plugins/edgecore-openvino/README.md": "the package's own test runs its example",
+    "plugins/edgecore-tosa/README.md": "the package's own test runs its example",
     "plugins/edgecore-vulkan/README.md": "the package's own test runs its example",
 }
 WITH_CODE = [

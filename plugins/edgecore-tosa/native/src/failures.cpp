@@ -1,0 +1,137 @@
+#include "failures.h"
+
+#include <cfenv>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+namespace edgecore_tosa {
+namespace {
+
+constexpr size_t kMaxText = 65536;
+constexpr std::string_view kError = "ERROR: ", kFunction = "(): ";
+thread_local Supervisor *supervisor = nullptr;
+
+bool contains(std::string_view text, std::string_view part) { return text.find(part) != text.npos; }
+
+}  // namespace
+
+struct Hooks {
+  static void print(std::string_view text) {
+    if (supervisor != nullptr && supervisor->text_.size() < kMaxText) supervisor->text_ += text;
+  }
+
+  static void print(const char *format, va_list arguments) {
+    char text[2048];
+    if (std::vsnprintf(text, sizeof text, format, arguments) > 0) print(text);
+  }
+
+  [[noreturn]] static void unwind() { throw Supervisor::Stop(); }
+
+  [[noreturn]] static void jump() { std::longjmp(supervisor->end_, 1); }
+};
+
+// An operator that fails may leave another rounding mode behind.
+Supervisor::Supervisor() : rounding_(std::fegetround()) { supervisor = this; }
+
+Supervisor::~Supervisor() {
+  supervisor = nullptr;
+  std::fesetround(rounding_);
+}
+
+std::string Supervisor::problem() const {
+  // "... could not allocate op ABS input=(BOOL rank 2) -> (BOOL rank 2)SubgraphTraverser::..."
+  constexpr std::string_view kMissing = "could not allocate op";
+  size_t start = text_.find(kMissing);
+  if (start != text_.npos) {
+    start = text_.find_first_not_of(' ', start + kMissing.size());
+    return "the reference model has no operator " + text_.substr(start, text_.find("SubgraphTraverser", start) - start);
+  }
+  // "ERROR_IF() fails AT file:line function(): (condition)", and on the next line the problem, if it has a text.
+  std::istringstream lines(text_);
+  std::string last = "the reference model gives no reason";
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    last = line;
+    if (line.rfind(kError, 0) == 0) return line.substr(kError.size());
+    if (!contains(line, "fails AT ") && !contains(line, "ERROR AT ") && !contains(line, "ASSERTION AT ")) continue;
+    if (std::getline(lines, last) && !last.empty()) break;
+    const size_t condition = line.find(kFunction);
+    return "a check of the reference model fails: " +
+           line.substr(condition == line.npos ? 0 : condition + kFunction.size());
+  }
+  // "SubgraphTraverser::validateGraph(): the problem"
+  const size_t function = last.find(kFunction);
+  return function < last.find(' ') ? last.substr(function + kFunction.size()) : last;
+}
+
+}  // namespace edgecore_tosa
+
+using edgecore_tosa::Hooks;
+
+// The linker's option --wrap sends calls of `name` to `__wrap_name`; names of C++ are those of the linker.
+extern "C" {
+
+// func_print_backtrace: the reference model calls it after it has printed a problem, and then returns an error, or ends
+// the process. Its own starts gdb.
+[[noreturn]] void __wrap__Z20func_print_backtraceP8_IO_FILEi(FILE *, int) { Hooks::unwind(); }
+
+// func_debug_warning
+void __wrap__Z18func_debug_warningP12func_debug_tPKcS2_iS2_z(void *, const char *, const char *, int,
+                                                             const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  Hooks::print(format, arguments);
+  va_end(arguments);
+}
+
+// GraphNode::printNodeValidationError(const std::string &): an operator whose inputs, output or attribute do not fit.
+[[noreturn]] void
+__wrap__ZN13TosaReference9GraphNode24printNodeValidationErrorERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE(
+    void *, const std::string &problem) {
+  Hooks::print(edgecore_tosa::kError);
+  Hooks::print(problem);
+  Hooks::unwind();
+}
+
+int __wrap___fprintf_chk(FILE *, int, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  Hooks::print(format, arguments);
+  va_end(arguments);
+  // The last line before exit(): a violated requirement, after which the result would be undefined.
+  if (std::string_view(format).rfind("Terminated early", 0) == 0) Hooks::unwind();
+  return 0;
+}
+
+int __wrap___printf_chk(int, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  Hooks::print(format, arguments);
+  va_end(arguments);
+  return 0;
+}
+
+int __wrap_printf(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  Hooks::print(format, arguments);
+  va_end(arguments);
+  return 0;
+}
+
+int __wrap_fputs(const char *, FILE *) { return 0; }
+
+// The C library declares abort as a function that throws nothing, so its callers cannot be unwound.
+[[noreturn]] void __wrap_abort() { Hooks::jump(); }
+
+// std::__glibcxx_assert_fail: a check of an index in the C++ library, with which Arm's libraries are compiled.
+[[noreturn]] void __wrap__ZSt21__glibcxx_assert_failPKciS0_S0_(const char *, int, const char *, const char *condition) {
+  Hooks::print(edgecore_tosa::kError);
+  Hooks::print("a check of the reference model fails: ");
+  Hooks::print(std::string_view(condition));
+  Hooks::jump();
+}
+}
