@@ -29,8 +29,12 @@ class EthosUCompiler:
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `EthosUOptions`. The target runtime makes no difference."""
         checked = EthosUOptions.model_validate(options.model_dump())
-        table = lowering.operator_table(checked)
-        return table.partitioner("EthosUBackend", compile_specs=checked.to_specs())
+        return lowering.operator_table(checked.target).partitioner(
+            "EthosUBackend",
+            compile_specs=checked.to_specs(),
+            operators=checked.operators,
+            min_partition_size=checked.min_operators,
+        )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -38,7 +42,7 @@ class EthosUCompiler:
 
     def operator_support(self) -> Sequence[OperatorSupport]:
         """List the supported operators with their dtypes and constraints, for the default target."""
-        return lowering.operator_table(EthosUOptions()).support()
+        return lowering.operator_table(EthosUOptions().target).support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """List the errors of a blob. The target runtime makes no difference."""
@@ -83,6 +87,6 @@ def _estimates(report: VelaReport) -> str:
         for name, use in report.memories.items()
     )
     return (
-        f"{report.npu_operators} operations of the NPU and none of a CPU, {report.total_cycles:,} cycles "
-        f"({report.npu_cycles:,} of the NPU, {report.milliseconds:.3g} ms), {memories}"
+        f"NPU operations {report.npu_operators}, CPU operations 0, {report.total_cycles:,} cycles "
+        f"({report.npu_cycles:,} of the NPU), {report.milliseconds:.3g} ms, {memories}"
     )

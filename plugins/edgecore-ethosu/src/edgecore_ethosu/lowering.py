@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from edgecore_tosa import TosaSpec, TosaTable, lower
+from edgecore_tosa.lowering import lower
+from edgecore_tosa.operators import TosaTable, table_of
+from edgecore_tosa.spec import TosaSpec
 from torch.export import ExportedProgram
 
-from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.targets import family
 
 _EXTENSIONS = {"u55": "u55", "u65": "u55", "u85": "cf"}
 
 
-def tosa_spec(options: EthosUOptions) -> TosaSpec:
+def tosa_spec(target: str) -> TosaSpec:
     """Return version, profile and extensions of TOSA that Vela supports for the target."""
-    return TosaSpec.parse(f"TOSA-1.0+INT+int16+int4+{_EXTENSIONS[family(options.target)]}")
+    return TosaSpec.parse(f"TOSA-1.0+INT+int16+int4+{_EXTENSIONS[family(target)]}")
 
 
-def operator_table(options: EthosUOptions) -> TosaTable:
+def operator_table(target: str) -> TosaTable:
     """Return the table of operators for the target."""
-    return TosaTable(tosa_spec(options))
+    return table_of(tosa_spec(target))
 
 
-def lower_to_tosa(program: ExportedProgram, options: EthosUOptions) -> bytes:
+def lower_to_tosa(program: ExportedProgram, target: str) -> bytes:
     """Return the TOSA graph of one partition, as a flatbuffer."""
-    return bytes(lower(program, tosa_spec(options)).to_bytes())
+    return lower(program, tosa_spec(target)).to_bytes()

@@ -6,11 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import Names
 from edgecore_ethosu.flags import parse_flags, split_flags
+from edgecore_ethosu.lowering import operator_table
 from edgecore_ethosu.targets import (
     DEFAULT_CONFIG,
     TARGETS,
@@ -50,7 +51,13 @@ class EthosUOptions(BaseModel):
         description="Store the TOSA graph too, which runs on this machine; a file for a device does not need it.",
     )
     dump_intermediate_artifacts_to: str | None = Field(
-        default=None, description="Folder for the TOSA graphs and Vela's output of each delegate."
+        default=None, description="Folder for the TOSA graph, the blob and Vela's output of each delegate."
+    )
+    operators: Names = Field(
+        default=(), description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all."
+    )
+    min_operators: int = Field(
+        default=1, ge=1, description="Do not delegate a partition with fewer operators than this."
     )
 
     @field_validator("target", mode="before")
@@ -66,6 +73,11 @@ class EthosUOptions(BaseModel):
     def _valid_flags(cls, flags: tuple[str, ...]) -> tuple[str, ...]:
         parse_flags(words := split_flags(flags))
         return words
+
+    @field_validator("operators")
+    @classmethod
+    def _known_operators(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        return tuple(operator_table(info.data.get("target", TARGETS[0])).check_names(names))
 
     @model_validator(mode="after")
     def _valid_configuration(self) -> EthosUOptions:
@@ -86,7 +98,7 @@ class EthosUOptions(BaseModel):
 
     def to_specs(self) -> list[CompileSpec]:
         """Return the compile specs that `preprocess` gets and the file stores."""
-        stored = self.model_dump_json(exclude_defaults=True, exclude={"target"})
+        stored = self.model_dump_json(exclude_defaults=True, exclude={"target", "operators", "min_operators"})
         return [CompileSpec("target", self.target.encode()), CompileSpec(SPEC_KEY, stored.encode())]
 
     @classmethod

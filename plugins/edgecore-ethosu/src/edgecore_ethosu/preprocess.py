@@ -39,7 +39,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
         CompileError: Vela cannot compile the partition.
     """
     options = EthosUOptions.from_specs(specs)
-    tosa = lowering.lower_to_tosa(program, options)
+    tosa = lowering.lower_to_tosa(program, options.target)
     folder = _folder(options, tosa)
     compiled = compile_tosa(tosa, options, folder=folder)
     partition = PartitionView(program)

@@ -244,7 +244,15 @@ def _check_operators(on_cpu: int, options: EthosUOptions) -> None:
 
 
 def _refused(message: str, options: EthosUOptions) -> CompileError:
-    text = " ".join(message.removeprefix("Compilation failed: ").split())
+    """Return the error for a message of Vela: titles such as `Const:`, each with reasons in lines that start with `-`."""
+    entries: list[str] = []
+    for line in message.removeprefix("Compilation failed: ").splitlines():
+        reason = line.strip().removeprefix("- ")
+        if reason == line.strip() or not entries:
+            entries.append(reason)
+        else:
+            entries[-1] += f"{'' if entries[-1].endswith(':') else ','} {reason}"
+    text = "; ".join(dict.fromkeys(filter(None, entries))).replace(":; ", ": ")
     return CompileError(f"Vela cannot compile the TOSA graph for {options.target}: {text}")
 
 
