@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const int32_t input[4] = {1, 2, 6, 6}, output[4] = {1, 4, 4, 4};
+static const int32_t input[4] = {1, 2, 6, 6}, output[4] = {1, 4, 4, 4}, other_layout[4] = {1, 6, 6, 2};
 static int model;
 
 static int fails(const char *where) {
@@ -36,7 +36,7 @@ static void describe(const int32_t *shape, uint32_t *dtype, const int32_t **dims
 int edgecore_tosa_input(const void *of, size_t index, uint32_t *dtype, const int32_t **dims, size_t *rank,
                         size_t *bytes) {
   (void)of, (void)index;
-  describe(input, dtype, dims, rank, bytes);
+  describe(fails("layout") ? other_layout : input, dtype, dims, rank, bytes);
   return 0;
 }
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
-
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from edgecore.plugin import CompileSpec
@@ -15,7 +13,6 @@ from edgecore_ethosu.lowering import operator_table
 from edgecore_ethosu.targets import (
     DEFAULT_CONFIG,
     TARGETS,
-    Target,
     config_path,
     configuration,
     default_memory_mode,
@@ -31,7 +28,7 @@ class EthosUOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    target: Target = Field(
+    target: str = Field(
         default="ethos-u55-128", description="NPU and its number of multiply-accumulate units, such as `ethos-u85-256`."
     )
     system_config: str | None = Field(
@@ -60,13 +57,12 @@ class EthosUOptions(BaseModel):
         default=1, ge=1, description="Do not delegate a partition with fewer operators than this."
     )
 
-    @field_validator("target", mode="before")
+    @field_validator("target")
     @classmethod
-    def _known_target(cls, target: Any) -> Any:
-        lower = target.lower() if isinstance(target, str) else target
-        if lower not in TARGETS:
+    def _known_target(cls, target: str) -> str:
+        if target.lower() not in TARGETS:
             raise ValueError(f"{target!r} is no target: there are {', '.join(TARGETS)}")
-        return lower
+        return target.lower()
 
     @field_validator("extra_flags")
     @classmethod

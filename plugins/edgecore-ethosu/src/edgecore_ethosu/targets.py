@@ -13,13 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, get_args
 
-Target = Literal[
+TARGETS = (
     "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
     "ethos-u85-128", "ethos-u85-256", "ethos-u85-512", "ethos-u85-1024", "ethos-u85-2048",
-]  # fmt: skip
-TARGETS: tuple[str, ...] = get_args(Target)
+)  # fmt: skip
 
 DEFAULT_CONFIG = "Arm/vela.ini"
 _DEFAULTS = {
