@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from edgecore_tosa.lowering import lower
-from edgecore_tosa.operators import TosaTable, table_of
+from edgecore_tosa.operators import table_of
+from edgecore_tosa.operators.table import TosaTable
 from edgecore_tosa.spec import TosaSpec
 from torch.export import ExportedProgram
 
