@@ -1,0 +1,166 @@
+// The Ethos-U backend on the host: checks the blob of a delegate, which an NPU runs, and computes its results with the
+// TOSA graph that the file stores beside it. The results are those of the NPU bit by bit, as far as Vela and the NPU
+// implement TOSA.
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "blob.h"
+#include "edgecore/backend.hpp"
+#include "simulator.h"
+
+#ifndef EDGECORE_ETHOSU_VERSION
+#define EDGECORE_ETHOSU_VERSION "0"
+#endif
+
+namespace edgecore_ethosu {
+namespace {
+
+using edgecore::backend::Arguments;
+using edgecore::backend::Event;
+using edgecore::backend::fail;
+using edgecore::backend::Host;
+using edgecore::backend::Memory;
+using edgecore::backend::Options;
+
+// The simulators that this process has opened, by path.
+class Driver {
+ public:
+  explicit Driver(const Host &) {}
+
+  // Checks the compatibility string that preprocess.py writes: "ethosu-vela 1 TARGET".
+  int32_t check_compatibility(std::string_view text) const {
+    constexpr std::string_view kFormat = "ethosu-vela 1 ";
+    if (text.substr(0, kFormat.size()) == kFormat) return EDGECORE_COMPATIBLE;
+    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+         "'%.*s' is not a format that this release of edgecore-ethosu reads: install the release that compiled it",
+         static_cast<int>(text.size()), text.data());
+  }
+
+  const Simulator &simulator(const std::string &path) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = simulators_.find(path);
+    return found != simulators_.end() ? found->second : simulators_.emplace(path, open_simulator(path)).first->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Simulator> simulators_;
+};
+
+struct Program {
+  Program(Driver &owner, const Host &, const Options &options)
+      : driver(owner), simulator_path(options.text("simulator", "")) {}
+
+  Driver &driver;
+  const std::string simulator_path;
+};
+
+// Returns the TOSA graph that the file stores for a blob.
+edgecore_bytes stored_tosa(const Host &host, edgecore_bytes blob) {
+  edgecore_bytes tosa = {};
+  const std::string key = tosa_key(blob);
+  if (host.table()->named_data(host.scope(), edgecore::backend::to_str(key), &tosa, nullptr) != EDGECORE_OK) {
+    fail(EDGECORE_NOT_FOUND,
+         "the file was made for a device and holds no TOSA graph to run here: compile it with include_tosa=True");
+  }
+  return tosa;
+}
+
+class Delegate {
+ public:
+  Delegate(Program &program, const Host &host, const edgecore_delegate_info &info)
+      : Delegate(read_blob(info.blob), program, host, info) {}
+
+  uint64_t argument_count() const noexcept { return graph.inputs().size() + graph.outputs().size(); }
+
+  Graph graph;
+
+ private:
+  Delegate(const Sizes &sizes, Program &program, const Host &host, const edgecore_delegate_info &info)
+      : graph(program.driver.simulator(program.simulator_path), stored_tosa(host, info.blob)) {
+    check(graph.inputs(), sizes.inputs, "inputs");
+    check(graph.outputs(), sizes.outputs, "outputs");
+  }
+
+  // Checks that the graph has the arguments of the blob.
+  static void check(const std::vector<Argument> &arguments, const std::vector<uint64_t> &sizes, const char *what) {
+    bool is_equal = arguments.size() == sizes.size();
+    for (size_t i = 0; is_equal && i < sizes.size(); ++i) is_equal = arguments[i].bytes == sizes[i];
+    if (!is_equal) {
+      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+           "the TOSA graph of the file has other %s than the blob: compile it again", what);
+    }
+  }
+};
+
+class Instance {
+ public:
+  Instance(Delegate &delegate, const Host &host) : graph_(delegate.graph), host_(host) {}
+
+  std::vector<edgecore_memory_need> prepare(const Arguments &args) {
+    const size_t inputs = graph_.inputs().size();
+    if (args.size() != inputs + graph_.outputs().size()) {
+      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
+           inputs + graph_.outputs().size());
+    }
+    for (size_t i = 0; i < inputs; ++i) {
+      const Argument &expected = graph_.inputs()[i];
+      check_shape(tensor(args, i, expected), i, expected.shape);
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const Argument &expected = graph_.outputs()[i];
+      tensor(args, inputs + i, expected);
+      args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
+    }
+    return {};  // the simulator allocates its own memory
+  }
+
+  void execute(const Arguments &args, const Memory &) {
+    const size_t inputs = graph_.inputs().size();
+    std::vector<const void *> in;
+    std::vector<void *> out;
+    for (size_t i = 0; i < inputs; ++i) in.push_back(args.data<void>(i));
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) out.push_back(args.data<void>(inputs + i));
+    const Event event(host_, "TOSA simulator", 0);
+    graph_.run(in, out);
+  }
+
+ private:
+  static const edgecore_tensor &tensor(const Arguments &args, size_t index, const Argument &expected) {
+    return args.tensor(index, expected.code, expected.bits, static_cast<int32_t>(expected.shape.size()));
+  }
+
+  static void check_shape(const edgecore_tensor &tensor, size_t index, const std::vector<int64_t> &shape) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (tensor.dl.shape[d] == shape[d]) continue;
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu instead of %lld", index,
+           static_cast<long long>(tensor.dl.shape[d]), d, static_cast<long long>(shape[d]));
+    }
+  }
+
+  Graph &graph_;
+  Host host_;
+};
+
+}  // namespace
+}  // namespace edgecore_ethosu
+
+extern "C" EDGECORE_BACKEND(ethosu) {
+  using namespace edgecore_ethosu;
+  static const edgecore_option_spec options[] = {
+      edgecore::backend::option("simulator", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Absolute path of libedgecore_tosa_simulator; in Python the default is the one in the "
+                                "package edgecore-tosa.")};
+  static const edgecore_backend table = [] {
+    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+        {"EthosUBackend", "edgecore-ethosu", EDGECORE_ETHOSU_VERSION,
+         EDGECORE_NO_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
+    created.options = options;
+    created.option_count = std::size(options);
+    created.option_stride = sizeof(options[0]);
+    return created;
+  }();
+  return &table;
+}

@@ -1,0 +1,92 @@
+"""The compiler of the Ethos-U backend, which `edgecore.compile` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError, FormatError
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem
+from edgecore.sdk import Partitioner
+from edgecore_ethosu import lowering, native_library, simulator_library
+from edgecore_ethosu.blob import describe_blob, read_blob, tosa_key
+from edgecore_ethosu.options import EthosUOptions
+from edgecore_ethosu.preprocess import EthosUResult, preprocess
+from edgecore_ethosu.vela import INSTALL, VelaReport, check_version
+
+_NAMES = {"Sram": "SRAM", "Dram": "DRAM", "OnChipFlash": "weights in SRAM", "OffChipFlash": "flash"}
+
+
+class EthosUCompiler:
+    """Implements `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+
+    Options = EthosUOptions
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Make the partitioner for `options`, which are `EthosUOptions`. The target runtime makes no difference."""
+        checked = EthosUOptions.model_validate(options.model_dump())
+        return lowering.operator_table(checked.target).partitioner(
+            "EthosUBackend",
+            compile_specs=checked.to_specs(),
+            operators=checked.operators,
+            min_partition_size=checked.min_operators,
+        )
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition into a blob."""
+        return preprocess(program, specs)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """List the supported operators with their dtypes and constraints, for the default target."""
+        return lowering.operator_table(EthosUOptions().target).support()
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """List the errors of a blob. The target runtime makes no difference."""
+        try:
+            read_blob(blob)
+        except FormatError as error:
+            return [str(error)]
+        return []
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """Return lines with sizes, inputs and outputs of a blob, for `edgecore inspect --blobs`."""
+        key = tosa_key(blob)
+        stored = f"TOSA graph: in the file as {key}" if key in named_data else "TOSA graph: not in the file"
+        return [*describe_blob(blob), stored]
+
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """Return a line for each delegate: Vela's estimates of cycles, time and memory."""
+        return [
+            f"delegate {index}: {result.target}, {_estimates(result.report)}"
+            for index, result in enumerate(results)
+            if isinstance(result, EthosUResult) and result.report is not None
+        ]
+
+    def check(self) -> Sequence[Problem]:
+        """Report if the native library of the delegate, the simulator or Vela is missing."""
+        problems = []
+        if not Path(native_library()).is_file():
+            remedy = "pip install --force-reinstall --no-deps edgecore-ethosu"
+            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
+        if simulator_library() is None:
+            problems.append(Problem("the TOSA simulator is not installed", "pip install edgecore-tosa"))
+        try:
+            check_version()
+        except CompileError as error:
+            problems.append(Problem(str(error).removesuffix(f": {INSTALL}"), INSTALL))
+        return problems
+
+
+def _estimates(report: VelaReport) -> str:
+    memories = ", ".join(
+        f"{_NAMES[name]} {use.peak:,} bytes ({use.transferred:,} read and written)"
+        for name, use in report.memories.items()
+    )
+    return (
+        f"NPU operations {report.npu_operators}, CPU operations 0, {report.total_cycles:,} cycles "
+        f"({report.npu_cycles:,} of the NPU), {report.milliseconds:.3g} ms, {memories}"
+    )

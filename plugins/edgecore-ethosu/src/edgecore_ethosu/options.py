@@ -1,0 +1,104 @@
+"""Options of `Backend("ethosu", ...)`. The README and error messages are made from these fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+
+from edgecore.plugin import CompileSpec
+from edgecore.sdk import Names
+from edgecore_ethosu.flags import parse_flags, split_flags
+from edgecore_ethosu.lowering import operator_table
+from edgecore_ethosu.targets import (
+    DEFAULT_CONFIG,
+    TARGETS,
+    config_path,
+    configuration,
+    default_memory_mode,
+    default_system_config,
+)
+
+SPEC_KEY = "ethosu_options"
+"""Key of the compile spec that holds the options as JSON. The spec `target` beside it is the one of ExecuTorch."""
+
+
+class EthosUOptions(BaseModel):
+    """Options of the Ethos-U backend. The names are the arguments of ExecuTorch's `EthosUCompileSpec`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    target: str = Field(
+        default="ethos-u55-128", description="NPU and its number of multiply-accumulate units, such as `ethos-u85-256`."
+    )
+    system_config: str | None = Field(
+        default=None,
+        description="System configuration, `[System_Config.NAME]` in the configuration file; by default by target.",
+    )
+    memory_mode: str | None = Field(
+        default=None,
+        description="Memory mode, `[Memory_Mode.NAME]` in the configuration file; by default by target.",
+    )
+    extra_flags: Names = Field(
+        default=(), description="More flags of Vela, such as `--optimise=Size` or `--arena-cache-size=2097152`."
+    )
+    config_ini: str = Field(default=DEFAULT_CONFIG, description="Vela's configuration file: one of its own, or a path.")
+    include_tosa: bool = Field(
+        default=True,
+        description="Store the TOSA graph too, which runs on this machine; a file for a device does not need it.",
+    )
+    dump_intermediate_artifacts_to: str | None = Field(
+        default=None, description="Folder for the TOSA graph, the blob and Vela's output of each delegate."
+    )
+    operators: Names = Field(
+        default=(), description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all."
+    )
+    min_operators: int = Field(
+        default=1, ge=1, description="Do not delegate a partition with fewer operators than this."
+    )
+
+    @field_validator("target")
+    @classmethod
+    def _known_target(cls, target: str) -> str:
+        if target.lower() not in TARGETS:
+            raise ValueError(f"{target!r} is no target: there are {', '.join(TARGETS)}")
+        return target.lower()
+
+    @field_validator("extra_flags")
+    @classmethod
+    def _valid_flags(cls, flags: tuple[str, ...]) -> tuple[str, ...]:
+        parse_flags(words := split_flags(flags))
+        return words
+
+    @field_validator("operators")
+    @classmethod
+    def _known_operators(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        return tuple(operator_table(info.data.get("target", TARGETS[0])).check_names(names))
+
+    @model_validator(mode="after")
+    def _valid_configuration(self) -> EthosUOptions:
+        path = config_path(self.config_ini)
+        if path is not None:  # otherwise Vela is missing: `EthosUCompiler.check` and `compile_tosa` say so
+            configuration(self.target, self.system, self.mode, path)
+        return self
+
+    @property
+    def system(self) -> str:
+        """The system configuration, chosen or by target."""
+        return self.system_config or default_system_config(self.target)
+
+    @property
+    def mode(self) -> str:
+        """The memory mode, chosen or by target."""
+        return self.memory_mode or default_memory_mode(self.target)
+
+    def to_specs(self) -> list[CompileSpec]:
+        """Return the compile specs that `preprocess` gets and the file stores."""
+        stored = self.model_dump_json(exclude_defaults=True, exclude={"target", "operators", "min_operators"})
+        return [CompileSpec("target", self.target.encode()), CompileSpec(SPEC_KEY, stored.encode())]
+
+    @classmethod
+    def from_specs(cls, specs: Sequence[CompileSpec]) -> EthosUOptions:
+        """Return the options of which `to_specs` made compile specs."""
+        values = {spec.key: spec.value.decode() for spec in specs}
+        return cls.model_validate({"target": values["target"], **json.loads(values.get(SPEC_KEY, "{}"))})

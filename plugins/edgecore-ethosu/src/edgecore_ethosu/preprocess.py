@@ -1,0 +1,83 @@
+"""Compile a partition into a blob: lower it to a TOSA graph, and compile that with Vela."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError
+from edgecore.plugin import CompileSpec, MemoryNeed, NamedBlob, PreprocessResult
+from edgecore.sdk import PartitionView, debug_handles
+from edgecore_ethosu import lowering
+from edgecore_ethosu.blob import tosa_key, write_blob
+from edgecore_ethosu.options import EthosUOptions
+from edgecore_ethosu.vela import VelaReport, VelaResult, compile_tosa
+
+FORMAT = "ethosu-vela 1"
+"""Start of the compatibility string; the target follows. The delegate compares it."""
+
+_ARENA_SPACE = 1  # of memory; 0 is the host's
+_LETTERS = 12
+
+
+@dataclass(frozen=True)
+class EthosUResult(PreprocessResult):
+    """A compiled partition, and Vela's estimates for it."""
+
+    target: str = ""
+    report: VelaReport | None = None
+
+
+def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosUResult:
+    """Compile one partition into a blob.
+
+    Raises:
+        CompileError: Vela cannot compile the partition.
+    """
+    options = EthosUOptions.from_specs(specs)
+    tosa = lowering.lower_to_tosa(program, options.target)
+    folder = _folder(options, tosa)
+    compiled = compile_tosa(tosa, options, folder=folder)
+    partition = PartitionView(program)
+    _check_arguments(partition, compiled)
+    blob = write_blob(compiled.program)
+    if folder is not None:
+        (folder / "graph.tosa").write_bytes(tosa)
+        (folder / "delegate.bin").write_bytes(blob)
+    memory = [MemoryNeed("scratch", compiled.program.scratch_size, space=_ARENA_SPACE)]
+    if options.include_tosa:
+        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the constants
+    return EthosUResult(
+        blob=blob,
+        named_data={tosa_key(blob): NamedBlob(tosa)} if options.include_tosa else {},
+        debug_handle_map={0: debug_handles(*partition.calls)},
+        compatibility=f"{FORMAT} {options.target}",
+        memory=tuple(memory),
+        target=options.target,
+        report=compiled.report,
+    )
+
+
+def _folder(options: EthosUOptions, tosa: bytes) -> Path | None:
+    """Make the folder for the files of one delegate, named after the bytes of its TOSA graph."""
+    if options.dump_intermediate_artifacts_to is None:
+        return None
+    name = f"ethosu-{hashlib.sha256(tosa).hexdigest()[:_LETTERS]}"
+    folder = Path(options.dump_intermediate_artifacts_to).expanduser() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _check_arguments(partition: PartitionView, compiled: VelaResult) -> None:
+    """Check that Vela has kept the arguments of the partition: the delegate on a device copies them one by one."""
+    for kind, nodes, tensors in (
+        ("inputs", partition.inputs, compiled.program.inputs),
+        ("outputs", partition.outputs, compiled.program.outputs),
+    ):
+        expected, found = [partition.max_bytes(node) for node in nodes], [tensor.size for tensor in tensors]
+        if expected != found:
+            raise CompileError(f"Vela changed the {kind} of the delegate: sizes of {found} bytes instead of {expected}")

@@ -1,0 +1,11 @@
+"""The quick conformance suite on this backend; `make test-all` runs the whole one."""
+
+from __future__ import annotations
+
+from edgecore.conformance import run
+
+
+def test_the_quick_conformance_suite_passes() -> None:
+    groups = ["documentation", "declarations"]
+    report = run("ethosu", only=[f"{group}/*" for group in groups], quick=True)
+    assert report.ok, str(report)

@@ -1,0 +1,38 @@
+"""The installed package: README, checks, the search for the simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import edgecore_ethosu
+from edgecore.sdk import operators_markdown, options_markdown
+from edgecore_ethosu import compiler
+from edgecore_ethosu.compiler import EthosUCompiler
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_tables_of_the_readme_are_those_of_the_code():
+    """If this fails, replace the tables of the README by what `edgecore backends ethosu --markdown` prints."""
+    assert options_markdown(EthosUCompiler.Options) in README
+    assert operators_markdown(EthosUCompiler().operator_support()) in README
+
+
+def test_the_check_of_the_package_names_what_is_missing(monkeypatch):
+    assert list(EthosUCompiler().check()) == []
+    monkeypatch.setattr(compiler, "native_library", lambda: "/no/libedgecore_ethosu.so")
+    monkeypatch.setattr(compiler, "simulator_library", lambda: None)
+    library, simulator = EthosUCompiler().check()
+    assert library.what == "the delegate's library /no/libedgecore_ethosu.so is missing"
+    assert simulator.remedy == "pip install edgecore-tosa"
+
+
+def test_the_current_directory_is_not_searched_for_the_simulator(monkeypatch, tmp_path):
+    found = edgecore_ethosu.simulator_library()
+    assert found and Path(found).is_absolute()
+    monkeypatch.chdir(Path(found).parents[2])
+    assert edgecore_ethosu.simulator_library() is None
+
+
+def test_the_delegate_links_neither_vela_nor_the_simulator():
+    assert Path(edgecore_ethosu.native_library()).stat().st_size < 1_000_000

@@ -1,0 +1,155 @@
+"""Vela: in memory and by its command line, errors, estimates."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import PackageNotFoundError
+
+import pytest
+
+from edgecore.errors import CompileError
+from edgecore_ethosu import vela
+from edgecore_ethosu.blob import write_blob
+from edgecore_ethosu.compiler import EthosUCompiler
+from edgecore_ethosu.options import EthosUOptions
+from edgecore_ethosu.vela import compile_tosa
+from ethosu_models import CONV_INPUTS, Conv, compiled, conv_tosa
+
+
+@pytest.fixture(scope="module")
+def tosa(tmp_path_factory) -> bytes:
+    return conv_tosa(tmp_path_factory.mktemp("tosa"))
+
+
+def forbid_commands(monkeypatch) -> None:
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("the command line was called"))
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
+def test_both_ways_give_the_same_result(monkeypatch, tosa, target):
+    options = EthosUOptions(target=target)
+    monkeypatch.setattr(vela, "_compile_in_memory", lambda *args: None)
+    by_command = compile_tosa(tosa, options)
+    monkeypatch.undo()
+    forbid_commands(monkeypatch)
+    assert compile_tosa(tosa, options) == by_command
+    assert by_command.program.command_stream[:4] == b"COP1"
+    assert by_command.report.npu_operators > 0
+
+
+@pytest.mark.parametrize("change", ["missing", "signature", "result"])
+def test_another_interface_in_memory_means_the_command_line(monkeypatch, tosa, change):
+    from ethosu import regor
+
+    expected = compile_tosa(tosa, EthosUOptions())
+    if change == "missing":
+        monkeypatch.setitem(sys.modules, "ethosu.regor", None)
+        monkeypatch.delattr("ethosu.regor")
+    elif change == "signature":
+        monkeypatch.setattr(regor, "compile", lambda graph: None)
+    else:
+        monkeypatch.setattr(regor, "compile", lambda *args, **kwargs: object())
+    assert compile_tosa(tosa, EthosUOptions()) == expected
+
+
+def test_a_flag_of_the_command_line_only_is_passed_to_it(tmp_path, tosa):
+    options = EthosUOptions(extra_flags=["--verbose-performance"])
+    assert compile_tosa(tosa, options, folder=tmp_path) == compile_tosa(tosa, EthosUOptions())
+    assert "NPU operators = " in (tmp_path / "vela.log").read_text()
+    assert list(tmp_path.glob("*per-layer*.csv"))
+
+
+def test_the_memory_modes_place_the_weights_where_they_should_be(tosa):
+    memories = {
+        mode: compile_tosa(tosa, EthosUOptions(target="ethos-u65-256", memory_mode=mode)).report.memories
+        for mode in ("Sram_Only", "Shared_Sram", "Dedicated_Sram")
+    }
+    assert set(memories["Sram_Only"]) == {"Sram", "OnChipFlash"}
+    assert set(memories["Shared_Sram"]) == set(memories["Dedicated_Sram"]) == {"Sram", "Dram"}
+    assert memories["Dedicated_Sram"]["Dram"].peak > memories["Shared_Sram"]["Dram"].peak
+
+
+def test_the_size_strategy_never_needs_more_memory(tosa):
+    plain, small = (compile_tosa(tosa, EthosUOptions(extra_flags=flags)) for flags in ((), ("--optimise=Size",)))
+    assert small.program.scratch_size <= plain.program.scratch_size
+
+
+def test_too_little_memory_is_an_error(tosa):
+    with pytest.raises(CompileError, match=r"needs [\d,]+ bytes of SRAM and Shared_Sram of ethos-u55-128 has 64: try"):
+        compile_tosa(tosa, EthosUOptions(extra_flags=["--arena-cache-size=64"]))
+
+
+@pytest.mark.parametrize("flags", [(), ("--verbose-graph",)])
+def test_the_message_of_vela_is_kept(tosa, flags):
+    with pytest.raises(
+        CompileError, match=r"Vela cannot compile the TOSA graph for ethos-u55-128: TOSA FB Reader error"
+    ):
+        compile_tosa(tosa[:500], EthosUOptions(extra_flags=flags))
+
+
+def test_an_unknown_flag_is_refused_with_its_name(tosa):
+    with pytest.raises(CompileError, match="unrecognized arguments: --no-such-flag"):
+        compile_tosa(tosa, EthosUOptions(extra_flags=["--no-such-flag"]))
+
+
+def test_an_operator_for_a_cpu_is_an_error(monkeypatch, tosa):
+    from ethosu import regor
+
+    class Report:
+        cpuOps = 2
+
+    class Model:
+        command_stream, inputs, outputs, perf_report = b"", (), (), Report()
+        read_only = type("Data", (), {"data": b""})
+        scratch = type("Memory", (), {"size": 0})
+
+    monkeypatch.setattr(regor, "compile", lambda *args, **kwargs: Model())
+    with pytest.raises(CompileError, match="Vela cannot compile 2 operators of the TOSA graph for ethos-u55-128"):
+        compile_tosa(tosa, EthosUOptions())
+
+
+def missing(name: str) -> str:
+    raise PackageNotFoundError(name)
+
+
+@pytest.mark.parametrize(
+    ("version", "sentence"),
+    [(missing, "Vela, the compiler for Ethos-U, is not installed"), (lambda name: "4.5.0", "Vela 4.5.0 is installed")],
+)
+def test_a_missing_or_old_vela_is_one_sentence_with_a_command(monkeypatch, tosa, version, sentence):
+    monkeypatch.setattr(vela, "version", version)
+    with pytest.raises(CompileError, match=sentence) as caught:
+        compile_tosa(tosa, EthosUOptions())
+    assert str(caught.value).endswith('pip install "ethos-u-vela>=5.2,<6"')
+    (problem,) = EthosUCompiler().check()
+    assert sentence in problem.what and problem.remedy == vela.INSTALL
+
+
+def test_the_report_has_the_estimates_of_each_delegate():
+    text = str(compiled(Conv(), CONV_INPUTS).report())
+    assert "delegate 0: ethos-u55-128, NPU operations" in text
+    assert "CPU operations 0" in text and "cycles" in text and "SRAM" in text and "flash" in text
+
+
+def test_intermediate_files_are_kept(tmp_path):
+    program = compiled(Conv(), CONV_INPUTS, dump_intermediate_artifacts_to=str(tmp_path))
+    (folder,) = tmp_path.iterdir()
+    blob = (folder / "delegate.bin").read_bytes()
+    assert blob in bytes(program.buffer)
+    assert write_blob(compile_tosa((folder / "graph.tosa").read_bytes(), EthosUOptions()).program) == blob
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_the_blob_is_the_one_that_executorch_writes(tosa, target):
+    arm_vela = pytest.importorskip("executorch.backends.arm.arm_vela")
+    options = EthosUOptions(target=target)
+    flags = [
+        f"--accelerator-config={target}",
+        "--config=Arm/vela.ini",
+        "--output-format=raw",
+        f"--system-config={options.system}",
+        f"--memory-mode={options.mode}",
+    ]
+    expected = arm_vela.vela_compile(tosa, flags).processed_bytes
+    assert write_blob(compile_tosa(tosa, options).program) == expected
