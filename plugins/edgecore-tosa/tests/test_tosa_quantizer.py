@@ -108,6 +108,27 @@ def test_training_with_fake_quantization_converts():
     assert len(quantize_nodes(nodes)) == 7
 
 
+def test_the_branches_of_a_condition_are_quantized_too():
+    class Branches(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.one, self.two = nn.Linear(8, 4), nn.Linear(8, 4)
+
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, self.one.forward, self.two.forward, (x,)) * 2
+
+    x = torch.randn(2, 8)
+    module = torch.export.export(Branches().eval(), (x,)).module(check_guards=False)
+    expected = [module(x), module(-x)]
+    quantizer = TosaQuantizer().set_global(get_symmetric_quantization_config())
+    quantized = quantizer.quantize_with_submodules(module, [(x,), (-x,)])
+    for name, branch in quantized.named_children():
+        if isinstance(branch, torch.fx.GraphModule):
+            assert quantize_nodes(branch.graph.nodes), name
+    for value, result in zip((x, -x), expected, strict=True):
+        torch.testing.assert_close(quantized(value), result, atol=0.1, rtol=0.1)
+
+
 @pytest.mark.parametrize("make", [get_symmetric_quantization_config, get_symmetric_a16w8_quantization_config])
 def test_ranges_found_at_run_time_are_refused(make):
     with pytest.raises(ValueError, match="TOSA has no quantization with ranges that are found at run time; use False"):

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError, FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_ethosu import lowering, native_library, simulator_library
 from edgecore_ethosu.blob import describe_blob, read_blob, tosa_key
@@ -22,18 +22,20 @@ _NAMES = {"Sram": "SRAM", "Dram": "DRAM", "OnChipFlash": "weights in SRAM", "Off
 
 
 class EthosUCompiler:
-    """Implements `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
 
     Options = EthosUOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `EthosUOptions`. The target runtime makes no difference."""
         checked = EthosUOptions.model_validate(options.model_dump())
-        return lowering.operator_table(checked.target).partitioner(
+        table = lowering.operator_table(checked.target)
+        return table.partitioner(
             "EthosUBackend",
             compile_specs=checked.to_specs(),
             operators=checked.operators,
             min_partition_size=checked.min_operators,
+            inside_only=table.inside_only,
         )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
@@ -57,6 +59,16 @@ class EthosUCompiler:
         key = tosa_key(blob)
         stored = f"TOSA graph: in the file as {key}" if key in named_data else "TOSA graph: not in the file"
         return [*describe_blob(blob), stored]
+
+    def recipes(self) -> Mapping[str, RecipeSupport]:
+        """Return the recipes of `edgecore.compile(quantize=...)`.
+
+        - `int8`: everything of int8, with ranges from calibration.
+        - `int16x8`: activations of int16 and weights of int8.
+        """
+        from edgecore_tosa.recipes import RECIPES
+
+        return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: Vela's estimates of cycles, time and memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from torchao.quantization.pt2e.observer import (
     MovingAveragePerChannelMinMaxObserver,
     PerChannelMinMaxObserver,
 )
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer import (
     DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
@@ -192,6 +194,28 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
     ) -> TosaQuantizer:
         """Set the configuration of operators in modules of a type."""
         return self.set_object_type(module_type, quantization_config)
+
+    def quantize_with_submodules(
+        self, model: GraphModule, calibration_samples: Sequence[tuple[Any, ...]], is_qat: bool = False
+    ) -> GraphModule:
+        """Quantize a model and the branches of its `torch.cond`, and return it.
+
+        Args:
+            model: The module of an exported program.
+            calibration_samples: Inputs that take each branch at least once; for training, a few batches.
+            is_qat: Prepare with fake quantization, as for training.
+        """
+        prepare = prepare_qat_pt2e if is_qat else prepare_pt2e
+        branches = [name for name, module in model.named_children() if isinstance(module, GraphModule)]
+        prepared = prepare(model, self)
+        for name in branches:
+            setattr(prepared, name, prepare(getattr(prepared, name), self))
+        for sample in calibration_samples:
+            prepared(*sample)
+        for name in branches:
+            setattr(prepared, name, convert_pt2e(getattr(prepared, name)))
+        converted: GraphModule = convert_pt2e(prepared)
+        return converted
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`."""
