@@ -210,8 +210,9 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         prepared = prepare(model, self)
         for name in branches:
             setattr(prepared, name, prepare(getattr(prepared, name), self))
-        for sample in calibration_samples:
-            prepared(*sample)
+        with torch.no_grad():  # with gradients, torch.cond traces its branches, which observers do not allow
+            for sample in calibration_samples:
+                prepared(*sample)
         for name in branches:
             setattr(prepared, name, convert_pt2e(getattr(prepared, name)))
         converted: GraphModule = convert_pt2e(prepared)
