@@ -156,6 +156,15 @@ def test_intermediate_files_are_kept(tmp_path):
     assert write_blob(compile_tosa((folder / "graph.tosa").read_bytes(), EthosUOptions()).program) == blob
 
 
+def test_a_graph_that_vela_refuses_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(preprocess.lowering, "lower_to_tosa", lambda program, target: b"no graph")
+    backend = edgecore.Backend("ethosu", dump_intermediate_artifacts_to=str(tmp_path))
+    with pytest.warns(FallbackWarning, match="Vela cannot compile the TOSA graph for ethos-u55-128"):
+        edgecore.compile(Conv().eval(), CONV_INPUTS, backends=[backend])
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "graph.tosa").read_bytes() == b"no graph"
+
+
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
 def test_the_blob_is_the_one_that_executorch_writes(tosa, target):
     arm_vela = pytest.importorskip("executorch.backends.arm.arm_vela")
