@@ -70,6 +70,7 @@ PAGES = {
     "plugins/edgecore-xnnpack/README.md": "xnnpack.md",
     "plugins/edgecore-openvino/README.md": "openvino.md",
     "plugins/edgecore-vulkan/README.md": "vulkan.md",
+    "plugins/edgecore-ethosu/README.md": "ethosu.md",
 }
 """The page that shows a file from outside of this folder."""
 

@@ -63,6 +63,12 @@ def test_a_file_for_a_device_holds_no_tosa_and_says_so():
         edgecore.load(content)
 
 
+def test_a_file_of_another_release_is_refused():
+    content = conv_file().replace(b"ethosu-vela 1", b"ethosu-vela 9")
+    with pytest.raises(ExecutionError, match="'ethosu-vela 9 ethos-u55-128' is not a format that this release"):
+        edgecore.load(content)
+
+
 def test_a_missing_simulator_is_explained(monkeypatch):
     monkeypatch.setattr(edgecore_ethosu, "simulator_library", lambda: None)
     with pytest.raises(ExecutionError, match="the TOSA simulator, .* is missing: pip install edgecore-tosa"):
@@ -99,6 +105,7 @@ def fake(tmp_path_factory) -> Path:
     [
         ("version", "the interface 2, and this edgecore-ethosu uses 1: pip install --upgrade"),
         ("load", "the simulator cannot load the TOSA graph of the file: no such graph"),
+        ("describe", "the simulator cannot describe argument 0 of the TOSA graph"),
         ("dtype", "an argument of the TOSA graph has the dtype 6"),
         ("inputs", "other inputs than the blob: compile it again"),
         ("outputs", "other outputs than the blob: compile it again"),

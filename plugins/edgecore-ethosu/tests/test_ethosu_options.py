@@ -102,7 +102,19 @@ def test_a_configuration_file_of_the_user_is_read(tmp_path):
     path.write_text(INI)
     spec = EthosUCompileSpec("ethos-u55-128", "Board", "Small", config_ini=str(path))
     assert spec.options.system == "Board"
-    path = tmp_path / "other.ini"
-    path.write_text(INI.replace("inherit=Memory_Mode.Base", "inherit=Memory_Mode.None"))
-    with pytest.raises(ValueError, match=r"no section \[Memory_Mode.None\]"):
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("inherit=Memory_Mode.Base", "inherit=Memory_Mode.None", r"no section \[Memory_Mode.None\]"),
+        ("inherit=Memory_Mode.Base", "inherit=Memory_Mode.Small", "more than 16 sections that inherit from each other"),
+        ("cache_mem_area=Axi0", "cache_mem_area=Axi2", "has cache_mem_area=Axi2 instead of Axi0 or Axi1"),
+        ("axi0_port=Sram", "axi0_port=Dram", "the cache would be in Dram instead of Sram with Board: choose none"),
+    ],
+)
+def test_a_configuration_file_that_cannot_be_is_refused(tmp_path, old, new, sentence):
+    path = tmp_path / "board.ini"
+    path.write_text(INI.replace(old, new))
+    with pytest.raises(ValueError, match=sentence):
         EthosUCompileSpec("ethos-u55-128", "Board", "Small", config_ini=str(path))

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from edgecore.errors import CompileError
-from edgecore_ethosu import vela
+import edgecore
+from edgecore.errors import CompileError, FallbackWarning
+from edgecore_ethosu import preprocess, vela
 from edgecore_ethosu.blob import write_blob
 from edgecore_ethosu.compiler import EthosUCompiler
 from edgecore_ethosu.options import EthosUOptions
@@ -126,6 +128,20 @@ def test_a_missing_or_old_vela_is_one_sentence_with_a_command(monkeypatch, tosa,
     assert sentence in problem.what and problem.remedy == vela.INSTALL
 
 
+def test_a_vela_without_its_configuration_files_is_an_error(monkeypatch, tosa):
+    monkeypatch.setattr(vela, "config_path", lambda name: None)
+    with pytest.raises(CompileError, match="Vela's folder of configuration files is missing: pip install"):
+        compile_tosa(tosa, EthosUOptions())
+
+
+def test_arguments_that_vela_changes_are_an_error(monkeypatch, tosa):
+    result = compile_tosa(tosa, EthosUOptions())
+    other = replace(result, program=replace(result.program, inputs=()))
+    monkeypatch.setattr(preprocess, "compile_tosa", lambda *args, **kwargs: other)
+    with pytest.warns(FallbackWarning, match=r"Vela changed the inputs of the delegate: sizes of \[\] bytes .* \[72\]"):
+        edgecore.compile(Conv().eval(), CONV_INPUTS, backends=["ethosu"])
+
+
 def test_the_report_has_the_estimates_of_each_delegate():
     text = str(compiled(Conv(), CONV_INPUTS).report())
     assert "delegate 0: ethos-u55-128, NPU operations" in text
@@ -138,6 +154,15 @@ def test_intermediate_files_are_kept(tmp_path):
     blob = (folder / "delegate.bin").read_bytes()
     assert blob in bytes(program.buffer)
     assert write_blob(compile_tosa((folder / "graph.tosa").read_bytes(), EthosUOptions()).program) == blob
+
+
+def test_a_graph_that_vela_refuses_is_kept(monkeypatch, tmp_path):
+    monkeypatch.setattr(preprocess.lowering, "lower_to_tosa", lambda program, target: b"no graph")
+    backend = edgecore.Backend("ethosu", dump_intermediate_artifacts_to=str(tmp_path))
+    with pytest.warns(FallbackWarning, match="Vela cannot compile the TOSA graph for ethos-u55-128"):
+        edgecore.compile(Conv().eval(), CONV_INPUTS, backends=[backend])
+    (folder,) = tmp_path.iterdir()
+    assert (folder / "graph.tosa").read_bytes() == b"no graph"
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])

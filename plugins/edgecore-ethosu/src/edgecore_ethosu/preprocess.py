@@ -41,12 +41,13 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
     options = EthosUOptions.from_specs(specs)
     tosa = lowering.lower_to_tosa(program, options.target)
     folder = _folder(options, tosa)
+    if folder is not None:
+        (folder / "graph.tosa").write_bytes(tosa)  # also if Vela refuses it
     compiled = compile_tosa(tosa, options, folder=folder)
     partition = PartitionView(program)
     _check_arguments(partition, compiled)
     blob = write_blob(compiled.program)
     if folder is not None:
-        (folder / "graph.tosa").write_bytes(tosa)
         (folder / "delegate.bin").write_bytes(blob)
     memory = [MemoryNeed("scratch", compiled.program.scratch_size, space=_ARENA_SPACE)]
     if options.include_tosa:

@@ -178,7 +178,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
     arguments = [
         *options.extra_flags,
         f"--accelerator-config={options.target}",
-        f"--config={options.config_ini}",
+        f"--config={config_path(options.config_ini)}",
         f"--system-config={options.system}",
         f"--memory-mode={options.mode}",
         "--output-format=raw",
