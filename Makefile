@@ -44,6 +44,7 @@ vulkan_native := $(shell find plugins/edgecore-vulkan/native -type f -not -name 
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc' -not -name '*_test.cpp')
+ethosu_sources := $(shell find plugins/edgecore-ethosu -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
 .PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-long fuzz-graphs bench docs wheels shaders install format clean
@@ -98,7 +99,7 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/native-tests
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/native-tests
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
@@ -303,4 +304,12 @@ $(DONE)/tosa: $(tosa_sources) $(DONE)/system | $(DONE)/core
 	rm -f dist/edgecore_tosa-*.whl
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-tosa
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_tosa-*.whl
+	@touch $@
+
+$(DONE)/ethosu: $(ethosu_sources) $(core_headers) $(DONE)/system $(DONE)/tosa | $(DONE)/core
+	$(SAY) "edgecore-ethosu: wheel, and Arm's compiler Vela"
+	rm -f dist/edgecore_ethosu-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-ethosu
+	$(PIP) install --quiet "ethos-u-vela>=5.2,<6"
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_ethosu-*.whl
 	@touch $@
