@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import torch
+
 from edgecore_tosa.operators import convolution, elementwise, movement, pooling, quantize
 from edgecore_tosa.operators.table import Row, TosaTable
 from edgecore_tosa.spec import TosaSpec
@@ -10,5 +14,10 @@ ROWS: tuple[Row, ...] = (*convolution.ROWS, *elementwise.ROWS, *movement.ROWS, *
 
 
 def table_of(spec: TosaSpec) -> TosaTable:
-    """Return the operator table of a specification."""
-    return TosaTable(ROWS, spec)
+    """Return the operator table of a specification. Quantized values are float32 in the program."""
+    rows = ROWS if spec.floating else tuple(_without_float16(row) for row in ROWS)
+    return TosaTable(rows, spec)
+
+
+def _without_float16(row: Row) -> Row:
+    return replace(row, dtypes=tuple(dtype for dtype in row.dtypes if dtype != torch.float16))

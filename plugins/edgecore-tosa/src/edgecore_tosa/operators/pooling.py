@@ -24,7 +24,8 @@ def _mean(b: Builder) -> Value:
     image = b.read(x, NHWC)
     n, height, width, channels = image.shape
     if x.quantization is None or x.quantization == b.quantization:
-        attribute = AvgPool2d([height, width], [1, 1], [0] * 4, accumulator(image.dtype))
+        total = DType.INT32 if x.quantization else DType.FP32  # 32 bits also for the sums of int16
+        attribute = AvgPool2d([height, width], [1, 1], [0] * 4, total)
         zero = b.number(x.zero_point, image.dtype)
         tensor = b.emit(Op.AVG_POOL2D, [image, zero, zero], (n, 1, 1, channels), image.dtype, attribute)
         value = Value(tensor, NHWC, x.quantization)
@@ -33,8 +34,8 @@ def _mean(b: Builder) -> Value:
         ones = b.constant(np.ones((height, width, channels, 1)), DType.INT8)
         zeros = b.constant(np.zeros(channels), form.acc_type)
         inputs = [image, ones, zeros, b.number(x.zero_point, image.dtype), b.number(0, DType.INT8)]
-        total = b.emit(Op.DEPTHWISE_CONV2D, inputs, (n, 1, 1, channels), form.acc_type, form)
-        value = b.finish(total, x.quantization.step / (height * width), NHWC)
+        sums = b.emit(Op.DEPTHWISE_CONV2D, inputs, (n, 1, 1, channels), form.acc_type, form)
+        value = b.finish(sums, x.quantization.step / (height * width), NHWC)
     if b.argument("keepdim"):
         return value
     return Value(b.reshape(value.tensor, (n, channels)), (0, 1), value.quantization)
