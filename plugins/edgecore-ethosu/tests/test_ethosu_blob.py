@@ -6,12 +6,12 @@ import re
 import struct
 
 import pytest
+from ethosu_models import CONV_INPUTS, Conv, blob_of, compiled, conv_file
 
 import edgecore
 from edgecore.errors import CompileError, ExecutionError, FormatError
 from edgecore_ethosu.blob import VelaProgram, VelaTensor, describe_blob, read_blob, write_blob
 from edgecore_ethosu.compiler import EthosUCompiler
-from ethosu_models import CONV_INPUTS, Conv, blob_of, compiled, conv_file
 
 TENSOR = VelaTensor((1, 1, 1, 2, 6, 6), 1, 16, 1)
 PROGRAM = VelaProgram(b"COP1" + bytes(16), b"weights", 256, (TENSOR,), (TENSOR, TENSOR))

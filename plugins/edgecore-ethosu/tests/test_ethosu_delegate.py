@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from ethosu_models import CONV_INPUTS, SUB_INPUTS, Conv, Sub, compiled, conv_file, int8
 
 import edgecore
 import edgecore_ethosu
 from edgecore.errors import ExecutionError
-from ethosu_models import CONV_INPUTS, SUB_INPUTS, Conv, Sub, compiled, conv_file, int8
 
 
 def run(content: bytes, *inputs: torch.Tensor, **options: str) -> torch.Tensor:

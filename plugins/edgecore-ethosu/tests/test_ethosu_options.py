@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from ethosu_models import SUB_INPUTS, Sub
 
 import edgecore
 from edgecore_ethosu.compile_spec import EthosUCompileSpec
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.targets import TARGETS
-from ethosu_models import SUB_INPUTS, Sub
 
 
 @pytest.mark.parametrize("target", TARGETS)

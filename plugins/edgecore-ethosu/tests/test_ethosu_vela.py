@@ -8,6 +8,7 @@ from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 
 import pytest
+from ethosu_models import CONV_INPUTS, Conv, compiled, conv_tosa
 
 import edgecore
 from edgecore.errors import CompileError, FallbackWarning
@@ -16,7 +17,6 @@ from edgecore_ethosu.blob import write_blob
 from edgecore_ethosu.compiler import EthosUCompiler
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.vela import compile_tosa
-from ethosu_models import CONV_INPUTS, Conv, compiled, conv_tosa
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from torch.export import ExportedProgram
+
+from edgecore_ethosu.targets import family
 from edgecore_tosa.lowering import lower
 from edgecore_tosa.operators import table_of
 from edgecore_tosa.operators.table import TosaTable
 from edgecore_tosa.spec import TosaSpec
-from torch.export import ExportedProgram
-
-from edgecore_ethosu.targets import family
 
 _EXTENSIONS = {"u55": "u55", "u65": "u55", "u85": "cf"}
 

@@ -52,7 +52,7 @@ ONE_INPUT = frozenset({
     aten.leaky_relu.default, aten.leaky_relu_.default, aten.exp.default, aten.log.default, aten.sqrt.default,
     aten.rsqrt.default, aten.reciprocal.default, aten.pow.Tensor_Scalar, aten.abs.default, aten.neg.default,
     aten.sin.default, aten.cos.default, aten.erf.default, aten.div.Tensor, aten.div_.Tensor, aten.layer_norm.default,
-    aten.group_norm.default, aten.mean.dim, aten.sum.dim_IntList, aten.adaptive_avg_pool2d.default,
+    aten.group_norm.default, aten.sum.dim_IntList,
 })  # fmt: skip
 """Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
 
@@ -63,7 +63,7 @@ FIXED = {
 """Operators whose results are in a known range."""
 
 MOVES = CLAMPS | {
-    aten.max_pool2d.default, aten.avg_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints,
+    aten.max_pool2d.default, aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default, aten.mean.dim, aten.view.default, aten.reshape.default, aten.flatten.using_ints,
     aten.permute.default, aten.transpose.int, aten.slice.Tensor, aten.select.int, aten.squeeze.dim, aten.squeeze.dims,
     aten.unsqueeze.default, aten.dropout.default, aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default,
     aten.cat.default, aten.stack.default, aten.expand.default, aten.repeat.default, aten.flip.default,
@@ -72,7 +72,10 @@ MOVES = CLAMPS | {
     aten.split.Tensor, aten.split_with_sizes.default, aten.clone.default, aten.detach_.default, aten.alias.default,
     aten.index_select.default,
 }  # fmt: skip
-"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
+"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized.
+
+Means are among them because an NPU averages integers without a change of scale, in one operation.
+"""
 
 
 @dataclass(frozen=True)
