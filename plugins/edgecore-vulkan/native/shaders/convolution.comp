@@ -74,7 +74,7 @@ void main() {
   const int step = skips ? stride_y : 1;
   for (int ky = skips ? (row + padding_y) % stride_y : 0; ky < kernel_height; ky += step) {
     const int y = position(row, ky, stride_y, padding_y, dilation_y, in_height);
-    [[unroll]] for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : kernel_width); ++kx) {
+    for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : kernel_width); ++kx) {
       int at = panel + 8 * (ky * kernel_width + kx) * in_group;
       // All threads take the same way, and what lies outside of the image counts as 0: branches cost more.
       const int line = image * image_stride + y * y_stride;
@@ -116,7 +116,7 @@ void main() {
           }
         }
       } else {
-        [[unroll]] for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : in_group); ++c, at += 8) {
+        for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : in_group); ++c, at += 8) {
           const vec4 weights = READ4(w, at);
 #if defined(READ_shuffle)
           float own[kOwn];

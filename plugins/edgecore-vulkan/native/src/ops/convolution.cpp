@@ -164,12 +164,13 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   // Threads read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
   const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish.addend, shuffles);
+  // First layers have few channels: their loops are short enough to have none, and each weight serves more pixels.
+  constexpr int64_t kShort = 9;
+  const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= kShort;
   int64_t neighbours = c.neighbours();
-  if (access.shuffles && c.out[1] % (2 * neighbours) == 0) neighbours *= 2;  // each weight serves all of them
+  if (is_short && c.out[1] % (2 * neighbours) == 0) neighbours *= 2;
   const int64_t columns =
       access.shuffles ? (c.out_channels + kPanel - 1) / kPanel * (kPanel / 4) : (c.out_channels + 3) / 4;
-  // First layers have few channels: their loops are short enough to have none.
-  const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= 32;
   call.dispatch_flat(
       access.shader, {target}, access.read,
       {word(c.batch),         word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
