@@ -96,7 +96,7 @@ void main() {
     const int y = position(vertical, row, ky);
     const int line = start + y * line_stride;
     const bool is_line = y >= 0 && is_image;
-    [[unroll]] for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : width); ++kx) {
+    for (int kx = 0; kx < (WIDTH != 0 ? WIDTH : width); ++kx) {
       int at = panel + 8 * (ky * width + kx) * inputs;
       // All threads take the same way, and what lies outside of the image counts as 0: branches cost more.
 #if defined(READ_shuffle)
@@ -135,7 +135,7 @@ void main() {
           }
         }
       } else {
-        [[unroll]] for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : inputs); ++c, at += 8) {
+        for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : inputs); ++c, at += 8) {
           const vec4 weights = READ4(w, at);
 #if defined(READ_shuffle)
           float own[LOADS];

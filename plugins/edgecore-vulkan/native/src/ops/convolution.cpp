@@ -172,7 +172,8 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const bool doubles = access.shuffles && part == kThreads && c.out[1] >= 2 * c.neighbours();
   const int64_t neighbours = c.neighbours() * (doubles ? 2 : 1);
   // First layers have few channels: their loops are short enough to have none.
-  const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= 32;
+  constexpr int64_t kShort = 9;
+  const bool is_short = access.shuffles && !x_vectors && !c.transposed && c.kernel[1] * c.in_group <= kShort;
   int64_t threads = c.batch * c.out[0] * ((c.out[1] + neighbours - 1) / neighbours);  // of one column
   if (access.shuffles) {
     threads = (threads + kThreads / part - 1) / (kThreads / part) * ((columns + part - 1) / part) * kThreads;
