@@ -141,6 +141,15 @@ def test_kinds_of_floats():
     check_on_device(lambda x: (x.isnan(), x.isinf(), x.isfinite()), X, runtimes=EDGECORE)
 
 
+@pytest.mark.parametrize("gpu_shaders", [False, True], ids=["default", "gpu"])
+def test_products_with_sigmoids_of_either_factor(gpu_shaders):
+    def model(x, y, z):
+        return x * x.sigmoid(), y.sigmoid() * y, z * z.sigmoid() + z.sigmoid(), x * (y + 1).sigmoid()
+
+    inputs = torch.randn(3, 7), torch.randn(3, 1), torch.randn(5)
+    check_on_device(model, *inputs, load_options={"gpu_shaders": gpu_shaders})
+
+
 def test_conversions_between_all_dtypes():
     x = torch.tensor([[0.0, -0.0, 0.4, -0.6], [1.0, -2.5, 3.9, 100.0]])
     check_on_device(lambda x: (x.int() + 1, x.long() + 1, ~x.bool(), x.half() + 1, x.bool().float() + 1), x)

@@ -152,6 +152,14 @@ def test_results_in_half_precision(name):
     check_on_device(model, x, runtimes=["edgecore"], tolerance=1e-2, force_fp16=True)
 
 
+@pytest.mark.parametrize(
+    "name", ["norm, layer and rms", "norm, group with statistics", "reduction, image", "image, bilinear"]
+)
+def test_shaders_of_gpus_match_pytorch(name):
+    model, x = CASES[name]
+    check_on_device(model, x, runtimes=["edgecore"], load_options={"gpu_shaders": True})
+
+
 def test_integers_and_booleans_are_padded_and_flipped():
     def model(a, b, c):
         return F.pad(a, (1, -2, 0, 1), value=7), F.pad(b, (0, 1), value=True), F.pad(b, (1, 0)), a.flip(0), c.exp()

@@ -112,7 +112,8 @@ void dispatch_rows(const Call &call, const char *shader, const char *kind, std::
   std::vector<uint32_t> all = {lanes, adjacent ? 1u : 0u, static_cast<uint32_t>(rows.reduced.size()),
                                vectors == RowVectors::kTerms ? 1u : 0u, vectors == RowVectors::kRows ? 1u : 0u};
   all.insert(all.end(), constants.begin(), constants.end());
-  const bool texels = std::all_of(read.begin(), read.end(), [&](const Tensor &one) { return call.prefers_texels(one); });
+  const bool texels =
+      std::all_of(read.begin(), read.end(), [&](const Tensor &one) { return call.prefers_texels(one); });
   const std::string variant =
       std::string(shader) + "_" + name_of(read[0].dtype) + (texels ? "_texel_" : "_buffer_") + kind;
   for (Tensor &one : read) {
