@@ -20,6 +20,7 @@ RUN_ELSEWHERE = {
     "examples/device-run/README.md": "tests/native/test_firmware.py builds and runs it",
     "examples/firmware/README.md": "tests/native/test_firmware.py builds and runs it",
     "examples/hello-backend/README.md": "tests/native/test_new_backend.py builds the package",
+    "plugins/edgecore-ethosu/README.md": "the package's own test runs its example",
     "plugins/edgecore-openvino/README.md": "the package's own test runs its example",
     "plugins/edgecore-tosa/README.md": "the package's own test runs its example",
     "plugins/edgecore-vulkan/README.md": "the package's own test runs its example",

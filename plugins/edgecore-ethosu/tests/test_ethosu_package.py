@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import torch
+
 import edgecore_ethosu
 from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_ethosu import compiler
@@ -16,6 +18,15 @@ def test_the_tables_of_the_readme_are_those_of_the_code():
     """If this fails, replace the tables of the README by what `edgecore backends ethosu --markdown` prints."""
     assert options_markdown(EthosUCompiler.Options) in README
     assert operators_markdown(EthosUCompiler().operator_support()) in README
+
+
+def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "readme"}
+    for block in README.split("```python\n")[1:]:
+        exec(block.partition("```")[0], names)
+    assert (tmp_path / "model.pte").is_file() and "1 x EthosUBackend" in str(names["program"].report())
+    torch.testing.assert_close(names["result"], names["model"](*names["example"]), rtol=0, atol=0.1)
 
 
 def test_the_check_of_the_package_names_what_is_missing(monkeypatch):

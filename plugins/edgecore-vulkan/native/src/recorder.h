@@ -124,8 +124,8 @@ class Call {
   // Declares the shape of a result and returns the tensor to write to. `item` is the position in a list of results.
   Tensor output(size_t index, const Shape &shape) const;
   Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
-  // Returns the tensor that the next call adds to result `index`, if nothing else reads the result, and if the tensor has
-  // the shape, the dtype and the order of both the result and the sum. A call that can add it, too, writes the sum.
+  // Returns the tensor that the next call adds to result `index`, if nothing else reads the result, and if the tensor
+  // has the shape, the dtype and the order of both the result and the sum. A call that can add it, too, writes the sum.
   std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
   // Declares the sum of the next call and returns the tensor to write to; the next call then does nothing.
   Tensor output_of_sum(const Shape &shape) const;
