@@ -13,8 +13,8 @@ from torch.fx import Node
 from edgecore.sdk import argument
 from edgecore_tosa.graph import NUMPY, Array, Graph, Operator, Tensor, encode
 from edgecore_tosa.parameters import Parameters
-from edgecore_tosa.quantization import Quantization, multiplier_and_shift
-from edgecore_tosa.schema import ATTRIBUTES, DType, Op, Rescale, Rounding, Transpose
+from edgecore_tosa.quantization import LIMITS, Quantization, multiplier_and_shift
+from edgecore_tosa.schema import ATTRIBUTES, DType, NanMode, Op, Rescale, Rounding, Transpose
 from edgecore_tosa.spec import TosaSpec
 
 NHWC = (0, 2, 3, 1)
@@ -118,6 +118,41 @@ class Builder:
         """Return the value of an argument of the current node."""
         return self.value(self.argument(name))
 
+    def operand(self, name: str) -> Value:
+        """Return the value of an argument that may be a number, or a constant of real numbers.
+
+        If the result of the current node is quantized, so is the constant: to 16 bits, with zero point 0.
+        """
+        argument = self.argument(name)
+        real = self.real_constant(argument)
+        if real is None or (isinstance(argument, Node) and self.parameters.of(argument) is not None):
+            return self.value(argument)
+        order = tuple(range(real.ndim))
+        if self.quantization is None:
+            return Value(self.constant(real, self.dtype_of_operands), order)
+        largest = float(np.abs(real).max())
+        symmetric = Quantization(largest / 32767 or 1.0, 0, DType.INT16, None, -32767, 32767)
+        return Value(self.constant(np.rint(real / symmetric.step), DType.INT16), order, symmetric)
+
+    def real_constant(self, argument: Any) -> Array | None:
+        """Return the real numbers of an argument that is a number or a constant, quantized or not; None for others."""
+        if isinstance(argument, (int, float)):
+            return np.array(float(argument))
+        tensor = self.constant_of(argument)
+        if tensor is not None:
+            return tensor.detach().to(torch.float64).numpy()
+        value = self.values.get(argument) if isinstance(argument, Node) else None
+        if value is None or value.tensor.data is None or value.quantization is None:
+            return None
+        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # constants stay constants
+
+    @property
+    def dtype_of_operands(self) -> DType:
+        """The type of the current node's first argument that is a tensor and no boolean."""
+        assert self.node is not None
+        vals = [source.meta["val"] for source in self.node.all_input_nodes]
+        return next(DTYPES[val.dtype] for val in vals if val.dtype != torch.bool)
+
     @property
     def shape(self) -> tuple[int, ...]:
         """The sizes of the current node's result."""
@@ -140,7 +175,7 @@ class Builder:
 
     def constant(self, array: Array, dtype: DType) -> Tensor:
         """Return a constant; equal ones are one tensor."""
-        array = np.ascontiguousarray(array, NUMPY[dtype])
+        array = np.array(array, NUMPY[dtype], order="C")
         key = (dtype, array.shape, encode(array, dtype))
         if key not in self._constants:
             self._constants[key] = Tensor(array.shape, dtype, array)
@@ -161,6 +196,40 @@ class Builder:
         output = Tensor(tuple(shape), dtype)
         self.graph.operators.append(Operator(op, attribute or ATTRIBUTES[op](), list(inputs), output, self.node))
         return output
+
+    def compute(self, op: Op, *operands: Tensor | float, shift: int = 0) -> Tensor:
+        """Add an elementwise operator, and return its result.
+
+        Args:
+            op: The operator.
+            *operands: Tensors of equal rank, or numbers.
+            shift: The number of bits by which MUL of 32-bit integers shifts its result to the right.
+        """
+        tensors = [operand for operand in operands if isinstance(operand, Tensor)]
+        like = tensors[-1]
+        inputs = [
+            operand if isinstance(operand, Tensor) else self.number(operand, like.dtype, like.rank)
+            for operand in operands
+        ]
+        shape = np.broadcast_shapes(*(tensor.shape for tensor in inputs))
+        dtype = DType.BOOL if op in (Op.EQUAL, Op.GREATER, Op.GREATER_EQUAL) else like.dtype
+        if op == Op.MUL:
+            inputs.append(self.number(shift, DType.INT8))
+        if op == Op.NEGATE:
+            inputs += [self.number(0, like.dtype)] * 2
+        nan = op in (Op.MAXIMUM, Op.MINIMUM)
+        return self.emit(op, inputs, shape, dtype, ATTRIBUTES[op](NanMode.PROPAGATE) if nan else None)
+
+    def reduce(self, op: Op, tensor: Tensor, *axes: int) -> Tensor:
+        """Reduce dims of a tensor to size 1, and return the result."""
+        for axis in axes:
+            if tensor.shape[axis] == 1:
+                continue
+            shape = list(tensor.shape)
+            shape[axis] = 1
+            nan = (NanMode.PROPAGATE,) if op in (Op.REDUCE_MAX, Op.REDUCE_MIN) else ()
+            tensor = self.emit(op, [tensor], shape, tensor.dtype, ATTRIBUTES[op](axis, *nan))
+        return tensor
 
     def transpose(self, tensor: Tensor, perms: Sequence[int]) -> Tensor:
         """Return a tensor whose dim i is dim `perms[i]` of `tensor`."""
@@ -220,6 +289,9 @@ class Builder:
             input_zero: The zero point of `tensor`, 0 unless it is int8.
             output_zero: The zero point of the result, 0 unless it is int8.
         """
+        if tensor.data is not None:
+            scaled = np.rint((tensor.data.astype(np.float64) - input_zero) * np.array(scale)) + output_zero
+            return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(one, bits) for one in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))

@@ -8,6 +8,7 @@ before it can compute its integers. Operators that only move data keep the param
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -80,6 +81,8 @@ class Parameters:
             return found[0] if all(other == found[0] for other in found) else None
         if len(users) == 1 and users[0].target in CLAMPS:
             return self.of(users[0])
+        if node.target is operator.getitem and isinstance(node.args[0], Node) and node.args[0].target in MOVES:
+            return self.of(node.args[0])
         if node.target in MOVES and isinstance(node.args[0], Node):
             return self.of(node.args[0])
         return None

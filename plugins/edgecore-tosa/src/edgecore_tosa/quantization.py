@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,6 +51,10 @@ class Quantization:
         """The scale of a quantization per tensor."""
         assert not isinstance(self.scale, tuple)
         return self.scale
+
+    def scaled(self, factor: float) -> Quantization:
+        """Return the parameters of integers that mean `factor` times as much."""
+        return replace(self, scale=self.step * factor)
 
     def integer(self, real: float) -> int:
         """Return the integer of a real number, within the limits."""

@@ -6,11 +6,19 @@ from dataclasses import replace
 
 import torch
 
-from edgecore_tosa.operators import convolution, elementwise, movement, pooling, quantize
+from edgecore_tosa.operators import activation, convolution, elementwise, movement, pooling, quantize, softmax
 from edgecore_tosa.operators.table import Row, TosaTable
 from edgecore_tosa.spec import TosaSpec
 
-ROWS: tuple[Row, ...] = (*convolution.ROWS, *elementwise.ROWS, *movement.ROWS, *pooling.ROWS, *quantize.ROWS)
+ROWS: tuple[Row, ...] = (
+    *activation.ROWS,
+    *convolution.ROWS,
+    *elementwise.ROWS,
+    *movement.ROWS,
+    *pooling.ROWS,
+    *quantize.ROWS,
+    *softmax.ROWS,
+)
 
 
 def table_of(spec: TosaSpec) -> TosaTable:

@@ -10,7 +10,7 @@ import torch
 
 from edgecore_tosa.builder import Builder, Value
 from edgecore_tosa.graph import NUMPY, Tensor, encode
-from edgecore_tosa.operators.table import FLOAT, Lower, Row
+from edgecore_tosa.operators.table import FLOAT, Row
 from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 
 aten = torch.ops.aten
@@ -38,47 +38,35 @@ def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[in
     return tensors, chosen
 
 
-def broadcast(*tensors: Tensor) -> tuple[int, ...]:
-    """Return the shape of the result of an elementwise operator."""
-    return tuple(np.broadcast_shapes(*(tensor.shape for tensor in tensors)))
+def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Value:
+    """Write the sum or difference of two arguments.
 
-
-def _sum(op: Op) -> Lower:
-    """Return the `Lower` of a sum or difference.
-
-    Both terms are brought to the scale 2 * max(scales) / 2**20: so the sum of two numbers of 8 or 16 bits does not
-    overflow 32 bits, and each term is rounded to less than a thousandth of the step of its input.
+    Both terms are brought to the scale 2 * max(ranges) / 255 / 2**20, for 16 bits 2 * max(ranges) / 65535 / 2**12: so the
+    sum does not overflow 32 bits, and each term is rounded to much less than the step of its input.
     """
-
-    def lower(b: Builder) -> Value:
-        values = [b.input(), b.input("other")]
-        (x, y), order = aligned(b, values)
-        quantizations = [value.quantization for value in values]
-        if b.quantization is None or None in quantizations:
-            return Value(b.emit(op, [x, y], broadcast(x, y), x.dtype), order)
-        common = 2 * max(q.step for q in quantizations if q)
-        bits = _HEADROOM if x.dtype == DType.INT8 else _HEADROOM - 8
-        terms = [
-            b.rescale(tensor, q.step / common * 2**bits, DType.INT32, q.zero_point)
-            for tensor, q in zip((x, y), quantizations, strict=True)
-            if q
-        ]
-        total = b.emit(op, terms, broadcast(x, y), DType.INT32)
-        return b.finish(total, common / 2**bits, order)
-
-    return lower
-
-
-def _product(b: Builder) -> Value:
-    values = [b.input(), b.input("other")]
+    values = [b.operand(first), b.operand(second)]
     (x, y), order = aligned(b, values)
-    q, p = (value.quantization for value in values)
-    shift = b.number(0, DType.INT8)
+    quantizations = [value.quantization for value in values]
+    if b.quantization is None or None in quantizations:
+        return Value(b.compute(op, x, y), order)
+    bits, levels = (_HEADROOM, 255) if b.quantization.dtype == DType.INT8 else (_HEADROOM - 8, 65535)
+    common = 2 * max(q.step * (q.high - q.low) for q in quantizations if q) / levels
+    terms = [
+        b.rescale(tensor, q.step / common * 2**bits, DType.INT32, q.zero_point)
+        for tensor, q in zip((x, y), quantizations, strict=True)
+        if q
+    ]
+    return b.finish(b.compute(op, *terms), common / 2**bits, order)
+
+
+def product(b: Builder, x: Value, y: Value) -> Value:
+    """Write a product, whose integers are those of the factors without zero points."""
+    (left, right), order = aligned(b, [x, y])
+    q, p = x.quantization, y.quantization
     if b.quantization is None or q is None or p is None:
-        return Value(b.emit(Op.MUL, [x, y, shift], broadcast(x, y), x.dtype), order)
-    x, y = b.rescale(x, 1.0, DType.INT32, q.zero_point), b.rescale(y, 1.0, DType.INT32, p.zero_point)
-    result = b.emit(Op.MUL, [x, y, shift], broadcast(x, y), DType.INT32)
-    return b.finish(result, q.step * p.step, order)
+        return Value(b.compute(Op.MUL, left, right), order)
+    left, right = (b.rescale(one, 1.0, DType.INT32, of.zero_point) for one, of in ((left, q), (right, p)))
+    return b.finish(b.compute(Op.MUL, left, right), q.step * p.step, order)
 
 
 def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
@@ -104,12 +92,15 @@ def _clamp(b: Builder) -> Value:
     return clamp(b, x, -math.inf if low is None else low, math.inf if high is None else high)
 
 
+_TERMS = ("self", "other")
+
 ROWS = (
     Row(aten.add.Tensor, FLOAT, "alpha must be 1", lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
-        False, _sum(Op.ADD)),
+        False, lambda b: total(b, Op.ADD), real=_TERMS),
     Row(aten.sub.Tensor, FLOAT, "alpha must be 1", lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
-        False, _sum(Op.SUB)),
-    Row(aten.mul.Tensor, FLOAT, "", None, False, _product),
+        False, lambda b: total(b, Op.SUB), real=_TERMS),
+    Row(aten.mul.Tensor, FLOAT, "", None, False,
+        lambda b: product(b, b.operand("self"), b.operand("other")), real=_TERMS),
     Row(aten.relu.default, FLOAT, "", None, False, _clamp),
     Row(aten.hardtanh.default, FLOAT, "", None, False, _clamp),
     Row(aten.clamp.default, FLOAT, "", None, False, _clamp),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from edgecore.sdk import (
 )
 from edgecore_tosa.builder import Builder, Value
 from edgecore_tosa.parameters import Parameters
+from edgecore_tosa.quantization import Quantization
 from edgecore_tosa.schema import DType
 from edgecore_tosa.spec import TosaSpec
 
@@ -32,8 +35,18 @@ MAX_RANK = 6
 Lower = Callable[[Builder], "Value | list[Value]"]
 """Type of a function that writes the operators of `Builder.node` and returns its value, or a list of its values."""
 
-Row = OperatorRow[Lower]
-"""A row of the operator table; its `lower` is a `Lower`."""
+
+@dataclass(frozen=True)
+class Row(OperatorRow[Lower]):
+    """A row of the operator table; its `lower` is a `Lower`.
+
+    Attributes:
+        real: Names of arguments that may be constants of real numbers where the other values are quantized.
+        npu55: False if Ethos-U55 has no such operator.
+    """
+
+    real: tuple[str, ...] = ()
+    npu55: bool = True
 
 
 class Query(NodeQuery):
@@ -83,32 +96,47 @@ class TosaTable(OperatorTable[Lower]):
         first.parameters = Parameters(lambda node: constants.get(node) if constants.has(node) else None)
         return first.about
 
-    def tensor_reason(self, query: NodeQuery, row: Row) -> str | None:
+    def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
         """Return why the dtype or quantization of a tensor of a call is not supported, or None."""
         assert isinstance(query, Query)
         reason = super().tensor_reason(query, row)
-        if reason or is_quantize(query.node) or is_dequantize(query.node) or self.spec.floating:
+        if reason or is_quantize(query.node) or is_dequantize(query.node):
             return reason
-        exempt = query.nodes_of(row.any_dtype)
-        nodes = [source for source in query.node.all_input_nodes if source not in exempt]
-        for name, node in [*((f"input {node.name}", node) for node in nodes), ("its result", query.node)]:
-            reason = self._quantization_reason(query, name, node)
-            if reason:
-                return reason
-        return None
-
-    def _quantization_reason(self, query: Query, name: str, node: Node) -> str | None:
-        val = node.meta["val"]
-        if isinstance(val, (tuple, list)) or not val.dtype.is_floating_point:
+        assert isinstance(row, Row)
+        if not row.npu55 and "u55" in self.spec.extensions:
+            return "Ethos-U55 has no such operator"
+        real = {node for node in query.nodes_of(row.real) if query.constants.has(node)}
+        exempt = query.nodes_of(row.any_dtype) | real
+        sources = [source for source in query.node.all_input_nodes if source not in exempt]
+        named = [
+            *((f"input {node.name}", node) for node in sources),
+            *(("its result", node) for node in results(query.node)),
+        ]
+        floats = {node: name for name, node in named if node.meta["val"].dtype.is_floating_point}
+        found = {node: query.parameters.of(node) for node in floats}
+        if self.spec.floating and not any(found.values()):
             return None
-        quantization = query.parameters.of(node)
+        return next(filter(None, (self._quantization_reason(floats[node], found[node]) for node in floats)), None)
+
+    def _quantization_reason(self, name: str, quantization: Quantization | None) -> str | None:
+        if quantization is None and self.spec.floating:
+            return f"{name} is not quantized, but another value of the call is"
         if quantization is None:
             return f"{name} is not quantized, and {self.spec} computes with integers only"
+        if not self.spec.integer:
+            return f"{name} is quantized, and {self.spec} computes with real numbers only"
         if quantization.dtype == DType.INT16 and "int16" not in self.spec.extensions:
             return f"{name} is quantized to int16, for which {self.spec} lacks the extension int16"
         if quantization.dtype == DType.INT16 and quantization.zero_point:
             return f"{name} is quantized to int16 with a zero point other than 0"
         return None
+
+
+def results(node: Node) -> list[Node]:
+    """Return the nodes that are the results of a call: the call, or the `getitem` nodes of a list of results."""
+    if not isinstance(node.meta["val"], (tuple, list)):
+        return [node]
+    return [user for user in node.users if user.target is operator.getitem]
 
 
 def _static(query: NodeQuery) -> str | None:
