@@ -161,15 +161,16 @@ def _transposed(call, image, weight, bias, image_zero, weight_zero):
     step = attribute.stride
     n, rows, columns = image.shape[:3]
     shape = ((rows - 1) * step[0] + top + bottom + height, (columns - 1) * step[1] + left + right + width)
-    # The result, with room for the contributions that a negative padding cuts off.
-    room = [max(-top, 0), max(-left, 0)]
-    extent = [(size - 1) * s + length for size, s, length in zip((rows, columns), step, (height, width), strict=True)]
-    offset = [max(top, 0), max(left, 0)]
-    whole = np.zeros((n, *(size + at + 64 for size, at in zip(extent, offset, strict=True)), channels), image.dtype)
+    # The result with the rows and columns that a negative padding cuts off.
+    cut, offset = [max(-top, 0), max(-left, 0)], [max(top, 0), max(left, 0)]
+    room = [max(size, length) + extra for size, length, extra in zip(shape, (height, width), cut, strict=True)]
+    room[0] += max(-bottom, 0)
+    room[1] += max(-right, 0)
+    whole = np.zeros((n, *room, channels), image.dtype)
     for y, x, ky, kx in product(range(rows), range(columns), range(height), range(width)):
         part = (image - image_zero)[:, y, x] @ (weight - weight_zero)[:, ky, kx].T
         whole[:, offset[0] + y * step[0] + ky, offset[1] + x * step[1] + kx] += part
-    return whole[:, room[0] : room[0] + shape[0], room[1] : room[1] + shape[1]] + bias
+    return whole[:, cut[0] : cut[0] + shape[0], cut[1] : cut[1] + shape[1]] + bias
 
 
 def _matmul(call, a, b, a_zero, b_zero):
