@@ -24,7 +24,8 @@ def _mean(b: Builder) -> Value:
     image = b.read(x, NHWC)
     n, height, width, channels = image.shape
     if x.quantization is None or x.quantization == b.quantization:
-        attribute = AvgPool2d([height, width], [1, 1], [0] * 4, accumulator(image.dtype))
+        sums = DType.FP32 if x.quantization is None else DType.INT32
+        attribute = AvgPool2d([height, width], [1, 1], [0] * 4, sums)
         zero = b.number(x.zero_point, image.dtype)
         tensor = b.emit(Op.AVG_POOL2D, [image, zero, zero], (n, 1, 1, channels), image.dtype, attribute)
         value = Value(tensor, NHWC, x.quantization)
