@@ -1,4 +1,4 @@
-"""Quantized modules as TOSA graphs: numpy and Arm's reference model agree, and PyTorch differs by one step at most."""
+"""Quantized modules as TOSA graphs: numpy and Arm's reference model agree, and PyTorch differs by the steps of `LIMITS`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from tosa_lowered import CONFIGS, run
+from tosa_lowered import CONFIGS, graphs_of, quantized, run
 
-MOST_TIES = 0.005
-"""The greatest part of the results that may be one step away from PyTorch's, which rounds ties of floats."""
+from edgecore_tosa.schema import DType, Op
+
+LIMITS = {"int8": (1, 0.005), "int16x8": (2, 0.07)}
+"""The greatest difference from PyTorch in steps of the result, and the greatest part of the results that differ.
+
+PyTorch rounds sums of floats, so ties differ. TOSA scales the sums of int16 layers, which are int48, by factors of 16
+bits: an error of up to a quarter of a step for the integers here, in each layer.
+"""
 
 
 class Call(nn.Module):
@@ -70,7 +76,7 @@ MODULES = {
     "max pooling with padding": (lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d(3, 2, 1)), (IMAGE,)),
     "max pooling with rows left over": (lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d((5, 3), 3)), (IMAGE,)),
     "max pooling to the ceiling": (lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d(3, 2, ceil_mode=True)), (IMAGE,)),
-    "concatenation": (lambda: Call(lambda x, y: torch.cat([x * y, x + y, x], 1)), (IMAGE, SMALL)),
+    "concatenation": (lambda: Call(lambda x, y: torch.cat([x * y, x + y], 1)), (IMAGE, SMALL)),
     "concatenation of convolutions": (
         lambda: Branches(lambda x, y: torch.cat([x, y], 1)),
         (IMAGE,),
@@ -78,8 +84,12 @@ MODULES = {
     "slice": (lambda: Branches(lambda x, y: x[:, 1:4, 2:-2] + y[:, :3, -10:]), (random(1, 8, 14, 14),)),
     "view of an image": (lambda: Branches(lambda x, y: (x + y).reshape(2, -1)), (random(2, 8, 6, 6),)),
     "permute of an image": (lambda: Branches(lambda x, y: (x + y).permute(0, 3, 1, 2)), (random(2, 8, 6, 6),)),
+    "permute and linear": (
+        lambda: nn.Sequential(nn.Linear(24, 20), Call(lambda x: x.permute(0, 2, 1)), nn.Linear(16, 12)),
+        (random(2, 16, 24),),
+    ),
     "transpose and linear": (
-        lambda: nn.Sequential(nn.Linear(24, 20), Call(lambda x: x.transpose(1, 2)), nn.Linear(16, 12)),
+        lambda: nn.Sequential(nn.Linear(24, 20), Call(lambda x: x.transpose(-1, 1)), nn.Linear(16, 12)),
         (random(2, 16, 24),),
     ),
     "classifier": (
@@ -90,9 +100,6 @@ MODULES = {
         (random(2, 3, 16, 16),),
     ),
 }  # fmt: skip
-
-DEEP = {"two convolutions", "classifier"}
-"""Modules in which a step of an inner value moves several steps of the result."""
 
 
 class Branches(nn.Module):
@@ -115,5 +122,32 @@ def test_a_module_has_the_integers_of_pytorch(name, config):
     outcome = run(make(), inputs, config)
     np.testing.assert_array_equal(outcome.numpy, outcome.simulator)
     assert outcome.simulator.shape == outcome.torch.shape and np.unique(outcome.simulator).size > 20
-    share = (outcome.steps > 0).mean()
-    assert outcome.steps.max() <= 1 and share < MOST_TIES, (outcome.steps.max(), share)
+    most_steps, most_differences = LIMITS[config]
+    differences = (outcome.steps > 0).mean()
+    assert outcome.steps.max() <= most_steps and differences <= most_differences, (outcome.steps.max(), differences)
+
+
+def test_real_numbers_outside_of_a_partition_leave_no_tosa():
+    program = quantized(nn.MaxPool2d(2), (IMAGE,), CONFIGS["int8"]())
+    graphs, edge = graphs_of(program)
+    assert not graphs and "not delegated: aten.max_pool2d" in str(edge.report())
+
+
+@pytest.mark.parametrize("name", ["convolution in groups", "mean"])
+def test_sums_of_int16_keep_to_the_operators_of_tosa(name):
+    torch.manual_seed(0)
+    make, inputs = MODULES[name]
+    graph = run(make(), inputs, "int16x8").graph
+    for operator in graph.operators:
+        assert operator.op not in (Op.CONCAT, Op.RESHAPE) or operator.output.dtype != DType.INT48
+
+
+def test_a_layer_is_followed_by_one_rescale():
+    names = [operator.op for operator in run(nn.Conv2d(8, 16, 3), (IMAGE,), "int8").graph.operators]
+    assert names == [Op.TRANSPOSE, Op.CONV2D, Op.RESCALE, Op.TRANSPOSE]
+
+
+def test_dims_are_not_transposed_between_layers():
+    make, inputs = MODULES["classifier"]
+    names = [operator.op for operator in run(make(), inputs, "int8").graph.operators]
+    assert names.count(Op.TRANSPOSE) == 1 and names[0] == Op.TRANSPOSE
