@@ -57,13 +57,9 @@ def returned(values: Array, dtype: DType) -> Array:
     if dtype != DType.BF16:
         with np.errstate(all="ignore"):
             return np.ascontiguousarray(values).astype(NUMPY[dtype])
-    # Rounding to odd in float32 first makes the second rounding exact.
     with np.errstate(all="ignore"):
-        near = np.ascontiguousarray(values).astype(np.float32)
-        toward = np.where(abs(near.astype(np.float64)) > abs(values), np.nextafter(near, np.float32(0)), near)
-    odd = toward.astype(np.float32).view(np.uint32)
-    odd = np.where(np.isfinite(values) & (toward.astype(np.float64) != values), odd | 1, odd)
-    bits = ((odd + 0x7FFF + (odd >> 16 & 1)) >> 16).astype(np.uint16)
+        wide = np.ascontiguousarray(values).astype(np.float32).view(np.uint32)
+    bits = ((wide + 0x7FFF + (wide >> 16 & 1)) >> 16).astype(np.uint16)
     return np.where(np.isnan(values), np.uint16(0x7FC0), bits)
 
 
