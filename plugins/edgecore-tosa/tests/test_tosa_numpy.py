@@ -1,7 +1,8 @@
 """Every operator of TOSA in numpy and in Arm's reference model: integers are equal bit for bit.
 
-Real numbers differ at most by the bounds of the specification, as Arm's conformance tests state them: a sum of n products
-by n / 2 steps of the accumulator, relative to the sum of the products' magnitudes, and other operators by `ULPS`.
+Real numbers differ at most by `ULPS` and one step of rounding. The numbers there for one input are the ulps that Arm's
+conformance tests (tosa_tools 2026.8.0) allow; the functions, and the bounds of sums, which are a step of the accumulator
+for each term at the greatest magnitude of the sum, are estimates that hold the shape of the specification's bounds.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ def _around_x(x, y):
     return (1 + abs(x)) * abs(y)
 
 
-# The greatest error of each operator in steps of the dtype: a number of steps of the result (for 16 bits, if it is a
-# pair, the second number), or a function (input, result) -> the error in units of 2**-fraction.
+# The greatest error of each operator: a number of steps of the result, or a function (input, result) -> the error in
+# units of 2**-fraction.
 ULPS = {
     Op.ADD: 0.5, Op.SUB: 0.5, Op.MUL: 0.5, Op.CEIL: 0, Op.FLOOR: 0, Op.ABS: 0, Op.NEGATE: 0, Op.ERF: 5,
     Op.RECIPROCAL: 1, Op.RSQRT: 2, Op.CAST: 0.5,

@@ -57,7 +57,7 @@ def layer(op: Op, shapes, result, dtypes, attribute) -> None:
     operands = [(arrays[0], source), (arrays[1], weight), (bias, dtype), *zeros]
     bound = None
     if dtype in FLOATS:
-        # The sum of the products' magnitudes is the same layer of magnitudes; 4 bits are for the number of steps.
+        # Numbers are at most 4, so each product is at most 16 and the bias at most 4.
         count = prod(shapes[1][1:]) if op != Op.DEPTHWISE_CONV2D else prod(shapes[1][:2])
         largest = 16 * count + 4
         steps = count / 2 * 2.0 ** -FRACTION[accumulator] + 2.0 ** -FRACTION[dtype]
