@@ -26,7 +26,7 @@ MOVES = frozenset({
     aten.view_copy.default, aten.permute_copy.default, aten.squeeze_copy.dims, aten.unsqueeze_copy.default,
     aten.expand_copy.default, aten.slice_copy.Tensor, aten.clone.default, aten.select_copy.int,
     aten.constant_pad_nd.default, aten.alias_copy.default, aten.split_with_sizes_copy.default, aten.flip.default,
-    aten.max_pool2d.default,
+    aten.max_pool2d.default, aten.transpose_copy.int,
 })  # fmt: skip
 """Operators whose result holds elements of their first input, or zeros, and nothing else."""
 

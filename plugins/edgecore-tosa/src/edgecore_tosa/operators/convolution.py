@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -54,7 +55,11 @@ class Layer:
     @property
     def scale(self) -> float | list[float]:
         """The scale of the accumulator, as `Builder.finish` takes it."""
-        return list(self.scales) if len(self.scales) > 1 else self.scales[0]
+        return self.scale_of(slice(None))
+
+    def scale_of(self, channels: slice) -> float | list[float]:
+        """Return the scale of the accumulator of output channels."""
+        return list(self.scales[channels]) if len(self.scales) > 1 else self.scales[0]
 
 
 def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> tuple[int, int]:
@@ -101,15 +106,16 @@ def _convolution(b: Builder) -> Value:
         inputs = [image, b.constant(filters, layer.weight_dtype), layer.bias(), *layer.zero_points]
         result = b.emit(Op.DEPTHWISE_CONV2D, inputs, shape, layer.accumulator, DepthwiseConv2d(**form))
         return b.finish(result, layer.scale, NHWC)
-    parts = []
+    parts: list[Value] = []
     inside, outside = image.shape[3] // groups, b.shape[1] // groups
     for group in range(groups):
         part = b.slice(image, [0, 0, 0, group * inside], [*image.shape[:3], inside])
         own = slice(group * outside, (group + 1) * outside)
         filters = layer.weight[own].transpose(0, 2, 3, 1)
         inputs = [part, b.constant(filters, layer.weight_dtype), layer.bias(own.start, own.stop), *layer.zero_points]
-        parts.append(b.emit(Op.CONV2D, inputs, (*shape[:3], outside), layer.accumulator, Conv2d(**form)))
-    return b.finish(b.concat(parts, 3), layer.scale, NHWC)
+        result = b.emit(Op.CONV2D, inputs, (*shape[:3], outside), layer.accumulator, Conv2d(**form))
+        parts.append(b.finish(result, layer.scale_of(own), NHWC))  # CONCAT has no INT48, the accumulator of int16
+    return replace(parts[0], tensor=b.concat([value.tensor for value in parts], 3))
 
 
 def _linear(b: Builder) -> Value:

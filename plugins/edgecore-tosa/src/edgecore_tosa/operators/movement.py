@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from edgecore_tosa.builder import Builder, Value
@@ -19,11 +21,21 @@ def _view(b: Builder) -> Value:
     return b.convert(value, b.quantization)
 
 
-def _permute(b: Builder) -> Value:
+def _reordered(b: Builder, dims: Sequence[int]) -> Value:
     """Another order of dims for the same tensor; it is transposed where an operator needs it."""
     x = b.input()
-    dims = [dim % len(x.order) for dim in b.argument("dims")]
     return b.convert(Value(x.tensor, tuple(dims.index(dim) for dim in x.order), x.quantization), b.quantization)
+
+
+def _permute(b: Builder) -> Value:
+    return _reordered(b, [dim % len(b.shape) for dim in b.argument("dims")])
+
+
+def _transpose(b: Builder) -> Value:
+    dims = list(range(len(b.shape)))
+    first, second = (b.argument(name) % len(dims) for name in ("dim0", "dim1"))
+    dims[first], dims[second] = second, first
+    return _reordered(b, dims)
 
 
 def _same(b: Builder) -> Value:
@@ -57,6 +69,7 @@ ROWS = (
     Row(aten.unsqueeze_copy.default, ANY, "", None, False, _view),
     Row(aten.squeeze_copy.dims, ANY, "", None, False, _view),
     Row(aten.permute_copy.default, ANY, "", None, False, _permute),
+    Row(aten.transpose_copy.int, ANY, "", None, False, _transpose),
     Row(aten.clone.default, ANY, "", None, False, _same),
     Row(aten.cat.default, ANY, "", None, False, _cat),
     Row(aten.slice_copy.Tensor, ANY, "step must be 1",

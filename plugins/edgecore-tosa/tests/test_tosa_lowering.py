@@ -1,0 +1,153 @@
+"""Quantized modules as TOSA graphs: numpy and Arm's reference model agree, and PyTorch differs by the steps of `LIMITS`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from tosa_lowered import CONFIGS, graphs_of, quantized, run
+
+from edgecore_tosa.schema import DType, Op
+
+LIMITS = {"int8": (1, 0.005), "int16x8": (2, 0.07)}
+"""The greatest difference from PyTorch in steps of the result, and the greatest part of the results that differ.
+
+PyTorch rounds sums of floats, so ties differ. TOSA scales the sums of int16 layers, which are int48, by factors of 16
+bits: an error of up to a quarter of a step for the integers here, in each layer.
+"""
+
+
+class Call(nn.Module):
+    """A module of one function."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def random(*shape, seed=0, scale=1.0, shift=0.0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * scale + shift
+
+
+IMAGE = random(1, 8, 12, 12)
+SMALL = random(1, 8, 12, 12, seed=1, scale=0.3)
+
+MODULES = {
+    "convolution": (lambda: nn.Conv2d(8, 16, 3), (IMAGE,)),
+    "convolution with padding": (lambda: nn.Conv2d(8, 16, 3, padding=1), (IMAGE,)),
+    "convolution with stride": (lambda: nn.Conv2d(8, 16, 3, padding=1, stride=2), (IMAGE,)),
+    "convolution with rows left over": (lambda: nn.Conv2d(8, 16, 3, stride=(2, 4)), (IMAGE,)),
+    "convolution with dilation": (lambda: nn.Conv2d(8, 16, (3, 2), padding=(2, 0), dilation=2), (IMAGE,)),
+    "convolution without bias": (lambda: nn.Conv2d(8, 16, 1, bias=False), (IMAGE,)),
+    "convolution of a batch": (lambda: nn.Conv2d(3, 5, 3, padding=1), (random(3, 3, 7, 9),)),
+    "convolution in groups": (lambda: nn.Conv2d(8, 12, 3, padding=1, groups=2), (IMAGE,)),
+    "depthwise convolution": (lambda: nn.Conv2d(8, 8, 3, padding=1, groups=8), (IMAGE,)),
+    "depthwise convolution with two filters": (lambda: nn.Conv2d(8, 16, 3, groups=8, stride=2), (IMAGE,)),
+    "convolution and relu6": (lambda: nn.Sequential(nn.Conv2d(8, 16, 3, stride=2), nn.ReLU6()), (IMAGE,)),
+    "convolution, batch norm and relu": (
+        lambda: nn.Sequential(nn.Conv2d(8, 16, 3), nn.BatchNorm2d(16), nn.ReLU()),
+        (IMAGE,),
+    ),
+    "two convolutions": (lambda: nn.Sequential(nn.Conv2d(8, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 3)), (IMAGE,)),
+    "linear": (lambda: nn.Linear(24, 40), (random(16, 24),)),
+    "linear of one row": (lambda: nn.Linear(24, 100), (random(1, 24),)),
+    "linear of three dims": (lambda: nn.Linear(24, 10, bias=False), (random(2, 7, 24),)),
+    "linear and relu": (lambda: nn.Sequential(nn.Linear(24, 40), nn.ReLU()), (random(16, 24),)),
+    "addition": (lambda: Call(lambda x, y: x + y), (IMAGE, SMALL)),
+    "addition with itself": (lambda: Call(lambda x: x + x), (IMAGE,)),
+    "subtraction": (lambda: Call(lambda x, y: x - y), (SMALL, IMAGE)),
+    "multiplication": (lambda: Call(lambda x, y: x * y), (IMAGE, SMALL)),
+    "addition by channel": (lambda: Call(lambda x, y: x + y), (IMAGE, random(8, 1, 1, seed=2))),
+    "multiplication by channel": (lambda: Call(lambda x, y: x * y), (random(8, 1, 1, seed=2), IMAGE)),
+    "subtraction of a row": (lambda: Call(lambda x, y: x - y), (IMAGE, random(12, seed=3))),
+    "addition and relu": (lambda: Call(lambda x, y: torch.relu(x + y)), (IMAGE, SMALL)),
+    "clamp": (lambda: Call(lambda x, y: torch.clamp(x + y, -0.5, 0.75)), (IMAGE, SMALL)),
+    "clamp of a mean": (
+        lambda: nn.Sequential(nn.AdaptiveAvgPool2d(1), Call(lambda x: torch.clamp(x, -0.1, 0.2))),
+        (random(8, 64, 6, 6),),
+    ),
+    "mean": (lambda: Call(lambda x: x.mean((2, 3))), (random(4, 64, 6, 6, shift=1.0),)),
+    "global average pooling": (lambda: nn.AdaptiveAvgPool2d(1), (random(4, 64, 5, 7, shift=1.0),)),
+    "max pooling": (lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d(2)), (IMAGE,)),
+    "max pooling with padding": (lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d(3, 2, 1)), (IMAGE,)),
+    "max pooling with rows left over": (lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d((5, 3), 3)), (IMAGE,)),
+    "max pooling to the ceiling": (lambda: nn.Sequential(nn.Conv2d(8, 8, 1), nn.MaxPool2d(3, 2, ceil_mode=True)), (IMAGE,)),
+    "concatenation": (lambda: Call(lambda x, y: torch.cat([x * y, x + y], 1)), (IMAGE, SMALL)),
+    "concatenation of convolutions": (
+        lambda: Branches(lambda x, y: torch.cat([x, y], 1)),
+        (IMAGE,),
+    ),
+    "slice": (lambda: Branches(lambda x, y: x[:, 1:4, 2:-2] + y[:, :3, -10:]), (random(1, 8, 14, 14),)),
+    "view of an image": (lambda: Branches(lambda x, y: (x + y).reshape(2, -1)), (random(2, 8, 6, 6),)),
+    "permute of an image": (lambda: Branches(lambda x, y: (x + y).permute(0, 3, 1, 2)), (random(2, 8, 6, 6),)),
+    "permute and linear": (
+        lambda: nn.Sequential(nn.Linear(24, 20), Call(lambda x: x.permute(0, 2, 1)), nn.Linear(16, 12)),
+        (random(2, 16, 24),),
+    ),
+    "transpose and linear": (
+        lambda: nn.Sequential(nn.Linear(24, 20), Call(lambda x: x.transpose(-1, 1)), nn.Linear(16, 12)),
+        (random(2, 16, 24),),
+    ),
+    "classifier": (
+        lambda: nn.Sequential(
+            nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 8, 3, 1, 1, groups=8), nn.ReLU6(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 200),
+        ),
+        (random(2, 3, 16, 16),),
+    ),
+}  # fmt: skip
+
+
+class Branches(nn.Module):
+    """Two convolutions of one image, and a function of both."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.left, self.right = nn.Conv2d(8, 6, 1), nn.Conv2d(8, 6, 1)
+        self.function = function
+
+    def forward(self, x):
+        return self.function(self.left(x), self.right(x))
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_has_the_integers_of_pytorch(name, config):
+    torch.manual_seed(0)
+    make, inputs = MODULES[name]
+    outcome = run(make(), inputs, config)
+    np.testing.assert_array_equal(outcome.numpy, outcome.simulator)
+    assert outcome.simulator.shape == outcome.torch.shape and np.unique(outcome.simulator).size > 20
+    most_steps, most_differences = LIMITS[config]
+    differences = (outcome.steps > 0).mean()
+    assert outcome.steps.max() <= most_steps and differences <= most_differences, (outcome.steps.max(), differences)
+
+
+def test_real_numbers_outside_of_a_partition_leave_no_tosa():
+    program = quantized(nn.MaxPool2d(2), (IMAGE,), CONFIGS["int8"]())
+    graphs, edge = graphs_of(program)
+    assert not graphs and "not delegated: aten.max_pool2d" in str(edge.report())
+
+
+@pytest.mark.parametrize("name", ["convolution in groups", "mean"])
+def test_sums_of_int16_keep_to_the_operators_of_tosa(name):
+    torch.manual_seed(0)
+    make, inputs = MODULES[name]
+    graph = run(make(), inputs, "int16x8").graph
+    for operator in graph.operators:
+        assert operator.op not in (Op.CONCAT, Op.RESHAPE) or operator.output.dtype != DType.INT48
+
+
+def test_a_layer_is_followed_by_one_rescale():
+    names = [operator.op for operator in run(nn.Conv2d(8, 16, 3), (IMAGE,), "int8").graph.operators]
+    assert names == [Op.TRANSPOSE, Op.CONV2D, Op.RESCALE, Op.TRANSPOSE]
+
+
+def test_dims_are_not_transposed_between_layers():
+    make, inputs = MODULES["classifier"]
+    names = [operator.op for operator in run(make(), inputs, "int8").graph.operators]
+    assert names.count(Op.TRANSPOSE) == 1 and names[0] == Op.TRANSPOSE
