@@ -168,10 +168,16 @@ def mark_fused(
     mark(node, output if tail is node else None, inputs)
 
 
-def mark_shared(node: Node, activation: QuantizationSpecBase) -> None:
-    """Annotate the inputs and the result of a node to share one observer, if all its inputs are quantized already."""
+def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized: bool = True) -> None:
+    """Annotate the inputs and the result of a node to share one observer.
+
+    Args:
+        node: The node, such as a view.
+        activation: The specification of its first input.
+        only_quantized: Annotate only if all inputs are quantized already. Backends without floating point use False.
+    """
     sources = [source for source in node.all_input_nodes if is_float(source)]
-    if not sources or any(output_spec(source) is None for source in sources):
+    if not sources or (only_quantized and any(output_spec(source) is None for source in sources)):
         return
     first = sources[0]
     shared = SharedQuantizationSpec((first, node))

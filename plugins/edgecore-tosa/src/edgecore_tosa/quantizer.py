@@ -52,7 +52,10 @@ ONE_INPUT = frozenset({
     aten.leaky_relu.default, aten.leaky_relu_.default, aten.exp.default, aten.log.default, aten.sqrt.default,
     aten.rsqrt.default, aten.reciprocal.default, aten.pow.Tensor_Scalar, aten.abs.default, aten.neg.default,
     aten.sin.default, aten.cos.default, aten.erf.default, aten.div.Tensor, aten.div_.Tensor, aten.layer_norm.default,
-    aten.group_norm.default, aten.sum.dim_IntList,
+    aten.group_norm.default, aten.sum.dim_IntList, aten.log_softmax.int, aten.rsub.Scalar, aten.prelu.default,
+    aten.softplus.default, aten.mish.default, aten.selu.default, aten.celu.default, aten.square.default,
+    aten.log_sigmoid.default, aten.tan.default, aten.atan.default, aten.log2.default, aten.log10.default,
+    aten.log1p.default, aten.expm1.default, aten.floor.default, aten.ceil.default, aten.round.default,
 })  # fmt: skip
 """Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
 
@@ -247,7 +250,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         elif target in FIXED:
             mark(node, _fixed(FIXED[target], activation), {node.args[0]: activation})
         elif target in MOVES:
-            mark_shared(node, activation)
+            mark_shared(node, activation, only_quantized=False)
 
     def _annotate_layer(self, node: Node, config: QuantizationConfig) -> None:
         axis = LAYERS[node.target]  # type: ignore[index]
