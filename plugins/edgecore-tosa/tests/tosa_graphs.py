@@ -72,7 +72,7 @@ def convolution() -> Graph:
 
 
 def convolution_in_numpy(image: np.ndarray) -> np.ndarray:
-    """What `convolution` computes."""
+    """Return the result of `convolution`."""
     padded = np.pad(image.astype(np.int64) - CONV_ZERO, ((0, 0), (1, 1), (1, 1), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))  # n, y, x, c, ky, kx
     sums = np.einsum("nyxcij,oijc->nyxo", windows, CONV_WEIGHTS.astype(np.int64)) + CONV_BIAS

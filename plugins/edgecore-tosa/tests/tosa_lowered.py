@@ -98,5 +98,5 @@ def run(model: nn.Module, inputs: tuple[torch.Tensor, ...], config: str) -> Outc
 
 
 def is_quantized(node: torch.fx.Node) -> bool:
-    """Whether a quantize node reads an input of a program."""
+    """Return True if a quantize node reads an input of a program."""
     return any(user.target is library.quantize_per_tensor.default for user in node.users)

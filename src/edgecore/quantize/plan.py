@@ -44,7 +44,7 @@ class ChosenRecipe:
 
 @dataclass(frozen=True)
 class BackendPlan:
-    """What one backend quantizes.
+    """The part of a model that one backend quantizes.
 
     Attributes:
         recipes: The backend's recipes. The first is for all operators that no rule applies to.
@@ -56,7 +56,7 @@ class BackendPlan:
 
 
 Plan = Sequence[BackendPlan]
-"""What each backend quantizes, in the order of priority of the backends."""
+"""The parts of a model that the backends quantize, in the order of priority of the backends."""
 
 
 def marks_of(node: Node) -> tuple[int, ...]:

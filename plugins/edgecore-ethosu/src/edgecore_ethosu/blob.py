@@ -60,7 +60,7 @@ class VelaTensor:
 
 @dataclass(frozen=True)
 class VelaProgram:
-    """What Vela compiles a TOSA graph into: the content of a blob."""
+    """A TOSA graph as Vela compiles it: the content of a blob."""
 
     command_stream: bytes
     weights: bytes

@@ -19,7 +19,7 @@ _DEFAULT_ALIGNMENT = 16
 
 @dataclass(frozen=True)
 class Flags:
-    """What the flags say.
+    """The values of the flags.
 
     Attributes:
         optimise: `Performance` or `Size`.

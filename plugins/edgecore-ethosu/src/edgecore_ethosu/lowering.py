@@ -1,4 +1,4 @@
-"""What edgecore-ethosu uses of edgecore-tosa: the operators of a target, and the TOSA graph of a partition."""
+"""The uses of edgecore-tosa: the operators of a target, and the TOSA graph of a partition."""
 
 from __future__ import annotations
 

@@ -19,14 +19,14 @@ void main() {
   const uint row = gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGroups.x;
   if (row >= rows) return;
   const uint self = gl_LocalInvocationID.x;
-  float least = 0;
+  float lowest = 0;
   float most = 0;
   for (uint i = self; i < width; i += 64) {
     const float one = float(x[row * width + i]);
-    least = min(least, one);
+    lowest = min(lowest, one);
     most = max(most, one);
   }
-  smallest[self] = least;
+  smallest[self] = lowest;
   largest[self] = most;
   for (uint half_size = 32; half_size > 0; half_size /= 2) {
     barrier();

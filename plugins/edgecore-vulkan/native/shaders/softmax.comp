@@ -11,22 +11,22 @@ INPUT(1, x);
 void main() {
   const uint row = row_index();
   const uint start = row_start(row), stride = reduced_strides[0], end = terms;
-  // The sum of exp(x - greatest) of the elements so far. The start is finite, since -infinity - -infinity is NaN.
-  vec4 greatest = vec4(-LARGEST), sums = vec4(0);
+  // The sum of exp(x - maximum) of the elements so far. The start is finite, since -infinity - -infinity is NaN.
+  vec4 maximum = vec4(-LARGEST), sums = vec4(0);
   for (uint i = lane(); i < end; i += LANES) {
     const vec4 value = LOAD(x, start + i * stride);
-    const vec4 difference = value - greatest;
+    const vec4 difference = value - maximum;
     const vec4 factor = exp(-abs(difference));
     const bvec4 is_greater = greaterThan(difference, vec4(0));
     sums = mix(sums + factor, sums * factor + 1, is_greater);
-    greatest = mix(greatest, value, is_greater);
+    maximum = mix(maximum, value, is_greater);
   }
-  const vec4 own_greatest = greatest;
-  greatest = max_of_row(greatest);
-  sums = sum_of_row(sums * exp(own_greatest - greatest));
+  const vec4 own_maximum = maximum;
+  maximum = max_of_row(maximum);
+  sums = sum_of_row(sums * exp(own_maximum - maximum));
   if (row >= rows) return;
   // Infinity - infinity, which makes the row NaN.
-  sums = mix(sums, vec4(uintBitsToFloat(0x7fc00000u)), greaterThan(greatest, vec4(LARGEST)));
+  sums = mix(sums, vec4(uintBitsToFloat(0x7fc00000u)), greaterThan(maximum, vec4(LARGEST)));
 #if defined(OP_softmax)
   const vec4 factor = 1 / sums;
 #else
@@ -35,9 +35,9 @@ void main() {
   for (uint i = lane(); i < end; i += LANES) {
     const uint at = start + i * stride;
 #if defined(OP_softmax)
-    STORE(at, exp(LOAD(x, at) - greatest) * factor);
+    STORE(at, exp(LOAD(x, at) - maximum) * factor);
 #else
-    STORE(at, LOAD(x, at) - greatest - shift);
+    STORE(at, LOAD(x, at) - maximum - shift);
 #endif
   }
 }

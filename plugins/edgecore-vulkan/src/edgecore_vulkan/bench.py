@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _MEBI = 2**20
 _ROW = 1024
 """Elements in a row of the tensors for copies and elementwise operators."""
-_LEAST_SECONDS = 0.2
+_MIN_SECONDS = 0.2
 """Time to spend on runs that are short."""
 
 
@@ -57,7 +57,7 @@ def command(
     ] = 16,
     device: Annotated[str, typer.Option(help="Index or part of the name of the device.")] = "",
     fp16: Annotated[bool, typer.Option("--fp16", help="Measure with float16 storage, too.")] = False,
-    runs: Annotated[int, typer.Option(min=1, help="Least number of runs, of which the fastest counts.")] = 5,
+    runs: Annotated[int, typer.Option(min=1, help="Minimum number of runs, of which the fastest counts.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure matrix products, copies, an elementwise operator and the overhead of dispatches on a Vulkan device."""
@@ -140,7 +140,7 @@ class _Bench:
         for model in models:
             model.forward(example)  # compiles the shaders
         best = [float("inf")] * len(models)
-        turns, end = 0, time.perf_counter() + _LEAST_SECONDS
+        turns, end = 0, time.perf_counter() + _MIN_SECONDS
         while turns < self.runs or time.perf_counter() < end:
             turns += 1
             for index, model in enumerate(models):

@@ -23,7 +23,7 @@ _BYTES = {
 
 @dataclass(frozen=True)
 class Costs:
-    """What a run of a graph costs at the maximum sizes.
+    """The costs of a run of a graph at the maximum sizes.
 
     Attributes:
         calls: Operator calls, without those that prepare constants or name buffers.

@@ -1,4 +1,4 @@
-"""What a partition is compiled for: the target runtime and the options, which compile specs carry to `preprocess`.
+"""The target of a partition: the target runtime and the options, which compile specs carry to `preprocess`.
 
 The keys are those of ExecuTorch's Vulkan backend; `edgecore_runtime` is our own, which its delegate ignores.
 """

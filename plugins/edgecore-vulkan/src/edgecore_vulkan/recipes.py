@@ -127,12 +127,12 @@ def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
     """Return the scale of each group: of some candidates, which clip the largest numbers or not, that of least error."""
     largest = groups.abs().amax(2).clamp(min=torch.finfo(torch.float32).eps)
     limit = (1 << (bits - 1)) - 1
-    least = torch.full_like(largest, torch.inf)
+    smallest = torch.full_like(largest, torch.inf)
     best = largest
     for stretched in range(_CANDIDATES if bits == 4 else 1):
         scales = largest / (limit + stretched / 2)
         error = (groups - _rounded(groups, scales, bits) * scales.unsqueeze(2)).square().sum(2)
-        best, least = torch.where(error < least, scales, best), torch.minimum(error, least)
+        best, smallest = torch.where(error < smallest, scales, best), torch.minimum(error, smallest)
     return best
 
 

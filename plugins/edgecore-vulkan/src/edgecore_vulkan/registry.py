@@ -194,7 +194,7 @@ EXTRA: dict[str, Entry] = {
     **{f"edgecore.{name}.default": Entry(memories=ROW_BUFFER) for name in ("rotate_halves", "rotate_pairs")},
     **dict.fromkeys(sorted(STATES), Entry(NUMBER, ROW_BUFFER, high_rank=True, prepares=True)),
 }  # fmt: skip
-"""What edgecore's delegate has in addition, by ATen names: operators, and entries that replace executorch's."""
+"""Additions of edgecore's delegate, by ATen names: operators, and entries that replace executorch's."""
 
 _PREPACK = "et_vk.prepack.default"
 _COPIES = frozenset({"aten.clone.default", _PREPACK})

@@ -101,10 +101,10 @@ void quantize_per_tensor(Call &call);
 void quantize_per_token(Call &call);
 
 // reduce.cpp
-void greatest(Call &call);
-void index_of_greatest(Call &call);
-void index_of_least(Call &call);
-void least(Call &call);
+void amax(Call &call);
+void amin(Call &call);
+void argmax(Call &call);
+void argmin(Call &call);
 void log_softmax(Call &call);
 void softmax(Call &call);
 void sum(Call &call);

@@ -71,10 +71,10 @@ void softmax_of(Call &call, const char *operation) {
 }  // namespace
 
 void sum(Call &call) { reduce_dims(call, "sum"); }
-void greatest(Call &call) { reduce_dims(call, "amax"); }
-void least(Call &call) { reduce_dims(call, "amin"); }
-void index_of_greatest(Call &call) { reduce_to_index(call, "argmax"); }
-void index_of_least(Call &call) { reduce_to_index(call, "argmin"); }
+void amax(Call &call) { reduce_dims(call, "amax"); }
+void amin(Call &call) { reduce_dims(call, "amin"); }
+void argmax(Call &call) { reduce_to_index(call, "argmax"); }
+void argmin(Call &call) { reduce_to_index(call, "argmin"); }
 void softmax(Call &call) { softmax_of(call, "softmax"); }
 void log_softmax(Call &call) { softmax_of(call, "log"); }
 

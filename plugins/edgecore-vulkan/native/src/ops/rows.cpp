@@ -37,9 +37,9 @@ int64_t product(const std::vector<Dim> &dims) {
 // Returns how many threads share a row. On a GPU all elements that lie side by side are read by neighbouring threads;
 // beyond that, and on a CPU, where sharing costs more than it gains, just enough threads to keep the device busy.
 uint32_t lanes_for(const Rows &rows, bool adjacent, bool is_cpu) {
-  const int64_t least_terms = is_cpu ? 64 : 4, enough_threads = is_cpu ? 256 : adjacent ? INT64_MAX : 16384;
+  const int64_t min_terms = is_cpu ? 64 : 4, enough_threads = is_cpu ? 256 : adjacent ? INT64_MAX : 16384;
   uint32_t lanes = 1;
-  while (lanes < kThreads && 2 * lanes * least_terms <= rows.terms && lanes * rows.count < enough_threads) lanes *= 2;
+  while (lanes < kThreads && 2 * lanes * min_terms <= rows.terms && lanes * rows.count < enough_threads) lanes *= 2;
   while (lanes < kThreads && kPasses * rows.terms / lanes > kManyTerms) lanes *= 2;
   return lanes;
 }

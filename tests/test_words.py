@@ -1,0 +1,49 @@
+"""The words of the code: how docstrings begin, and names that the field does not use."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+QUESTION = re.compile(r"(What|Whether|That)\b")
+PRIVATE = re.compile(r"\w*(least|greatest)\w*", re.IGNORECASE)  # the field says minimum and maximum
+NO_CODE = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"', re.DOTALL)  # comments and strings of C++
+
+
+def sources(*suffixes: str) -> list[Path]:
+    folders = [ROOT / name for name in ("src", "plugins", "runtime_cpp")]
+    found = [path for folder in folders for suffix in suffixes for path in folder.rglob(f"*{suffix}")]
+    return [path for path in found if "build" not in path.relative_to(ROOT).parts]
+
+
+def python_files() -> list[tuple[Path, ast.Module]]:
+    return [(path, ast.parse(path.read_text(encoding="utf-8"))) for path in sources(".py")]
+
+
+def test_no_docstring_begins_with_a_question_word():
+    wrong = []
+    for path, tree in python_files():
+        for node in ast.walk(tree):
+            is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+            if is_text and isinstance(node.value.value, str) and QUESTION.match(node.value.value.lstrip()):
+                wrong.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert not wrong, "begin with an imperative verb or a noun phrase: " + ", ".join(wrong)
+
+
+def test_names_in_python_say_minimum_and_maximum():
+    wrong = set()
+    for path, tree in python_files():
+        for node in ast.walk(tree):
+            names = [getattr(node, field, None) for field in ("id", "attr", "arg", "name")]
+            wrong |= {f"{path.relative_to(ROOT)}: {name}" for name in names if name and PRIVATE.fullmatch(str(name))}
+    assert not {name for name in wrong if ": test_" not in name}
+
+
+def test_names_in_cpp_say_minimum_and_maximum():
+    wrong = []
+    for path in sources(".h", ".hpp", ".cpp", ".c"):
+        code = NO_CODE.sub("", path.read_text(encoding="utf-8"))
+        wrong += [f"{path.relative_to(ROOT)}: {match[0]}" for match in PRIVATE.finditer(code)]
+    assert not wrong
