@@ -68,8 +68,8 @@ MODULES = {
     "addition and relu": (lambda: Call(lambda x, y: torch.relu(x + y)), (IMAGE, SMALL)),
     "clamp": (lambda: Call(lambda x, y: torch.clamp(x + y, -0.5, 0.75)), (IMAGE, SMALL)),
     "clamp of a mean": (
-        lambda: nn.Sequential(nn.AdaptiveAvgPool2d(1), Call(lambda x: torch.clamp(x, -0.1, 0.2))),
-        (random(8, 64, 6, 6),),
+        lambda: nn.Sequential(nn.AdaptiveAvgPool2d(1), Call(lambda x: torch.clamp(x, -1.0, 1.5))),
+        (random(8, 64, 1, 1) + random(8, 64, 6, 6, seed=1, scale=0.1),),
     ),
     "mean": (lambda: Call(lambda x: x.mean((2, 3))), (random(4, 64, 6, 6, shift=1.0),)),
     "global average pooling": (lambda: nn.AdaptiveAvgPool2d(1), (random(4, 64, 5, 7, shift=1.0),)),

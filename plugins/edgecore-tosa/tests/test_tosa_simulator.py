@@ -107,10 +107,11 @@ def test_threads_run_different_graphs_at_the_same_time():
         assert all(pool.map(work, range(8)))
 
 
-def test_the_example_of_the_readme_runs():
+def test_the_examples_of_the_readme_run():
     readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     names = {"__name__": "readme"}
-    exec(readme.partition("```python\n")[2].partition("```")[0], names)
+    for block in readme.split("```python\n")[1:]:
+        exec(block.partition("```")[0], names)
     np.testing.assert_array_equal(names["result"], np.full((2, 3), 42))
 
 
