@@ -167,8 +167,8 @@ class Recorder {
     Tensor addend = tensor(other);
     const Tensor own{device_dtype(value.type), value.layout, shape, 0};
     const Tensor wanted{device_dtype(result.type), result.layout, shape, 0};
-    const bool fits = addend.dtype == own.dtype && own.dtype == wanted.dtype && addend.same_order(own) &&
-                      own.same_order(wanted);
+    const bool fits =
+        addend.dtype == own.dtype && own.dtype == wanted.dtype && addend.same_order(own) && own.same_order(wanted);
     return fits ? std::optional(addend) : std::nullopt;
   }
 
@@ -233,8 +233,8 @@ class Recorder {
     const OperatorCall &call = graph_.calls[next];
     if (call.name != "aten.add.Tensor" || call.args.size() != 4) return std::nullopt;
     const Value &alpha = graph_.values[call.args[2]];
-    const bool is_plain = (alpha.kind == Kind::kInt && alpha.integer == 1) ||
-                          (alpha.kind == Kind::kDouble && alpha.number == 1);
+    const bool is_plain =
+        (alpha.kind == Kind::kInt && alpha.integer == 1) || (alpha.kind == Kind::kDouble && alpha.number == 1);
     for (const size_t index : {0, 1, 3}) {
       if (graph_.values[call.args[index]].kind != Kind::kTensor) return std::nullopt;
     }
