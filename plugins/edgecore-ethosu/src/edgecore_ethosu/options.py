@@ -34,22 +34,22 @@ class EthosUOptions(BaseModel):
     )
     system_config: str | None = Field(
         default=None,
-        description="System configuration, `[System_Config.NAME]` in the configuration file; by default by target.",
+        description="`[System_Config.NAME]` of the configuration file; by default by target.",
     )
     memory_mode: str | None = Field(
         default=None,
-        description="Memory mode, `[Memory_Mode.NAME]` in the configuration file; by default by target.",
+        description="`[Memory_Mode.NAME]` of the configuration file; by default by target.",
     )
     extra_flags: Names = Field(
-        default=(), description="More flags of Vela, such as `--optimise=Size` or `--arena-cache-size=2097152`."
+        default=(), description="Flags of Vela, such as `--optimise=Size`, `--arena-cache-size=2097152`."
     )
     config_ini: str = Field(default=DEFAULT_CONFIG, description="Vela's configuration file: one of its own, or a path.")
     include_tosa: bool = Field(
         default=True,
-        description="Store the TOSA graph too, which runs on this machine; a file for a device does not need it.",
+        description="Store the TOSA graph, which runs on this machine; no device needs it.",
     )
     dump_intermediate_artifacts_to: str | None = Field(
-        default=None, description="Folder for the TOSA graph, the blob and Vela's output of each delegate."
+        default=None, description="Folder for TOSA graphs, blobs and Vela's output."
     )
     operators: Names = Field(
         default=(), description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all."
