@@ -22,6 +22,8 @@ from torchao.quantization.pt2e.quantizer import (
 from edgecore.quantize.select import ANNOTATION
 
 __all__ = [
+    "CLAMPS",
+    "NORMS",
     "OBSERVERS",
     "ModuleQuantizer",
     "fused_tail",
@@ -33,8 +35,20 @@ __all__ = [
     "output_spec",
 ]
 
+aten = torch.ops.aten
+
 Config = TypeVar("Config")
 Self = TypeVar("Self", bound="ModuleQuantizer[Any]")
+
+NORMS = frozenset({aten.batch_norm.default})
+CLAMPS = frozenset({
+    aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.hardtanh.default,
+    aten.hardtanh_.default, aten.clamp.default, aten.clamp_.default,
+})  # fmt: skip
+"""Operators of an exported model that are fused with the layer before them.
+
+A clamp costs nothing there: the integers of its result hold only numbers between its limits.
+"""
 
 OBSERVERS: Mapping[str, Any] = {
     "histogram": HistogramObserver, "minmax": MinMaxObserver, "moving-average": MovingAverageMinMaxObserver,

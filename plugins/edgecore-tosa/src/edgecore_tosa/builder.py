@@ -99,16 +99,6 @@ class Builder:
         """Return the tensor of a constant node; None for other nodes."""
         return self._constant_of(node) if isinstance(node, Node) else None
 
-    def numbers_of(self, node: Any) -> Array | None:
-        """Return the real numbers of a constant node, or of a dequantize node of a constant; None for other nodes."""
-        constant = self.constant_of(node)
-        if constant is not None:
-            return constant.numpy().astype(np.float64)
-        value = self.values.get(node)
-        if value is None or value.tensor.data is None or value.quantization is None:
-            return None
-        return value.quantization.real(value.tensor.data)
-
     def argument(self, name: str) -> Any:
         """Return an argument of the current node."""
         assert self.node is not None
@@ -164,12 +154,6 @@ class Builder:
         """The quantization of the current node's result."""
         assert self.node is not None
         return self.parameters.of(self.node)
-
-    @property
-    def result_dtype(self) -> DType:
-        """The type of the current node's result: that of its integers if it is quantized."""
-        assert self.node is not None
-        return self.quantization.dtype if self.quantization else DTYPES[self.node.meta["val"].dtype]
 
     # Tensors
 

@@ -25,7 +25,7 @@ from torchao.quantization.pt2e.quantizer import (
 )
 
 from edgecore.sdk import argument
-from edgecore.sdk.annotations import ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
+from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
 
 aten = torch.ops.aten
 
@@ -34,13 +34,6 @@ LAYERS = {
     aten.conv3d.padding: 0, aten.linear.default: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
 """Operators with a weight, and the dim of the weight's output channels."""
-
-NORMS = frozenset({aten.batch_norm.default})
-CLAMPS = frozenset({
-    aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.hardtanh.default,
-    aten.hardtanh_.default, aten.clamp.default, aten.clamp_.default,
-})  # fmt: skip
-"""Clamps: fused with the operator before, or else with the same quantization parameters for input and output."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,

@@ -11,20 +11,13 @@ from torch.fx import Node
 from torchao.quantization.pt2e.observer import HistogramObserver, PerChannelMinMaxObserver, PlaceholderObserver
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
-from edgecore.sdk.annotations import ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
+from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
 
 aten = torch.ops.aten
 
 _LINEAR = aten.linear.default
 _CONVOLUTIONS = frozenset({aten.conv2d.default, aten.conv2d.padding})
-_NORMS = frozenset({aten.batch_norm.default})
 _RELUS = frozenset({aten.relu.default, aten.relu_.default})
-_CLAMPS = _RELUS | {
-    aten.relu6.default, aten.relu6_.default, aten.hardtanh.default, aten.hardtanh_.default, aten.clamp.default,
-    aten.clamp_.default,
-}  # fmt: skip
-"""Clamps are fused into the layer before them: int8 holds only numbers between their limits."""
-
 _ADDITIONS = frozenset({aten.add.Tensor, aten.add_.Tensor})
 _MOVES = frozenset({
     aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.dropout.default, aten.dropout_.default,
@@ -103,10 +96,10 @@ class VulkanQuantizer(ModuleQuantizer[QuantizationConfig]):
                 mark(node, None, inputs if activation is None else {node.args[0]: activation, **inputs})
         elif node.target is _LINEAR or node.target in _CONVOLUTIONS:
             inputs = {node.args[0]: activation, node.args[1]: config.weight}
-            mark_fused(fused_tail(node, (_NORMS, _CLAMPS)), node, activation, inputs)
+            mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
         elif node.target in _ADDITIONS:
             tensors = [arg for arg in node.args[:2] if is_float(arg) and arg.op != "get_attr"]  # type: ignore[union-attr]
             if len(tensors) == 2:
-                mark_fused(fused_tail(node, (_NORMS, _RELUS)), node, activation, dict.fromkeys(tensors, activation))
+                mark_fused(fused_tail(node, (NORMS, _RELUS)), node, activation, dict.fromkeys(tensors, activation))
         elif node.target in _MOVES:
             mark_shared(node, activation)

@@ -22,7 +22,7 @@ from torchao.quantization.pt2e.quantizer import (
     QuantizationSpec,
 )
 
-from edgecore.sdk.annotations import ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
+from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
 from edgecore_xnnpack.passes.quantize import FIXED_OUTPUT
 from edgecore_xnnpack.schema import graph as g
 
@@ -35,13 +35,6 @@ CHANNEL_AXIS = {
     aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
 """Operators with a weight, and the dimension of the weight's output channels."""
-
-NORMS = frozenset({aten.batch_norm.default})
-CLAMPS = frozenset({
-    aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.hardtanh.default,
-    aten.hardtanh_.default, aten.clamp.default, aten.clamp_.default,
-})  # fmt: skip
-"""Clamps: fused into the operation before, or else with the same quantization parameters for input and output."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,

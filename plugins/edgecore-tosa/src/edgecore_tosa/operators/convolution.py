@@ -81,7 +81,7 @@ def crop(b: Builder, x: Tensor, cut: list[int]) -> Tensor:
 def _convolution(b: Builder) -> Value:
     x, weight = b.input("input"), b.input("weight")
     stride, padding, dilation = (for_each(b.argument(name), 2) for name in ("stride", "padding", "dilation"))
-    groups, bias = b.argument("groups"), b.numbers_of(b.argument("bias"))
+    groups, bias = b.argument("groups"), b.real_constant(b.argument("bias"))
     image = b.read(x, NHWC)
     layer = Layer(b, x, weight, bias, b.shape[1])
     kernel = layer.weight.shape[2:]
@@ -121,7 +121,7 @@ def _convolution(b: Builder) -> Value:
 def _linear(b: Builder) -> Value:
     """A linear layer as a convolution with a kernel of one element over an image with a row for each input row."""
     x, weight = b.input("input"), b.input("weight")
-    layer = Layer(b, x, weight, b.numbers_of(b.argument("bias")), b.shape[-1])
+    layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), b.shape[-1])
     features = x.shape[-1]
     rows = b.read(x)
     image = b.reshape(rows, (1, rows.elements // features, 1, features))

@@ -37,8 +37,7 @@ def normalize(b: Builder, x: Tensor) -> Normalized:
 def of_mantissa(b: Builder, x: Normalized, function: Callable[[Array], Array], bits: int) -> Tensor:
     """Return function(mantissa) * 2**bits as int32; below 2**22 in magnitude."""
     points = function(0.5 + np.arange(ENTRIES) / (2 * (ENTRIES - 1))) * 2**bits
-    raw = lookup(b, x.mantissa, np.rint(points / FRACTION))
-    return raw
+    return lookup(b, x.mantissa, np.rint(points / FRACTION))
 
 
 def shift_right(b: Builder, x: Tensor, bits: Tensor | int) -> Tensor:

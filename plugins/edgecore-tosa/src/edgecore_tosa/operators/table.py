@@ -42,11 +42,9 @@ class Row(OperatorRow[Lower]):
 
     Attributes:
         real: Names of arguments that may be constants of real numbers where the other values are quantized.
-        npu55: False if Ethos-U55 has no such operator.
     """
 
     real: tuple[str, ...] = ()
-    npu55: bool = True
 
 
 class Query(NodeQuery):
@@ -103,8 +101,6 @@ class TosaTable(OperatorTable[Lower]):
         if reason or is_quantize(query.node) or is_dequantize(query.node):
             return reason
         assert isinstance(row, Row)
-        if not row.npu55 and "u55" in self.spec.extensions:
-            return "Ethos-U55 has no such operator"
         real = {node for node in query.nodes_of(row.real) if query.constants.has(node)}
         exempt = query.nodes_of(row.any_dtype) | real
         sources = [source for source in query.node.all_input_nodes if source not in exempt]
