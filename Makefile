@@ -6,6 +6,7 @@
 #   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
+#   make vulkan-threads  the C++ tests of edgecore-vulkan under the thread sanitizer
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
 #   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
@@ -38,16 +39,22 @@ SAY := @printf '\033[1m==> %s\033[0m\n'
 core_native := $(shell find runtime_cpp cmake CMakeLists.txt pyproject.toml -type f -not -path '*/corpus/*' 2>/dev/null)
 core_python := $(shell find src/edgecore -type f -not -name '*.pyc')
 core_headers := $(addprefix runtime_cpp/include/edgecore/,abi.h backend.h kernel.h) $(wildcard cmake/*)
+vulkan_layer := $(shell find runtime_cpp/vulkan -type f -not -name '*.pyc')
 schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src -name '*.fbs')
 xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -path '*/corpus/*' -not -name '*.pyc')
 vulkan_native := $(shell find plugins/edgecore-vulkan/native -type f -not -name '*.pyc')
+vgf_native := $(shell find plugins/edgecore-vgf/native -type f -not -name '*.pyc')
+qnn_native := $(shell find plugins/edgecore-qnn/native plugins/edgecore-qnn/src/edgecore_qnn/schema -type f -not -name '*.pyc')
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc' -not -name '*_test.cpp')
 ethosu_sources := $(shell find plugins/edgecore-ethosu -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+coreml_sources := $(shell find plugins/edgecore-coreml -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz fuzz-long fuzz-graphs bench docs wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz vulkan-threads fuzz-long fuzz-graphs bench docs wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -67,9 +74,10 @@ test-all:
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
-	for backend in xnnpack openvino; do .venv/bin/edgecore conformance $$backend || exit 1; done
+	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	@$(MAKE) --no-print-directory fuzz
+	@$(MAKE) --no-print-directory vulkan-threads
 	@$(MAKE) --no-print-directory fuzz-long
 	@$(MAKE) --no-print-directory fuzz-graphs
 	$(SAY) "make test-all: everything passed"
@@ -85,7 +93,7 @@ ctest: $(DONE)/native-tests $(DONE)/upstream-tests
 	$(SAY) "C++ tests"
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
-	ctest --test-dir build/test-vulkan --output-on-failure --no-tests=error -j $(JOBS)
+	for name in vulkan vgf qnn; do ctest --test-dir build/test-$$name --output-on-failure --no-tests=error -j $(JOBS) || exit 1; done
 	$(SAY) "XNNPACK's own tests of its operators: the quick ones"
 	ctest --test-dir build/xnnpack-upstream -L quick --output-on-failure --no-tests=error -j $(JOBS)
 	$(SAY) "XNNPACK's kernels, as chosen on each kind of processor"
@@ -99,7 +107,7 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/native-tests
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/native-tests
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
@@ -129,11 +137,15 @@ fuzz: $(DONE)/fuzzers
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
 	cmake --build build/xnnpack-thread --target edgecore_xnnpack_tests
 	for kind in thread address; do ctest --test-dir build/xnnpack-$$kind --output-on-failure --no-tests=error || exit 1; done
-	$(SAY) "sanitizers: Vulkan delegates"
+	$(SAY) "address sanitizer: Vulkan delegates, and the readers of the blobs of VGF and QNN"
+	for name in vulkan vgf qnn; do ctest --test-dir build/$$name-address --output-on-failure --no-tests=error || exit 1; done
+
+vulkan-threads: $(DONE)/fuzzers
+	$(SAY) "thread sanitizer: Vulkan delegates"
 	cmake -S plugins/edgecore-vulkan/native -B build/vulkan-thread -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_VULKAN_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
 	cmake --build build/vulkan-thread
-	for kind in thread address; do ctest --test-dir build/vulkan-$$kind --output-on-failure --no-tests=error || exit 1; done
+	ctest --test-dir build/vulkan-thread --output-on-failure --no-tests=error
 
 fuzz-long: install $(DONE)/fuzzers
 	$(SAY) "files to start from"
@@ -222,19 +234,21 @@ $(DONE)/release: pyproject.toml | $(PY)
 
 # --- C++ tests --------------------------------------------------------------------------------------------------------
 
-$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(DONE)/xnnpack-library
+$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(DONE)/xnnpack-library
 	$(SAY) "C++ tests: build"
 	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
 	cmake --build build/test --target all edgecore_kernels_test
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/test-xnnpack
-	cmake -S plugins/edgecore-vulkan/native -B build/test-vulkan -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_VULKAN_TESTS=ON
-	cmake --build build/test-vulkan
+	for name in vulkan vgf qnn; do \
+		cmake -S plugins/edgecore-$$name/native -B build/test-$$name -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+			-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_$$(echo $$name | tr a-z A-Z)_TESTS=ON && \
+		cmake --build build/test-$$name || exit 1; \
+	done
 	@touch $@
 
-$(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(DONE)/xnnpack-library
+$(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(DONE)/xnnpack-library
 	$(SAY) "fuzzers: build, with sanitizers"
 	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
 		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
@@ -243,10 +257,12 @@ $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DEDGECORE_XNNPACK_FUZZ=ON \
 		-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
 	cmake --build build/xnnpack-address --target edgecore_xnnpack_tests blob_fuzz
-	cmake -S plugins/edgecore-vulkan/native -B build/vulkan-address -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
-		-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_VULKAN_TESTS=ON \
-		-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
-	cmake --build build/vulkan-address
+	for name in vulkan vgf qnn; do \
+		cmake -S plugins/edgecore-$$name/native -B build/$$name-address -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
+			-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_$$(echo $$name | tr a-z A-Z)_TESTS=ON \
+			-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all" && \
+		cmake --build build/$$name-address || exit 1; \
+	done
 	@touch $@
 
 $(DONE)/upstream-tests: $(wildcard plugins/edgecore-xnnpack/native/tests/upstream/*) $(DONE)/xnnpack-library
@@ -291,7 +307,7 @@ $(DONE)/openvino: $(openvino_sources) $(core_headers) | $(DONE)/core
 	@touch $@
 
 # Its Vulkan device for tests is Mesa's lavapipe, a system package.
-$(DONE)/vulkan: $(vulkan_sources) $(core_headers) $(DONE)/system | $(DONE)/core
+$(DONE)/vulkan: $(vulkan_sources) $(vulkan_layer) $(core_headers) $(DONE)/system | $(DONE)/core
 	$(SAY) "edgecore-vulkan: wheel"
 	rm -f dist/edgecore_vulkan-*.whl
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-vulkan
@@ -312,4 +328,31 @@ $(DONE)/ethosu: $(ethosu_sources) $(core_headers) $(DONE)/system $(DONE)/tosa | 
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-ethosu
 	$(PIP) install --quiet "ethos-u-vela>=5.2,<6"
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_ethosu-*.whl
+	@touch $@
+
+# Its tests run on the emulator in Qualcomm's package.
+$(DONE)/qnn: $(qnn_sources) $(core_headers) $(DONE)/system | $(DONE)/core
+	$(SAY) "edgecore-qnn: wheel, and ONNX Runtime with Qualcomm's provider (a download of 100 MB)"
+	rm -f dist/edgecore_qnn-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-qnn
+	$(PIP) install --quiet "onnx>=1.18,<2" "onnxruntime==1.31.1" "onnxruntime-qnn==2.7.0"
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_qnn-*.whl
+	@touch $@
+
+# Its tests run in Arm's emulation layer on lavapipe.
+$(DONE)/vgf: $(vgf_sources) $(vulkan_layer) $(core_headers) $(DONE)/system $(DONE)/tosa | $(DONE)/core
+	$(SAY) "edgecore-vgf: wheel, and Arm's converter and emulation layer (a download of 40 MB)"
+	rm -f dist/edgecore_vgf-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-vgf
+	$(PIP) install --quiet "ai-ml-sdk-model-converter>=0.11,<0.12" "ai-ml-emulation-layer-for-vulkan>=0.11,<0.12"
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_vgf-*.whl
+	@touch $@
+
+# Its models run on Apple's systems only; the tests have an interpreter.
+$(DONE)/coreml: $(coreml_sources) $(core_headers) $(DONE)/system | $(DONE)/core
+	$(SAY) "edgecore-coreml: wheel, and coremltools"
+	rm -f dist/edgecore_coreml-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-coreml
+	$(PIP) install --quiet "coremltools>=9,<10"
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_coreml-*.whl
 	@touch $@

@@ -6,11 +6,13 @@ file(STRINGS ${PROJECT_SOURCE_DIR}/pyproject.toml version REGEX "^version = ")
 string(REGEX MATCH "[0-9.]+" version "${version}")
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake
   VERSION ${version} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
-install(FILES cmake/edgecoreConfig.cmake cmake/edgecoreBackend.cmake ${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake DESTINATION edgecore/cmake)
+install(FILES cmake/edgecoreConfig.cmake cmake/edgecoreBackend.cmake cmake/edgecoreVulkan.cmake
+              ${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake DESTINATION edgecore/cmake)
 
 set(native edgecore/native)
 install(DIRECTORY runtime_cpp/include runtime_cpp/core runtime_cpp/kernels runtime_cpp/host runtime_cpp/tools
-        DESTINATION ${native} PATTERN tests EXCLUDE PATTERN "*_test.cpp" EXCLUDE)
+                  runtime_cpp/vulkan
+        DESTINATION ${native} PATTERN tests EXCLUDE PATTERN "*_test.cpp" EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(FILES runtime_cpp/CMakeLists.txt DESTINATION ${native})
 install(FILES ${EDGECORE_READERS} DESTINATION ${native}/generated)
 find_path(EDGECORE_FLATBUFFERS flatbuffers/flatbuffers.h REQUIRED)

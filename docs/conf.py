@@ -71,6 +71,9 @@ PAGES = {
     "plugins/edgecore-openvino/README.md": "openvino.md",
     "plugins/edgecore-vulkan/README.md": "vulkan.md",
     "plugins/edgecore-ethosu/README.md": "ethosu.md",
+    "plugins/edgecore-qnn/README.md": "qnn.md",
+    "plugins/edgecore-vgf/README.md": "vgf.md",
+    "plugins/edgecore-coreml/README.md": "coreml.md",
 }
 """The page that shows a file from outside of this folder."""
 

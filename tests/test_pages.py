@@ -20,9 +20,12 @@ RUN_ELSEWHERE = {
     "examples/device-run/README.md": "tests/native/test_firmware.py builds and runs it",
     "examples/firmware/README.md": "tests/native/test_firmware.py builds and runs it",
     "examples/hello-backend/README.md": "tests/native/test_new_backend.py builds the package",
+    "plugins/edgecore-coreml/README.md": "the package's own test runs its example",
     "plugins/edgecore-ethosu/README.md": "the package's own test runs its example",
     "plugins/edgecore-openvino/README.md": "the package's own test runs its example",
+    "plugins/edgecore-qnn/README.md": "the package's own test runs its example",
     "plugins/edgecore-tosa/README.md": "the package's own test runs its example",
+    "plugins/edgecore-vgf/README.md": "the package's own test runs its example",
     "plugins/edgecore-vulkan/README.md": "the package's own test runs its example",
 }
 WITH_CODE = [

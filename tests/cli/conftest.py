@@ -75,7 +75,7 @@ def program(*, with_delegate: bool) -> fmt.PteFile:
         outputs=[2 if with_delegate else 1],
         chains=[fmt.Chain(inputs=[], outputs=[], instructions=instructions)],
         operators=[fmt.Operator("aten::relu", "out")],
-        delegates=[fmt.BackendDelegate("QnnBackend", fmt.BackendDelegateDataReference(index=0))] * with_delegate,
+        delegates=[fmt.BackendDelegate("FooBackend", fmt.BackendDelegateDataReference(index=0))] * with_delegate,
         non_const_buffer_sizes=[0, 96],
     )
     return fmt.PteFile(fmt.Program(execution_plan=[plan]), delegate_blobs=[b"blob of 16 bytes"] * with_delegate)

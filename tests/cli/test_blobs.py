@@ -9,7 +9,7 @@ def test_blobs_of_a_backend_that_is_not_installed_are_listed_unopened(edgecore, 
     result = edgecore("inspect", pte, "--blobs")
     assert result.status == 0
     head, problem = result.out.splitlines()
-    assert head == "blob 0: QnnBackend, 16 bytes, for forward/0"
+    assert head == "blob 0: FooBackend, 16 bytes, for forward/0"
     assert "no description" in problem
     assert "no package is known for it" in problem
 
@@ -22,4 +22,4 @@ def test_a_blob_number_that_the_file_does_not_have_is_reported_with_those_it_has
 
 def test_blobs_are_printed_as_json(edgecore, pte):
     (row,) = json.loads(edgecore("inspect", pte, "--blob", 0, "--json").out)
-    assert (row["backend_id"], row["delegates"], row["lines"]) == ("QnnBackend", ["forward/0"], [])
+    assert (row["backend_id"], row["delegates"], row["lines"]) == ("FooBackend", ["forward/0"], [])

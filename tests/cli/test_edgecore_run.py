@@ -41,7 +41,7 @@ def test_help_exits_with_0_and_wrong_usage_with_2():
 
 
 def test_a_backend_whose_library_is_not_given_is_named(pte):
-    assert "needs backend 'QnnBackend'; give its library with --backend" in fails(pte)
+    assert "needs backend 'FooBackend'; give its library with --backend" in fails(pte)
 
 
 def test_inputs_that_do_not_fit_are_one_sentence(relu, tmp_path):

@@ -8,6 +8,7 @@ import json
 import pytest
 
 from edgecore import format as fmt
+from edgecore.plugin import BackendInfo, registry
 
 
 class TestExtract:
@@ -51,6 +52,28 @@ class TestExtract:
         }
         written = {path.relative_to(tmp_path / "parts").as_posix() for path in (tmp_path / "parts").rglob("*.*")}
         assert written == {*contents, "index.json"}
+
+    @pytest.mark.parametrize(
+        ("returned", "row", "status"),
+        [
+            ("return {'inner/name.txt': blob[:4]}", {"unpacked": "blobs/0000-_Qnn"}, 0),
+            ("raise FormatError('the blob is damaged')", {"not_unpacked": "the blob is damaged"}, 0),
+            ("return {'../name.txt': blob}", None, 1),
+        ],
+    )
+    def test_extract_writes_the_folder_in_a_blob(self, edgecore, file, module, monkeypatch, returned, row, status):
+        module(f"from edgecore.errors import FormatError\n\n\ndef unpack(blob):\n    {returned}\n")
+        info = BackendInfo(name="qnn", backend_id="Q", summary="", compiler="", unpack="my_model_file:unpack")
+        monkeypatch.setattr(registry, "find", lambda backend_id: info)
+        result = edgecore("extract", file, "--into", "parts")
+        assert result.status == status, result.err
+        if row is None:
+            assert "returned the path '../name.txt', which leads out of the folder" in result.err
+            return
+        (blob,) = json.loads((file.parent / "parts/index.json").read_text())["blobs"]
+        assert blob.items() >= row.items()
+        if "unpacked" in row:
+            assert (file.parent / "parts" / row["unpacked"] / "inner/name.txt").read_bytes() == b"blob"
 
     def test_extract_writes_beside_the_file_and_into_no_folder_that_exists(self, edgecore, file):
         assert edgecore("extract", file).status == 0

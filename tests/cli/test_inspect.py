@@ -20,7 +20,7 @@ def test_inspect_prints_the_facts_as_json(edgecore, pte):
     assert facts["bytes"] == pte.stat().st_size
     assert method["name"] == "forward"
     assert method["inputs"] == method["outputs"] == [tensor]
-    assert method["delegates"] == [{"backend_id": "QnnBackend", "bytes": 16}]
+    assert method["delegates"] == [{"backend_id": "FooBackend", "bytes": 16}]
     assert method["operators"] == {"aten::relu.out": 1}
     assert method["planned_bytes"] == 96
     assert method["delegate_bytes"] is None
@@ -30,7 +30,7 @@ def test_inspect_prints_methods_inputs_and_delegates_as_text(edgecore, pte):
     out = edgecore("inspect", pte).out
     assert "method forward" in out
     assert "input 0: float32 [2, 3]" in out
-    assert re.search(r"QnnBackend.*16 bytes", out)
+    assert re.search(r"FooBackend.*16 bytes", out)
 
 
 def test_inspect_html_is_one_page_that_loads_nothing(edgecore, pte, tmp_path):
@@ -38,7 +38,7 @@ def test_inspect_html_is_one_page_that_loads_nothing(edgecore, pte, tmp_path):
     assert edgecore("inspect", pte, "--html", page).status == 0
     text = page.read_text()
     assert "aten::relu.out" in text
-    assert "QnnBackend" in text
+    assert "FooBackend" in text
     assert not re.search(r"(src|href)=|@import|url\(", text)
 
 

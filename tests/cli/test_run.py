@@ -39,7 +39,7 @@ def test_a_method_that_the_file_lacks_is_reported_with_those_it_has(edgecore, re
 
 @pytest.mark.parametrize("command", ["run", "bench"])
 def test_run_and_bench_name_a_backend_that_is_not_installed(edgecore, pte, command):
-    one_sentence(edgecore(command, pte), "QnnBackend", "no package is known for it")
+    one_sentence(edgecore(command, pte), "FooBackend", "no package is known for it")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ def test_verify_reports_a_sound_file(edgecore, pte):
     result = edgecore("verify", pte, "--runtime", "edgecore")
     assert result.status == 0, result.out + result.err
     assert "valid, follows the rules of edgecore" in result.out
-    assert "the blobs of QnnBackend are not checked" in result.err
+    assert "the blobs of FooBackend are not checked" in result.err
     assert "no package is known for it" in result.err
 
 

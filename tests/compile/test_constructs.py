@@ -108,6 +108,13 @@ CASES = {
     "sort": (Function(lambda x: x.sort(-1)), ODD),
     "sort of columns, descending": (Function(lambda x: torch.sort(x, 0, descending=True)[0]), ODD),
     "argsort": (Function(lambda x: x.argsort(1, descending=True)), ODD),
+    "sort of a constant boolean": (Function(lambda x: x + torch.sort(torch.tensor(True))[0]), ODD),
+    "sort of booleans": (Function(lambda x: (x > 0).sort(-1)[0]), ODD),
+    "powers of 2": (Function(torch.exp2), ODD),
+    "transposed convolution of a transposed row": (
+        Function(lambda x: F.conv_transpose1d(x.t(), torch.ones(3, 1, 5), stride=2, output_padding=1, groups=3)),
+        image(1, 3),
+    ),
     "cumprod": (Function(lambda x: x.cumprod(0) + x.cumprod(1)), image(5, 7)),
     "cumprod of integers": (Function(lambda x: (x * 3).to(torch.int32).cumprod(1)), image(5, 4)),
     "bucketize": (Function(lambda x: torch.bucketize(x, EDGES)), ODD),

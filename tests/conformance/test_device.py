@@ -14,6 +14,9 @@ def test_a_device_that_keeps_state_passes(device_package):  # noqa: F811
     report = run("device", options={"hold_state": True}, quick=True)
     assert report.ok, str(report)
     skipped = {row.name for row in report.rows if row.outcome == "skipped"}
+    skipped -= {
+        row.name for row in report.rows if row.name.startswith("priority/with ")
+    }  # depends on the other backend
     assert skipped == {"operators/aten.index_put.default", "values/equal to eager"}
     details = {row.name: row.detail for row in report.rows}
     assert details["device/copies"] == (

@@ -28,8 +28,8 @@ ROUNDING = {torch.float64: 2.0**-50, torch.float32: 2.0**-21, torch.float16: 2.0
 
 EXACT = re.compile(
     r"view|reshape|permute|transpose|expand|slice|select|unbind|split|cat|stack|squeeze|index|gather|flip|roll|repeat|"
-    r"clone|copy|to\.|floor|ceil|round|trunc|sign|\.[lg][te]\.|eq|ne\.|max|min|argm|pad|where|masked|relu|shuffle|abs|neg|"
-    r"diagonal|embedding|fill|like|full|tri[lu]|sort|topk|any|all|logical|bitwise|alias|detach|chunk|flatten|movedim|"
+    r"clone|copy|to\.|floor|ceil|round|trunc|sign|\.[lg][te]\.|eq|ne\.|(?<!soft)m(ax|in)|argm|pad|where|masked|relu|shuffle|"
+    r"abs|neg|diagonal|embedding|fill|like|full|tri[lu]|sort|topk|any|all|logical|bitwise|alias|detach|chunk|flatten|movedim|"
     r"remainder|fmod|frac|bucketize|searchsorted|one_hot|contiguous"
 )
 """Calls without a rounding of their own: their inputs stay as they are if they are leaves, so that a tie stays one."""

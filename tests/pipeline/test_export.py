@@ -191,3 +191,18 @@ def test_a_wrapper_around_a_model_in_eval_mode_is_compiled_in_eval_mode():
     assert wrapper.training
     with pytest.raises(CompileError, match="Wrapper is in training mode"):
         edgecore.compile(Wrapper(nn.Linear(3, 3)), (x,))
+
+
+@pytest.mark.parametrize("wrap", [lambda module: module, nn.Sequential], ids=["itself", "inside another"])
+def test_a_module_that_torch_exported_is_compiled_without_a_look_at_its_mode(wrap):
+    model, x = nn.Sequential(nn.Linear(3, 3), nn.Dropout()).eval(), torch.ones(1, 3)
+    exported = wrap(torch.export.export(model, (x,)).module())
+    method = edgecore.load(edgecore.compile(exported, (x,)).buffer).forward
+    torch.testing.assert_close(method(x), model(x))
+
+
+def test_a_traced_module_in_training_mode_is_refused():
+    traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 3), nn.Dropout()))
+    with pytest.raises(CompileError, match="is in training mode"):
+        edgecore.compile(traced, (torch.ones(1, 3),))
+    edgecore.compile(traced.eval(), (torch.ones(1, 3),))

@@ -146,5 +146,5 @@ def test_a_declaration_that_nobody_could_use_is_reported(add_package):
 
 
 def test_a_name_that_is_not_installed_is_an_error(add_package):
-    with pytest.raises(BackendNotFound, match="'qnn' is not installed, and no package is known"):
-        diagnose("qnn")
+    with pytest.raises(BackendNotFound, match="'foo' is not installed, and no package is known"):
+        diagnose("foo")

@@ -109,8 +109,8 @@ def test_the_package_of_a_missing_backend_is_named_where_it_is_known(toy_program
     from edgecore.plugin import registry
 
     monkeypatch.setattr(registry, "scan", list)  # as if no backend were installed
-    data = toy_program.read_bytes().replace(b"ToyBackend", b"QnnBackend")
-    with pytest.raises(BackendNotFound, match="'QnnBackend' is not installed, and no package is known for it"):
+    data = toy_program.read_bytes().replace(b"ToyBackend", b"FooBackend")
+    with pytest.raises(BackendNotFound, match="'FooBackend' is not installed, and no package is known for it"):
         edgecore.load(data)
     with pytest.raises(BackendNotFound, match="pip install edgecore-xnnpack"):
         registry.find("XnnpackBackend")

@@ -29,6 +29,20 @@ def test_results_are_those_of_the_quantized_model(model, inputs, target):
     assert (result.int() - model(*inputs).int()).abs().max() <= 1  # rounding of the scale
 
 
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_weights_of_four_bits_make_smaller_files(target):
+    model, x = torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3), torch.nn.ReLU()).eval(), torch.randn(1, 16, 8, 8)
+    files = {}
+    for bits in (4, 8):
+        recipe = edgecore.Recipe("int8", weight_bits=bits)
+        backend = edgecore.Backend("ethosu", target=target)
+        program = edgecore.compile(model, (x,), backends=[backend], quantize=recipe, calibration=[(x,)])
+        assert program.report().delegates == {"EthosUBackend": 1}
+        files[bits] = bytes(program.buffer)
+        torch.testing.assert_close(run(files[bits], x), model(x), rtol=0, atol=0.4 if bits == 4 else 0.05)
+    assert len(files[4]) < len(files[8])
+
+
 def test_several_threads_run_one_file():
     model, loaded = Conv(), edgecore.load(conv_file())
     inputs = [int8(1, 2, 6, 6) for _ in range(8)]

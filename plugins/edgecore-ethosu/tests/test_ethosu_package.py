@@ -10,6 +10,7 @@ import edgecore_ethosu
 from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_ethosu import compiler
 from edgecore_ethosu.compiler import EthosUCompiler
+from edgecore_ethosu.options import EthosUOptions
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -17,7 +18,24 @@ README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 def test_the_tables_of_the_readme_are_those_of_the_code():
     """If this fails, replace the tables of the README by what `edgecore backends ethosu --markdown` prints."""
     assert options_markdown(EthosUCompiler.Options) in README
-    assert operators_markdown(EthosUCompiler().operator_support()) in README
+    supported = EthosUCompiler().operator_support()
+    of_u85 = EthosUCompiler().operator_support_with(EthosUOptions(target="ethos-u85-256"))
+    assert operators_markdown(supported) in README
+    assert operators_markdown([row for row in of_u85 if row not in supported]) in README
+
+
+def test_operators_that_a_target_never_takes_are_not_listed_for_it():
+    u55, u65, u85 = (
+        {row.operator: row for row in EthosUCompiler().operator_support_with(EthosUOptions(target=f"ethos-{name}-256"))}
+        for name in ("u55", "u65", "u85")
+    )
+    assert u55 == u65
+    assert {"aten.gt.Tensor", "aten.where.self", "aten.bitwise_and.Tensor", "aten.gather.default"} <= set(u85) - set(
+        u55
+    )
+    assert u85["aten.embedding.default"].constraints != u55["aten.embedding.default"].constraints
+    real = {"aten._to_copy.default", "aten.addmm.default", "aten.scaled_dot_product_attention.default"}
+    assert not real & {*u55, *u85}, "the NPUs compute with integers"
 
 
 def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):

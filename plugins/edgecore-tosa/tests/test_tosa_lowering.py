@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import torch
+import tosa_numpy
 from torch import nn
 from torch.nn import functional
-from tosa_lowered import CONFIGS, graphs_of, quantized, run
+from tosa_lowered import CONFIGS, Call, graphs_of, quantized, random, run
 
+from edgecore_tosa.quantizer import get_symmetric_a8w4_quantization_config
 from edgecore_tosa.schema import DType, Op
+from edgecore_tosa.simulator import Simulator
+from edgecore_tosa.spec import TosaSpec
 
 LIMITS = {"int8": (1, 0.005), "int16x8": (2, 0.07)}
 """The greatest difference from PyTorch in steps of the result, and the greatest part of the results that differ.
@@ -17,21 +23,6 @@ LIMITS = {"int8": (1, 0.005), "int16x8": (2, 0.07)}
 PyTorch rounds sums of floats, so ties differ. TOSA scales the sums of int16 layers, which are int48, by factors of 16
 bits: an error of up to a quarter of a step for the integers here, in each layer.
 """
-
-
-class Call(nn.Module):
-    """A module of one function."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, *inputs):
-        return self.function(*inputs)
-
-
-def random(*shape, seed=0, scale=1.0, shift=0.0):
-    return torch.randn(shape, generator=torch.Generator().manual_seed(seed)) * scale + shift
 
 
 IMAGE = random(1, 8, 12, 12)
@@ -168,6 +159,26 @@ def test_a_module_has_the_integers_of_pytorch(name, config):
     assert outcome.steps.max() <= most_steps and differences <= most_differences, (outcome.steps.max(), differences)
 
 
+@pytest.mark.parametrize("is_per_channel", [True, False])
+@pytest.mark.parametrize("name", [name for name in MODULES if name.startswith(("convolution", "depthwise", "linear"))])
+def test_a_layer_with_int4_weights_has_the_integers_of_pytorch(name, is_per_channel):
+    torch.manual_seed(0)
+    make, inputs = MODULES[name]
+    config = get_symmetric_a8w4_quantization_config(is_per_channel)
+    with patch.dict(CONFIGS, {"a8w4": lambda: config}):
+        outcome = run(make(), inputs, "a8w4")
+    layers = [operator for operator in outcome.graph.operators if operator.op in (Op.CONV2D, Op.DEPTHWISE_CONV2D)]
+    assert layers and {layer.inputs[1].dtype for layer in layers} == {DType.INT4}
+    np.testing.assert_array_equal(outcome.numpy, outcome.simulator)
+    assert outcome.steps.max() <= 1 and (outcome.steps > 0).mean() <= 0.005 and np.unique(outcome.simulator).size > 20
+
+
+def test_weights_of_four_bits_are_int8_for_a_target_without_int4():
+    config = get_symmetric_a8w4_quantization_config()
+    (graph,), _ = graphs_of(quantized(nn.Linear(24, 40), (random(16, 24),), config), TosaSpec.parse("TOSA-1.0+INT"))
+    assert DType.INT4 not in {tensor.dtype for operator in graph.operators for tensor in operator.inputs}
+
+
 def test_a_model_of_nothing_but_data_movement_is_lowered():
     graphs, edge = graphs_of(quantized(nn.MaxPool2d(2), (IMAGE,), CONFIGS["int8"]()))
     assert len(graphs) == 1, edge.report()
@@ -197,3 +208,25 @@ def test_dims_are_not_transposed_between_layers():
     make, inputs = MODULES["classifier"]
     names = [operator.op for operator in run(make(), inputs, "int8").graph.operators]
     assert names.count(Op.TRANSPOSE) == 1 and names[0] == Op.TRANSPOSE
+
+
+@pytest.mark.parametrize("config", CONFIGS)
+def test_a_specification_with_both_profiles_converts_real_inputs_and_outputs_as_pytorch(config):
+    inputs = (torch.randn(4, 6, generator=torch.Generator().manual_seed(4)),)
+    program = quantized(nn.ReLU(), inputs, CONFIGS[config]())
+    (graph,), edge = graphs_of(program, TosaSpec.parse("TOSA-1.0+INT+FP+int16"))
+    assert "not delegated" not in str(edge.report())
+    far = torch.tensor([-1e6, 1e6, 0.0, 1.0, -1.0, 0.5]).expand(4, 6).contiguous()
+    for x in (*inputs, far):
+        arrays = [x.numpy()]
+        expected = program.module(check_guards=False)(x).numpy()
+        (ours,), (theirs,) = tosa_numpy.run(graph.to_bytes(), arrays), Simulator(graph.to_bytes()).run(*arrays)
+        assert np.array_equal(ours, expected) and np.array_equal(theirs, expected)
+
+
+def test_a_layer_of_float16_has_results_of_float16():
+    program = torch.export.export(nn.Conv2d(2, 3, 3).eval().half(), (torch.randn(1, 2, 5, 5).half(),))
+    (graph,), _ = graphs_of(program, TosaSpec.parse("TOSA-1.0+FP"))
+    (layer,) = [operator for operator in graph.operators if operator.op == Op.CONV2D]
+    assert layer.output.dtype == DType.FP16 and layer.attribute.acc_type == DType.FP32
+    assert layer.inputs[2].dtype == DType.FP16

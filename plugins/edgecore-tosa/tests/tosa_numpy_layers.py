@@ -56,7 +56,7 @@ def returned(values: Array, dtype: DType) -> Array:
     """Return an array as users of a graph hold it."""
     if dtype != DType.BF16:
         with np.errstate(all="ignore"):
-            return np.ascontiguousarray(values).astype(NUMPY[dtype])
+            return np.asarray(values, NUMPY[dtype], order="C")
     with np.errstate(all="ignore"):
         wide = np.ascontiguousarray(values).astype(np.float32).view(np.uint32)
     bits = ((wide + 0x7FFF + (wide >> 16 & 1)) >> 16).astype(np.uint16)

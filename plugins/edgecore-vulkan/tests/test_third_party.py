@@ -14,7 +14,8 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "native" / "third_party"
+FOLDER = Path(__file__).parents[3] / "runtime_cpp" / "vulkan" / "third_party"
+SHADERS = Path(__file__).parents[1] / "native" / "shaders"
 SCRIPT = FOLDER / "get_vulkan.py"
 COPYRIGHT = "usr/share/doc/a/copyright"
 
@@ -58,7 +59,7 @@ def make_deb(path: Path, files: dict[str, bytes]) -> None:
     path.write_bytes(deb)
 
 
-@pytest.mark.parametrize("pins", [FOLDER / "vulkan.pins", FOLDER.parent / "shaders" / "later_glslc.pins"])
+@pytest.mark.parametrize("pins", [FOLDER / "vulkan.pins", SHADERS / "later_glslc.pins"])
 def test_pins_are_complete(debian: ModuleType, pins: Path) -> None:
     for pin in debian.read_pins(pins):
         assert len(pin.sha256) == 64 and pin.size > 0 and pin.name.startswith(f"{pin.package}_")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from layers_and_floats import X, compiled, outside, same
 from torch import nn
 
@@ -66,3 +67,12 @@ def test_an_operator_that_is_left_out_does_not_come_back_in_parts() -> None:
     backend = edgecore.Backend("xnnpack", configs="-gelu")
     report = edgecore.compile(nn.GELU().eval(), (X,), backends=[backend]).report()
     assert not report.delegates and "excluded by the option configs" in str(report)
+
+
+def test_each_part_of_a_layer_that_stays_outside_has_the_reason() -> None:
+    pytest.importorskip("torchao")
+    model, x = nn.Sequential(nn.Linear(64, 32)).eval(), torch.randn(2, 5, 64)
+    backend = edgecore.Backend("xnnpack", configs="-linear")
+    program = edgecore.compile(model, (x,), backends=[backend], quantize="int8-weights", runtime="edgecore")
+    rows = {row.operator: row.reasons for row in program.report().left_outside}
+    assert "edgecore.mixed_linear.default" in rows and all(rows.values()), rows

@@ -127,6 +127,33 @@ def test_an_operator_without_integer_kernel_stays_between_conversions() -> None:
     assert counts["Gelu"] == 1 and counts["Convert"] == 4
 
 
+@pytest.mark.parametrize("slope", [0.0, 1e-4])
+def test_a_leaky_relu_beyond_the_fixed_point_range_stays_between_conversions(slope: float) -> None:
+    module = nn.Sequential(nn.Conv2d(4, 8, 3), nn.LeakyReLU(slope), nn.Conv2d(8, 4, 3))
+    counts = check(module, torch.randn(1, 4, 9, 9))
+    assert counts["LeakyReLU"] == 1 and counts["Convert"] == 4
+
+
+def test_an_operator_that_reads_integers_is_not_quantized() -> None:
+    class SigmoidOfIntegers(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.sigmoid(x)
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer, self.gate = nn.Linear(4, 4), SigmoidOfIntegers()
+
+        def forward(self, x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+            return self.layer(x) * self.gate(n)
+
+    torch.manual_seed(0)
+    model, inputs = Both().eval(), (torch.randn(3, 4), torch.arange(4))
+    program = edgecore.compile(model, inputs, backends=["xnnpack"], quantize="int8", calibration=[inputs])
+    got = torch.from_dlpack(edgecore.load(program.buffer).forward(*inputs))
+    torch.testing.assert_close(got, model(*inputs), atol=0.03, rtol=0)
+
+
 def test_the_configuration_of_a_name_goes_before_that_of_a_type() -> None:
     module, x = Block(), torch.randn(1, 3, 16, 16)
     quantizer = XNNPACKQuantizer().set_global(PER_CHANNEL).set_object_type(nn.Conv2d, None)

@@ -1,4 +1,7 @@
-"""`edgecore extract`: write the parts of a file as separate files. Needs neither torch nor the backends."""
+"""`edgecore extract`: write the parts of a file as separate files. Needs neither torch nor the backends.
+
+A blob that holds a folder, such as a model package of Core ML, is written as a folder too if its backend is installed.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,8 @@ def command(
     for kind, entries in parts.items():
         (folder / kind).mkdir()
         index[kind] = [_write(folder, kind, number, *entry) for number, entry in enumerate(entries)]
+        if kind == "blobs":
+            index[kind] = [_unpack(folder, row, entry[1]) for row, entry in zip(index[kind], entries, strict=True)]
     # The index is written last, so a folder without it is incomplete.
     (folder / "index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     print(f"{folder}: {', '.join(f'{len(index[kind])} {kind}' for kind in parts)}, index.json")
@@ -56,6 +61,38 @@ def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts:
     path = f"{kind}/{number:04}{'-' if safe else ''}{safe}.bin"
     (folder / path).write_bytes(data)
     return facts | {"path": path, "bytes": memoryview(data).nbytes, "sha256": hashlib.sha256(data).hexdigest()}
+
+
+def _unpack(folder: Path, row: dict[str, Any], blob: Buffer) -> dict[str, Any]:
+    """Write the files inside a blob into a folder beside it, and add the folder's path to the row of the index.
+
+    If the backend cannot read the blob, the row says why. Without the backend, the row stays as it is.
+    """
+    from importlib import import_module
+
+    from edgecore.errors import BackendError
+    from edgecore.plugin.registry import find
+
+    try:
+        name = find(row["backend_id"]).unpack
+        if name is None:
+            return row
+        module, _, function = name.partition(":")
+        files = getattr(import_module(module), function)(bytes(blob))
+    except BackendError:
+        return row
+    except EdgecoreError as error:
+        return row | {"not_unpacked": str(error)}
+    inside = row["path"].removesuffix(".bin")
+    for path, content in files.items():
+        target = (folder / inside / path).resolve()
+        if not target.is_relative_to((folder / inside).resolve()):
+            raise EdgecoreError(
+                f"the backend {row['backend_id']} returned the path {path!r}, which leads out of the folder"
+            )
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    return row | {"unpacked": inside}
 
 
 def _of_data(ptd: PtdFile) -> dict[str, list[Entry]]:

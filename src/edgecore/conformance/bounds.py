@@ -45,6 +45,10 @@ TIE = 2.0**-8
 """Half-width, in steps, of the interval around the middle between two steps in which a value may be rounded to either step:
 integer kernels multiply by scales that have only 8 to 24 bits.
 """
+MULTIPLIER = 2.0**-15
+"""Relative error of a multiplier of 15 bits. Kernels with int16 results scale their sums by such multipliers: the sums have
+48 bits, and `RESCALE` of TOSA 1.0 multiplies these by no more. For int8 results the error is below `TIE`.
+"""
 CONFIDENCE = 4.0
 """Ratio of the bound to the root mean square error in float16. The sum of n rounding errors of random sign has a standard
 deviation of sqrt(n) times that of one error, and in practice never exceeds 4 times this value (Higham and Mary, A new
@@ -421,7 +425,8 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
     step, step_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(scale))
     zero_point, zero_error = (_broadcastable(part, value, target, axis) for part in _value_and_error(zero))
     exact = x.value.double() / step
-    radius = x.error / step + exact.abs() * (step_error / step + 2 * FLOAT) + TIE
+    slack = MULTIPLIER if high - low > 255 else 2 * FLOAT
+    radius = x.error / step + exact.abs() * (step_error / step + slack) + TIE
     quantized = value.double()
     ends = [(exact + sign * radius).round() + zero_point for sign in (-1, 1)]
     if not bool(zero_error.any()):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgecore.backend import Backend
-    from edgecore.plugin import BackendCompiler, BackendInfo
+    from edgecore.plugin import BackendCompiler, BackendInfo, OperatorSupport
 
 
 class Failed(Exception):
@@ -98,6 +98,15 @@ class BackendUnderTest:
         from edgecore.backend import Backend
 
         return Backend(self.name, **self.options)
+
+    @property
+    def operators(self) -> Sequence[OperatorSupport]:
+        """The operators that the backend claims with the options under test."""
+        from edgecore.plugin import TargetingCompiler
+
+        if isinstance(self.compiler, TargetingCompiler):
+            return self.compiler.operator_support_with(self.compiler.Options(**self.options))
+        return self.compiler.operator_support()
 
     def trying(self, description: str) -> None:
         """Report the input that the check tries next, and restart the time limit `Check.seconds`.

@@ -12,7 +12,7 @@ from torch import nn
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.networks import Inputs
+from edgecore.conformance.network_models import Inputs
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import compiled, eager, load, outputs
 from edgecore.conformance.sessions import (
@@ -240,7 +240,7 @@ def _zigzag(subject: BackendUnderTest, dynamic: bool = False) -> tuple[nn.Module
         Skipped: The backend has no device memory, or supports too few operators, or too many.
     """
     _need_functions(subject)
-    supported = {row.operator for row in subject.compiler.operator_support()}
+    supported = {row.operator for row in subject.operators}
     outside = next((function for name, function in _OUTSIDE.items() if name not in supported), None)
     if outside is None:
         raise Skipped(f"it supports {', '.join(_OUTSIDE)}: none of them separates two delegates")

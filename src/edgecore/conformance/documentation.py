@@ -69,7 +69,7 @@ def readme(subject: BackendUnderTest) -> str:
 
 def operators(subject: BackendUnderTest) -> str:
     """Check that `operator_support()` returns at least one row, and no row twice or without dtypes."""
-    rows = subject.compiler.operator_support()
+    rows = subject.operators
     if not rows:
         raise Failed("operator_support() is empty")
     seen: set[tuple[str, tuple[str, ...], str]] = set()

@@ -24,22 +24,27 @@ from edgecore.errors import EdgecoreError
 
 Emit = Callable[[str, Any], None]
 
+CALLS_BETWEEN_EVENTS = 50
+"""Calls after which `repeat` reports progress, since a device may be emulated."""
+
 
 def repeat(emit: Emit, program: str, inputs: str, options: dict[str, Any], rounds: int, calls: int) -> None:
     """Load, run and destroy a program in six steps of `rounds` rounds with `calls` calls each.
 
     Result after each step: bytes of heap, bytes of address space, numbers of file descriptors and of threads.
 
-    The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2), which is exact to the byte, unlike
-    resident memory; 0 with other C libraries. Memory that a library maps itself shows in the address space, which is
-    counted without the area from which malloc allocates: this area grows and shrinks with fragmentation.
+    The heap is the sum of all blocks that glibc's malloc has allocated (mallinfo2), which is exact to the byte in the
+    environment `EXACT_HEAP`, unlike resident memory; 0 with other C libraries. Memory that a library maps itself shows
+    in the address space, which is counted without the area from which malloc allocates: this area grows and shrinks
+    with fragmentation.
     """
     arrays = arrays_of(inputs)
     for step in range(6):  # after the first step, pools and caches are filled and symbols are bound
         for number in range(rounds):
-            emit("input", f"load, run and destroy, round {step * rounds + number}")
             model = edgecore.load(program, options=options, trust=True, threads=2)
-            for _ in range(calls):
+            for call in range(calls):
+                if call % CALLS_BETWEEN_EVENTS == 0:
+                    emit("input", f"load, run and destroy, round {step * rounds + number}, call {call}")
                 model.forward(*arrays)
             del model
         gc.collect()

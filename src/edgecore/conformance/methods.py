@@ -9,8 +9,9 @@ import torch
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed
-from edgecore.conformance.networks import NETWORKS, Inputs, delegated
-from edgecore.conformance.programs import check_results, compiled, eager, load, outputs
+from edgecore.conformance.network_models import NETWORKS, Inputs
+from edgecore.conformance.networks import delegated
+from edgecore.conformance.programs import check_results, compiled, eager, load, network_model, outputs
 
 THREADS = 4
 
@@ -29,7 +30,7 @@ def several_methods(subject: BackendUnderTest) -> str:
 
     One network is used for two methods, which therefore share its weights.
     """
-    models, inputs = _methods()
+    models, inputs = _methods(subject)
     loaded = load(subject, compiled(subject, models, inputs))
     for _ in range(2):
         for name, model in models.items():
@@ -83,7 +84,7 @@ def threads_with_models(subject: BackendUnderTest) -> str:
 
 def threads_with_one_model(subject: BackendUnderTest) -> str:
     """Call the methods of one loaded program from several threads: different methods, and the same method twice."""
-    models, inputs = _methods()
+    models, inputs = _methods(subject)
     loaded = load(subject, compiled(subject, models, inputs), threads=2)
     names = list(models)
     calls = 5 if subject.quick else 20
@@ -100,8 +101,8 @@ def threads_with_one_model(subject: BackendUnderTest) -> str:
     return f"{2 * THREADS} threads, {calls} calls each"
 
 
-def _methods() -> tuple[dict[str, torch.nn.Module], dict[str, Inputs]]:
-    networks = {name: make() for name, make in NETWORKS.items()}
+def _methods(subject: BackendUnderTest) -> tuple[dict[str, torch.nn.Module], dict[str, Inputs]]:
+    networks = {name: network_model(subject, name) for name in NETWORKS}
     models = {name: model for name, (model, _) in networks.items()}
     inputs = {name: arguments for name, (_, arguments) in networks.items()}
     models["mlp_again"], inputs["mlp_again"] = models["mlp"], _scaled(inputs["mlp"], 3)

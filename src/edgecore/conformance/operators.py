@@ -12,14 +12,19 @@ from edgecore.conformance import sample_table  # noqa: F401  (fills samples.TABL
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import recipe_programs
 from edgecore.conformance.programs import (
+    as_supported,
+    calibrating_recipe,
     check_reasons,
     compiled,
     delegated_calls,
     delegated_dtypes,
     difference,
     eager,
+    integer_recipe,
     load,
+    output_steps,
     outputs,
+    quantized,
     undelegated_calls,
 )
 from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, samples_of
@@ -43,7 +48,7 @@ partitions that only move data.
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """Yield one check for each operator of `operator_support()`."""
-    for operator in sorted({row.operator for row in subject.compiler.operator_support()}):
+    for operator in sorted({row.operator for row in subject.operators}):
         yield Check(f"operators/{operator}", _Operator(operator), needs_run=True)
 
 
@@ -57,7 +62,7 @@ class _Operator:
         target = resolve(self.operator)
         if target is None:
             return self._custom()
-        rows = [row for row in subject.compiler.operator_support() if row.operator == self.operator]
+        rows = [row for row in subject.operators if row.operator == self.operator]
         claimed = list(dict.fromkeys(_dtype(name, self.operator) for row in rows for name in row.dtypes))
         by_dtype = {dtype: samples_of(self.operator, dtype, subject.quick) for dtype in claimed}
         if subject.quick:  # one sample for fp16 and bf16, as most backends run them by the code for float32
@@ -72,6 +77,9 @@ class _Operator:
                 result.add(_try(subject, self.operator, samples, runtime, inside=True))
             if {dtype_name(dtype) for dtype in claimed if by_dtype[dtype]} <= result.dtypes:
                 break
+        recipe = calibrating_recipe(subject)
+        if result.seen and not result.delegated and recipe is not None and integer_recipe(subject) is None:
+            result.add(_try(subject, self.operator, samples, RUNTIMES[-1], recipe=recipe))
         if not result.seen:
             raise Skipped("edgecore rewrites or removes this operator before partitioning")
         if not result.delegated:
@@ -142,9 +150,16 @@ class _Result:
 
 
 def _try(
-    subject: BackendUnderTest, operator: str, samples: Sequence[Sample], runtime: str, inside: bool = False
+    subject: BackendUnderTest,
+    operator: str,
+    samples: Sequence[Sample],
+    runtime: str,
+    inside: bool = False,
+    recipe: str | None = None,
 ) -> _Result:
     """Compile and run all samples in one model; if that fails, one by one, so that the error names the failing sample.
+
+    `recipe` quantizes the model, because a backend may support an operator on integers only.
 
     If `inside` is true, the model computes boolean inputs by `x > 0` and converts boolean results by `torch.where`,
     because a backend may support booleans only inside a delegate, not as its inputs and outputs.
@@ -152,14 +167,14 @@ def _try(
     if not subject.individually and len(samples) > 1:
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")
         try:
-            return _try_together(subject, operator, samples, runtime, inside)
+            return _try_together(subject, operator, samples, runtime, inside, recipe)
         except (EdgecoreError, FallbackWarning):
             pass
     total = _Result()
     for sample in samples:
         subject.trying(f"{operator}{sample}")
         try:
-            result = _try_together(subject, operator, [sample], runtime, inside)
+            result = _try_together(subject, operator, [sample], runtime, inside, recipe)
         except EdgecoreError as error:
             if not _runs_without_backend(operator, sample):
                 continue  # edgecore alone fails on this sample too
@@ -172,9 +187,10 @@ def _try(
 
 
 def _try_together(
-    subject: BackendUnderTest, operator: str, samples: Sequence[Sample], runtime: str, inside: bool
+    subject: BackendUnderTest, operator: str, samples: Sequence[Sample], runtime: str, inside: bool, recipe: str | None
 ) -> _Result:
-    model, inputs = _model(subject, operator, samples, inside)
+    in_float, inputs = _model(subject, operator, samples, inside)
+    model = as_supported(subject, in_float, inputs) if recipe is None else quantized(subject, recipe, in_float, inputs)
     program = compiled(subject, model, inputs, runtime=runtime)
     description = f"{operator}{samples[0]}" + (" ..." if len(samples) > 1 else "")
     check_reasons(subject, program, description)
@@ -185,17 +201,19 @@ def _try_together(
     result.seen = result.delegated + len(result.reasons)
     want = eager(model, inputs)
     got = outputs(load(subject, program).forward(*inputs))
+    steps = output_steps(model) or [None] * len(want)
     reference: list[torch.Tensor] | None = None
     if len(got) != len(want):
         raise Failed(f"{description}: {len(got)} results instead of {len(want)}")
-    for index, (actual, expected) in enumerate(zip(got, want, strict=True)):
-        problem = difference(subject, actual, expected)
+    for index, (actual, expected, step) in enumerate(zip(got, want, steps, strict=True)):
+        problem = difference(subject, actual, expected, step)
         if not problem:
             continue
         if reference is None:
             reference = _reference(model, inputs)
-        if difference(subject, actual, reference[index]):
-            raise Failed(f"{operator}{samples[model.owners[index]]}: {problem}")
+            eager(in_float, inputs)  # sets `owners`
+        if difference(subject, actual, reference[index], step):
+            raise Failed(f"{operator}{samples[in_float.owners[index]]}: {problem}")
     return result
 
 
@@ -218,7 +236,7 @@ def _model(
 ) -> tuple[_Calls, tuple[torch.Tensor, ...]]:
     companion = ""
     if resolve(operator) in DATA_MOVEMENT or _is_movement(operator):
-        claimed = {row.operator for row in subject.compiler.operator_support()}
+        claimed = {row.operator for row in subject.operators}
         companion = next((name for name in COMPANIONS if name in claimed and name != operator), "")
     model = _Calls(operator, samples, companion, inside).eval()
     inputs = [tensor for sample in samples for tensor in sample.inputs]
@@ -233,7 +251,7 @@ def _has_booleans(operator: str, sample: Sample) -> bool:
 
 
 def _is_movement(operator: str) -> bool:
-    return operator in {str(target) for target in DATA_MOVEMENT} | {"aten.cat.default"}
+    return operator in {str(target) for target in DATA_MOVEMENT} | {"aten.cat.default", "aten.split_copy.Tensor"}
 
 
 _ONE = torch.ones(1)

@@ -16,8 +16,9 @@ from pydantic.fields import FieldInfo
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.networks import NETWORKS, delegated, network
-from edgecore.conformance.programs import eager, load, outputs
+from edgecore.conformance.network_models import NETWORKS
+from edgecore.conformance.networks import delegated
+from edgecore.conformance.programs import eager, load, network, outputs
 from edgecore.errors import CompileError, EdgecoreError
 
 LOOSE = 0.05
@@ -96,7 +97,7 @@ class _Option:
                     raise Failed(f"{self.name}={value!r}: {name} does not compile: {error}") from error
             if printed or _visible(program) != _visible(default):
                 effect = True
-            if subject.cannot_run:
+            if subject.cannot_run or value in _device_only(self.field):
                 continue
             got = outputs(load(subject, program).forward(*inputs))
             for actual, expected in zip(got, eager(model, inputs), strict=True):
@@ -120,6 +121,15 @@ class _LoadOption:
             raise Skipped("the option can only be set after loading")
         wrong: Any = b"\0" if self.option["type"] != "bytes" else 1.5
         return _expect_load_rejection(subject, name, wrong)
+
+
+def _device_only(field: FieldInfo) -> list[Any]:
+    """Return the values of an option with which files run on devices only, and not on this machine.
+
+    A backend declares them as `Field(..., json_schema_extra={"device_only": [...]})`.
+    """
+    extra = field.json_schema_extra
+    return list(extra.get("device_only", [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]
 
 
 def _expect_rejection(subject: BackendUnderTest, name: str, value: Any) -> str:

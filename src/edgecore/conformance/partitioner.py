@@ -17,8 +17,10 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed
-from edgecore.conformance.networks import NETWORKS, delegated, network
+from edgecore.conformance.network_models import NETWORKS
+from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
+from edgecore.conformance.programs import network, network_model
 from edgecore.ir.delegate import delegates
 from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import describe
@@ -40,7 +42,7 @@ def only_tags(subject: BackendUnderTest) -> str:
     """Check that the partitioner changes neither the graph nor its metadata nor weights, apart from tags."""
     for name in NETWORKS:
         subject.trying(name)
-        program = _edge(name)
+        program = _edge(subject, name)
         before = _fingerprint(program)
         result = _partitioner(subject).partition(program)
         if result.tagged_exported_program is not program:
@@ -71,7 +73,7 @@ def reasons(subject: BackendUnderTest) -> str:
     untagged = 0
     for name in NETWORKS:
         subject.trying(name)
-        program = _edge(name)
+        program = _edge(subject, name)
         result = _partitioner(subject).partition(program)
         reason_of = {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
         for node in program.graph.nodes:
@@ -152,23 +154,23 @@ def _partitioner(subject: BackendUnderTest) -> Partitioner:
     return subject.compiler.partitioner(options, runtime="executorch-1.5")
 
 
-def _exported(name: str) -> ExportedProgram:
-    model, inputs = NETWORKS[name]()
+def _exported(subject: BackendUnderTest, name: str) -> ExportedProgram:
+    model, inputs = network_model(subject, name)
     return torch.export.export(model, inputs)
 
 
-def _edge(name: str) -> ExportedProgram:
-    return to_edge(_exported(name)).exported_program()
+def _edge(subject: BackendUnderTest, name: str) -> ExportedProgram:
+    return to_edge(_exported(subject, name)).exported_program()
 
 
 def lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
     """Lower the network `name` with the backend's partitioner."""
     network(subject, name)  # if the network does not compile, this raises the better error message
-    return to_edge_transform_and_lower(_exported(name), partitioner=[_partitioner(subject)])
+    return to_edge_transform_and_lower(_exported(subject, name), partitioner=[_partitioner(subject)])
 
 
 def _tags(subject: BackendUnderTest, name: str) -> dict[str, str]:
-    program = _edge(name)
+    program = _edge(subject, name)
     result = _partitioner(subject).partition(program)
     untagged = {unsupported.node: f"not tagged: {unsupported.reason}" for unsupported in result.unsupported_nodes}
     return untagged | {node.name: f"tagged {node.meta[TAG]}" for node in program.graph.nodes if TAG in node.meta}

@@ -2,17 +2,125 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch.utils import _pytree as pytree
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Failed
+from edgecore.conformance.network_models import NETWORKS, Inputs
+from edgecore.errors import CompileError
 from edgecore.ir.dtypes import dtype_name
+from edgecore.quantize import make_plan, quantize_model
 
 TOLERANCES = {torch.float64: 1e-7, torch.float32: 1e-4, torch.float16: 5e-3, torch.bfloat16: 3e-2}
 """Maximum difference of two results, relative to the largest value. Results of other dtypes must be equal."""
+
+DEQUANTIZE = torch.ops.quantized_decomposed.dequantize_per_tensor.default
+
+STEPS = 2
+"""Maximum difference of quantized results, in steps (multiples of the scale)."""
+
+UNKNOWN_STEP = 2 / 255
+"""Step of an int8 result relative to its largest value: the range has 255 steps, and the value is at least half of it."""
+
+
+def integer_recipe(subject: BackendUnderTest) -> str | None:
+    """Return the recipe by which the suite quantizes its models for this backend; None for models in floating point.
+
+    A backend computes with integers only if it has a recipe that calibrates, and supports no operator of the suite's
+    networks that reads or returns real numbers. The suite then checks it with models that its first such recipe has quantized.
+    """
+    if "integer recipe" not in subject.cache:
+        recipe = calibrating_recipe(subject)
+        has_floats = recipe is None or any(_computes_with_floats(subject, name) for name in NETWORKS)
+        subject.cache["integer recipe"] = None if has_floats else recipe
+    found: str | None = subject.cache["integer recipe"]
+    return found
+
+
+def _computes_with_floats(subject: BackendUnderTest, name: str) -> bool:
+    rows = _in_float(subject, name)[2].report().rows
+    return any("float" in dtype for row in rows if row.where == subject.backend_id for dtype in row.dtypes)
+
+
+def calibrating_recipe(subject: BackendUnderTest) -> str | None:
+    """Return the backend's first recipe that calibrates, or None."""
+    recipes: Mapping[str, Any] = getattr(subject.compiler, "recipes", dict)()
+    return next((name for name, recipe in recipes.items() if recipe.calibrates), None)
+
+
+def as_supported(
+    subject: BackendUnderTest, model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any = None
+) -> torch.nn.Module:
+    """Return a model in the form that the backend supports: as it is, or quantized by `integer_recipe`.
+
+    Args:
+        subject: The backend under test.
+        model: The model in floating point.
+        inputs: Its example inputs, which are also the calibration sample.
+        dynamic_shapes: As for `torch.export.export`.
+
+    Returns:
+        `model`; or a module that computes the same in eager with quantize and dequantize operators.
+    """
+    recipe = integer_recipe(subject)
+    return model if recipe is None else quantized(subject, recipe, model, inputs, dynamic_shapes)
+
+
+def quantized(
+    subject: BackendUnderTest, recipe: str, model: torch.nn.Module, inputs: Inputs, dynamic_shapes: Any = None
+) -> torch.nn.Module:
+    """Quantize a model with a recipe of the backend; return `model` if the recipe quantizes nothing of it."""
+    exported = torch.export.export(model, inputs, dynamic_shapes=dynamic_shapes)
+    plan = make_plan(recipe, {subject.backend.name: subject.compiler})
+    try:
+        program = quantize_model(exported, plan, [inputs], dynamic_shapes).program
+    except CompileError as error:
+        if str(error).startswith(f"quantize={recipe!r}"):
+            return model
+        raise
+    module = program.module()
+    for part in module.modules():
+        part.training = False  # `eval` of an exported module raises an error
+    return module
+
+
+def network(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs, Any]:
+    """Return a network as `as_supported`, its inputs, and the program compiled with the backend; once per process."""
+    if integer_recipe(subject) is None:
+        return _in_float(subject, name)
+    key = ("compiled", name)
+    if key not in subject.cache:
+        model, inputs = network_model(subject, name)
+        subject.cache[key] = (model, inputs, compiled(subject, model, inputs))
+    cached: tuple[torch.nn.Module, Inputs, Any] = subject.cache[key]
+    return cached
+
+
+def network_model(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs]:
+    """Return a network as `as_supported`, and its inputs."""
+    model, inputs = NETWORKS[name]()
+    if integer_recipe(subject) is None:
+        return model, inputs
+    key = ("quantized", name)
+    if key not in subject.cache:
+        subject.cache[key] = as_supported(subject, model, inputs)
+    quantized: torch.nn.Module = subject.cache[key]
+    return quantized, inputs
+
+
+def _in_float(subject: BackendUnderTest, name: str) -> tuple[torch.nn.Module, Inputs, Any]:
+    key = ("float", name)
+    if key not in subject.cache:
+        subject.trying(f"compiling {name}")
+        model, inputs = NETWORKS[name]()
+        subject.cache[key] = (model, inputs, compiled(subject, model, inputs))
+    cached: tuple[torch.nn.Module, Inputs, Any] = subject.cache[key]
+    return cached
 
 
 def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any) -> Any:
@@ -42,13 +150,25 @@ def eager(model: Any, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
         return outputs(model(*inputs))
 
 
-def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor) -> str:
+def output_steps(model: torch.nn.Module) -> list[float | None]:
+    """Return the scale of each output that a dequantize operator of `model` returns; None for other outputs.
+
+    The list is empty if `model` is no graph, and so in floating point.
+    """
+    if not isinstance(model, torch.fx.GraphModule):
+        return []
+    leaves = pytree.tree_leaves(model.graph.output_node().args[0])
+    return [float(leaf.args[1]) if getattr(leaf, "target", None) is DEQUANTIZE else None for leaf in leaves]
+
+
+def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor, step: float | None = None) -> str:
     """Compare a result with the expected one.
 
     Args:
         subject: The backend under test; its `tolerance` replaces a smaller default.
         got: The result.
         want: The expected result.
+        step: The scale of a quantized result, if it is known.
 
     Returns:
         A sentence that says where and by how much the results differ; empty if they agree.
@@ -63,13 +183,16 @@ def difference(subject: BackendUnderTest, got: torch.Tensor, want: torch.Tensor)
             return ""
         index = _first(wrong)
         return f"{int(wrong.sum())} of {got.numel()} values differ, at {index} {got[index]} instead of {want[index]}"
-    tolerance = TOLERANCES[want.dtype]
+    tolerance = TOLERANCES[want.dtype] if integer_recipe(subject) is None else STEPS * UNKNOWN_STEP
     if subject.tolerance is not None:
         tolerance = max(tolerance, subject.tolerance)
     actual, expected = got.double(), want.double()
     finite = expected.isfinite()
     scale = float(expected[finite].abs().max()) if finite.any() else 0.0
     same = (actual == expected) | (actual.isnan() & expected.isnan())  # also equal infinities, whose difference is NaN
+    if step is not None:
+        margin = STEPS + 0.01  # float32 rounds the results, and so their difference
+        tolerance = max(tolerance, margin * step / max(scale, 1e-6))
     wrong = ~same & ~((actual - expected).abs() <= tolerance * max(scale, 1e-6))
     if not wrong.any():
         return ""

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed
-from edgecore.conformance.networks import MAX_ERROR, attention
+from edgecore.conformance.network_models import attention
+from edgecore.conformance.networks import MAX_ERROR
 from edgecore.conformance.programs import compiled, eager, error_by_norm, load, outputs
 from edgecore.errors import CompileError
 from edgecore.plugin import RecipeSupport
@@ -46,7 +47,7 @@ def ends(support: RecipeSupport) -> Iterator[dict[str, Any]]:
     """
     defaults = support.parameters().model_dump()
     for name, schema in support.parameters.model_json_schema().get("properties", {}).items():
-        if schema.get("type") == "integer":
+        if schema.get("type") == "integer" and "enum" not in schema:
             values = [2 * defaults[name]]
         else:
             values = [True, False] if schema.get("type") == "boolean" else schema.get("enum", [])

@@ -63,7 +63,7 @@ def _one_dim(*more: Any, take: int | None = None) -> Samples:
 TABLE["aten.add.Tensor"] = TABLE["aten.sub.Tensor"] = _several(
     binary, lambda make: [Sample((make(3, 5), make(3, 5)), {"alpha": 2})]
 )
-TABLE["aten.div.Tensor"] = lambda make: binary(make, 0.5, 3)
+TABLE["aten.div.Tensor"] = lambda make: binary(make, 0.5 if make.dtype.is_floating_point else 1, 3)
 TABLE["aten.div.Tensor_mode"] = lambda make: [
     sample for mode in ("floor", "trunc") for sample in binary(make, 1, 3, rounding_mode=mode)
 ]
@@ -157,10 +157,16 @@ TABLE["aten.index_select.default"] = lambda make: [
 TABLE["aten.index.Tensor"] = lambda make: [
     Sample((make(6, 5), [index])) for index in (torch.tensor([3, 0]), Weight(torch.tensor([3, 0, 3])))
 ]
-TABLE["aten.gather.default"] = lambda make: [Sample((make(3, 5), 1, torch.tensor([[0, 4], [1, 2], [3, 3]])))]
+TABLE["aten.gather.default"] = lambda make: [
+    Sample((make(3, 5), 1, index))
+    for index in (torch.tensor([[0, 4], [1, 2], [3, 3]]), Weight(torch.tensor([[0, 4], [1, 2], [3, 3]])))
+]
 TABLE["aten.embedding.default"] = lambda make: [
-    Sample((Weight(make(11, 6)), index))
-    for index in (torch.tensor([3, 0, 10]), torch.tensor([[1, 2], [0, 9]]), torch.tensor([3, 0], dtype=torch.int32))
+    *(
+        Sample((Weight(make(11, 6)), index))
+        for index in (torch.tensor([3, 0, 10]), torch.tensor([[1, 2], [0, 9]]), torch.tensor([3, 0], dtype=torch.int32))
+    ),
+    Sample((make(11, 6), Weight(torch.tensor([3, 0, 10])))),
 ]
 TABLE["aten._to_copy.default"] = lambda make: [
     Sample((make(3, 5),), {"dtype": torch.float16}),

@@ -17,7 +17,7 @@ from torch import nn
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Failed
-from edgecore.conformance.networks import Inputs
+from edgecore.conformance.network_models import Inputs
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import check_results, eager, outputs
 from edgecore.errors import EdgecoreError

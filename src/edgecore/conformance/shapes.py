@@ -9,9 +9,18 @@ import torch
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.networks import NETWORKS
+from edgecore.conformance.network_models import NETWORKS
 from edgecore.conformance.operators import COMPANIONS
-from edgecore.conformance.programs import check_reasons, check_results, compiled, delegated_calls, eager, load, outputs
+from edgecore.conformance.programs import (
+    as_supported,
+    check_reasons,
+    check_results,
+    compiled,
+    delegated_calls,
+    eager,
+    load,
+    outputs,
+)
 from edgecore.conformance.samples import RANGES, resolve
 from edgecore.errors import EdgecoreError
 
@@ -41,7 +50,7 @@ class _Network:
 def operators(subject: BackendUnderTest) -> str:
     """Check one model of all claimed elementwise operators, with inputs [rows, 8] where `rows` is a symbolic size."""
     targets: list[tuple[Any, int]] = []
-    for row in subject.compiler.operator_support():
+    for row in subject.operators:
         target = resolve(row.operator)
         name = row.operator.split(".")[1]
         if target is None or "float32" not in row.dtypes or name in RANGES:
@@ -86,6 +95,7 @@ def _vary(
     example = tuple(_sized(tensor, dim, 4) for tensor in example)
     size = torch.export.Dim("size", min=MIN_SIZE, max=MAX_SIZE)
     shapes = tuple({dim: size} for _ in example)
+    model = as_supported(subject, model, example, shapes)
     program = compiled(subject, model, example, dynamic_shapes=shapes)
     check_reasons(subject, program, name)
     loaded = load(subject, program)

@@ -9,9 +9,9 @@ import torch
 from torch.fx import Interpreter, Node
 
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
-from edgecore.conformance.networks import NETWORKS
+from edgecore.conformance.network_models import NETWORKS
 from edgecore.conformance.partitioner import lowered
-from edgecore.conformance.programs import difference, load, outputs
+from edgecore.conformance.programs import difference, load, network_model, outputs
 from edgecore.ir.delegate import call_delegate
 from edgecore.pipeline import EdgeProgramManager
 from edgecore.runtime.values import OperationValue
@@ -27,7 +27,7 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
     compared = 0
     for name in NETWORKS:
         subject.trying(name)
-        _, inputs = NETWORKS[name]()
+        _, inputs = network_model(subject, name)
         manager = lowered(subject, name)
         file = manager.to_executorch().buffer
         silent, listening = load(subject, file), load(subject, file, values=True)

@@ -28,7 +28,23 @@ _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
 
 _TORCH = Path(torch.__file__).parent
 
-KEPT_META = ("stack_trace", "nn_module_stack", "source_fn_stack", "custom", "debug_handle", "unsupported_reasons")
+CALL_NUMBER = "call_number"
+"""The entry of `node.meta` with the number, among all calls of a method before decomposition, of the call that a node
+is a part of."""
+
+PARTS_OF = "parts_of"
+"""The entry of `node.meta` with the decomposed calls that a node is a part of (`edgecore.pipeline.whole_operators`)."""
+
+KEPT_META = (
+    "stack_trace",
+    "nn_module_stack",
+    "source_fn_stack",
+    "custom",
+    "debug_handle",
+    "unsupported_reasons",
+    CALL_NUMBER,
+    PARTS_OF,
+)
 """Entries of `node.meta` that a node inherits from the node that it replaces."""
 
 
@@ -95,8 +111,14 @@ def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwa
 
 
 def dense(val: Any) -> Any:
-    """Make the result of a view (a tensor or a list of tensors) contiguous, like that of its copy variant."""
-    return [item.contiguous() for item in val] if isinstance(val, (list, tuple)) else val.contiguous()
+    """Give the result of a view (a tensor or a list of tensors) the strides of its copy variant.
+
+    `contiguous()` would keep any stride of a dim of size 1, from which PyTorch's convolutions derive the dim order of
+    their result.
+    """
+    if isinstance(val, (list, tuple)):
+        return [dense(item) for item in val]
+    return val.clone(memory_format=torch.contiguous_format)
 
 
 class Editor:

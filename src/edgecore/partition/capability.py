@@ -93,6 +93,10 @@ class CapabilityPartitioner:
             result = self._partition(exported_program, excluded)
         return result
 
+    def is_operator(self, node: Node) -> bool:
+        """Return True if a tagged node counts as an operator of its partition: it does not only move data."""
+        return node.target not in DATA_MOVEMENT
+
     def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
         """Return (node -> reason) the tagged nodes that these partitions make unsupported."""
         found = crossings(exported_program, self.inside_only) if self.inside_only else {}
@@ -143,7 +147,7 @@ class CapabilityPartitioner:
         # Without a tagged node, `to_backend` still needs the backend's id, to record its reasons: define a tag for it.
         tags = {self.spec.backend_id: self.spec}
         for level, nodes in sorted(by_level.items()):
-            count = sum(node.target not in DATA_MOVEMENT for node in nodes)
+            count = sum(map(self.is_operator, nodes))
             if count < max(self.min_partition_size, 1):
                 too_small = f"in a partition of {count} operators, fewer than {self.min_partition_size}"
                 reason = too_small if count else "in a partition with only data movement"

@@ -57,7 +57,8 @@ def export_model(
     """Export a module.
 
     Args:
-        model: A module in eval mode. A wrapper in training mode is accepted if all modules inside are in eval mode.
+        model: A module in eval mode. A wrapper in training mode is accepted if all modules inside are in eval mode; the
+            mode of a module that `torch.export` made is not looked at.
         example_inputs: A tuple with one entry per positional argument, the argument itself if there is only one, or a
             mapping of keyword arguments.
         example_kwargs: Additional keyword arguments; the inputs of the program have the order of the parameters of
@@ -84,8 +85,7 @@ def export_model(
     else:
         args = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
     name = type(model).__name__
-    inside = list(model.modules())[1:]
-    if not is_training and model.training and (not inside or any(module.training for module in inside)):
+    if not is_training and _is_in_training(model):
         raise CompileError(f"{name} is in training mode; call model.eval() before compiling")
     bound = _bound(model, args, kwargs)
     dims = list(_dims(bound, dynamic_shapes))
@@ -116,6 +116,29 @@ def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes:
         rest = {key: spec for key, spec in shapes.items() if key != name}
         return {**rest, **{f"{name}_{i}": spec for i, spec in enumerate(shapes.get(name, ()))}}
     return (*shapes[:index], *shapes[index], *shapes[index + 1 :])
+
+
+def _is_in_training(model: torch.nn.Module) -> bool:
+    """Return True if a module, or a module inside it, is in training mode.
+
+    The operators of an exported module have the mode of the export, whatever its flag says; it has no `eval()`.
+    """
+    exported = [module for module in model.modules() if _is_exported(module)]
+    fixed = {inner for module in exported for inner in module.modules()}
+    inside = [module for module in list(model.modules())[1:] if module not in fixed]
+    if not model.training or model in fixed:
+        return False
+    return any(module.training for module in inside) or not (inside or exported)
+
+
+def _is_exported(module: torch.nn.Module) -> bool:
+    """Return True if a module is a graph of operators, which calls no module but the one that checks its inputs.
+
+    `torch.fx.symbolic_trace` makes graphs that call modules.
+    """
+    if not isinstance(module, torch.fx.GraphModule):
+        return False
+    return all(node.target == "_guards_fn" for node in module.graph.nodes if node.op == "call_module")
 
 
 def _bound(model: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from functools import partial
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Node
 
 from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
@@ -20,6 +19,7 @@ from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import preprocess
+from edgecore.pipeline.whole_operators import WholeOperators
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
 PartitionerSpec = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None
@@ -71,9 +71,10 @@ def to_edge_transform_and_lower(
     """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
 
     The partitioners run one after another, each over all methods. An operator that a partitioner asks not to decompose
-    (`ops_to_not_decompose`) is decomposed only if no partitioner tags it. If a backend fails to compile a partition,
-    the next partitioners may tag its operators. A mutable buffer that a partitioner claims is the backend's state if only
-    partitions of the backend use it, in all methods; the report names the reason for others.
+    (`ops_to_not_decompose`) is decomposed only if partitioners before it tag all its parts, or if no partitioner tags
+    it. If a backend fails to compile a partition, the next partitioners may tag its operators. A mutable buffer that a
+    partitioner claims is the backend's state if only partitions of the backend use it, in all methods; the report names
+    the reason for others.
 
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
@@ -130,15 +131,8 @@ def lower(
         # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
         context = PassContext(rewrites=REWRITES if chosen[name] else rewrites)
         diagnostics[name] = PartitionDiagnostics()
-        preserve_for = partial(
-            _preserve_for,
-            partitioners=chosen[name],
-            preserved=context.preserved,
-            diagnostics=diagnostics[name],
-            required=required,
-        )
-        lowered = lowering.to_edge(name, program, context, preserve_for)
-        edge[name] = lowering.apply(name, lowered, transform_passes, context)
+        whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
+        edge[name] = lowering.to_edge_for_backends(name, program, context, whole, transform_passes)
     for priority in range(max(map(len, chosen.values()), default=0)):
         partitioners = {name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)}
         edge = to_backend(
@@ -237,6 +231,22 @@ class _Lowering:
         _add_debug_handles(program)
         return program
 
+    def to_edge_for_backends(
+        self,
+        method: str,
+        program: ExportedProgram,
+        context: PassContext,
+        whole: WholeOperators,
+        transform_passes: Sequence[Pass | NamedPass],
+    ) -> ExportedProgram:
+        """Run the stage `edge`, then the user's passes; once more if that decomposed calls that must stay whole."""
+        for copy in (copy_program(program), program):
+            lowered = self.to_edge(method, copy, context, whole.preserve_for)
+            lowered = self.apply(method, lowered, transform_passes, context)
+            if not whole.keep_untaken(lowered):
+                break
+        return lowered
+
     def decompose_undelegated(
         self, method: str, program: ExportedProgram, diagnostics: PartitionDiagnostics
     ) -> ExportedProgram:
@@ -260,50 +270,6 @@ class _Lowering:
 
 def _has_volumes(program: ExportedProgram) -> bool:
     return any(map(is_volume_convolution, all_calls(program.graph_module)))
-
-
-def _preserve_for(
-    program: ExportedProgram,
-    partitioners: Sequence[Partitioner],
-    preserved: set[OpOverload],
-    diagnostics: PartitionDiagnostics,
-    required: Sequence[Partitioner],
-) -> Preserve:
-    """Return a predicate that is True for nodes that some partitioner asks not to decompose.
-
-    If a partitioner raises an exception, the node is decomposed unless another partitioner asks to preserve it, and a
-    warning is issued (for a partitioner in `required`, an error is raised). All operators that partitioners ask to
-    preserve are added to `preserved`, so that the verifier allows them.
-    """
-    wanted: dict[OpOverload, list[tuple[Partitioner, Preserve]]] = {}
-    failed: set[tuple[str, str]] = set()
-
-    def fall_back(partitioner: Partitioner, task: str, error: Exception) -> None:
-        name = type(partitioner).__name__
-        if (name, str(error)) not in failed:  # one warning for all nodes with the same error
-            failed.add((name, str(error)))
-            diagnostics.fall_back(name, task, [], error, partitioner in required)
-
-    for partitioner in partitioners:
-        try:
-            operators, condition = partitioner.ops_to_not_decompose(program)
-        except Exception as error:
-            fall_back(partitioner, "to list the operators that must not be decomposed", error)
-            continue
-        for operator in operators:
-            preserved.add(operator)
-            wanted.setdefault(operator, []).append((partitioner, condition or (lambda node: True)))
-
-    def preserve(node: Node) -> bool:
-        for partitioner, condition in wanted.get(node.target, []) if isinstance(node.target, OpOverload) else []:
-            try:
-                if condition(node):
-                    return True
-            except Exception as error:
-                fall_back(partitioner, f"to say whether to decompose {operator_name(node.target)}", error)
-        return False
-
-    return preserve
 
 
 def _add_debug_handles(program: ExportedProgram) -> None:

@@ -114,9 +114,17 @@ class DelegationReport:
                     for call in node.meta["delegated"]
                 ]
             reasons = diagnostics[method].by_node if method in diagnostics else {}
+            # A pass that replaces a call by several keeps its name for one of them, and its debug handle for all.
+            by_handle = {
+                _debug_handle(node): reasons[node.name] for node in calls(program.graph_module) if node.name in reasons
+            }
             for node in calls(program.graph_module):
                 if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
-                    node_reasons = tuple(reasons.get(node.name) or node.meta.get("unsupported_reasons", ()))
+                    node_reasons = tuple(
+                        reasons.get(node.name)
+                        or node.meta.get("unsupported_reasons", ())
+                        or by_handle.get(_debug_handle(node), ())
+                    )
                     name, line, path = operator_name(node.target), source_line(node), module_path(node)
                     rows.append(
                         ReportRow(method, name, node.name, "edgecore", line, node_reasons, dtypes_of(node), path)
@@ -244,6 +252,12 @@ def _buffer_rows(
 def _line(operators: str, nodes: str, sources: str, row: ReportRow) -> str:
     reasons = "; ".join(f"{backend}: {reason}" for backend, reason in row.reasons) or "no backend was asked"
     return f"{operators} ({nodes}){f' at {sources}' if sources else ''}: {reasons}"
+
+
+def _debug_handle(node: Node) -> int | str:
+    """Return the debug handle of a call; its name if it has none, or those of a delegate."""
+    handle = node.meta.get("debug_handle")
+    return handle if isinstance(handle, int) else node.name
 
 
 def _is_size(node: Node) -> bool:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         ReportingCompiler,
         RewriteRecipe,
         Selects,
+        TargetingCompiler,
     )
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.hookspecs import hookspec
@@ -68,8 +69,10 @@ __all__ = [
     "ReportingCompiler",
     "RewriteRecipe",
     "Selects",
+    "TargetingCompiler",
     "hookimpl",
     "hookspec",
+    "lazy_names",
     "register",
 ]
 

@@ -164,7 +164,7 @@ class BackendCompiler(Protocol):
         """
 
     def operator_support(self) -> Sequence[OperatorSupport]:
-        """List the supported operators, for reports and documentation."""
+        """List the operators that are supported with the default options, for reports and documentation."""
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """Check that `blob` uses only features that the target runtime supports.
@@ -261,6 +261,18 @@ class ConfigurableCompiler(BackendCompiler, Protocol):
         The conformance suite runs its checks of recipes once for each implementation, in a new process with these
         environment variables. If this machine cannot run an implementation, loading a file must fail with an error
         message.
+        """
+
+
+@runtime_checkable
+class TargetingCompiler(BackendCompiler, Protocol):
+    """A compiler that supports other operators with other options, such as a target."""
+
+    def operator_support_with(self, options: BaseModel) -> Sequence[OperatorSupport]:
+        """List the operators that are supported with some options, as `operator_support` does with the defaults.
+
+        Args:
+            options: An instance of `Options` with the values of the user.
         """
 
 

@@ -38,9 +38,12 @@ class BackendInfo:
         self_test: Computes something on this machine, within seconds and without torch, and returns rows (name of the
             check, passed, detail), or (name, passed, detail, remedy) where an update of the package is no remedy.
             `edgecore doctor` calls it in a child process.
+        unpack: `"module:function"` for blobs that hold a folder: the function gets a blob and returns path -> content, or
+            raises `FormatError`. `edgecore extract` writes these files too. The module must import neither torch nor
+            other large packages.
     """
 
-    __slots__ = ("backend_id", "compiler", "load_options", "name", "native_library", "self_test", "summary")
+    __slots__ = ("backend_id", "compiler", "load_options", "name", "native_library", "self_test", "summary", "unpack")
 
     def __init__(
         self,
@@ -52,6 +55,7 @@ class BackendInfo:
         native_library: Callable[[], str | Path] | None = None,
         load_options: Callable[[], LoadOptions] | None = None,
         self_test: Callable[[], Sequence[SelfTestRow]] | None = None,
+        unpack: str | None = None,
     ) -> None:
         self.name = name
         self.backend_id = backend_id
@@ -60,10 +64,11 @@ class BackendInfo:
         self.native_library = native_library
         self.load_options = load_options
         self.self_test = self_test
+        self.unpack = unpack
 
     def __repr__(self) -> str:
         return (
             f"BackendInfo(name={self.name!r}, backend_id={self.backend_id!r}, summary={self.summary!r}, "
             f"compiler={self.compiler!r}, native_library={self.native_library!r}, load_options={self.load_options!r}, "
-            f"self_test={self.self_test!r})"
+            f"self_test={self.self_test!r}, unpack={self.unpack!r})"
         )

@@ -10,22 +10,35 @@ from typing import Any, Generic, TypeVar
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, MovingAverageMinMaxObserver
+from torchao.quantization.pt2e.fake_quantize import FusedMovingAvgObsFakeQuantize
+from torchao.quantization.pt2e.observer import (
+    HistogramObserver,
+    MinMaxObserver,
+    MovingAverageMinMaxObserver,
+    MovingAveragePerChannelMinMaxObserver,
+    PerChannelMinMaxObserver,
+)
 from torchao.quantization.pt2e.quantizer import (
     FixedQParamsQuantizationSpec,
     QuantizationAnnotation,
+    QuantizationSpec,
     QuantizationSpecBase,
     Quantizer,
     SharedQuantizationSpec,
 )
 
+from edgecore.ir.op_args import argument
 from edgecore.quantize.select import ANNOTATION
 
 __all__ = [
     "CLAMPS",
+    "LAYERS",
     "NORMS",
     "OBSERVERS",
     "ModuleQuantizer",
+    "activation_observer",
+    "channel_dim",
+    "float_args",
     "fused_tail",
     "is_annotated",
     "is_float",
@@ -33,6 +46,7 @@ __all__ = [
     "mark_fused",
     "mark_shared",
     "output_spec",
+    "weight_spec",
 ]
 
 aten = torch.ops.aten
@@ -49,6 +63,13 @@ CLAMPS = frozenset({
 
 A clamp costs nothing there: the integers of its result hold only numbers between its limits.
 """
+
+LAYERS = {
+    aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.conv3d.default: 0,
+    aten.conv3d.padding: 0, aten.linear.default: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
+    aten.convolution.default: 0,
+}  # fmt: skip
+"""Operators with a weight, and the dim of the weight's output channels; it is 1 if `convolution` is transposed."""
 
 OBSERVERS: Mapping[str, Any] = {
     "histogram": HistogramObserver, "minmax": MinMaxObserver, "moving-average": MovingAverageMinMaxObserver,
@@ -123,6 +144,62 @@ def is_float(node: Any) -> bool:
     return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and 0 not in val.shape
 
 
+def float_args(node: Node) -> list[Node]:
+    """List the positional arguments of a node whose values are float32 tensors with elements."""
+    return [arg for arg in node.args if isinstance(arg, Node) and is_float(arg)]
+
+
+def channel_dim(node: Node) -> int | None:
+    """Return the dim of the weight of one of `LAYERS` that has all output channels; None if no dim has all of them.
+
+    No dim of a transposed weight has them if the layer has groups.
+    """
+    axis = LAYERS[node.target]  # type: ignore[index]
+    if node.target is aten.convolution.default and argument(node, "transposed"):
+        axis = 1
+    return None if axis == 1 and argument(node, "groups") != 1 else axis
+
+
+def weight_spec(
+    dtype: torch.dtype, low: int, high: int, axis: int | None, *, is_qat: bool, eps: float
+) -> QuantizationSpec:
+    """Return the specification of a weight with the zero point 0.
+
+    Args:
+        dtype: The type of the integers.
+        low: Their minimum.
+        high: Their maximum.
+        axis: The dim whose indices have a scale each; None for a single scale.
+        is_qat: Insert fake quantization for quantization-aware training.
+        eps: Minimum scale.
+    """
+    is_per_tensor = axis is None
+    scheme = torch.per_tensor_symmetric if is_per_tensor else torch.per_channel_symmetric
+    if is_qat:
+        inner = MovingAverageMinMaxObserver if is_per_tensor else MovingAveragePerChannelMinMaxObserver
+        observer: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=inner, eps=eps)
+    else:
+        observer = (MinMaxObserver if is_per_tensor else PerChannelMinMaxObserver).with_args(eps=eps)
+    return QuantizationSpec(dtype, observer, low, high, scheme, axis)
+
+
+def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps: float) -> Any:
+    """Return the constructor of the observer of an activation's range, or of the fake quantization for training.
+
+    Args:
+        observer: Class of torchao that chooses the range; not used for training.
+        low: Minimum of the integers.
+        high: Maximum of the integers.
+        is_qat: Insert fake quantization for quantization-aware training.
+        eps: Minimum scale.
+    """
+    if not is_qat:
+        return observer.with_args(eps=eps)
+    return FusedMovingAvgObsFakeQuantize.with_args(
+        observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps
+    )
+
+
 def _reads_empty(node: Node) -> bool:
     vals = [source.meta.get("val") for source in node.all_input_nodes]
     return any(isinstance(val, torch.Tensor) and 0 in val.shape for val in vals)
@@ -143,9 +220,9 @@ def mark(node: Node, output: QuantizationSpecBase | None, inputs: Mapping[Any, Q
     """Annotate a node with the specifications of its result and of its inputs.
 
     An input whose quantization parameters are fixed, such as the result of a sigmoid, is read with these parameters:
-    otherwise it would be quantized twice.
+    otherwise it would be quantized twice. An input that is not float32 stays as it is: `sigmoid` takes integers too.
     """
-    specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items()}
+    specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items() if is_float(source)}
     node.meta[ANNOTATION] = QuantizationAnnotation(input_qspec_map=specs, output_qspec=output, _annotated=True)
 
 

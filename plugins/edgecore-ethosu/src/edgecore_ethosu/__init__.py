@@ -6,7 +6,16 @@ import os
 import sys
 from importlib.util import find_spec
 
-from edgecore.plugin import BackendInfo, hookimpl
+from edgecore.plugin import BackendInfo, hookimpl, lazy_names
+
+__getattr__ = lazy_names(
+    "edgecore_ethosu",
+    {
+        "EthosUCompileSpec": "edgecore_ethosu.compile_spec",
+        "EthosUPartitioner": "edgecore_ethosu.partitioner",
+        "EthosUQuantizer": "edgecore_ethosu.quantizer",
+    },
+)
 
 _SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
 

@@ -15,6 +15,7 @@ from edgecore.sdk import Partitioner
 from edgecore_ethosu import lowering, native_library, simulator_library
 from edgecore_ethosu.blob import describe_blob, read_blob, tosa_key
 from edgecore_ethosu.options import EthosUOptions
+from edgecore_ethosu.partitioner import EthosUPartitioner
 from edgecore_ethosu.preprocess import EthosUResult, preprocess
 from edgecore_ethosu.vela import INSTALL, VelaReport, check_version
 
@@ -22,21 +23,13 @@ _NAMES = {"Sram": "SRAM", "Dram": "DRAM", "OnChipFlash": "weights in SRAM", "Off
 
 
 class EthosUCompiler:
-    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements `QuantizingCompiler`, `TargetingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
 
     Options = EthosUOptions
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `EthosUOptions`. The target runtime makes no difference."""
-        checked = EthosUOptions.model_validate(options.model_dump())
-        table = lowering.operator_table(checked.target)
-        return table.partitioner(
-            "EthosUBackend",
-            compile_specs=checked.to_specs(),
-            operators=checked.operators,
-            min_partition_size=checked.min_operators,
-            inside_only=table.inside_only,
-        )
+        return EthosUPartitioner(EthosUOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -44,7 +37,11 @@ class EthosUCompiler:
 
     def operator_support(self) -> Sequence[OperatorSupport]:
         """List the supported operators with their dtypes and constraints, for the default target."""
-        return lowering.operator_table(EthosUOptions().target).support()
+        return self.operator_support_with(EthosUOptions())
+
+    def operator_support_with(self, options: BaseModel) -> Sequence[OperatorSupport]:
+        """List the supported operators of the target in `options`, which are `EthosUOptions`."""
+        return lowering.operator_table(EthosUOptions.model_validate(options.model_dump()).target).support()
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """List the errors of a blob. The target runtime makes no difference."""

@@ -47,6 +47,7 @@ class EthosUOptions(BaseModel):
     include_tosa: bool = Field(
         default=True,
         description="Store the TOSA graph, which runs on this machine; no device needs it.",
+        json_schema_extra={"device_only": [False]},
     )
     dump_intermediate_artifacts_to: str | None = Field(
         default=None, description="Folder for TOSA graphs, blobs and Vela's output."

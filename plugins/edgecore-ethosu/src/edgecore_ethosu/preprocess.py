@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from torch.export import ExportedProgram
 
@@ -16,12 +14,12 @@ from edgecore_ethosu import lowering
 from edgecore_ethosu.blob import tosa_key, write_blob
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.vela import VelaReport, VelaResult, compile_tosa
+from edgecore_tosa.artifacts import artifact_folder
 
 FORMAT = "ethosu-vela 1"
 """Start of the compatibility string; the target follows. The delegate compares it."""
 
 _ARENA_SPACE = 1  # of memory; 0 is the host's
-_LETTERS = 12
 
 
 @dataclass(frozen=True)
@@ -40,7 +38,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
     """
     options = EthosUOptions.from_specs(specs)
     tosa = lowering.lower_to_tosa(program, options.target)
-    folder = _folder(options, tosa)
+    folder = artifact_folder(options.dump_intermediate_artifacts_to, "ethosu", tosa)
     if folder is not None:
         (folder / "graph.tosa").write_bytes(tosa)  # also if Vela refuses it
     compiled = compile_tosa(tosa, options, folder=folder)
@@ -61,16 +59,6 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
         target=options.target,
         report=compiled.report,
     )
-
-
-def _folder(options: EthosUOptions, tosa: bytes) -> Path | None:
-    """Make the folder for the files of one delegate, named after the bytes of its TOSA graph."""
-    if options.dump_intermediate_artifacts_to is None:
-        return None
-    name = f"ethosu-{hashlib.sha256(tosa).hexdigest()[:_LETTERS]}"
-    folder = Path(options.dump_intermediate_artifacts_to).expanduser() / name
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _check_arguments(partition: PartitionView, compiled: VelaResult) -> None:

@@ -5,11 +5,17 @@ from __future__ import annotations
 from edgecore_ethosu.compile_spec import EthosUCompileSpec
 from edgecore_tosa.quantizer import (
     TosaQuantizer,
+    get_symmetric_a8w4_quantization_config,
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
 
-__all__ = ["EthosUQuantizer", "get_symmetric_a16w8_quantization_config", "get_symmetric_quantization_config"]
+__all__ = [
+    "EthosUQuantizer",
+    "get_symmetric_a8w4_quantization_config",
+    "get_symmetric_a16w8_quantization_config",
+    "get_symmetric_quantization_config",
+]
 
 
 class EthosUQuantizer(TosaQuantizer):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import argument
+from edgecore.sdk import argument, is_dequantize, is_quantize
 from edgecore_tosa.graph import NUMPY, Array, Graph, Operator, Tensor, encode
 from edgecore_tosa.parameters import Parameters
 from edgecore_tosa.quantization import LIMITS, Quantization, multiplier_and_shift
@@ -39,11 +39,14 @@ class Value:
         tensor: The tensor.
         order: For each dim of the tensor, the dim of the model's value.
         quantization: The meaning of its integers; None for real numbers, booleans and plain integers.
+        hidden: Elements that are minus infinity whatever the tensor has, as a boolean array that broadcasts to the
+            model's value; None if there are none. Only softmax reads such a value.
     """
 
     tensor: Tensor
     order: tuple[int, ...]
     quantization: Quantization | None = None
+    hidden: Array | None = field(default=None, compare=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -58,6 +61,14 @@ class Value:
     def axis(self, dim: int) -> int:
         """Return the dim of the tensor that holds a dim of the model's value, which may be negative."""
         return self.order.index(dim % len(self.order))
+
+    def in_order(self, array: Array) -> Array:
+        """Return an array that broadcasts to the model's value with the dims of the tensor."""
+        return array.reshape((1,) * (len(self.order) - array.ndim) + array.shape).transpose(self.order)
+
+    def permuted(self, dims: Sequence[int]) -> Value:
+        """Return the value whose dim i is dim `dims[i]` of this one: the tensor stays, its order changes."""
+        return Value(self.tensor, tuple(dims.index(dim) for dim in self.order), self.quantization)
 
 
 class Builder:
@@ -82,6 +93,7 @@ class Builder:
         self.node: Node | None = None
         self._constant_of = constant
         self._constants: dict[tuple[DType, tuple[int, ...], bytes], Tensor] = {}
+        self._real: dict[Value, Value] = {}
         self._transposed: dict[tuple[Tensor, tuple[int, ...]], Tensor] = {}
 
     # Values of the model
@@ -93,7 +105,30 @@ class Builder:
             assert tensor is not None
             dtype = DTYPES[tensor.dtype]
             self.values[node] = Value(self.constant(tensor.numpy(), dtype), tuple(range(tensor.dim())))
-        return self.values[node]
+        value = self.values[node]
+        return value if self.node is None or self.computes_with_integers else self.real(value)
+
+    @property
+    def computes_with_integers(self) -> bool:
+        """False if the current node computes with real numbers, though values that it reads may be quantized."""
+        assert self.node is not None
+        is_border = is_quantize(self.node) or is_dequantize(self.node)
+        return not self.spec.floating or is_border or self.quantization is not None
+
+    def real(self, value: Value) -> Value:
+        """Return a value as real numbers: (integer - zero point) * scale."""
+        q = value.quantization
+        if q is None:
+            return value
+        if value.tensor.data is not None:
+            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # constants stay constants
+            return Value(self.constant(constant, DType.FP32), tuple(range(len(value.order))))
+        if value not in self._real:
+            numbers = self.emit(Op.CAST, [value.tensor], value.tensor.shape, DType.FP32)
+            if q.zero_point:
+                numbers = self.compute(Op.SUB, numbers, float(q.zero_point))
+            self._real[value] = Value(self.compute(Op.MUL, numbers, q.step), value.order)
+        return self._real[value]
 
     def constant_of(self, node: Any) -> torch.Tensor | None:
         """Return the tensor of a constant node; None for other nodes."""
@@ -117,6 +152,10 @@ class Builder:
         real = self.real_constant(argument)
         if real is None or (isinstance(argument, Node) and self.parameters.of(argument) is not None):
             return self.value(argument)
+        return self.real_operand(real)
+
+    def real_operand(self, real: Array) -> Value:
+        """Return constant real numbers as an operand of the current node: quantized if its result is."""
         order = tuple(range(real.ndim))
         if self.quantization is None:
             return Value(self.constant(real, self.dtype_of_operands), order)
@@ -138,10 +177,10 @@ class Builder:
 
     @property
     def dtype_of_operands(self) -> DType:
-        """The type of the current node's first argument that is a tensor and no boolean."""
+        """The type of the current node's first argument that is a tensor and no boolean; BOOL if all are booleans."""
         assert self.node is not None
         vals = [source.meta["val"] for source in self.node.all_input_nodes]
-        return next(DTYPES[val.dtype] for val in vals if val.dtype != torch.bool)
+        return next((DTYPES[val.dtype] for val in vals if val.dtype != torch.bool), DType.BOOL)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -311,7 +350,7 @@ class Builder:
     def convert(self, value: Value, quantization: Quantization | None) -> Value:
         """Return a value with other quantization parameters."""
         old = value.quantization
-        if quantization is None or old is None or quantization == old:
+        if quantization is None or old is None or quantization.is_near(old):
             return value
         factor = old.step / quantization.step
         if value.tensor.data is not None:

@@ -11,7 +11,6 @@ from edgecore.sdk import PartitionView
 from edgecore_tosa.builder import DTYPES, Builder, Value
 from edgecore_tosa.graph import Graph, Tensor
 from edgecore_tosa.operators import table_of
-from edgecore_tosa.parameters import Parameters
 from edgecore_tosa.schema import Op
 from edgecore_tosa.spec import TosaSpec
 
@@ -26,8 +25,8 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
         spec: The profile.
     """
     part = PartitionView(program)
-    builder = Builder(spec, Parameters(part.constants.get), part.constants.get)
-    rows = table_of(spec).rows
+    table = table_of(spec)
+    builder = Builder(spec, table.parameters(part.constants.get), part.constants.get)
     for node in part.inputs:
         val = node.meta["val"]
         tensor = Tensor(tuple(val.shape), DTYPES[val.dtype])
@@ -39,14 +38,14 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
         if node.target is operator.getitem:
             builder.values[node] = results[node.args[0]][node.args[1]]  # type: ignore[index]
             continue
-        value = rows[node.target].lower(builder)
+        value = table.rows[node.target].lower(builder)
         if isinstance(value, list):
             results[node] = value
         else:
             builder.values[node] = value
     builder.node = None
     for node in part.outputs:
-        builder.graph.outputs.append(_separate(builder, builder.read(builder.value(node))))
+        builder.graph.outputs.append(_separate(builder, builder.read(builder.real(builder.value(node)))))
     builder.graph.remove_unread()
     return builder.graph
 

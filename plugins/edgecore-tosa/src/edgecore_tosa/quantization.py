@@ -56,6 +56,12 @@ class Quantization:
         """Return the parameters of integers that mean `factor` times as much."""
         return replace(self, scale=self.step * factor)
 
+    def is_near(self, other: Quantization) -> bool:
+        """Say whether integers mean the same, but for the rounding of a product of scales."""
+        if isinstance(self.scale, tuple) or isinstance(other.scale, tuple):
+            return self == other
+        return math.isclose(self.scale, other.scale, rel_tol=1e-9) and replace(self, scale=other.scale) == other
+
     def integer(self, real: float) -> int:
         """Return the integer of a real number, within the limits."""
         if math.isinf(real):
@@ -64,7 +70,7 @@ class Quantization:
 
     def real(self, integers: Array) -> Array:
         """Return the real numbers, float64, of an array of integers, which has the dims that `axis` counts."""
-        scales = np.array(self.scales)
+        scales = np.array(self.scale)
         if self.axis is not None:
             scales = scales.reshape([-1 if dim == self.axis else 1 for dim in range(integers.ndim)])
         reals: Array = (integers.astype(np.float64) - self.zero_point) * scales

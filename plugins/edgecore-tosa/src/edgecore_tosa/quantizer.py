@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.fake_quantize import FusedMovingAvgObsFakeQuantize
 from torchao.quantization.pt2e.observer import (
     HistogramObserver,
-    MinMaxObserver,
-    MovingAverageMinMaxObserver,
-    MovingAveragePerChannelMinMaxObserver,
-    PerChannelMinMaxObserver,
 )
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer import (
@@ -22,22 +18,40 @@ from torchao.quantization.pt2e.quantizer import (
     FixedQParamsQuantizationSpec,
     QuantizationSpec,
     QuantizationSpecBase,
+    SharedQuantizationSpec,
 )
 
 from edgecore.sdk import argument
-from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
+from edgecore.sdk.annotations import (
+    CLAMPS,
+    LAYERS,
+    NORMS,
+    ModuleQuantizer,
+    activation_observer,
+    channel_dim,
+    float_args,
+    fused_tail,
+    is_annotated,
+    is_float,
+    mark,
+    mark_fused,
+    mark_shared,
+    weight_spec,
+)
+from edgecore_tosa import parameters
+from edgecore_tosa.attention import MASKS, decompose, is_mask
+from edgecore_tosa.parameters import positive_factor
+from edgecore_tosa.quantization import LIMITS
+from edgecore_tosa.schema import DType
 
 aten = torch.ops.aten
 
-LAYERS = {
-    aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.conv3d.default: 0,
-    aten.conv3d.padding: 0, aten.linear.default: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
-}  # fmt: skip
-"""Operators with a weight, and the dim of the weight's output channels."""
+PRODUCTS = frozenset({aten.matmul.default, aten.bmm.default, aten.mm.default})
+"""Products of matrices. A product with a positive number that follows is part of the conversion of their sums."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
-    aten.matmul.default, aten.bmm.default, aten.mm.default,
+    *PRODUCTS,
 })  # fmt: skip
 ONE_INPUT = frozenset({
     aten.hardswish.default, aten.hardswish_.default, aten.hardsigmoid.default, aten.hardsigmoid_.default,
@@ -45,12 +59,25 @@ ONE_INPUT = frozenset({
     aten.leaky_relu.default, aten.leaky_relu_.default, aten.exp.default, aten.log.default, aten.sqrt.default,
     aten.rsqrt.default, aten.reciprocal.default, aten.pow.Tensor_Scalar, aten.abs.default, aten.neg.default,
     aten.sin.default, aten.cos.default, aten.erf.default, aten.div.Tensor, aten.div_.Tensor, aten.layer_norm.default,
-    aten.group_norm.default, aten.sum.dim_IntList, aten.log_softmax.int, aten.rsub.Scalar, aten.prelu.default,
-    aten.softplus.default, aten.mish.default, aten.selu.default, aten.celu.default, aten.square.default,
+    aten.group_norm.default, aten.rms_norm.default, aten.instance_norm.default, aten.sum.dim_IntList, aten.sum.default,
+    aten.log_softmax.int, aten._log_softmax.default, aten.prelu.default, aten.add.Scalar, aten.sub.Scalar,
+    aten.rsub.Scalar, aten.mul.Scalar, aten.div.Scalar, aten.sinh.default, aten.cosh.default, aten.asin.default,
+    aten.acos.default, aten.asinh.default, aten.acosh.default, aten.atanh.default, aten.logit.default, aten.exp2.default,
+    aten.sign.default, aten.trunc.default, aten.softplus.default, aten.mish.default, aten.selu.default, aten.celu.default, aten.square.default,
     aten.log_sigmoid.default, aten.tan.default, aten.atan.default, aten.log2.default, aten.log10.default,
     aten.log1p.default, aten.expm1.default, aten.floor.default, aten.ceil.default, aten.round.default,
 })  # fmt: skip
 """Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
+
+SELECTIONS = frozenset({
+    aten.where.self, aten.where.Scalar, aten.where.ScalarOther, aten.where.ScalarSelf,
+})  # fmt: skip
+"""Operators that choose from values of different ranges; constants among them need no observer."""
+
+COMPARISONS = frozenset(
+    getattr(getattr(aten, name), form) for name in ("gt", "ge", "lt", "le", "eq", "ne") for form in ("Tensor", "Scalar")
+)
+"""Operators whose inputs are integers, though their result is a boolean."""
 
 FIXED = {
     aten.sigmoid.default: (0.0, 1.0), aten.sigmoid_.default: (0.0, 1.0), aten.softmax.int: (0.0, 1.0),
@@ -59,19 +86,29 @@ FIXED = {
 """Operators whose results are in a known range."""
 
 MOVES = CLAMPS | {
-    aten.max_pool2d.default, aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default, aten.mean.dim, aten.view.default, aten.reshape.default, aten.flatten.using_ints,
-    aten.permute.default, aten.transpose.int, aten.slice.Tensor, aten.select.int, aten.squeeze.dim, aten.squeeze.dims,
-    aten.unsqueeze.default, aten.dropout.default, aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default,
-    aten.cat.default, aten.stack.default, aten.expand.default, aten.repeat.default, aten.flip.default,
-    aten.upsample_bilinear2d.vec, aten.upsample_nearest2d.vec, aten.pixel_shuffle.default, aten.contiguous.default,
-    aten.amax.default, aten.amin.default, aten.maximum.default, aten.minimum.default, aten.chunk.default,
-    aten.split.Tensor, aten.split_with_sizes.default, aten.clone.default, aten.detach_.default, aten.alias.default,
-    aten.index_select.default,
+    aten.max_pool2d.default, aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default,
+    aten._adaptive_avg_pool2d.default, aten.mean.dim, aten.mean.default, aten.max.default, aten.min.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints,
+    aten.unflatten.int, aten.permute.default, aten.transpose.int, aten.swapaxes.default, aten.movedim.int,
+    aten.movedim.intlist, aten.t.default, aten.mT.default, aten.slice.Tensor, aten.narrow.default, aten.select.int,
+    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.dropout.default,
+    aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.cat.default, aten.stack.default,
+    aten.expand.default, aten.repeat.default, aten.tile.default, aten.flip.default, aten.roll.default,
+    aten.upsample_bilinear2d.vec, aten.upsample_nearest2d.vec, aten._upsample_nearest_exact2d.vec,
+    aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.channel_shuffle.default, aten.contiguous.default,
+    aten.amax.default, aten.amin.default, aten.maximum.default, aten.minimum.default, aten.clone.default,
+    aten.detach_.default, aten.alias.default, aten.embedding.default, aten.index_select.default, aten.index.Tensor,
+    aten.gather.default,
 }  # fmt: skip
 """Operators whose result has the quantization parameters of their inputs, if the inputs are quantized.
 
 Means are among them because an NPU averages integers without a change of scale, in one operation.
 """
+
+SPLITS = frozenset({
+    aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.tensor_split.sections,
+    aten.tensor_split.indices, aten.unbind.int, aten.max.dim, aten.min.dim,
+})  # fmt: skip
+"""Operators with a list of results, all of which have the quantization parameters of the input."""
 
 
 @dataclass(frozen=True)
@@ -92,16 +129,9 @@ class QuantizationConfig:
     weight_range: tuple[int, int] = (-127, 127)
     eps: float = 2.0**-16
 
-    def weight(self, axis: int) -> QuantizationSpec:
-        """Return the specification of a weight with its output channels in the dim `axis`."""
-        low, high = self.weight_range
-        scheme = torch.per_channel_symmetric if self.is_per_channel else torch.per_tensor_symmetric
-        if self.is_qat:
-            inner = MovingAveragePerChannelMinMaxObserver if self.is_per_channel else MovingAverageMinMaxObserver
-            observer: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=inner, eps=self.eps)
-        else:
-            observer = (PerChannelMinMaxObserver if self.is_per_channel else MinMaxObserver).with_args(eps=self.eps)
-        return QuantizationSpec(torch.int8, observer, low, high, scheme, axis if self.is_per_channel else None)
+    def weight(self, axis: int | None) -> QuantizationSpec:
+        """Return the specification of a weight with scales for the dim `axis`, or a single scale if it is None."""
+        return weight_spec(torch.int8, *self.weight_range, axis, is_qat=self.is_qat, eps=self.eps)
 
 
 def get_symmetric_quantization_config(
@@ -134,9 +164,29 @@ def get_symmetric_quantization_config(
     """
     if is_dynamic:
         raise ValueError("is_dynamic: TOSA has no quantization with ranges that are found at run time; use False")
-    observed = _observed(is_qat, act_qmin, act_qmax, eps, observer)
+    observed = activation_observer(observer, act_qmin, act_qmax, is_qat=is_qat, eps=eps)
     activation = QuantizationSpec(torch.int8, observed, act_qmin, act_qmax, torch.per_tensor_affine)
     return QuantizationConfig(activation, is_per_channel, is_qat, (weight_qmin, weight_qmax), eps)
+
+
+def get_symmetric_a8w4_quantization_config(
+    is_per_channel: bool = True,
+    is_qat: bool = False,
+    is_dynamic: bool = False,
+    *,
+    observer: Any = HistogramObserver,
+) -> QuantizationConfig:
+    """Return the configuration of int8 activations and symmetric int4 weights, from -7 to 7.
+
+    The arguments are those of `get_symmetric_quantization_config`.
+
+    Raises:
+        ValueError: `is_dynamic` is True.
+    """
+    low, high = LIMITS[DType.INT4]
+    return get_symmetric_quantization_config(
+        is_per_channel, is_qat, is_dynamic, weight_qmin=low, weight_qmax=high, observer=observer
+    )
 
 
 def get_symmetric_a16w8_quantization_config(
@@ -159,17 +209,9 @@ def get_symmetric_a16w8_quantization_config(
     if is_dynamic:
         raise ValueError("is_dynamic: TOSA has no quantization with ranges that are found at run time; use False")
     low, high = -32767, 32767
-    observed = _observed(is_qat, low, high, epsilon, observer)
+    observed = activation_observer(observer, low, high, is_qat=is_qat, eps=epsilon)
     activation = QuantizationSpec(torch.int16, observed, low, high, torch.per_tensor_symmetric)
     return QuantizationConfig(activation, is_per_channel, is_qat, (weight_qmin, weight_qmax), epsilon)
-
-
-def _observed(is_qat: bool, low: int, high: int, eps: float, observer: Any) -> Any:
-    if not is_qat:
-        return observer.with_args(eps=eps)
-    return FusedMovingAvgObsFakeQuantize.with_args(
-        observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps
-    )
 
 
 class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
@@ -217,6 +259,10 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         converted: GraphModule = convert_pt2e(prepared)
         return converted
 
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Replace operators that are quantized in parts, such as attention, by those parts."""
+        return decompose(model)
+
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`."""
         if self._io is not None:
@@ -227,6 +273,10 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
             output = model.graph.output_node()
             results = [node for node in output.all_input_nodes if is_float(node)]
             mark(output, None, dict.fromkeys(results, activation))
+        for node in model.graph.nodes:
+            config = self.config_of(node) if node.target in COMPARISONS and not is_annotated(node) else None
+            if config is not None:
+                mark(node, None, dict.fromkeys(float_args(node), config.activation))
         return super().annotate(model)
 
     def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
@@ -234,27 +284,38 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         target, activation = node.target, config.activation
         if target in LAYERS:
             self._annotate_layer(node, config)
-        elif target in TWO_INPUTS and len(_tensors(node)) == 2:
+        elif target in TWO_INPUTS and len(float_args(node)) == 2:
             tail = fused_tail(node, (NORMS, CLAMPS))
-            mark_fused(tail, node, activation, dict.fromkeys(_tensors(node), activation))
+            users = list(node.users)
+            if target in PRODUCTS and len(users) == 1 and positive_factor(users[0]) is not None:
+                tail = users[0]
+            mark_fused(tail, node, activation, dict.fromkeys(float_args(node), activation))
         elif target in TWO_INPUTS or target in ONE_INPUT:
             tail = fused_tail(node, (CLAMPS,))
-            mark_fused(tail, node, activation, dict.fromkeys(_tensors(node)[:1], activation))
+            mark_fused(tail, node, activation, dict.fromkeys(float_args(node)[:1], activation))
+        elif target in SELECTIONS:
+            computed = [source for source in float_args(node) if source.op != "get_attr"]
+            mark(node, activation, dict.fromkeys(computed, activation))
+        elif is_mask(node):
+            mark(node, None, {node.args[0]: activation})
+        elif target in MASKS:
+            mark(node, activation, {node.args[0]: activation})
         elif target in FIXED:
-            mark(node, _fixed(FIXED[target], activation), {node.args[0]: activation})
+            source = node.all_input_nodes[0]
+            mark(node, _fixed(FIXED[target], activation), {} if is_mask(source) else {source: activation})
         elif target in MOVES:
             mark_shared(node, activation, only_quantized=False)
+        elif target is operator.getitem:
+            _annotate_part(node, activation)
 
     def _annotate_layer(self, node: Node, config: QuantizationConfig) -> None:
-        axis = LAYERS[node.target]  # type: ignore[index]
-        if axis == 1 and argument(node, "groups") != 1:
-            return  # with groups, no dim of a transposed weight has all output channels
+        axis = channel_dim(node) if config.is_per_channel else None
         value, weight = node.args[0], node.args[1]
         inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: config.weight(axis)}
         bias = argument(node, "bias")
         if isinstance(bias, Node) and config.activation.dtype == torch.int8:
             observed: Any = [(value, node), (weight, node)]
-            scheme = torch.per_channel_symmetric if config.is_per_channel else torch.per_tensor_symmetric
+            scheme = torch.per_tensor_symmetric if axis is None else torch.per_channel_symmetric
             inputs[bias] = DerivedQuantizationSpec(
                 observed,
                 _bias_parameters,
@@ -262,13 +323,22 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
                 -(2**31) + 1,
                 2**31 - 1,
                 scheme,
-                0 if config.is_per_channel else None,
+                None if axis is None else 0,
             )
         mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, config.activation, inputs)
 
 
-def _tensors(node: Node) -> list[Node]:
-    return [arg for arg in node.args if isinstance(arg, Node) and is_float(arg)]
+def _annotate_part(node: Node, activation: QuantizationSpecBase) -> None:
+    """Annotate one of the parts that a split makes, or the first result of a norm, and the split or norm."""
+    split = node.args[0]
+    assert isinstance(split, Node)
+    source = split.args[0]
+    if split.target in SPLITS and isinstance(source, Node):
+        mark(split, None, {source: activation})
+        mark(node, SharedQuantizationSpec((source, split)), {})
+    elif split.target in parameters.NORMS and isinstance(source, Node) and node.args[1] == 0:
+        mark(split, None, {source: activation})
+        mark(node, activation, {})
 
 
 def _fixed(limits: tuple[float, float], activation: QuantizationSpec) -> FixedQParamsQuantizationSpec:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 from edgecore.plugin import QuantizerRecipe, RecipeSupport
 from edgecore.sdk import RecipeParameters
@@ -12,20 +12,37 @@ from edgecore.sdk.annotations import OBSERVERS
 from edgecore_tosa.quantizer import (
     QuantizationConfig,
     TosaQuantizer,
+    get_symmetric_a8w4_quantization_config,
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
 
 
-class Integers(RecipeParameters):
-    """Parameters of `int8` and `int16x8`."""
+class Int16x8(RecipeParameters):
+    """Parameters of `int16x8`."""
 
     weights: Literal["channel", "tensor"] = "channel"
     activations: Literal["static"] = "static"
     observer: Literal["histogram", "minmax", "moving-average"] = "histogram"
 
 
-def _recipe(config: Callable[..., QuantizationConfig], parameters: Any) -> QuantizerRecipe:
+class Int8(Int16x8):
+    """Parameters of `int8`."""
+
+    weight_bits: Literal[8, 4] = 8
+
+
+def _int8(parameters: Int8) -> QuantizerRecipe:
+    is_int4 = parameters.weight_bits == 4
+    config = get_symmetric_a8w4_quantization_config if is_int4 else get_symmetric_quantization_config
+    return _recipe(config, parameters)
+
+
+def _int16x8(parameters: Int16x8) -> QuantizerRecipe:
+    return _recipe(get_symmetric_a16w8_quantization_config, parameters)
+
+
+def _recipe(config: Callable[..., QuantizationConfig], parameters: Int16x8) -> QuantizerRecipe:
     def make(is_qat: bool = False) -> TosaQuantizer:
         chosen = config(
             is_per_channel=parameters.weights == "channel", is_qat=is_qat, observer=OBSERVERS[parameters.observer]
@@ -36,6 +53,6 @@ def _recipe(config: Callable[..., QuantizationConfig], parameters: Any) -> Quant
 
 
 RECIPES: Mapping[str, RecipeSupport] = {
-    "int8": RecipeSupport(Integers, partial(_recipe, get_symmetric_quantization_config)),
-    "int16x8": RecipeSupport(Integers, partial(_recipe, get_symmetric_a16w8_quantization_config)),
+    "int8": RecipeSupport(Int8, _int8),
+    "int16x8": RecipeSupport(Int16x8, _int16x8),
 }

@@ -24,6 +24,11 @@ class TosaSpec:
     floating: bool = False
     extensions: frozenset[str] = frozenset()
 
+    @property
+    def is_u55(self) -> bool:
+        """True for the limits of Ethos-U55 and U65."""
+        return "u55" in self.extensions
+
     @classmethod
     def parse(cls, text: str) -> TosaSpec:
         """Read a specification.

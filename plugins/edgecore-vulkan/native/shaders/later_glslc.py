@@ -15,7 +15,7 @@ import platform
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "third_party"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "runtime_cpp" / "vulkan" / "third_party"))
 
 from debian import FetchError, apt_fetch, cache_folder, fetch, new_folder, read_pins, say, unpack_deb
 

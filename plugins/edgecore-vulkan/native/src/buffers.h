@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "device.h"
+#include "vulkan/device.h"
 
 // `memory` is what shaders use. On a device with memory of its own, the host maps `staging` instead.
 struct edgecore_buffer {

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "device.h"
 #include "recorder.h"
+#include "vulkan/device.h"
 
 namespace edgecore::vulkan {
 

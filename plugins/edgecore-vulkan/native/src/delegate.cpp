@@ -52,11 +52,11 @@ class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
 
-  static void probe(const Host &) { Vulkan(false); }
+  static void probe(const Host &) { Vulkan(InstanceSettings{}); }
 
   // A device with the number that its buffers have as their memory_kind.
   struct Numbered {
-    std::shared_ptr<Device> device;
+    std::shared_ptr<ShaderDevice> device;
     uint32_t memory_kind;
   };
 
@@ -67,19 +67,21 @@ class Driver {
     auto at =
         std::find_if(state_->devices.begin(), state_->devices.end(), [&](const auto &one) { return one.first == key; });
     if (at == state_->devices.end()) at = state_->devices.insert(at, {key, {}});
-    std::shared_ptr<Device> device = at->second.lock();
+    std::shared_ptr<ShaderDevice> device = at->second.lock();
     if (device == nullptr) {
       std::shared_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
-      if (vulkan == nullptr) vulkan = std::make_shared<Vulkan>(std::get<0>(key));
-      device = std::make_shared<Device>(vulkan, std::get<1>(key), std::get<2>(key), std::get<3>(key));
+      InstanceSettings settings;
+      settings.validation = std::get<0>(key);
+      if (vulkan == nullptr) vulkan = std::make_shared<Vulkan>(settings);
+      device = std::make_shared<ShaderDevice>(vulkan, std::get<1>(key), std::get<2>(key), std::get<3>(key));
       at->second = device;
     }
     return {std::move(device), static_cast<uint32_t>(at - state_->devices.begin() + 1)};
   }
 
-  std::shared_ptr<Device> device_of(uint32_t memory_kind) {
+  std::shared_ptr<ShaderDevice> device_of(uint32_t memory_kind) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    std::shared_ptr<Device> device;
+    std::shared_ptr<ShaderDevice> device;
     if (memory_kind != 0 && memory_kind <= state_->devices.size())
       device = state_->devices[memory_kind - 1].second.lock();
     if (device == nullptr) fail(EDGECORE_NOT_SUPPORTED, "there is no device memory of kind %u", memory_kind);
@@ -93,7 +95,7 @@ class Driver {
   struct State {
     std::mutex mutex;
     std::shared_ptr<Vulkan> plain, validated;  // kept: loaders lose memory with each instance
-    std::vector<std::pair<Key, std::weak_ptr<Device>>> devices;
+    std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };
   Host host_;
   std::unique_ptr<State> state_;

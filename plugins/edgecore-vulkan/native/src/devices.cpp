@@ -5,16 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "device.h"
+#include "vulkan/instance.h"
 
 namespace edgecore::vulkan {
 
 namespace {
-
-std::string version_text(uint32_t version) {
-  return std::to_string(VK_API_VERSION_MAJOR(version)) + "." + std::to_string(VK_API_VERSION_MINOR(version)) + "." +
-         std::to_string(VK_API_VERSION_PATCH(version));
-}
 
 const char *type_text(VkPhysicalDeviceType type) {
   switch (type) {
@@ -51,24 +46,6 @@ std::string joined(const std::vector<std::string> &names) {
   for (const std::string &name : names) text += (text.empty() ? "" : ", ") + name;
   return text;
 }
-
-class Extensions {
- public:
-  explicit Extensions(VkPhysicalDevice device) {
-    uint32_t count = 0;
-    check(vkEnumerateDeviceExtensionProperties(device, nullptr, &count, nullptr), "listing the extensions");
-    properties_.resize(count);
-    check(vkEnumerateDeviceExtensionProperties(device, nullptr, &count, properties_.data()), "listing the extensions");
-    properties_.resize(count);
-  }
-  bool has(const char *name) const {
-    return std::any_of(properties_.begin(), properties_.end(),
-                       [&](const VkExtensionProperties &one) { return std::strcmp(one.extensionName, name) == 0; });
-  }
-
- private:
-  std::vector<VkExtensionProperties> properties_;
-};
 
 bool has_timestamps(VkPhysicalDevice device) {
   uint32_t count = 0;
@@ -142,7 +119,7 @@ std::string line_of(const Vulkan &vulkan, size_t index, VkPhysicalDevice chosen)
   std::string problem, driver;
   Features features;
   try {
-    check_version(properties);
+    check_version(properties, VK_API_VERSION_1_1);
     driver = query(device, properties, &features);
   } catch (const backend::Failure &failure) {
     problem = failure.text;
@@ -173,7 +150,7 @@ std::string line_of(const Vulkan &vulkan, size_t index, VkPhysicalDevice chosen)
 uint64_t list_devices(char *text, uint64_t size) noexcept {
   std::string lines;
   try {
-    const Vulkan vulkan(false);
+    const Vulkan vulkan(InstanceSettings{});
     const VkPhysicalDevice chosen = find_device(vulkan, "");
     for (size_t i = 0; i < vulkan.devices().size(); ++i) lines += line_of(vulkan, i, chosen);
   } catch (const backend::Failure &failure) {

@@ -9,8 +9,8 @@ namespace edgecore::vulkan {
 
 using backend::fail;
 
-Execution::Execution(const Graph &graph, Device &device, Weights &weights, StateBuffers states, uint64_t timeout_ns,
-                     bool is_profiled)
+Execution::Execution(const Graph &graph, ShaderDevice &device, Weights &weights, StateBuffers states,
+                     uint64_t timeout_ns, bool is_profiled)
     : graph_(graph),
       device_(device),
       weights_(weights),

@@ -8,8 +8,8 @@
 #include "blob.h"
 #include "buffers.h"
 #include "commands.h"
-#include "device.h"
 #include "recorder.h"
+#include "shader_device.h"
 
 namespace edgecore::vulkan {
 
@@ -26,7 +26,7 @@ struct DispatchTime {
 class Execution {
  public:
   // `states` are the session's buffers that the graph uses.
-  Execution(const Graph &graph, Device &device, Weights &weights, StateBuffers states, uint64_t timeout_ns,
+  Execution(const Graph &graph, ShaderDevice &device, Weights &weights, StateBuffers states, uint64_t timeout_ns,
             bool is_profiled);
   ~Execution();
   Execution(const Execution &) = delete;
@@ -59,7 +59,7 @@ class Execution {
   std::vector<Binding> bind(const backend::Arguments &arguments);
 
   const Graph &graph_;
-  Device &device_;
+  ShaderDevice &device_;
   Weights &weights_;
   const StateBuffers states_;
   const uint64_t timeout_ns_;

@@ -28,7 +28,7 @@ EDGECORE_VULKAN_DEVICE_SUITE(DeviceExecution);
 
 // A blob with an execution of it.
 struct Loaded {
-  Loaded(Device &device, Bytes bytes)
+  Loaded(ShaderDevice &device, Bytes bytes)
       : blob(std::move(bytes)),
         graph(read_blob(test::view(blob), backend::Host(test::host_table(), &scope))),
         weights(device),
@@ -56,7 +56,7 @@ Bytes doubling() {
   return blob.finish({x}, {blob.add(x, x, {4, 1000})});
 }
 
-std::unique_ptr<Loaded> prepared_doubling(Device &device) {
+std::unique_ptr<Loaded> prepared_doubling(ShaderDevice &device) {
   auto loaded = std::make_unique<Loaded>(device, doubling());
   loaded->arguments.add({4, 1000}, std::vector<float>(4000, 1));
   loaded->arguments.add({4, 1000}, std::vector<float>(4000, -1));

@@ -43,7 +43,7 @@ const Buffer &Weights::get(const std::string &key, const std::function<std::vect
 // Records one graph. Tensors of values are made when they are first written or, for constants, read.
 class Recorder {
  public:
-  Recorder(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states)
+  Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states)
       : graph_(graph),
         device_(device),
         weights_(weights),
@@ -218,7 +218,7 @@ class Recorder {
     recording_.dispatches.push_back(std::move(dispatch));
   }
 
-  Device &device() { return device_; }
+  ShaderDevice &device() { return device_; }
 
  private:
   struct Sum {
@@ -343,7 +343,7 @@ class Recorder {
   static const OperatorCall kBorder;  // stands for copies at the border of the delegate
 
   const Graph &graph_;
-  Device &device_;
+  ShaderDevice &device_;
   Weights &weights_;
   const StateBuffers &states_;
   Recording recording_;
@@ -359,7 +359,7 @@ class Recorder {
 
 const OperatorCall Recorder::kBorder = {0, "border", {}};
 
-Recording record(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states,
+Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
                  const std::vector<int64_t> &symbolic_sizes) {
   return Recorder(graph, device, weights, states).run(formats, output_layouts, symbolic_sizes);
@@ -387,7 +387,7 @@ const Value &Call::value(size_t index) const {
   return recorder_.graph().values[call_.args[index]];
 }
 
-const Device &Call::device() const { return recorder_.device(); }
+const ShaderDevice &Call::device() const { return recorder_.device(); }
 
 bool Call::is_none(size_t index) const { return value(index).kind == Kind::kNull; }
 bool Call::is_tensor(size_t index) const { return value(index).kind == Kind::kTensor; }
@@ -565,7 +565,7 @@ void Call::bind_state() const { recorder_.bind_state(call_.args[last()]); }
 bool Call::is_state(size_t index) const { return is_tensor(index) && recorder_.is_state(call_.args[index]); }
 
 bool Call::prefers_texels(const Tensor &tensor) const {
-  const Device &device = recorder_.device();
+  const ShaderDevice &device = recorder_.device();
   return device.prefers_texels() && tensor.count() <= static_cast<int64_t>(device.limits().maxTexelBufferElements);
 }
 

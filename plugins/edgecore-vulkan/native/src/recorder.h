@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "blob.h"
-#include "device.h"
+#include "shader_device.h"
 #include "tensor.h"
 
 namespace edgecore::vulkan {
@@ -84,7 +84,7 @@ class Call {
   Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}
 
   const std::string &name() const { return call_.name; }
-  const Device &device() const;
+  const ShaderDevice &device() const;
   size_t size() const { return call_.args.size(); }
   size_t last() const { return call_.args.size() - 1; }
   bool is_none(size_t index) const;
@@ -184,7 +184,7 @@ using StateBuffers = std::map<uint32_t, const Buffer *>;
 
 // Records a graph for the shapes of its inputs. `formats` are those of the inputs, `output_layouts` the orders in which
 // the caller wants the outputs.
-Recording record(const Graph &graph, Device &device, Weights &weights, const StateBuffers &states,
+Recording record(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states,
                  const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
                  const std::vector<int64_t> &symbolic_sizes);
 

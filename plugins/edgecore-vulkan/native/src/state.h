@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "blob.h"
-#include "device.h"
+#include "vulkan/device.h"
 
 namespace edgecore::vulkan {
 

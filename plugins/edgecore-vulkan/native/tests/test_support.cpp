@@ -225,7 +225,7 @@ namespace {
 
 struct Devices {
   std::shared_ptr<Vulkan> vulkan;
-  std::shared_ptr<Device> devices[2];
+  std::shared_ptr<ShaderDevice> devices[2];
 };
 
 Devices open_devices;  // of the current suite
@@ -235,12 +235,12 @@ Devices open_devices;  // of the current suite
 void DeviceTest::SetUp() {
   const std::string reason = why_no_device();
   if (!reason.empty()) GTEST_SKIP() << "no test with a Vulkan device: " << reason;
-  if (open_devices.vulkan == nullptr) open_devices.vulkan = std::make_shared<Vulkan>(false);
-  std::shared_ptr<Device> &device = open_devices.devices[static_cast<size_t>(GetParam())];
+  if (open_devices.vulkan == nullptr) open_devices.vulkan = std::make_shared<Vulkan>(InstanceSettings{});
+  std::shared_ptr<ShaderDevice> &device = open_devices.devices[static_cast<size_t>(GetParam())];
   if (device == nullptr) {
     std::unique_ptr<AsDiscrete> discrete;
     if (GetParam() == Memory::kOwn) discrete = std::make_unique<AsDiscrete>();
-    device = std::make_shared<Device>(open_devices.vulkan, "", "", false);
+    device = std::make_shared<ShaderDevice>(open_devices.vulkan, "", "", false);
   }
   if (GetParam() == Memory::kShared && !device->unified()) GTEST_SKIP() << "this device shares no memory with the host";
   device_ = device;
@@ -251,7 +251,7 @@ void DeviceTest::TearDownTestSuite() { open_devices = {}; }
 std::string why_no_device() {
   static const std::string reason = [] {
     try {
-      auto vulkan = std::make_unique<Vulkan>(false);
+      auto vulkan = std::make_unique<Vulkan>(InstanceSettings{});
       find_device(*vulkan, "");
       // Never closed, so that the driver stays loaded: a sanitizer then knows its memory, and the names of functions.
       static const Vulkan *const kept = vulkan.release();

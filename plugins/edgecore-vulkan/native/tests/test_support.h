@@ -11,8 +11,8 @@
 
 #include "blob.h"
 #include "buffers.h"
-#include "device.h"
 #include "edgecore/backend.hpp"
+#include "shader_device.h"
 
 struct edgecore_error {
   int32_t code = EDGECORE_OK;
@@ -151,11 +151,11 @@ class DeviceTest : public ::testing::TestWithParam<Memory> {
  protected:
   static void TearDownTestSuite();
   void SetUp() override;
-  Device &device() { return *device_; }
-  const std::shared_ptr<Device> &shared_device() { return device_; }
+  ShaderDevice &device() { return *device_; }
+  const std::shared_ptr<ShaderDevice> &shared_device() { return device_; }
 
  private:
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<ShaderDevice> device_;
 };
 
 // Returns why this machine runs no test with a device, or an empty text.

@@ -139,6 +139,11 @@ void infer_transposed(const Graph &, const Node &node, Shape *shapes) {
   const uint64_t columns = static_cast<uint64_t>(w.left) + w.right;
   if (height <= rows || width <= columns) refuse(node, "padding leaves nothing of the output");
   if (height > kMaxSpatial || width > kMaxSpatial) refuse(node, "the output is too large");
+  // XNNPACK computes every stride-th column by itself, from column 0, 1, ..., stride - 1 on. It counts them as
+  // ceil((width - first) / stride) without a sign, which is a huge number if `first` lies beyond the width.
+  if (height - rows + 1 < w.stride_height || width - columns + 1 < w.stride_width) {
+    refuse(node, "the output is smaller than the stride - 1");
+  }
   shapes[node.out[0]] = {
       4, {input[0], height - rows, width - columns, static_cast<uint64_t>(node.groups) * node.group_outputs}};
 }

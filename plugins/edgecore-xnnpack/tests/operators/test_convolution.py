@@ -7,6 +7,8 @@ import torch
 from lowered import check, refusals
 from torch import nn
 
+import edgecore
+
 CONVOLUTIONS = {
     "plain": (nn.Conv2d(3, 8, 3), (1, 3, 9, 11)),
     "batch of two, stride, padding, no bias": (nn.Conv2d(3, 5, (3, 5), (2, 1), (1, 2), bias=False), (2, 3, 12, 7)),
@@ -57,3 +59,18 @@ def test_a_convolution_with_lists_of_one_number_equals_eager(transposed: bool, d
 def test_convolution_of_computed_weights_is_refused() -> None:
     reasons = refusals(torch.conv2d, torch.randn(1, 3, 5, 5), torch.randn(2, 3, 3, 3))
     assert reasons["aten.convolution.default"] == "weight not constant"
+
+
+def test_a_transposed_convolution_with_fewer_columns_than_steps_is_right_or_an_error() -> None:
+    module = nn.ConvTranspose2d(3, 2, 3, stride=4, padding=1).eval()
+    single = torch.randn(1, 3, 5, 1)
+    check_static = edgecore.load(edgecore.compile(module, (single,), backends=["xnnpack"]).buffer).forward(single)
+    torch.testing.assert_close(torch.from_dlpack(check_static), module(single))
+    example = torch.randn(1, 3, 5, 6)
+    width = ({3: torch.export.Dim("width", min=1, max=9)},)
+    program = edgecore.load(
+        edgecore.compile(module, (example,), backends=["xnnpack"], dynamic_shapes=width).buffer, threads=1
+    )
+    torch.testing.assert_close(torch.from_dlpack(program.forward(example)), module(example), rtol=1e-4, atol=1e-5)
+    with pytest.raises(edgecore.errors.ExecutionError, match="the output is smaller than the stride - 1"):
+        program.forward(single)

@@ -40,6 +40,8 @@ REFUSED: dict[str, tuple[Callable[..., Any], tuple[torch.Tensor, ...]]] = {
     "output padding not below stride": (lambda x: convolve(x, BACKWARD, transposed=True, extra=1), (X,)),
     "transposed in three dimensions": (lambda x: aten.convolution(x, BACKWARD[:, :, None], None, [1] * 3, [0] * 3,
                                                                   [1] * 3, True, [0] * 3, 1), (X[:, :, None],)),
+    "its result is smaller than its stride - 1, for which XNNPACK reads memory that it does not own": (
+        lambda x: aten.convolution(x, BACKWARD, None, [1, 8], [0, 1], [1, 1], True, [0, 0], 1), (X[..., :1],)),
     "parameters not constant": (lambda x, w: aten.native_layer_norm(x, [8], w, None, 1e-5)[0], (ROWS, ROWS[0, 0])),
     "saved statistics are read": (lambda x: aten.native_layer_norm(x, [8], None, None, 1e-5)[1], (ROWS,)),
     "ranks 4, 3 and 3": (lambda q, k: attend(q, k, k), (Q, Q[0])),

@@ -92,15 +92,24 @@ def _col2im(
 
 @decomposes(aten.sort.default, applies=lambda node: not isinstance(_sorted_size(node), torch.SymInt))
 def _sort(value: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """Sort with `topk`, for k = size. The order of equal elements is unspecified, as in torch."""
+    """Sort with `topk`, for k = size. The order of equal elements is unspecified, as in torch.
+
+    Booleans become uint8 for it: PyTorch, which computes the constants of a program, has no `topk` of booleans.
+    """
     size = value.shape[dim] if value.dim() else 1
-    values, indices = torch.topk(value, size, dim, largest=descending, sorted=True)
-    return values, indices
+    ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
+    values, indices = torch.topk(ordered, size, dim, largest=descending, sorted=True)
+    return values.to(value.dtype), indices
 
 
 def _sorted_size(node: Node) -> Any:
     shape = argument(node, "self").meta["val"].shape
     return shape[argument(node, "dim")] if shape else 1
+
+
+@decomposes(aten.exp2.default)
+def _exp2(value: Tensor) -> Tensor:
+    return torch.pow(2.0, value)
 
 
 @decomposes(aten.cumprod.default)

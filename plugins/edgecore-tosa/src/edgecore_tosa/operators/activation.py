@@ -11,7 +11,7 @@ import torch
 from edgecore_tosa.builder import Builder, Value
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.elementwise import total
-from edgecore_tosa.operators.table import FLOAT, QUANTIZED, Query, Row
+from edgecore_tosa.operators.table import FLOAT, QUANTIZED, Query, Row, needs_integers
 from edgecore_tosa.operators.tables import table
 from edgecore_tosa.schema import DType, Op
 
@@ -215,11 +215,11 @@ _DECOMPOSED = (
 ROWS = (
     *(Row(target, FLOAT, "", None, False, _unary(_direct(op))) for target, op in _DIRECT.items()),
     *(Row(target, FLOAT, "", None, False, _unary(real)) for target, real in _COMPOSED.items()),
-    *(Row(target, QUANTIZED, "quantized only", quantized, False, tabulated) for target in _TABLES_ONLY),
-    *(Row(target, QUANTIZED, "quantized only", quantized, True, tabulated) for target in _DECOMPOSED),
+    *(Row(target, QUANTIZED, "quantized only", quantized, False, tabulated, lacks=needs_integers) for target in _TABLES_ONLY),
+    *(Row(target, QUANTIZED, "quantized only", quantized, True, tabulated, lacks=needs_integers) for target in _DECOMPOSED),
     *(
         Row(target, FLOAT if real else QUANTIZED, "not int16" if real else "int8 only", _check_steps(real is not None), False,
-            _unary(real))
+            _unary(real), lacks=None if real else needs_integers)
         for target, real in _STEPS.items()
     ),
     Row(aten.gelu.default, FLOAT, "", _tanh_or_none, False, _unary(_gelu)),
@@ -229,5 +229,6 @@ ROWS = (
     Row(aten.add.Scalar, FLOAT, "a constant number, alpha 1", _added, False, _shifted(Op.ADD)),
     Row(aten.sub.Scalar, FLOAT, "a constant number, alpha 1", _added, False, _shifted(Op.SUB)),
     Row(aten.rsub.Scalar, FLOAT, "a constant number, alpha 1", _added, False, _shifted(Op.SUB, swapped=True)),
-    Row(aten.prelu.default, QUANTIZED, "quantized, constant weight", _check_prelu, True, _prelu, ("weight",)),
+    Row(aten.prelu.default, QUANTIZED, "quantized, constant weight", _check_prelu, True, _prelu, ("weight",),
+        lacks=needs_integers),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +12,9 @@ import torch
 from edgecore.sdk import NodeQuery, for_each
 from edgecore_tosa.builder import NHWC, Builder, Value
 from edgecore_tosa.graph import Array, Tensor
-from edgecore_tosa.operators.table import FLOAT, Query, Row, symmetric_weight
-from edgecore_tosa.schema import Conv2d, DepthwiseConv2d, DType, Op
+from edgecore_tosa.operators.table import FLOAT, Query, Row, needs_more_than_u55, symmetric_weight
+from edgecore_tosa.quantization import LIMITS
+from edgecore_tosa.schema import ATTRIBUTES, Conv2d, DepthwiseConv2d, DType, Op, TransposeConv2d
 
 aten = torch.ops.aten
 
@@ -27,30 +29,33 @@ class Layer:
 
     Attributes:
         weight: The weight's tensor elements, in the order of the model.
-        weight_dtype: Their type.
+        weight_dtype: Their type; INT4 for integers from -7 to 7 beside an int8 input, if the target has this extension.
         scales: The scale of the accumulator: one for each output channel, or a single one; (1.0,) for real numbers.
+        accumulator: The type of sums.
+        output: The type of the bias and of the result before it is scaled, which is float16 for sums in float32 of float16.
     """
 
     def __init__(self, b: Builder, x: Value, weight: Value, bias: Array | None, channels: int) -> None:
         self._b = b
         assert weight.tensor.data is not None
         self.weight: Array = weight.tensor.data
-        self.weight_dtype = weight.tensor.dtype
+        self.weight_dtype = DType.INT4 if _is_int4(b, x, weight) else weight.tensor.dtype
         self.scales: tuple[float, ...] = (1.0,)
         self.accumulator = accumulator(x.tensor.dtype)
+        self.output = x.tensor.dtype if x.tensor.dtype == DType.FP16 else self.accumulator
         if x.quantization is not None and weight.quantization is not None:
             self.scales = tuple(x.quantization.step * scale for scale in weight.quantization.scales)
         self._bias = np.zeros(channels) if bias is None else bias
         self.zero_points = [b.number(x.zero_point, x.tensor.dtype), b.number(0, self.weight_dtype)]
 
     def bias(self, start: int = 0, stop: int | None = None) -> Tensor:
-        """Return the bias of output channels as a constant of the accumulator's type."""
+        """Return the bias of output channels as a constant."""
         bias = self._bias[start:stop]
-        if self.accumulator != DType.FP32:
+        if self.output not in (DType.FP32, DType.FP16):
             scales = np.array(self.scales)[start:stop] if len(self.scales) > 1 else np.array(self.scales)
             limit = 2**31 - 1 if self.accumulator == DType.INT32 else 2**47 - 1
             bias = np.clip(np.rint(bias / scales), -limit - 1, limit)
-        return self._b.constant(bias, self.accumulator)
+        return self._b.constant(bias, self.output)
 
     @property
     def scale(self) -> float | list[float]:
@@ -60,6 +65,13 @@ class Layer:
     def scale_of(self, channels: slice) -> float | list[float]:
         """Return the scale of the accumulator of output channels."""
         return list(self.scales[channels]) if len(self.scales) > 1 else self.scales[0]
+
+
+def _is_int4(b: Builder, x: Value, weight: Value) -> bool:
+    low, high = LIMITS[DType.INT4]
+    found = weight.quantization
+    is_narrow = found is not None and low <= found.low and found.high <= high
+    return is_narrow and x.tensor.dtype == DType.INT8 and "int4" in b.spec.extensions
 
 
 def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> tuple[int, int]:
@@ -73,49 +85,135 @@ def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: in
 
 
 def crop(b: Builder, x: Tensor, cut: list[int]) -> Tensor:
-    """Return an image, NHWC, without its last rows and columns."""
-    shape = [x.shape[0], x.shape[1] - cut[0], x.shape[2] - cut[1], x.shape[3]]
-    return b.slice(x, [0] * 4, shape)
+    """Return an image, NHWC, without its last rows and columns; or a volume without its last planes, too."""
+    sizes = [size - rest for size, rest in zip(x.shape[1:-1], cut, strict=True)]
+    return b.slice(x, [0] * x.rank, [x.shape[0], *sizes, x.shape[-1]])
 
 
 def _convolution(b: Builder) -> Value:
     x, weight = b.input("input"), b.input("weight")
-    stride, padding, dilation = (for_each(b.argument(name), 2) for name in ("stride", "padding", "dilation"))
-    groups, bias = b.argument("groups"), b.real_constant(b.argument("bias"))
-    image = b.read(x, NHWC)
-    layer = Layer(b, x, weight, bias, b.shape[1])
+    dims = len(x.shape) - 2
+    stride, padding, dilation = (_of_image(b, name, dims) for name in ("stride", "padding", "dilation"))
+    order = (0, *range(2, 2 + dims), 1)
+    image = b.read(x, order)
+    shape = [b.shape[dim] for dim in order]
+    channels = b.shape[1]
+    layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), channels)
+    if dims == 1:  # an image of one row
+        image = b.reshape(image, (image.shape[0], 1, *image.shape[1:]))
+        shape.insert(1, 1)
+        layer.weight = np.expand_dims(layer.weight, 2)
+    write = _transposed if b.argument("transposed") else _direct
+    value = write(b, layer, image, (stride, padding, dilation), b.argument("groups"), shape)
+    if dims == 2:
+        return value
+    return Value(b.reshape(value.tensor, [b.shape[dim] for dim in order]), order, value.quantization)
+
+
+def _volume(b: Builder) -> Value:
+    x, weight, order = b.input("input"), b.input("weight"), (0, 2, 3, 4, 1)
+    layer = Layer(b, x, weight, b.real_constant(b.argument("bias")), b.shape[1])
+    stride, padding, dilation = (list(for_each(b.argument(name), 3)) for name in ("stride", "padding", "dilation"))
+    shape = [b.shape[dim] for dim in order]
+    return _direct(b, layer, b.read(x, order), (stride, padding, dilation), b.argument("groups"), shape)
+
+
+def _of_image(b: Builder, name: str, dims: int) -> list[int]:
+    """Return the numbers of an argument for the rows and columns of an image."""
+    numbers = list(for_each(b.argument(name), dims))
+    return numbers if dims == 2 else [0 if name == "padding" else 1, *numbers]
+
+
+_Form = tuple[list[int], list[int], list[int]]
+"""Stride, padding and dilation of each dim of an image or volume."""
+
+
+def _direct(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, shape: Sequence[int]) -> Value:
+    stride, padding, dilation = form
     kernel = layer.weight.shape[2:]
+    order = (0, *range(2, 2 + len(kernel)), 1)
     pad, cut = [], []
-    for dim in range(2):
+    for dim in range(len(kernel)):
         after, rest = exact_padding(
             image.shape[1 + dim], kernel[dim], stride[dim], dilation[dim], padding[dim], padding[dim]
         )
         pad += [padding[dim], after]
         cut.append(rest)
     image = crop(b, image, cut)
-    shape = (b.shape[0], b.shape[2], b.shape[3], b.shape[1])
-    form: dict[str, Any] = {
+    attribute: dict[str, Any] = {
         "pad": pad,
-        "stride": list(stride),
-        "dilation": list(dilation),
+        "stride": stride,
+        "dilation": dilation,
         "acc_type": layer.accumulator,
     }
-    if groups == image.shape[3] and groups > 1:  # the filters are (channel * multiplier, 1, H, W)
-        multiplier = b.shape[1] // groups
-        filters = layer.weight.reshape(groups, multiplier, *kernel).transpose(2, 3, 0, 1)
+    if groups == image.shape[-1] and groups > 1 and len(kernel) == 2:  # the filters are (channel * multiplier, 1, H, W)
+        filters = layer.weight.reshape(groups, shape[-1] // groups, *kernel).transpose(2, 3, 0, 1)
         inputs = [image, b.constant(filters, layer.weight_dtype), layer.bias(), *layer.zero_points]
-        result = b.emit(Op.DEPTHWISE_CONV2D, inputs, shape, layer.accumulator, DepthwiseConv2d(**form))
+        result = b.emit(Op.DEPTHWISE_CONV2D, inputs, shape, layer.output, DepthwiseConv2d(**attribute))
         return b.finish(result, layer.scale, NHWC)
+    op = Op.CONV2D if len(kernel) == 2 else Op.CONV3D
+    parts = [part.transpose(order) for part in np.split(layer.weight, groups)]
+    return _by_group(b, layer, image, parts, shape, op, ATTRIBUTES[op](**attribute))
+
+
+def _by_group(
+    b: Builder, layer: Layer, image: Tensor, filters: Sequence[Array], shape: Sequence[int], op: Op, attribute: Any
+) -> Value:
+    """Write an operator for the channels of each group, and put the results together.
+
+    They are scaled before: CONCAT has no INT48, the accumulator of int16.
+    """
+    inside, outside = image.shape[-1] // len(filters), shape[-1] // len(filters)
+    order = (0, *range(2, image.rank), 1)
     parts: list[Value] = []
-    inside, outside = image.shape[3] // groups, b.shape[1] // groups
-    for group in range(groups):
-        part = b.slice(image, [0, 0, 0, group * inside], [*image.shape[:3], inside])
+    for group, elements in enumerate(filters):
+        part = b.slice(image, [*[0] * (image.rank - 1), group * inside], [*image.shape[:-1], inside])
         own = slice(group * outside, (group + 1) * outside)
-        filters = layer.weight[own].transpose(0, 2, 3, 1)
-        inputs = [part, b.constant(filters, layer.weight_dtype), layer.bias(own.start, own.stop), *layer.zero_points]
-        result = b.emit(Op.CONV2D, inputs, (*shape[:3], outside), layer.accumulator, Conv2d(**form))
-        parts.append(b.finish(result, layer.scale_of(own), NHWC))  # CONCAT has no INT48, the accumulator of int16
-    return replace(parts[0], tensor=b.concat([value.tensor for value in parts], 3))
+        inputs = [part, b.constant(elements, layer.weight_dtype), layer.bias(own.start, own.stop), *layer.zero_points]
+        result = b.emit(op, inputs, (*shape[:-1], outside), layer.output, attribute)
+        parts.append(b.finish(result, layer.scale_of(own), order))
+    return replace(parts[0], tensor=b.concat([value.tensor for value in parts], image.rank - 1))
+
+
+_STRIDES_OF_U55 = ([1, 1], [2, 2])
+
+
+def _transposed(b: Builder, layer: Layer, image: Tensor, form: _Form, groups: int, shape: Sequence[int]) -> Value:
+    """A transposed convolution; where the target lacks it, a convolution of an image with zeros between its pixels.
+
+    The weight is (input channels, output channels / groups, H, W).
+    """
+    stride, padding, _ = form
+    weight, kernel, pad = layer.weight, layer.weight.shape[2:], []
+    attribute: TransposeConv2d | Conv2d
+    if not b.spec.is_u55 or (stride in _STRIDES_OF_U55 and image.dtype == DType.INT8):
+        for dim, cut in enumerate(padding):
+            pad += [-cut, shape[1 + dim] - (image.shape[1 + dim] - 1) * stride[dim] - kernel[dim] + cut]
+        op, attribute = Op.TRANSPOSE_CONV2D, TransposeConv2d(pad, stride, acc_type=layer.accumulator)
+    else:
+        image = _spread(b, image, stride, layer.zero_points[0])
+        after = [shape[1 + dim] - image.shape[1 + dim] + cut for dim, cut in enumerate(padding)]
+        image = crop(b, image, [max(-rows, 0) for rows in after])
+        for dim, cut in enumerate(padding):
+            pad += [kernel[dim] - 1 - cut, max(after[dim], 0)]
+        weight = weight[:, :, ::-1, ::-1]
+        op, attribute = Op.CONV2D, Conv2d(pad, [1, 1], [1, 1], acc_type=layer.accumulator)
+    filters = [part.transpose(1, 2, 3, 0) for part in np.split(weight, groups)]
+    return _by_group(b, layer, image, filters, shape, op, attribute)
+
+
+def _spread(b: Builder, image: Tensor, stride: Sequence[int], zero_point: Tensor) -> Tensor:
+    """Return an image with `stride - 1` rows and columns of zeros after each of its own."""
+    n, height, width, channels = image.shape
+    for pixels, size, count in (
+        (n * height * width, channels, stride[1]),
+        (n * height, width * stride[1] * channels, stride[0]),
+    ):
+        if count > 1:
+            parts = b.reshape(image, (pixels, 1, size))
+            border = b.sizes([0, 0, 0, count - 1, 0, 0])
+            image = b.emit(Op.PAD, [parts, border, zero_point], (pixels, count, size), image.dtype)
+    return b.reshape(image, (n, height * stride[0], width * stride[1], channels))
 
 
 def _linear(b: Builder) -> Value:
@@ -128,7 +226,7 @@ def _linear(b: Builder) -> Value:
     filters = b.constant(layer.weight.reshape(-1, 1, 1, features), layer.weight_dtype)
     attribute = Conv2d(pad=[0] * 4, stride=[1, 1], dilation=[1, 1], acc_type=layer.accumulator)
     inputs = [image, filters, layer.bias(), *layer.zero_points]
-    result = b.emit(Op.CONV2D, inputs, (*image.shape[:3], b.shape[-1]), layer.accumulator, attribute)
+    result = b.emit(Op.CONV2D, inputs, (*image.shape[:3], b.shape[-1]), layer.output, attribute)
     finished = b.finish(result, layer.scale, range(4))
     tensor = b.reshape(finished.tensor, b.shape)
     return Value(tensor, tuple(range(len(b.shape))), finished.quantization)
@@ -136,10 +234,34 @@ def _linear(b: Builder) -> Value:
 
 def _check_convolution(query: NodeQuery) -> str | None:
     assert isinstance(query, Query)
-    if query.argument("transposed"):
-        return "transposed"
-    if len(query.sizes("input")) != 4:
-        return f"an input with {len(query.sizes('input'))} dims, not 4"
+    sizes = query.sizes("input")
+    if len(sizes) not in (3, 4):
+        return f"an input with {len(sizes)} dims, not 3 or 4"
+    reason = _check_transposed(query) if query.argument("transposed") else symmetric_weight(query, "weight", 0)
+    return reason or constant_bias(query)
+
+
+def _check_transposed(query: Query) -> str | None:
+    dims, groups = len(query.sizes("input")) - 2, query.argument("groups")
+    padding, dilation = (for_each(query.argument(name), dims) for name in ("padding", "dilation"))
+    kernel = query.sizes("weight")[2:]
+    if set(dilation) != {1}:
+        return "transposed with dilation"
+    if any(cut >= size for cut, size in zip(padding, kernel, strict=True)):
+        return "transposed with padding of the kernel's size or more"
+    if groups > _MAX_GROUPS:
+        return f"transposed with {groups} groups, more than {_MAX_GROUPS}"
+    return symmetric_weight(query, "weight", *([1] if groups == 1 else []))  # with groups, dim 1 is not all channels
+
+
+_MAX_GROUPS = 8
+"""Groups of a transposed convolution at most: each is an operator of its own."""
+
+
+def _check_volume(query: NodeQuery) -> str | None:
+    assert isinstance(query, Query)
+    if len(query.sizes("input")) != 5:
+        return "an input without batch"
     return symmetric_weight(query, "weight", 0) or constant_bias(query)
 
 
@@ -155,7 +277,9 @@ def constant_bias(query: Query) -> str | None:
 
 
 ROWS = (
-    Row(aten.convolution.default, FLOAT, "2-d; constant weight and bias", _check_convolution, False, _convolution,
-        ("bias",)),
+    Row(aten.convolution.default, FLOAT, "constant weight and bias; transposed: no dilation, up to 8 groups",
+        _check_convolution, False, _convolution, ("bias",)),
+    Row(aten.conv3d.default, FLOAT, "5-d; constant weight and bias", _check_volume, True, _volume, ("bias",),
+        lacks=needs_more_than_u55),
     Row(aten.linear.default, FLOAT, "constant weight and bias", _check_linear, True, _linear, ("bias",)),
 )  # fmt: skip

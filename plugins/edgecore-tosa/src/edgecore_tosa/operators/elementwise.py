@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 
+from edgecore.sdk import NodeQuery
 from edgecore_tosa.builder import Builder, Value
 from edgecore_tosa.graph import NUMPY, Tensor, encode
-from edgecore_tosa.operators.table import FLOAT, Row
+from edgecore_tosa.operators.table import FLOAT, Query, Row
+from edgecore_tosa.quantization import Quantization
 from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 
 aten = torch.ops.aten
@@ -45,18 +48,32 @@ def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Val
     sum does not overflow 32 bits, and each term is rounded to much less than the step of its input.
     """
     values = [b.operand(first), b.operand(second)]
-    (x, y), order = aligned(b, values)
-    quantizations = [value.quantization for value in values]
-    if b.quantization is None or None in quantizations:
-        return Value(b.compute(op, x, y), order)
-    bits, levels = (_HEADROOM, 255) if b.quantization.dtype == DType.INT8 else (_HEADROOM - 8, 65535)
-    common = 2 * max(q.step * (q.high - q.low) for q in quantizations if q) / levels
+    pair, order = aligned(b, values)
+    quantizations = [value.quantization for value in values if value.quantization is not None]
+    if b.quantization is None or len(quantizations) < len(values):
+        return Value(b.compute(op, *pair), order)
+    terms, scale = of_one_scale(b, pair, quantizations, b.quantization.dtype)
+    return b.finish(b.compute(op, *terms), scale, order)
+
+
+def of_one_scale(
+    b: Builder, tensors: Sequence[Tensor], quantizations: Sequence[Quantization], dtype: DType
+) -> tuple[list[Tensor], float]:
+    """Return tensors of integers of different scales as int32 of one scale, and that scale; see `total`.
+
+    Args:
+        b: The builder.
+        tensors: The tensors.
+        quantizations: The meaning of their integers.
+        dtype: The type of the result of the current node: int16 gets fewer bits.
+    """
+    bits, levels = (_HEADROOM, 255) if dtype == DType.INT8 else (_HEADROOM - 8, 65535)
+    common = 2 * max(q.step * (q.high - q.low) for q in quantizations) / levels
     terms = [
         b.rescale(tensor, q.step / common * 2**bits, DType.INT32, q.zero_point)
-        for tensor, q in zip((x, y), quantizations, strict=True)
-        if q
+        for tensor, q in zip(tensors, quantizations, strict=True)
     ]
-    return b.finish(b.compute(op, *terms), common / 2**bits, order)
+    return terms, common / 2**bits
 
 
 def product(b: Builder, x: Value, y: Value) -> Value:
@@ -67,6 +84,26 @@ def product(b: Builder, x: Value, y: Value) -> Value:
         return Value(b.compute(Op.MUL, left, right), order)
     left, right = (b.rescale(one, 1.0, DType.INT32, of.zero_point) for one, of in ((left, q), (right, p)))
     return b.finish(b.compute(Op.MUL, left, right), q.step * p.step, order)
+
+
+def _quotient(b: Builder) -> Value:
+    """A quotient: of integers the product with the reciprocal of a constant."""
+    divisor = b.real_constant(b.argument("other"))
+    if divisor is not None:
+        return product(b, b.input(), b.real_operand(1 / divisor))
+    x, y = b.input(), b.input("other")
+    return product(b, x, replace(y, tensor=b.compute(Op.RECIPROCAL, y.tensor)))
+
+
+def _check_quotient(query: NodeQuery) -> str | None:
+    assert isinstance(query, Query)
+    divisor = query.argument("other")
+    if query.parameters.of(query.node) is None:
+        return None
+    if not query.is_constant(divisor):
+        return "its divisor is not a constant"
+    zero = query.constants.has(divisor) and bool((query.constant(divisor) == 0).any())
+    return "its divisor has zeros" if zero else None
 
 
 def clamp(b: Builder, x: Value, low: float, high: float) -> Value:
@@ -101,6 +138,7 @@ ROWS = (
         False, lambda b: total(b, Op.SUB), real=_TERMS),
     Row(aten.mul.Tensor, FLOAT, "", None, False,
         lambda b: product(b, b.operand("self"), b.operand("other")), real=_TERMS),
+    Row(aten.div.Tensor, FLOAT, "quantized only by a constant", _check_quotient, False, _quotient, real=_TERMS),
     Row(aten.relu.default, FLOAT, "", None, False, _clamp),
     Row(aten.hardtanh.default, FLOAT, "", None, False, _clamp),
     Row(aten.clamp.default, FLOAT, "", None, False, _clamp),

@@ -1,30 +1,86 @@
-"""Operators that move data."""
+"""Operators that change the shape of a value, the order of its dims, or repeat it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import torch
 
+from edgecore.sdk import NodeQuery
 from edgecore_tosa.builder import Builder, Value
-from edgecore_tosa.operators.table import FLOAT, INTEGER, Row
+from edgecore_tosa.graph import Tensor
+from edgecore_tosa.operators.table import FLOAT, INTEGER, MAX_RANK, Query, Row
+from edgecore_tosa.schema import ATTRIBUTES, Op
 
 aten = torch.ops.aten
 
+ANY = FLOAT + INTEGER
+
+
+def matched_dims(before: Sequence[int], after: Sequence[int]) -> list[tuple[list[int], list[int]]]:
+    """Return the smallest groups of dims of a shape and the groups of dims that a view makes of them.
+
+    Both groups of a pair have the same number of elements. Dims of size 1 belong to no group.
+    """
+    old, new = ([dim for dim, size in enumerate(shape) if size != 1] for shape in (before, after))
+    groups: list[tuple[list[int], list[int]]] = []
+    while old:
+        pair = ([old.pop(0)], [new.pop(0)])
+        while (sizes := [prod(s[dim] for dim in dims) for s, dims in zip((before, after), pair, strict=True)])[
+            0
+        ] != sizes[1]:
+            smaller = sizes.index(min(sizes))
+            pair[smaller].append((old, new)[smaller].pop(0))
+        groups.append(pair)
+    return groups
+
+
+def reshaped(b: Builder, x: Value, shape: Sequence[int]) -> Value:
+    """Return a view of a value.
+
+    Dims that follow each other in the model, and that the view merges or splits, must follow each other in memory. The
+    others stay where they are: the view of an image as (N, C, H * W) is (N, H * W, C) in memory. Dims of size 1 do not
+    matter.
+    """
+    groups = matched_dims(x.shape, shape)
+    groups.sort(key=lambda pair: x.order.index(pair[0][0]))
+    dims = [dim for before, _ in groups for dim in before]
+    short = [dim for dim, size in enumerate(x.shape) if size == 1]
+    in_place = dims == [dim for dim in x.order if dim not in short]
+    tensor = x.tensor if in_place else b.read(x, [*short, *dims])
+    order = [dim for _, after in groups for dim in after]
+    for dim, size in enumerate(shape):
+        if size == 1:  # after the dim before it
+            order.insert(order.index(dim - 1) + 1 if dim else 0, dim)
+    return Value(b.reshape(tensor, [shape[dim] for dim in order]), tuple(order), x.quantization)
+
+
+def tiled(b: Builder, x: Value, counts: Sequence[int]) -> Value:
+    """Return a value that is repeated along each dim."""
+    if set(counts) <= {1}:
+        return x
+    multiples = [counts[dim] for dim in x.order]
+    shape = [size * count for size, count in zip(x.tensor.shape, multiples, strict=True)]
+    tensor = b.emit(Op.TILE, [x.tensor, b.sizes(multiples)], shape, x.tensor.dtype)
+    return Value(tensor, x.order, x.quantization)
+
+
+def reversed_along(b: Builder, tensor: Tensor, axis: int) -> Tensor:
+    """Return a tensor with the elements along a dim from the last to the first."""
+    if axis == tensor.rank - 1:  # Vela cannot reverse the last dim on Ethos-U55 and U65
+        columns = b.reshape(tensor, (tensor.elements // tensor.shape[axis], tensor.shape[axis], 1))
+        return b.reshape(reversed_along(b, columns, 1), tensor.shape)
+    return b.emit(Op.REVERSE, [tensor], tensor.shape, tensor.dtype, ATTRIBUTES[Op.REVERSE](axis))
+
 
 def _view(b: Builder) -> Value:
-    """A reshape. Dims of size 1 do not matter: (N, 1, 1, C) in memory is (N, C) already."""
-    x = b.input()
-    long = [dim for dim in x.order if x.shape[dim] != 1]
-    tensor = x.tensor if long == sorted(long) else b.read(x)
-    value = Value(b.reshape(tensor, b.shape), tuple(range(len(b.shape))), x.quantization)
-    return b.convert(value, b.quantization)
+    return b.convert(reshaped(b, b.input(), b.shape), b.quantization)
 
 
 def _reordered(b: Builder, dims: Sequence[int]) -> Value:
     """Another order of dims for the same tensor; it is transposed where an operator needs it."""
-    x = b.input()
-    return b.convert(Value(x.tensor, tuple(dims.index(dim) for dim in x.order), x.quantization), b.quantization)
+    return b.convert(b.input().permuted(dims), b.quantization)
 
 
 def _permute(b: Builder) -> Value:
@@ -42,27 +98,54 @@ def _same(b: Builder) -> Value:
     return b.convert(b.input(), b.quantization)
 
 
-def _cat(b: Builder) -> Value:
-    values = [b.convert(b.value(node), b.quantization) for node in b.argument("tensors")]
-    order = next((value.order for value in values if value.tensor.data is None), values[0].order)
-    axis = order.index(b.argument("dim") % len(order))
-    return Value(b.concat([b.read(value, order) for value in values], axis), order, values[0].quantization)
-
-
-def _slice(b: Builder) -> Value:
+def _with_leading_dims(b: Builder) -> Value:
+    """Return the input with dims of size 1 before its own, so that it has as many as the result."""
     x = b.convert(b.input(), b.quantization)
-    axis = x.axis(b.argument("dim"))
-    size = x.tensor.shape[axis]
-    start = b.argument("start") or 0
-    start = min(max(start + size if start < 0 else start, 0), size)
-    lengths = list(x.tensor.shape)
-    lengths[axis] = b.shape[b.argument("dim") % len(b.shape)]
-    starts = [0] * len(lengths)
-    starts[axis] = start
-    return Value(b.slice(x.tensor, starts, lengths), x.order, x.quantization)
+    return reshaped(b, x, (*[1] * (len(b.shape) - len(x.shape)), *x.shape))
 
 
-ANY = FLOAT + INTEGER
+def _expand(b: Builder) -> Value:
+    x = _with_leading_dims(b)
+    return tiled(b, x, [size // own for size, own in zip(b.shape, x.shape, strict=True)])
+
+
+def _repeat(b: Builder) -> Value:
+    return tiled(b, _with_leading_dims(b), b.argument("repeats"))
+
+
+def _flip(b: Builder) -> Value:
+    x = b.convert(b.input(), b.quantization)
+    tensor = x.tensor
+    for dim in b.argument("dims"):
+        tensor = reversed_along(b, tensor, x.axis(dim))
+    return Value(tensor, x.order, x.quantization)
+
+
+def _shuffle(b: Builder) -> Value:
+    """Channels to blocks of pixels: (C * r * r, H, W) to (C, H * r, W * r)."""
+    x, r = b.convert(b.input(), b.quantization), b.argument("upscale_factor")
+    *batch, channels, rows, columns = x.shape
+    n = len(batch)
+    blocks = reshaped(b, x, (*batch, channels // r**2, r, r, rows, columns))
+    dims = [*range(n + 1), n + 3, n + 1, n + 4, n + 2]
+    return reshaped(b, blocks.permuted(dims), b.shape)
+
+
+def _unshuffle(b: Builder) -> Value:
+    """Blocks of pixels to channels: (C, H * r, W * r) to (C * r * r, H, W)."""
+    x, r = b.convert(b.input(), b.quantization), b.argument("downscale_factor")
+    *batch, channels, rows, columns = x.shape
+    n = len(batch)
+    blocks = reshaped(b, x, (*batch, channels, rows // r, r, columns // r, r))
+    dims = [*range(n + 1), n + 2, n + 4, n + 1, n + 3]
+    return reshaped(b, blocks.permuted(dims), b.shape)
+
+
+def _check_shuffle(query: NodeQuery) -> str | None:
+    assert isinstance(query, Query)
+    rank = len(query.sizes("self"))
+    return f"an input with {rank} dims, more than {MAX_RANK - 2}" if rank > MAX_RANK - 2 else None
+
 
 ROWS = (
     Row(aten.view_copy.default, ANY, "", None, False, _view),
@@ -70,8 +153,10 @@ ROWS = (
     Row(aten.squeeze_copy.dims, ANY, "", None, False, _view),
     Row(aten.permute_copy.default, ANY, "", None, False, _permute),
     Row(aten.transpose_copy.int, ANY, "", None, False, _transpose),
-    Row(aten.clone.default, ANY, "", None, False, _same),
-    Row(aten.cat.default, ANY, "", None, False, _cat),
-    Row(aten.slice_copy.Tensor, ANY, "step must be 1",
-        lambda query: None if query.argument("step") == 1 else "step is not 1", False, _slice),
-)  # fmt: skip
+    Row(aten.alias_copy.default, ANY, "", None, False, _same),
+    Row(aten.expand_copy.default, ANY, "", None, False, _expand),
+    Row(aten.repeat.default, ANY, "", None, False, _repeat),
+    Row(aten.flip.default, ANY, "", None, False, _flip),
+    Row(aten.pixel_shuffle.default, ANY, "at most 4 dims", _check_shuffle, False, _shuffle),
+    Row(aten.pixel_unshuffle.default, ANY, "at most 4 dims", _check_shuffle, False, _unshuffle),
+)

@@ -1,51 +1,16 @@
-"""Pooling, and means over the rows and columns of images."""
+"""Maximum pooling."""
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 
 from edgecore.sdk import NodeQuery, for_each
 from edgecore_tosa.builder import NHWC, Builder, Value
-from edgecore_tosa.operators.convolution import accumulator, crop
+from edgecore_tosa.operators.convolution import crop
 from edgecore_tosa.operators.table import FLOAT, Query, Row
-from edgecore_tosa.schema import AvgPool2d, DepthwiseConv2d, DType, MaxPool2d, NanMode, Op
+from edgecore_tosa.schema import MaxPool2d, NanMode, Op
 
 aten = torch.ops.aten
-
-
-def _mean(b: Builder) -> Value:
-    """The mean of rows and columns: one window over the whole image.
-
-    The mean of integers is their sum, of 32 bits, with a smaller scale; AVG_POOL2D would round it to the step of the
-    image, which can be several times that of the result. The sum is a depthwise convolution with a kernel of ones.
-    """
-    x = b.input()
-    image = b.read(x, NHWC)
-    n, height, width, channels = image.shape
-    if x.quantization is None or x.quantization == b.quantization:
-        total = DType.INT32 if x.quantization else DType.FP32  # 32 bits also for the sums of int16
-        attribute = AvgPool2d([height, width], [1, 1], [0] * 4, total)
-        zero = b.number(x.zero_point, image.dtype)
-        tensor = b.emit(Op.AVG_POOL2D, [image, zero, zero], (n, 1, 1, channels), image.dtype, attribute)
-        value = Value(tensor, NHWC, x.quantization)
-    else:
-        form = DepthwiseConv2d([0] * 4, [1, 1], [1, 1], acc_type=accumulator(image.dtype))
-        ones = b.constant(np.ones((height, width, channels, 1)), DType.INT8)
-        zeros = b.constant(np.zeros(channels), form.acc_type)
-        inputs = [image, ones, zeros, b.number(x.zero_point, image.dtype), b.number(0, DType.INT8)]
-        sums = b.emit(Op.DEPTHWISE_CONV2D, inputs, (n, 1, 1, channels), form.acc_type, form)
-        value = b.finish(sums, x.quantization.step / (height * width), NHWC)
-    if b.argument("keepdim"):
-        return value
-    return Value(b.reshape(value.tensor, (n, channels)), (0, 1), value.quantization)
-
-
-def _check_mean(query: NodeQuery) -> str | None:
-    assert isinstance(query, Query)
-    sizes = query.sizes("self")
-    dims = {dim % len(sizes) for dim in query.argument("dim") or range(len(sizes))}
-    return None if len(sizes) == 4 and dims == {2, 3} else "not over the rows and columns of images"
 
 
 def _max_pool(b: Builder) -> Value:
@@ -76,6 +41,5 @@ def _check_max_pool(query: NodeQuery) -> str | None:
 
 
 ROWS = (
-    Row(aten.mean.dim, FLOAT, "over the rows and columns of images", _check_mean, False, _mean),
     Row(aten.max_pool2d.default, FLOAT, "4-d, dilation 1", _check_max_pool, True, _max_pool),
 )  # fmt: skip

@@ -1,17 +1,20 @@
-"""Quantize and dequantize nodes, which give integers their meaning."""
+"""Quantize and dequantize nodes, which give integers their meaning, and conversions of dtypes."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import Builder, Value
-from edgecore_tosa.operators.table import INTEGER, Query, Row
+from edgecore_tosa.builder import DTYPES, Builder, Value
+from edgecore_tosa.operators.table import FLOAT, INTEGER, Query, Row, needs_integers, needs_real_numbers
 from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 
+aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
 
 
@@ -28,8 +31,23 @@ def _dequantize(b: Builder) -> Value:
 
 
 def _quantize(b: Builder) -> Value:
-    """The integers of a value that has them already, converted if it has others."""
-    return replace(b.convert(b.input("input"), _parameters(b)), quantization=None)
+    """The integers of a value that has them already, converted if it has others; or those of real numbers."""
+    x, result = b.input("input"), _parameters(b)
+    if x.quantization is None:
+        x = _rounded(b, x, result)
+    return replace(b.convert(x, result), quantization=None)
+
+
+def _rounded(b: Builder, x: Value, result: Quantization) -> Value:
+    """Quantize real numbers. CAST rounds ties to even, so the zero point is added to integers."""
+    scaled = b.compute(Op.MUL, x.tensor, 1 / result.step)
+    limits = [np.float32(limit - result.zero_point).tobytes() for limit in (result.low, result.high)]
+    shape = x.tensor.shape
+    clamped = b.emit(Op.CLAMP, [scaled], shape, DType.FP32, Clamp(limits[0], limits[1], NanMode.PROPAGATE))
+    if not result.zero_point:
+        return Value(b.emit(Op.CAST, [clamped], shape, result.dtype), x.order, result)
+    integers = b.compute(Op.ADD, b.emit(Op.CAST, [clamped], shape, DType.INT32), result.zero_point)
+    return Value(b.emit(Op.CAST, [integers], shape, result.dtype), x.order, result)
 
 
 def _known(query: NodeQuery) -> str | None:
@@ -41,15 +59,32 @@ def _known(query: NodeQuery) -> str | None:
 
 def _known_and_quantized(query: NodeQuery) -> str | None:
     assert isinstance(query, Query)
-    if query.parameters.of(query.argument("input")) is None:
+    if not query.spec.floating and query.parameters.of(query.argument("input")) is None:
         return "its input is not the result of an operator on integers"
     return _known(query)
 
 
+def _converted(b: Builder) -> Value:
+    assert b.node is not None
+    x, dtype = b.input(), DTYPES[b.node.meta["val"].dtype]
+    return x if x.tensor.dtype == dtype else replace(x, tensor=b.emit(Op.CAST, [x.tensor], x.tensor.shape, dtype))
+
+
+def _check_converted(query: NodeQuery) -> str | None:
+    assert isinstance(query, Query)
+    source, dtype = query.argument("self").meta["val"].dtype, query.node.meta["val"].dtype
+    if source.is_floating_point and not dtype.is_floating_point:
+        return "real numbers to integers: TOSA rounds to the nearest"
+    return None
+
+
 ROWS = (
-    Row(library.dequantize_per_tensor.default, (torch.float32, *INTEGER), "constant scale", _known, False, _dequantize),
+    Row(aten._to_copy.default, FLOAT + INTEGER, "not from real numbers to integers", _check_converted, False, _converted,
+        lacks=needs_real_numbers),
+    Row(library.dequantize_per_tensor.default, (torch.float32, *INTEGER), "constant scale", _known, False, _dequantize,
+        lacks=needs_integers),
     Row(library.dequantize_per_channel.default, (torch.float32, *INTEGER), "constant scales, zero points 0", _known, False,
-        _dequantize, ("scales", "zero_points")),
+        _dequantize, ("scales", "zero_points"), lacks=needs_integers),
     Row(library.quantize_per_tensor.default, (torch.float32, *INTEGER), "of a quantized operator", _known_and_quantized,
-        False, _quantize),
+        False, _quantize, lacks=needs_integers),
 )  # fmt: skip

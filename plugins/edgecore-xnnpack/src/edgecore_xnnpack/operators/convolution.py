@@ -41,6 +41,9 @@ def _check_convolution(query: Query) -> str | None:
         extras, steps = (for_each(query.argument(name), count) for name in ("output_padding", "stride"))
         if any(extra >= step for extra, step in zip(extras, steps, strict=True)):
             return "output padding not below stride"
+        sizes = query.shape[2:]
+        if any(isinstance(size, int) and size < step - 1 for size, step in zip(sizes, steps, strict=True)):
+            return "its result is smaller than its stride - 1, for which XNNPACK reads memory that it does not own"
     return None
 
 

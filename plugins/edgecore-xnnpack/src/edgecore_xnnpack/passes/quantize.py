@@ -314,6 +314,8 @@ def _rewrite(op: SubgraphNode, sources: list[SubgraphValue | None], result: Subg
         parameters = [value.quantization for value in values if isinstance(value.quantization, Quantization)]
         if len(parameters) != len(op.inputs) or not _is_supported(op.kind, parameters, target):
             return False
+        if op.kind is g.LeakyReLU and not _supports_slope(op.attributes["negative_slope"], parameters[0], target):
+            return False
         op.inputs = values
     else:
         return False
@@ -330,6 +332,17 @@ def _is_supported(kind: type, inputs: list[Quantization], output: Quantization) 
     if kind is g.Multiply:
         return MIN_RATIO <= inputs[0].scale * inputs[1].scale / output.scale < MAX_RATIO
     return all(MIN_RATIO <= parameters.scale / output.scale < MAX_RATIO for parameters in inputs)
+
+
+def _supports_slope(slope: float, source: Quantization, target: Quantization) -> bool:
+    """Return True if the fixed-point kernel of LeakyReLU can represent its two factors.
+
+    The factors are input scale / output scale, and this ratio times the slope: from 2^-8 to 2^7, and the second one below
+    2^7 by one unit of its 15 bits. `native/src/nodes_unary.cpp` checks the same limits in float32.
+    """
+    ratio = np.float32(source.scale) / np.float32(target.scale)
+    negative = abs(ratio * np.float32(slope))
+    return bool(2.0**-8 <= ratio <= 2.0**7 and 2.0**-8 <= negative <= float.fromhex("0x1.FFFC00p+6"))
 
 
 def _weights(op: SubgraphNode, source: Quantization, output: Quantization) -> list[SubgraphValue] | None:

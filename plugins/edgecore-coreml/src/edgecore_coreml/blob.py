@@ -1,0 +1,138 @@
+"""Write and read a blob: a folder as one string of bytes, the in-memory file system of ExecuTorch's Core ML delegate.
+
+The blob has the contents of all files one after the other, then a JSON object whose bytes are stored in reverse order,
+so that a reader starts at the end of the blob:
+
+    {"nodes": [{"name", "kind", "dataRegion": {"offset", "size"}, "children": {name: index of a node}}, ...]}
+
+The `kind` is 0 for a file and 1 for a folder. The last node is the folder itself; ExecuTorch calls it `lowered_module`. This
+module imports neither torch nor coremltools.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from edgecore.errors import FormatError
+
+MODEL = "model.mlpackage"
+METADATA = "metadata.json"
+
+_FILE, _FOLDER = 0, 1
+_ROOT = "lowered_module"
+_MAX_TREE = 1 << 20
+"""Maximum size of the JSON text in bytes. A model package has fewer than ten files."""
+_REFERENCE = b"CMJR"
+"""The first bytes of a blob whose folder is named data of the file, as ExecuTorch writes it for several methods."""
+
+Files = dict[str, bytes]
+"""The files of a folder: path with `/` -> content."""
+
+
+def write_blob(files: Mapping[str, bytes]) -> bytes:
+    """Return the blob of a folder. Files and folders are in the order of their names, so equal folders give equal blobs.
+
+    Args:
+        files: Path with `/` -> content.
+
+    Raises:
+        ValueError: A path is absolute or leads out of the folder, or is a file and a folder.
+    """
+    tree: dict[str, Any] = {}
+    for path, content in files.items():
+        *folders, name = path.split("/")
+        if not all(map(_is_name, (*folders, name))):
+            raise ValueError(f"{path!r} is no path inside a folder")
+        inner = tree
+        for folder in folders:
+            inner = inner.setdefault(folder, {})
+            if not isinstance(inner, dict):
+                raise ValueError(f"{folder!r} in {path!r} is a file and a folder")
+        if inner.setdefault(name, content) is not content:
+            raise ValueError(f"{path!r} is a file and a folder")
+    data, nodes = bytearray(), list[dict[str, Any]]()
+    _append(_ROOT, tree, data, nodes)
+    text = json.dumps({"nodes": nodes}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return bytes(data) + text.encode()[::-1]
+
+
+def read_blob(blob: bytes | memoryview) -> Files:
+    """Return the files of a blob. Folders without files are left out.
+
+    Raises:
+        FormatError: The blob is damaged, or not one of a Core ML delegate.
+    """
+    if bytes(blob[: len(_REFERENCE)]) == _REFERENCE:
+        raise FormatError("the model of this blob is named data of the file, which edgecore-coreml does not read")
+    nodes, data = _nodes(blob)
+    files: Files = {}
+    used: set[int] = set()
+    _collect(nodes, len(nodes) - 1, "", data, files, used)
+    return files
+
+
+def _is_name(name: str) -> bool:
+    return name not in ("", ".", "..") and not set(name) & set("/\\\0")
+
+
+def _append(name: str, content: Any, data: bytearray, nodes: list[dict[str, Any]]) -> int:
+    """Append the nodes of a file, or of a folder after those of its content; return the index of the last one."""
+    children, offset, size = dict[str, int](), 0, 0
+    if isinstance(content, dict):
+        children = {child: _append(child, content[child], data, nodes) for child in sorted(content)}
+    else:
+        offset, size = len(data), len(content)
+        data += content
+    kind = _FOLDER if isinstance(content, dict) else _FILE
+    region = {"offset": offset, "size": size}
+    nodes.append({"children": children, "dataRegion": region, "kind": kind, "name": name})
+    return len(nodes) - 1
+
+
+def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
+    """Return the nodes of a blob, and the bytes before them."""
+    end = bytes(blob[-_MAX_TREE:])[::-1]
+    try:
+        # Contents of files follow the JSON text here, so only a decoder that accepts all bytes can find its end.
+        _, size = json.JSONDecoder().raw_decode(end.decode("latin-1"))
+        tree = json.loads(end[:size].decode())
+    except (ValueError, RecursionError):
+        raise FormatError("the blob was not written for a Core ML delegate: no tree of files is at its end") from None
+    nodes = tree.get("nodes") if isinstance(tree, dict) else None
+    if not isinstance(nodes, list) or not nodes:
+        raise FormatError("the blob is damaged: its tree of files has no nodes")
+    return nodes, memoryview(blob)[: len(blob) - size]
+
+
+def _collect(nodes: Sequence[Any], index: int, path: str, data: memoryview, files: Files, used: set[int]) -> None:
+    """Add the file `index`, or all files in the folder `index`, to `files`. Each node may be reached once."""
+    kind, offset, size, children = _fields(nodes, index, used)
+    if kind == _FILE:
+        if path == "" or children:
+            raise FormatError(f"the blob is damaged: node {index} of its tree of files is no file")
+        if offset + size > len(data):
+            raise FormatError(f"the blob is damaged: the file {path!r} lies outside its {len(data)} bytes of contents")
+        files[path] = bytes(data[offset : offset + size])
+        return
+    for name, child in children.items():
+        if not _is_name(name):
+            raise FormatError(f"the blob is damaged: {name!r} is no name of a file")
+        _collect(nodes, child, f"{path}/{name}" if path else name, data, files, used)
+
+
+def _fields(nodes: Sequence[Any], index: Any, used: set[int]) -> tuple[int, int, int, dict[str, Any]]:
+    """Return kind, offset, size and children of a node, all checked."""
+    if type(index) is not int or not 0 <= index < len(nodes) or index in used:
+        raise FormatError(f"the blob is damaged: {index!r} is no node of its tree of files, or two folders have it")
+    used.add(index)
+    node = nodes[index]
+    region = node.get("dataRegion") if isinstance(node, dict) else None
+    if not isinstance(region, dict) or not isinstance(node.get("children"), dict):
+        raise FormatError(f"the blob is damaged: node {index} of its tree of files lacks a field")
+    found = (node.get("kind"), region.get("offset"), region.get("size"))
+    numbers = [number for number in found if type(number) is int and number >= 0]
+    if len(numbers) < len(found) or numbers[0] not in (_FILE, _FOLDER):
+        raise FormatError(f"the blob is damaged: node {index} of its tree of files has a wrong number")
+    return numbers[0], numbers[1], numbers[2], node["children"]

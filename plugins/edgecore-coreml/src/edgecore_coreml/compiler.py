@@ -1,0 +1,108 @@
+"""The compiler of the Core ML backend, which `edgecore.compile` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError, FormatError
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.sdk import MutableBuffer, Partitioner
+from edgecore_coreml import describe as blob_lines
+from edgecore_coreml import native_library
+from edgecore_coreml.operators import TABLE, CoreMLPartitioner, inside_only
+from edgecore_coreml.options import CoreMLOptions
+from edgecore_coreml.package import unpack
+from edgecore_coreml.preprocess import CoreMLResult, preprocess
+from edgecore_coreml.registry import INSTALL, converters
+
+
+class CoreMLCompiler:
+    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+
+    Options = CoreMLOptions
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Make the partitioner for `options`, which are `CoreMLOptions`. The target runtime makes no difference.
+
+        Raises:
+            CompileError: coremltools is not installed.
+        """
+        checked = CoreMLOptions.model_validate(options.model_dump())
+        converters()  # with an error now, instead of one for each operator
+
+        def can_hold(buffer: MutableBuffer) -> bool:
+            """Core ML's states are of float16, and a buffer of float32 must not lose precision unless the user says so."""
+            halves = checked.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
+            return checked.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
+
+        inner = TABLE.partitioner(
+            "CoreMLBackend",
+            compile_specs=checked.to_specs(),
+            operators=checked.operators,
+            min_partition_size=checked.min_operators,
+            can_hold=can_hold,
+            inside_only=inside_only,
+        )
+        return CoreMLPartitioner(inner, checked.skip_ops_for_coreml_delegation, checked.lower_full_graph)
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition into a blob."""
+        return preprocess(program, specs)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """List the supported operators with their dtypes and constraints."""
+        return TABLE.support()
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """List the errors of a blob. The target runtime makes no difference."""
+        try:
+            unpack(blob)
+        except FormatError as error:
+            return [str(error)]
+        return []
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """Return lines with the deployment target, arguments, operators and weights, for `edgecore inspect --blobs`."""
+        return blob_lines.describe_blob(blob)
+
+    def recipes(self) -> Mapping[str, RecipeSupport]:
+        """Return the recipes of `edgecore.compile(quantize=...)`.
+
+        - `int8-weights`: weights of 8 bits with a scale for each output channel.
+        - `palette4`: weights as indices of 4 bits into a table of 16 values.
+        """
+        from edgecore_coreml.recipes import RECIPES
+
+        return RECIPES
+
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """Return a line for each delegate: the oldest system that runs it, precision and size of the weights."""
+        lines = []
+        for index, result in enumerate(results):
+            if not isinstance(result, CoreMLResult):
+                continue
+            line = f"delegate {index}: {result.target} or later, computes in {result.precision}"
+            line += f", weights {result.weights:,} bytes"
+            line += f" ({result.compression})" if result.compression != "none" else ""
+            if result.precision == "FLOAT16":
+                line += "; float32 values are rounded to float16"
+            lines.append(line)
+        return lines
+
+    def check(self) -> Sequence[Problem]:
+        """Report if the native library of the delegate or coremltools is missing."""
+        problems = []
+        if not Path(native_library()).is_file():
+            remedy = "pip install --force-reinstall --no-deps edgecore-coreml"
+            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
+        try:
+            converters()
+        except CompileError as error:
+            problems.append(Problem(str(error).removesuffix(f": {INSTALL}"), INSTALL))
+        return problems

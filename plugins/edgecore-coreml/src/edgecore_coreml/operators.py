@@ -1,0 +1,221 @@
+"""The operators that the backend delegates: those of this list for which the installed coremltools has a converter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.sdk import (
+    CapabilityPartitioner,
+    Constraint,
+    NodeQuery,
+    OperatorRow,
+    OperatorTable,
+    PartitionResult,
+    UnsupportedReason,
+    at_most_dims,
+    contiguous_only,
+    describe,
+)
+from edgecore_coreml.aten import VIEWS
+from edgecore_coreml.registry import converters, has_converter
+
+FLOAT = (torch.float32, torch.float16)
+NUMBER = (*FLOAT, torch.int32, torch.int64)
+ANY = (*NUMBER, torch.bool)
+BORDER = NUMBER
+"""Dtypes of inputs and outputs of a Core ML model. It holds 64-bit integers as 32-bit ones."""
+_MAX_DIMS = 5
+
+
+def inside_only(node: Node) -> str | None:
+    """Return the kind of a value that a Core ML model can neither take nor return, or None."""
+    val = node.meta.get("val")
+    if not isinstance(val, torch.Tensor):
+        return None
+    if val.dtype not in BORDER:
+        return "booleans" if val.dtype == torch.bool else "integers of 8 bits"
+    return None if val.dim() else "tensors without dims"
+
+
+def _alpha(query: NodeQuery) -> str | None:
+    alpha = query.argument("alpha")
+    return None if alpha == 1 else f"alpha is {alpha}"
+
+
+def _with_dim(query: NodeQuery) -> str | None:
+    return "it has no dim" if query.argument("dim") is None else None
+
+
+def _rounding(query: NodeQuery) -> str | None:
+    mode = query.argument("rounding_mode")
+    return None if mode in (None, "floor", "trunc") else f"rounding_mode is {mode}"
+
+
+def _constant(*names: str) -> Constraint:
+    def check(query: NodeQuery) -> str | None:
+        for name in names:
+            value = query.argument(name)
+            if isinstance(value, Node) and not query.is_constant(value):
+                return f"{name} is not constant"
+        return None
+
+    return check
+
+
+def _all(*checks: Constraint) -> Constraint:
+    return lambda query: next(filter(None, (check(query) for check in checks)), None)
+
+
+def _transposed(query: NodeQuery) -> str | None:
+    if query.argument("transposed") and any(query.argument("output_padding")):
+        return "it is transposed with output_padding"
+    return None
+
+
+def _attention(query: NodeQuery) -> str | None:
+    if query.argument("dropout_p"):
+        return "dropout_p is not 0"
+    return "enable_gqa is True" if query.argument("enable_gqa") else None
+
+
+def _exact(query: NodeQuery) -> str | None:
+    approximate = query.argument("approximate")
+    return None if approximate == "none" else f"approximate is {approximate}, which coremltools ignores"
+
+
+def _without_dtype(query: NodeQuery) -> str | None:
+    return "it has a dtype, which coremltools ignores" if query.argument("dtype") is not None else None
+
+
+def _without_divisor(query: NodeQuery) -> str | None:
+    return "it has a divisor_override" if query.argument("divisor_override") else None
+
+
+_MOVEMENT = (
+    "alias_copy cat clone expand_copy flip permute_copy repeat select_copy.int slice_copy.Tensor split_copy.Tensor "
+    "split_with_sizes_copy squeeze_copy.dim squeeze_copy.dims stack transpose_copy.int unbind_copy.int unsqueeze_copy "
+    "view_copy _to_copy"
+)
+_REAL = (
+    "abs acos asin atan atanh ceil cos cosh erf exp floor log neg reciprocal relu round rsqrt sigmoid sign sin sinh "
+    "sqrt tan tanh _softmax _log_softmax constant_pad_nd pixel_shuffle pixel_unshuffle native_layer_norm "
+    "_native_batch_norm_legit_no_training native_group_norm mm bmm addmm _adaptive_avg_pool2d max_pool2d_with_indices "
+    "pow.Tensor_Scalar pow.Tensor_Tensor hardtanh leaky_relu elu var.correction var.dim"
+)
+_WHOLE = (
+    "softmax.int log_softmax.int layer_norm group_norm linear matmul silu hardswish hardsigmoid mish "
+    "upsample_nearest2d.vec upsample_bilinear2d.vec adaptive_avg_pool2d max_pool2d prelu glu softplus"
+)
+"""Operators that edgecore would decompose; Core ML has them whole."""
+_ARITHMETIC = "mul.Tensor mul.Scalar maximum minimum clamp amax amin"
+_COMPARISON = "eq ne lt le gt ge"
+_LOGICAL = "logical_and logical_or logical_not logical_xor bitwise_not"
+
+
+class CoreMLTable(OperatorTable[None]):
+    """The table of operators, of which those without a converter in the installed coremltools are not supported."""
+
+    def row_reason(self, query: NodeQuery) -> str | None:
+        """Return the reason why a call is not supported: there is no converter, or a constraint of its row."""
+        target = query.node.target
+        if target in self.rows and not has_converter(self._converters, str(VIEWS.get(target, target))):
+            return "the installed coremltools has no converter for it"
+        return super().row_reason(query)
+
+    @cached_property
+    def _converters(self) -> frozenset[str]:
+        return converters()
+
+
+def _rows() -> list[OperatorRow[None]]:
+    aten, rows = torch.ops.aten, list[OperatorRow[None]]()
+
+    def add(
+        names: str,
+        dtypes: tuple[torch.dtype, ...],
+        text: str = "",
+        check: Constraint | None = None,
+        *,
+        whole: bool = False,
+        any_dtype: tuple[str, ...] = (),
+    ) -> None:
+        for name in names.split():
+            packet, _, overload = name.partition(".")
+            target = getattr(getattr(aten, packet), overload or "default")
+            rows.append(OperatorRow(target, dtypes, text, check, whole, None, any_dtype))
+
+    add(_MOVEMENT, ANY)
+    add(_REAL, FLOAT)
+    add(_WHOLE, FLOAT, whole=True)
+    add(_ARITHMETIC, NUMBER)
+    add("add.Tensor sub.Tensor add.Scalar sub.Scalar", NUMBER, "alpha must be 1", _alpha)
+    add("div.Tensor div.Scalar", FLOAT)
+    add("div.Tensor_mode", FLOAT, "rounding floor or trunc", _rounding)
+    add(" ".join(f"{name}.{kind}" for name in _COMPARISON.split() for kind in ("Tensor", "Scalar")), ANY)
+    add(_LOGICAL, (torch.bool,))
+    add("where.self", ANY)
+    add("gelu", FLOAT, "not approximate", _exact, whole=True)
+    add("mean.dim", FLOAT, "no dtype", _without_dtype)
+    add("sum.dim_IntList", NUMBER, "no dtype", _without_dtype)
+    add("avg_pool2d", FLOAT, "no divisor_override", _without_divisor)
+    add("argmax argmin", NUMBER, "along one dim", _with_dim)
+    weight = _all(_constant("weight", "bias"), _transposed)
+    add("convolution", FLOAT, "constant weight and bias; transposed: no output_padding", weight)
+    add("scaled_dot_product_attention", (*FLOAT, torch.bool), "no dropout, equal heads", _attention, whole=True)
+    add("embedding", NUMBER, any_dtype=("indices",))
+    add("index_select gather", NUMBER, any_dtype=("index",))
+    return rows
+
+
+TABLE = CoreMLTable(_rows(), common=(contiguous_only, at_most_dims(_MAX_DIMS)))
+
+
+class CoreMLPartitioner:
+    """The table's partitioner, but for skipped operators; it may want all operators.
+
+    Args:
+        inner: A partitioner of the table.
+        skipped: Names of operators that are not delegated, such as `add` or `aten.add.Tensor`.
+        lower_full_graph: An operator that is not delegated is an error.
+    """
+
+    def __init__(self, inner: CapabilityPartitioner, skipped: Sequence[str], lower_full_graph: bool) -> None:
+        self._inner, self._skipped, self._lower_full_graph = inner, frozenset(skipped), lower_full_graph
+        self._reasons = inner.unsupported_reasons
+        inner.unsupported_reasons = self._with_skipped
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the supported nodes.
+
+        Raises:
+            CompileError: With `lower_full_graph`, a node is not supported.
+        """
+        result = self._inner.partition(exported_program)
+        if self._lower_full_graph and result.unsupported_nodes:
+            first = result.unsupported_nodes[0]
+            targets = {node.name: describe(node) for node in exported_program.graph.nodes if node.op == "call_function"}
+            raise CompileError(
+                f"lower_full_graph=True, and Core ML does not get {len(result.unsupported_nodes)} operators; the first "
+                f"is {targets.get(first.node, first.node)}: {first.reason}"
+            )
+        return result
+
+    def ops_to_not_decompose(self, exported_program: ExportedProgram) -> Any:
+        """Return the operators that Core ML has whole, and the function that selects calls of these."""
+        operators, selects = self._inner.ops_to_not_decompose(exported_program)
+        return [operator for operator in operators if not self._is_skipped(operator)], selects
+
+    def _is_skipped(self, target: Any) -> bool:
+        row = TABLE.rows.get(target)
+        return row is not None and not self._skipped.isdisjoint(row.names)
+
+    def _with_skipped(self, program: ExportedProgram) -> UnsupportedReason:
+        reasons = self._reasons(program)
+        return lambda node: "left out by an option" if self._is_skipped(node.target) else reasons(node)

@@ -1,0 +1,139 @@
+"""Options of `Backend("coreml", ...)`. The README and error messages are made from these fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+
+from edgecore.plugin import CompileSpec
+from edgecore.sdk import Names
+from edgecore_coreml.operators import TABLE
+
+TARGETS = {"iOS15": 6, "iOS16": 7, "iOS17": 8, "iOS18": 9, "iOS26": 10}
+"""Deployment target -> version of Core ML's specification. macOS 12 to 15 and 26 have those of iOS 15 to 18 and 26."""
+
+COMPUTE_UNITS, PRECISION, TARGET, MODEL_TYPE = (
+    "compute_units", "model_compute_precision", "min_deployment_target", "model_type",
+)  # fmt: skip
+OTHERS = "coreml_options"
+"""Keys of the compile specs: those of ExecuTorch, and one with the other options as JSON."""
+
+_STATE_TARGET = "iOS18"
+
+
+def _name(value: Any) -> Any:
+    """Return the name of an enumerator of coremltools, such as `coremltools.target.iOS18`."""
+    return getattr(value, "name", value)
+
+
+def _shapes(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, str) else value
+
+
+class CoreMLOptions(BaseModel):
+    """Options of the Core ML backend. Names and values are those of ExecuTorch's Core ML backend where it has them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    compute_unit: Annotated[Literal["ALL", "CPU_ONLY", "CPU_AND_GPU", "CPU_AND_NE"], BeforeValidator(_name)] = Field(
+        default="ALL", description="Processors that Core ML may use."
+    )
+    minimum_deployment_target: Annotated[
+        Literal["iOS15", "iOS16", "iOS17", "iOS18", "iOS26"] | None, BeforeValidator(_name)
+    ] = Field(default=None, description="Oldest system.")
+    compute_precision: Annotated[Literal["FLOAT16", "FLOAT32"] | None, BeforeValidator(_name)] = Field(
+        default=None, description="Precision; by default that of the model."
+    )
+    model_type: Annotated[Literal["MODEL", "COMPILED_MODEL"], BeforeValidator(_name)] = Field(
+        default="MODEL", description="Compile the model on the device, or here on a Mac."
+    )
+    take_over_mutable_buffer: bool = Field(
+        default=True, description="Keep mutable buffers as states of Core ML, which need iOS 18."
+    )
+    take_over_constant_data: bool = Field(
+        default=True, description="Store weights in the model. False is not supported."
+    )
+    lower_full_graph: bool = Field(
+        default=False, description="Delegate all operators or none; with `required=True`, all or an error."
+    )
+    skip_ops_for_coreml_delegation: Names = Field(
+        default=(), description="Do not delegate these operators, such as `add`."
+    )
+    enumerated_shapes: Annotated[dict[str, list[list[int]]] | None, BeforeValidator(_shapes)] = Field(
+        default=None, description="Input -> shapes; needs `lower_full_graph`."
+    )
+    weight_compression: str = Field(
+        default="none",
+        pattern="^(none|int8|palette[123468])$",
+        description="Weights of 8 bits, or tables of 2 to 256 values (`palette4`: 16).",
+    )
+    dump_intermediate_artifacts_to: str | None = Field(
+        default=None, description="Folder for model packages and coremltools' output."
+    )
+    operators: Names = Field(
+        default=(), description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all."
+    )
+    min_operators: int = Field(
+        default=1, ge=1, description="Do not delegate a partition with fewer operators than this."
+    )
+
+    @field_validator("operators", "skip_ops_for_coreml_delegation")
+    @classmethod
+    def _known_operators(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        known = {name.lower(): name for row in TABLE.rows.values() for name in row.names}
+        return tuple(TABLE.check_names([known.get(name.lower(), name) for name in names]))
+
+    @field_validator("take_over_constant_data")
+    @classmethod
+    def _holds_constants(cls, value: bool) -> bool:
+        if not value:
+            raise ValueError("weights as inputs of a delegate are not supported: leave it True")
+        return value
+
+    @model_validator(mode="after")
+    def _consistent(self) -> CoreMLOptions:
+        if self.lower_full_graph and self.skip_ops_for_coreml_delegation:
+            raise ValueError("lower_full_graph=True allows no skip_ops_for_coreml_delegation")
+        if self.enumerated_shapes is None:
+            return self
+        if not self.lower_full_graph:
+            raise ValueError("enumerated_shapes need lower_full_graph=True")
+        counts = {len(shapes) for shapes in self.enumerated_shapes.values()}
+        if len(counts) != 1 or 0 in counts:
+            raise ValueError("enumerated_shapes must have the same number of shapes for each input, at least one")
+        is_older = self.minimum_deployment_target not in (None, _STATE_TARGET, "iOS26")
+        if len(self.enumerated_shapes) > 1 and is_older:
+            raise ValueError("enumerated_shapes of several inputs need minimum_deployment_target='iOS18'")
+        return self
+
+    def to_specs(self) -> list[CompileSpec]:
+        """Return the compile specs that `preprocess` gets and the file stores."""
+        version = TARGETS.get(self.minimum_deployment_target or "", "")
+        named = {"compute_unit", "minimum_deployment_target", "compute_precision", "model_type"}
+        others = self.model_dump_json(exclude_defaults=True, exclude=named | {"operators", "min_operators"})
+        texts = {
+            COMPUTE_UNITS: self.compute_unit.lower(),
+            MODEL_TYPE: self.model_type.lower(),
+            TARGET: str(version),
+            PRECISION: (self.compute_precision or "").lower(),
+            OTHERS: others if others != "{}" else "",
+        }
+        return [CompileSpec(key, text.encode()) for key, text in texts.items() if text]
+
+    @classmethod
+    def from_specs(cls, specs: Sequence[CompileSpec]) -> CoreMLOptions:
+        """Return the options of which `to_specs` made compile specs."""
+        texts = {spec.key: spec.value.decode() for spec in specs}
+        names = {str(version): name for name, version in TARGETS.items()}
+        return cls.model_validate(
+            {
+                "compute_unit": texts.get(COMPUTE_UNITS, "all").upper(),
+                "model_type": texts.get(MODEL_TYPE, "model").upper(),
+                "minimum_deployment_target": names.get(texts.get(TARGET, "")),
+                "compute_precision": texts.get(PRECISION, "").upper() or None,
+                **json.loads(texts.get(OTHERS, "{}")),
+            }
+        )

@@ -1,0 +1,78 @@
+"""Compile a partition into a blob: convert it with coremltools, and pack the model."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError
+from edgecore.plugin import CompileSpec, PreprocessResult
+from edgecore.sdk import PartitionView, debug_handles
+from edgecore_coreml.blob import read_blob
+from edgecore_coreml.convert import Converted, convert
+from edgecore_coreml.options import CoreMLOptions
+from edgecore_coreml.package import pack
+
+FORMAT = "coreml-package 1"
+"""Start of the compatibility string; the deployment target follows."""
+
+
+@dataclass(frozen=True)
+class CoreMLResult(PreprocessResult):
+    """A compiled partition, and what the report says about it."""
+
+    target: str = ""
+    precision: str = ""
+    compression: str = ""
+    weights: int = 0
+
+
+def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreMLResult:
+    """Compile one partition into a blob.
+
+    Raises:
+        CompileError: coremltools cannot convert the partition, or the model would have to be compiled on a Mac.
+    """
+    options = CoreMLOptions.from_specs(specs)
+    if options.model_type == "COMPILED_MODEL":
+        where = "is not supported yet" if sys.platform == "darwin" else "needs a Mac"
+        raise CompileError(f"model_type=COMPILED_MODEL {where}: leave it MODEL, and the device compiles the model")
+    partition = PartitionView(program)
+    converted = convert(program, options)
+    _check_arguments(partition, converted)
+    blob = pack(converted.package)
+    if options.dump_intermediate_artifacts_to is not None:
+        _dump(Path(options.dump_intermediate_artifacts_to).expanduser(), blob, converted.log)
+    return CoreMLResult(
+        blob=blob,
+        debug_handle_map={0: debug_handles(*partition.calls)},
+        compatibility=f"{FORMAT} {converted.target}",
+        target=converted.target,
+        precision=options.compute_precision or "the model's precision",
+        compression=options.weight_compression,
+        weights=len(converted.package.weights),
+    )
+
+
+def _check_arguments(partition: PartitionView, converted: Converted) -> None:
+    """Check that the model has the arguments of the partition: the delegate copies them one by one."""
+    for kind, nodes, names in (
+        ("inputs", partition.inputs, converted.package.inputs),
+        ("outputs", partition.outputs, converted.package.outputs),
+    ):
+        if len(nodes) != len(names):
+            raise CompileError(f"coremltools made a model of {len(names)} {kind} instead of {len(nodes)}")
+
+
+def _dump(folder: Path, blob: bytes, log: str) -> None:
+    """Write the files of a blob, and the log of its conversion, into a folder that is named after the blob's bytes."""
+    target = folder / f"coreml-{hashlib.sha256(blob).hexdigest()[:12]}"
+    for path, content in read_blob(blob).items():
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        (target / path).write_bytes(content)
+    (target / "coremltools.log").write_text(log, encoding="utf-8")

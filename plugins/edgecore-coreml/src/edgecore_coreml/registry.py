@@ -1,0 +1,86 @@
+"""The operators of PyTorch for which coremltools has converters.
+
+Importing coremltools takes seconds and writes to the terminal, so a child process asks it, once for each version.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from edgecore.errors import CompileError
+
+VERSION = "9.0"
+INSTALL = 'pip install "coremltools>=9,<10"'
+
+_UNDISTINGUISHED = {"default", "int", "tensor", "tensor_mode", "scalar", "tensor_scalar"}
+"""Overloads that share the converter of their operator."""
+_ASK = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from coremltools.converters.mil.frontend.torch.torch_op_registry import _TORCH_OPS_REGISTRY as registry
+open(sys.argv[2], "w").write(json.dumps(sorted(registry.name_to_func_mapping)))
+"""
+
+
+def coremltools_version() -> str | None:
+    """Return the version of the installed coremltools; None if there is none. coremltools is not imported."""
+    try:
+        return importlib.metadata.version("coremltools")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def has_converter(converters: frozenset[str], operator: str) -> bool:
+    """Return True if `converters` has one for an operator such as `aten.add.Tensor`."""
+    namespace, _, name = operator.lower().partition(".")
+    base, _, overload = name.partition(".")
+    short = base if overload in _UNDISTINGUISHED else name
+    return (short if namespace == "aten" else f"{namespace}.{short}") in converters
+
+
+def converters() -> frozenset[str]:
+    """Return the names of all converters of the installed coremltools.
+
+    Raises:
+        CompileError: coremltools is not installed, is another version, or cannot be imported.
+    """
+    version = coremltools_version()
+    if version is None:
+        raise CompileError(f"coremltools is not installed: {INSTALL}")
+    if version.partition(".")[0] != VERSION.partition(".")[0]:
+        raise CompileError(f"coremltools {version} is installed, and edgecore-coreml needs {VERSION}: {INSTALL}")
+    path = _cache_folder() / f"coremltools-{version}.json"
+    try:
+        return frozenset(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        names = _ask()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False, encoding="utf-8") as file:
+            json.dump(sorted(names), file)
+        Path(file.name).replace(path)
+    except OSError:
+        pass  # the next process asks again
+    return names
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "edgecore"
+
+
+def _ask() -> frozenset[str]:
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "names.json"
+        command = [sys.executable, "-c", _ASK, json.dumps(sys.path), str(answer)]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode or not answer.is_file():
+            raise CompileError(
+                f"coremltools cannot be imported: {done.stderr.strip()[-500:] or f'status {done.returncode}'}"
+            )
+        return frozenset(json.loads(answer.read_text(encoding="utf-8")))

@@ -1,0 +1,111 @@
+"""Single operators: coremltools' program of each computes what PyTorch does, with the stand-in for Core ML."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from mil_standin import StandIn
+
+import edgecore
+from edgecore.format import read_pte
+
+functional, X, IMAGE = torch.nn.functional, torch.randn(2, 3, 4), torch.randn(1, 4, 6, 6)
+
+
+class Call(torch.nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+UNARY = {
+    "abs": torch.abs, "atan": torch.atan, "ceil": torch.ceil, "cos": torch.cos, "erf": torch.erf, "exp": torch.exp,
+    "floor": torch.floor, "neg": torch.neg, "relu": torch.relu, "sigmoid": torch.sigmoid, "sin": torch.sin,
+    "tanh": torch.tanh, "gelu": functional.gelu,
+    "silu": functional.silu, "hardswish": functional.hardswish, "leaky_relu": lambda x: functional.leaky_relu(x, 0.1),
+    "elu": functional.elu, "softmax": lambda x: torch.softmax(x, 1), "log_softmax": lambda x: torch.log_softmax(x, -1),
+    "clamp": lambda x: x.clamp(-0.5, 0.5), "mean": lambda x: x.mean(1), "sum": lambda x: x.sum((0, 2), True),
+    "amax": lambda x: x.amax(2), "var": lambda x: x.var(1), "argmax": lambda x: x.argmax(1),
+    "permute": lambda x: x.permute(2, 0, 1), "slice": lambda x: x[:, 1:, ::2], "select": lambda x: x[:, 1],
+    "flip": lambda x: x.flip(1), "repeat": lambda x: x.repeat(1, 2, 1), "split": lambda x: x.split([1, 3], 2),
+    "unbind": lambda x: x.unbind(1), "stack": lambda x: torch.stack([x, x + 1], 1),
+    "expand": lambda x: x[:, None].expand(2, 5, 3, 4), "cast": lambda x: (x * 10).to(torch.int32),
+    "where": lambda x: torch.where(x > 0, x, x * 2), "layer_norm": lambda x: functional.layer_norm(x, (4,)),
+    "matmul": lambda x: x @ x.mT, "pad": lambda x: functional.pad(x, (1, 2), value=3.0),
+    "attention": lambda x: functional.scaled_dot_product_attention(x[None], x[None], x[None]),
+}  # fmt: skip
+IMAGES = {
+    "max_pool": lambda x: functional.max_pool2d(x, 3, 2, 1), "avg_pool": lambda x: functional.avg_pool2d(x, 3, 2, 1),
+    "avg_pool_inside": lambda x: functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+    "adaptive": lambda x: functional.adaptive_avg_pool2d(x, 1), "pixel_shuffle": lambda x: functional.pixel_shuffle(x, 2),
+    "group_norm": lambda x: functional.group_norm(x, 2), "nearest": lambda x: functional.interpolate(x, scale_factor=2.0),
+}  # fmt: skip
+
+
+def check(tmp_path, model, *inputs):
+    program = edgecore.compile(model.eval(), inputs, backends=[edgecore.Backend("coreml", required=True)])
+    program.save(tmp_path / "model.pte")
+    (blob,) = read_pte((tmp_path / "model.pte").read_bytes()).delegate_blobs
+    expected = model(*inputs)
+    for result, value in zip(
+        StandIn(bytes(blob))(*inputs), expected if isinstance(expected, (tuple, list)) else [expected], strict=True
+    ):
+        torch.testing.assert_close(result.to(value.dtype), value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", UNARY)
+def test_an_operator_of_a_tensor(tmp_path, name):
+    # The addition stays: edgecore delegates no partition that only moves data.
+    check(tmp_path, Call(lambda x: UNARY[name](x + 0.5)), X)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_operator_of_an_image(tmp_path, name):
+    check(tmp_path, Call(lambda x: IMAGES[name](x + 0.5)), IMAGE)
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "maximum", "minimum"])
+def test_arithmetic_with_broadcasting(tmp_path, name):
+    check(tmp_path, Call(getattr(torch, name)), X, torch.randn(3, 1))
+
+
+@pytest.mark.parametrize("mode", ["floor", "trunc"])
+def test_a_division_that_rounds(tmp_path, mode):
+    check(tmp_path, Call(lambda x, y: torch.div(x, y, rounding_mode=mode)), X * 5, X + 3)
+
+
+@pytest.mark.parametrize("options", [{"is_causal": True}, {"scale": 0.3}])
+def test_attention_with_options(tmp_path, options):
+    x = torch.randn(1, 2, 5, 8)
+    check(tmp_path, Call(lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1, **options)), x)
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        torch.nn.Conv2d(4, 6, 3, 2, 1, groups=2),
+        torch.nn.Conv2d(4, 4, (3, 1), padding="same", dilation=2, bias=False),
+        torch.nn.ConvTranspose2d(4, 6, 3, 2, 1),
+    ],
+)
+def test_a_convolution_of_an_image(tmp_path, layer):
+    check(tmp_path, layer, IMAGE)
+
+
+def test_an_embedding_of_int64_indices(tmp_path):
+    check(tmp_path, torch.nn.Embedding(7, 3), torch.tensor([[1, 6, 0]]))
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: functional.gelu(x, approximate="tanh"), "approximate is tanh, which coremltools ignores"),
+        (lambda x: x.sum(1, dtype=torch.float16), "it has a dtype, which coremltools ignores"),
+        (lambda x: torch.add(x, x, alpha=2), "alpha is 2"),
+    ],
+)
+def test_arguments_that_coremltools_ignores_are_refused(function, reason):
+    assert reason in str(edgecore.compile(Call(function).eval(), (X,), backends=["coreml"]).report())

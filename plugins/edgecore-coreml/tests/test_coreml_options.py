@@ -1,0 +1,102 @@
+"""Options: the documented names and values, compile specs, and errors."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+import edgecore
+from edgecore_coreml import registry
+from edgecore_coreml.options import CoreMLOptions
+
+
+class Target(Enum):
+    iOS18 = 9
+
+
+def test_options_become_the_compile_specs_of_executorch():
+    options = CoreMLOptions(
+        compute_unit="CPU_AND_NE", minimum_deployment_target=Target.iOS18, compute_precision="FLOAT16"
+    )
+    specs = {spec.key: spec.value for spec in options.to_specs()}
+    assert specs == {
+        "compute_units": b"cpu_and_ne",
+        "model_type": b"model",
+        "min_deployment_target": b"9",
+        "model_compute_precision": b"float16",
+    }
+    assert CoreMLOptions.from_specs(options.to_specs()) == options
+
+
+def test_the_other_options_survive_the_compile_specs():
+    options = CoreMLOptions(
+        lower_full_graph=True, enumerated_shapes='{"x": [[1, 2], [3, 2]]}', weight_compression="palette6"
+    )
+    assert CoreMLOptions.from_specs(options.to_specs()) == options
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"compute_unit": "GPU"}, "ALL"),
+        ({"minimum_deployment_target": "iOS14"}, "iOS15"),
+        ({"weight_compression": "palette5"}, "pattern"),
+        ({"take_over_constant_data": False}, "weights as inputs of a delegate are not supported"),
+        ({"skip_ops_for_coreml_delegation": ("nothing",)}, "no operator 'nothing'"),
+        (
+            {"lower_full_graph": True, "skip_ops_for_coreml_delegation": ("aten.add.tensor",)},
+            "allows no skip_ops_for_coreml_delegation",
+        ),
+        ({"enumerated_shapes": {"x": [[1]]}}, "need lower_full_graph=True"),
+        ({"enumerated_shapes": {"x": [[1]], "y": []}, "lower_full_graph": True}, "the same number of shapes"),
+        (
+            {
+                "enumerated_shapes": {"x": [[1]], "y": [[1]]},
+                "lower_full_graph": True,
+                "minimum_deployment_target": "iOS17",
+            },
+            "need minimum_deployment_target='iOS18'",
+        ),
+    ],
+)
+def test_a_wrong_option_is_rejected(values, message):
+    with pytest.raises(ValidationError, match=message):
+        CoreMLOptions(**values)
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.fft.rfft(torch.relu(x) + 1).real
+
+
+def test_lower_full_graph_names_the_operator_that_is_not_supported():
+    backend = edgecore.Backend("coreml", required=True, lower_full_graph=True)
+    with pytest.raises(edgecore.errors.CompileError, match="lower_full_graph=True, and Core ML does not get"):
+        edgecore.compile(Model().eval(), (torch.randn(2, 8),), backends=[backend])
+
+
+def test_skipped_operators_are_not_delegated():
+    class Add(torch.nn.Module):
+        def forward(self, x):
+            return torch.relu(x + x)
+
+    backend = edgecore.Backend("coreml", skip_ops_for_coreml_delegation=("aten.add.tensor",))
+    text = str(edgecore.compile(Add().eval(), (torch.randn(4),), backends=[backend]).report())
+    assert "operators delegated: 1 of 2" in text and "left out by an option" in text
+
+
+def test_converters_are_found_by_the_names_of_operators():
+    known = frozenset({"add", "mean.dim", "quantized_decomposed.dequantize_per_tensor"})
+    for operator in ("aten.add.Tensor", "aten.mean.dim", "quantized_decomposed.dequantize_per_tensor.default"):
+        assert registry.has_converter(known, operator)
+    assert not registry.has_converter(known, "aten.mean.default")
+
+
+@pytest.mark.parametrize(("version", "message"), [(None, "not installed"), ("8.3", "8.3 is installed, and")])
+def test_a_missing_or_other_coremltools_is_named(monkeypatch, version, message):
+    monkeypatch.setattr(registry, "coremltools_version", lambda: version)
+    with pytest.raises(edgecore.errors.CompileError, match=message):
+        registry.converters()

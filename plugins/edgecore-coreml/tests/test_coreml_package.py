@@ -1,0 +1,63 @@
+"""The installed package: README, checks, damaged packages."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from edgecore.errors import FormatError
+from edgecore.sdk import operators_markdown, options_markdown
+from edgecore_coreml import compiler
+from edgecore_coreml.blob import read_blob, write_blob
+from edgecore_coreml.compiler import CoreMLCompiler
+from edgecore_coreml.package import Package, pack, unpack
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+PACKAGE = Package(b"specification", b"weights", ("x",), ("y",))
+
+
+def test_the_tables_of_the_readme_are_those_of_the_code():
+    """If this fails, replace the tables of the README by what `edgecore backends coreml --markdown` prints."""
+    assert options_markdown(CoreMLCompiler.Options) in README
+    assert operators_markdown(CoreMLCompiler().operator_support()) in README
+
+
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "readme"}
+    exec(README.partition("```python\n")[2].partition("```")[0], names)
+    assert (tmp_path / "model.pte").is_file() and "1 x CoreMLBackend" in str(names["program"].report())
+
+
+def test_the_check_names_the_missing_library(monkeypatch):
+    assert list(CoreMLCompiler().check()) == []
+    monkeypatch.setattr(compiler, "native_library", lambda: "/no/libedgecore_coreml.so")
+    (problem,) = CoreMLCompiler().check()
+    assert problem.what == "the delegate's library /no/libedgecore_coreml.so is missing"
+
+
+def test_a_package_survives_its_blob():
+    assert unpack(pack(PACKAGE)) == PACKAGE
+    assert json.loads(read_blob(pack(PACKAGE))["metadata.json"])["identifier"].startswith("edgecore_")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        (b"", "metadata.json has no names of inputs and outputs"),
+        (b"[1]", "metadata.json has no names of inputs and outputs"),
+        (b'{"inputNames": [1], "outputNames": []}', "has a name that is no text"),
+    ],
+)
+def test_damaged_metadata_is_rejected(metadata, message):
+    blob = write_blob(read_blob(pack(PACKAGE)) | {"metadata.json": metadata})
+    assert message in CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")[0]
+
+
+def test_a_model_that_is_no_specification_is_rejected():
+    with pytest.raises(FormatError, match="no specification of Core ML"):
+        CoreMLCompiler().describe_blob(pack(PACKAGE), {})
+    with pytest.raises(FormatError, match="its model is compiled, or it is damaged"):
+        unpack(write_blob({"metadata.json": b"{}"}))

@@ -1,0 +1,154 @@
+"""Whole networks: one delegate each, and the accuracy that integers keep."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import edgecore
+
+TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
+RECIPES = ("int8", "int16x8")
+
+
+def separable(channels: int) -> nn.Sequential:
+    """A depthwise and a pointwise convolution."""
+    return nn.Sequential(
+        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
+        nn.Conv2d(channels, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
+    )  # fmt: skip
+
+
+class KeywordSpotting(nn.Module):
+    """DS-CNN, small: 49 frames of 10 numbers each to 12 words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 64, (10, 4), 2, (4, 1), bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.Dropout(0.2),
+            *(separable(64) for _ in range(4)),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 12),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class Moves(nn.Module):
+    """Operators that move data, resize, or are layers of other than two dims."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.grow = nn.ConvTranspose2d(8, 8, 4, 4)
+        self.enlarge = nn.ConvTranspose2d(8, 4, 3, 2, 1, output_padding=1)
+        self.sequence = nn.Conv1d(8, 8, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        padded = functional.pad(x, (1, 2, 0, 1), value=0.3).flip((1, 2, 3)).roll((1, 2), (2, 3))
+        reflected = functional.pad(x, (2, 2, 1, 1), mode="reflect")[:, 1::3, ::2]
+        shuffled = functional.pixel_unshuffle(functional.pixel_shuffle(x, 2), 2)
+        resized = [functional.interpolate(x, scale_factor=factor) for factor in (2, 3, (1, 2))]
+        blurred = [functional.interpolate(x, scale_factor=factor, mode="bilinear") for factor in (2, 3, 4)]
+        stacked = torch.stack([part.repeat(1, 2, 1) for part in torch.unbind(x, -1)], 1)
+        return (
+            padded,
+            reflected,
+            shuffled,
+            *resized,
+            *blurred,
+            stacked,
+            self.grow(x),
+            self.enlarge(x),
+            self.sequence(x[:, :, 0]),
+        )
+
+
+def compiled(model, inputs, target, recipe, calibration):
+    """Compile for a target; the inputs and results are real numbers, and one delegate computes all else."""
+    backend = edgecore.Backend("ethosu", target=target)
+    program = edgecore.compile(model, inputs, backends=[backend], quantize=recipe, calibration=calibration)
+    report = str(program.report())
+    assert "not delegated: aten" not in report and report.count("NPU operations") == 1, report
+    return program
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A network trained on scikit-learn's digits, test images and their labels, and some training images."""
+    data = pytest.importorskip("sklearn.datasets").load_digits()
+    images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
+    labels = torch.tensor(data.target)
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3), nn.ReLU(),
+        nn.Flatten(), nn.Linear(128, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        functional.cross_entropy(model(images[400:]), labels[400:]).backward()
+        optimizer.step()
+    return model.eval(), images[:400], labels[:400], images[400:464]
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_digits_lose_at_most_half_a_point(digits, target, recipe):
+    model, images, labels, samples = digits
+    program = compiled(model, (images,), target, recipe, [(samples.repeat(7, 1, 1, 1)[:400],)])
+    result = torch.as_tensor(edgecore.load(program.buffer).forward(images))
+
+    def accuracy(scores):
+        return float((scores.argmax(1) == labels).float().mean())
+
+    with torch.no_grad():
+        before = accuracy(model(images))
+    assert before > 0.95 and accuracy(result) >= before - 0.005
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_keyword_spotting_network_is_one_delegate(target, recipe):
+    torch.manual_seed(0)
+    model = KeywordSpotting()
+    samples = [torch.randn(8, 1, 49, 10) for _ in range(4)]
+    model.train()
+    with torch.no_grad():
+        for sample in samples:
+            model(sample)
+    model.eval()
+    x = samples[0][:1]
+    program = compiled(
+        model, (x,), target, recipe, [(sample[index : index + 1],) for sample in samples for index in range(4)]
+    )
+    result = torch.as_tensor(edgecore.load(program.buffer).forward(x))
+    with torch.no_grad():
+        expected = model(x)
+    bound = {"int8": 0.1, "int16x8": 0.01}[recipe]
+    assert (result - expected).abs().max() <= bound * expected.abs().max()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_data_moves_inside_of_the_npu(target, recipe):
+    torch.manual_seed(0)
+    model, x = Moves().eval(), torch.randn(1, 8, 6, 8)
+    program = compiled(model, (x,), target, recipe, [(x,)])
+    bound = {"int8": 0.05, "int16x8": 0.01}[recipe]
+    with torch.no_grad():
+        for result, expected in zip(edgecore.load(program.buffer).forward(x), model(x), strict=True):
+            assert (torch.as_tensor(result) - expected).abs().max() <= bound * expected.abs().max()
+
+
+@pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision")
+@pytest.mark.parametrize(
+    ("name", "target"), [("efficientnet_b0", "ethos-u55-128"), ("mobilenet_v3_small", "ethos-u85-256")]
+)
+def test_a_network_for_images_is_one_delegate(name, target):
+    zoo = pytest.importorskip("zoo")  # beside the tests of the core
+    model, inputs = zoo.make(name)
+    compiled(model, inputs, target, "int8", [inputs])

@@ -1,0 +1,192 @@
+// The QNN backend: gives the context binary in a delegate's blob to ONNX Runtime's QNN provider, and runs it. The
+// tensors that QNN reads and writes are the runtime's own buffers, without copies.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "blob.h"
+#include "edgecore/backend.hpp"
+#include "session.h"
+
+#ifndef EDGECORE_QNN_VERSION
+#define EDGECORE_QNN_VERSION "0"
+#endif
+
+namespace edgecore_qnn {
+namespace {
+
+using edgecore::backend::Arguments;
+using edgecore::backend::Event;
+using edgecore::backend::fail;
+using edgecore::backend::Host;
+using edgecore::backend::Memory;
+using edgecore::backend::Options;
+
+struct Driver {
+  explicit Driver(const Host &) {}
+
+  // Checks the compatibility string that preprocess.py writes: "qnn-context 1 SDK SOC". The SDK is compared when the
+  // blob is loaded.
+  int32_t check_compatibility(std::string_view text) const {
+    constexpr std::string_view kFormat = "qnn-context 1 ";
+    if (text.substr(0, kFormat.size()) == kFormat) return EDGECORE_COMPATIBLE;
+    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+         "'%.*s' is not a format that this release of edgecore-qnn reads: install the release that compiled it",
+         static_cast<int>(text.size()), text.data());
+  }
+};
+
+// The load options of one loaded .pte file.
+struct Program {
+  Program(Driver &, const Host &, const Options &options)
+      : settings{std::string(options.text("onnxruntime", "")), std::string(options.text("provider", "")),
+                 std::string(options.text("profile", "")), std::string(options.text("performance_mode", ""))},
+        sdk(options.text("sdk_version", "")) {}
+
+  const Settings settings;
+  const std::string sdk;  // version of the QNN SDK in the provider's package
+};
+
+// Checks a load option with the absolute path of a library.
+void check_path(const char *option, const std::string &path) {
+  if (path.empty()) {
+    fail(EDGECORE_NOT_FOUND,
+         "the load option %s is missing: pip install onnxruntime onnxruntime-qnn, where Python finds it, or set the "
+         "absolute path of the library",
+         option);
+  }
+  if (path[0] != '/') {
+    fail(EDGECORE_INVALID_ARGUMENT, "the load option %s is no absolute path: %s", option, path.c_str());
+  }
+}
+
+// Returns the value of a compile spec; empty if there is none.
+std::string compile_spec(const edgecore_delegate_info &info, std::string_view key) {
+  const auto *item = reinterpret_cast<const char *>(info.compile_specs);
+  for (uint64_t i = 0; i < info.compile_spec_count; ++i, item += info.compile_spec_stride) {
+    const auto *spec = reinterpret_cast<const edgecore_compile_spec *>(item);
+    if (edgecore::backend::to_view(spec->key) != key) continue;
+    return {reinterpret_cast<const char *>(spec->value.data), static_cast<size_t>(spec->value.size)};
+  }
+  return {};
+}
+
+// A loaded context binary. All methods that use the delegate share it.
+class Delegate {
+ public:
+  Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
+      : payload(checked(program, info.blob)), session(settings(program, info), payload) {
+    info.release_blob(info.scope);
+    payload.context = {};
+  }
+
+  uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
+
+  Payload payload;
+  const Session session;
+
+ private:
+  static Payload checked(const Program &program, edgecore_bytes blob) {
+    Payload payload = read_blob(blob);
+    check_path("onnxruntime", program.settings.ort);
+    check_path("provider", program.settings.provider);
+    check_sdk(payload.sdk_build, program.sdk);
+    return payload;
+  }
+
+  // Returns the settings of the program; without a load option for it, the performance mode is that of the file.
+  static Settings settings(const Program &program, const edgecore_delegate_info &info) {
+    Settings result = program.settings;
+    if (result.performance_mode.empty()) result.performance_mode = compile_spec(info, "performance_mode");
+    return result;
+  }
+};
+
+// The arguments of a delegate in one method.
+class Instance {
+ public:
+  Instance(Delegate &delegate, const Host &host)
+      : delegate_(delegate),
+        host_(host),
+        inputs_(delegate.payload.inputs.size()),
+        outputs_(delegate.payload.outputs.size()),
+        bound_(delegate.argument_count(), nullptr) {}
+
+  std::vector<edgecore_memory_need> prepare(const Arguments &args) const {
+    if (args.size() != bound_.size()) {
+      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
+           bound_.size());
+    }
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      const Argument &expected = delegate_.payload.inputs[i];
+      const edgecore_tensor &tensor = args.tensor(i, expected.type.code, expected.type.bits, expected.rank());
+      for (size_t d = 0; d < expected.shape.size(); ++d) {
+        if (tensor.dl.shape[d] == expected.shape[d]) continue;
+        fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu instead of %lld", i,
+             static_cast<long long>(tensor.dl.shape[d]), d, static_cast<long long>(expected.shape[d]));
+      }
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const Argument &expected = delegate_.payload.outputs[i];
+      args.tensor(inputs_.size() + i, expected.type.code, expected.type.bits, expected.rank());
+      args.resize(inputs_.size() + i, expected.shape.data(), expected.rank());
+    }
+    return {};  // QNN allocates its own memory
+  }
+
+  void execute(const Arguments &args, const Memory &) {
+    for (size_t i = 0; i < bound_.size(); ++i) {
+      void *data = args.data<void>(i);
+      if (data == bound_[i]) continue;
+      const size_t output = i - inputs_.size();
+      if (i < inputs_.size()) {
+        inputs_[i] = make_value(delegate_.payload.inputs[i], data);
+      } else {
+        outputs_[output] = make_value(delegate_.payload.outputs[output], data);
+      }
+      bound_[i] = data;
+    }
+    const Event event(host_, "QNN", 0);
+    delegate_.session.run(inputs_, outputs_);
+  }
+
+ private:
+  const Delegate &delegate_;
+  Host host_;
+  std::vector<Value> inputs_, outputs_;
+  std::vector<void *> bound_;  // by argument: the memory that its value uses; null: it has no value
+};
+
+}  // namespace
+}  // namespace edgecore_qnn
+
+extern "C" EDGECORE_BACKEND(qnn) {
+  using namespace edgecore_qnn;
+  static const edgecore_option_spec options[] = {
+      edgecore::backend::option(
+          "onnxruntime", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+          "Absolute path of libonnxruntime; in Python the default is the one in the package onnxruntime."),
+      edgecore::backend::option("provider", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Absolute path of libonnxruntime_providers_qnn; in Python the default is the one in "
+                                "the package onnxruntime-qnn."),
+      edgecore::backend::option("sdk_version", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Version of the QNN SDK in the provider's package, such as 2.51.0; in Python the "
+                                "default is what the package states."),
+      edgecore::backend::option("performance_mode", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Clocks of the NPU while the model runs, such as burst or power_saver; default: those "
+                                "of the option performance_mode when the file was compiled."),
+      edgecore::backend::option("profile", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Start of the path of ONNX Runtime's profile, which is written when the file is "
+                                "closed; default: no profile.")};
+  static const edgecore_backend table = [] {
+    // The threads are those of Qualcomm's emulator; on a device the work runs on the NPU.
+    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+        {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
+         EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
+    created.options = options;
+    created.option_count = std::size(options);
+    created.option_stride = sizeof(options[0]);
+    return created;
+  }();
+  return &table;
+}

@@ -1,0 +1,165 @@
+#include "session.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+
+#include "context_model.h"
+
+namespace edgecore_qnn {
+namespace {
+
+using edgecore::backend::fail;
+
+constexpr const char *kReinstall = "To reinstall it: pip install --force-reinstall onnxruntime-qnn";
+constexpr const char *kCompileAgain = "Compile the model again with the installed onnxruntime-qnn";
+
+// The names that the provider documents for its option htp_performance_mode. It ignores other names.
+constexpr std::string_view kPerformanceModes[] = {
+    "default",     "burst",           "sustained_high_performance", "high_performance",   "balanced", "low_balanced",
+    "power_saver", "low_power_saver", "high_power_saver",           "extreme_power_saver"};
+
+// True once the process ends and the libraries' static objects may be gone.
+std::atomic<bool> is_exiting{false};
+
+// The environment of the process and the devices of the QNN provider in it. Neither is released: the provider's
+// libraries stay loaded until the process ends, as ONNX Runtime recommends.
+struct Environment {
+  OrtEnv *env = nullptr;
+  std::vector<const OrtEpDevice *> devices;
+};
+
+std::vector<const OrtEpDevice *> qnn_devices(const OrtApi &api, const OrtEnv *env) {
+  const OrtEpDevice *const *devices = nullptr;
+  size_t count = 0;
+  api.check(api.GetEpDevices(env, &devices, &count), EDGECORE_INTERNAL, "ONNX Runtime cannot list its devices",
+            kReinstall);
+  std::vector<const OrtEpDevice *> result;
+  for (size_t i = 0; i < count; ++i) {
+    if (std::string_view(api.EpDevice_EpName(devices[i])) == kProvider) result.push_back(devices[i]);
+  }
+  return result;
+}
+
+// ONNX Runtime and the provider write warnings about features that a session does not use. What makes a call fail is in
+// its status.
+void ignore_log(void *, int32_t, const char *, const char *, const char *, const char *) {}
+
+Environment make_environment(const Settings &settings) {
+  const OrtApi &api = ort();
+  Environment result;
+  api.check(api.CreateEnvWithCustomLogger(ignore_log, nullptr, kOrtLogError, "edgecore", &result.env),
+            EDGECORE_INTERNAL, "ONNX Runtime cannot create its environment", kReinstall);
+  // ONNX Runtime has one environment per process. The application may have registered the provider there already.
+  result.devices = qnn_devices(api, result.env);
+  if (result.devices.empty()) {
+    api.check(api.RegisterExecutionProviderLibrary(result.env, kProvider, settings.provider.c_str()),
+              EDGECORE_NOT_SUPPORTED, "ONNX Runtime " + api.version + " cannot use " + settings.provider, kReinstall);
+    result.devices = qnn_devices(api, result.env);
+  }
+  if (result.devices.empty()) {
+    fail(EDGECORE_NOT_SUPPORTED, "%s finds no device on this machine. %s", settings.provider.c_str(), kReinstall);
+  }
+  // Functions for the process's end run in the reverse order of their registration: this one before those of the
+  // libraries, which were opened above.
+  static const struct AtExit {
+    ~AtExit() { is_exiting = true; }
+  } at_exit;
+  return result;
+}
+
+// Returns the environment; the first call makes it.
+const Environment &environment(const Settings &settings) {
+  static std::mutex mutex;
+  static const Environment *made = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex);
+  open_ort(settings.ort);  // fails if this process has opened another library
+  if (made == nullptr) made = new Environment(make_environment(settings));
+  return *made;
+}
+
+SessionOptions make_options(const Settings &settings, const Payload &payload) {
+  const Environment &process = environment(settings);
+  const OrtApi &api = ort();
+  const auto check = [&](OrtStatus *status) {
+    api.check(status, EDGECORE_NOT_SUPPORTED, "ONNX Runtime " + api.version + " does not take an option of a session",
+              kReinstall);
+  };
+  OrtSessionOptions *created = nullptr;
+  check(api.CreateSessionOptions(&created));
+  SessionOptions options(created);
+  check(api.SetIntraOpNumThreads(created, 1));
+  check(api.SetSessionGraphOptimizationLevel(created, kOrtNoOptimization));
+  // Without this entry ONNX Runtime would look for another provider that runs what QNN refuses.
+  check(api.AddSessionConfigEntry(created, "session.disable_cpu_ep_fallback", "1"));
+  if (!settings.profile.empty()) check(api.EnableProfiling(created, settings.profile.c_str()));
+
+  // A process may load contexts for different SoCs: what a context computes was fixed when it was compiled. (When QNN
+  // compiles a float32 model, options of earlier sessions in the process decide whether it computes with float16.)
+  const std::string soc = std::to_string(payload.soc_id);
+  std::vector<const char *> keys = {"backend_type", "soc_model"}, values = {"htp", soc.c_str()};
+  if (const std::string &mode = settings.performance_mode; !mode.empty()) {
+    if (std::find(std::begin(kPerformanceModes), std::end(kPerformanceModes), mode) == std::end(kPerformanceModes)) {
+      fail(EDGECORE_INVALID_ARGUMENT,
+           "the performance mode '%s' is unknown: use burst, sustained_high_performance, high_performance, balanced, "
+           "low_balanced, default, high_power_saver, power_saver, low_power_saver or extreme_power_saver",
+           mode.c_str());
+    }
+    keys.push_back("htp_performance_mode");
+    values.push_back(mode.c_str());
+  }
+  api.check(
+      api.SessionOptionsAppendExecutionProvider_V2(created, process.env, process.devices.data(), process.devices.size(),
+                                                   keys.data(), values.data(), keys.size()),
+      EDGECORE_NOT_SUPPORTED, "the QNN provider does not take the options for " + payload.soc, kReinstall);
+  return options;
+}
+
+}  // namespace
+
+void Session::Close::operator()(OrtSession *session) const {
+  if (!is_exiting) ort().ReleaseSession(session);
+}
+
+Session::Session(const Settings &settings, const Payload &payload) {
+  const SessionOptions options = make_options(settings, payload);
+  const OrtEnv *env = environment(settings).env;
+  const std::string model = context_model(payload);
+  OrtSession *created = nullptr;
+  // QNN's libraries keep global state while they load a context; so one context is loaded at a time.
+  static std::mutex mutex;
+  const std::lock_guard<std::mutex> lock(mutex);
+  ort().check(ort().CreateSessionFromArray(env, model.data(), model.size(), options.get(), &created),
+              EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "QNN cannot load the context binary for " + payload.soc,
+              kCompileAgain);
+  session_.reset(created);
+  for (const Argument &input : payload.inputs) input_names_.push_back(input.name.c_str());
+  for (const Argument &output : payload.outputs) output_names_.push_back(output.name.c_str());
+}
+
+void Session::run(const std::vector<Value> &inputs, const std::vector<Value> &outputs) const {
+  std::vector<const OrtValue *> in;
+  std::vector<OrtValue *> out;
+  for (const Value &value : inputs) in.push_back(value.get());
+  for (const Value &value : outputs) out.push_back(value.get());
+  ort().check(ort().Run(session_.get(), nullptr, input_names_.data(), in.data(), in.size(), output_names_.data(),
+                        out.size(), out.data()),
+              EDGECORE_INTERNAL, "QNN cannot run the model", kCompileAgain);
+}
+
+Value make_value(const Argument &argument, void *data) {
+  static OrtMemoryInfo *const info = [] {
+    OrtMemoryInfo *created = nullptr;
+    ort().check(ort().CreateCpuMemoryInfo(kOrtArenaAllocator, kOrtDefaultMemory, &created), EDGECORE_INTERNAL,
+                "ONNX Runtime cannot describe memory of the host", kReinstall);
+    return created;
+  }();
+  OrtValue *created = nullptr;
+  ort().check(
+      ort().CreateTensorWithDataAsOrtValue(info, data, static_cast<size_t>(argument.bytes), argument.shape.data(),
+                                           argument.shape.size(), argument.type.onnx, &created),
+      EDGECORE_INTERNAL, "ONNX Runtime cannot make a tensor over memory of the host", kReinstall);
+  return Value(created);
+}
+
+}  // namespace edgecore_qnn

@@ -1,0 +1,45 @@
+// ONNX Runtime's objects: the environment with the QNN provider, one for the process, and a session for each delegate.
+#ifndef EDGECORE_QNN_SESSION_H_
+#define EDGECORE_QNN_SESSION_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "blob.h"
+#include "ort_api.h"
+
+namespace edgecore_qnn {
+
+// How sessions are made: the load options of one .pte file.
+struct Settings {
+  std::string ort;               // absolute path of libonnxruntime
+  std::string provider;          // absolute path of libonnxruntime_providers_qnn
+  std::string profile;           // start of the path of ONNX Runtime's profile; empty: no profile
+  std::string performance_mode;  // clocks of the NPU, as the provider names them; empty: the provider's default
+};
+
+// A context binary that QNN has loaded. Several threads may call `run` at the same time.
+class Session {
+ public:
+  // Opens the libraries if this is the first session, and gives the context to QNN. `payload` must outlive the session
+  // but for its context binary, which is not used later.
+  Session(const Settings &settings, const Payload &payload);
+
+  // Runs the model on memory of the caller, without copies. The values are in the order of the payload's arguments.
+  void run(const std::vector<Value> &inputs, const std::vector<Value> &outputs) const;
+
+ private:
+  struct Close {
+    void operator()(OrtSession *session) const;
+  };
+  std::unique_ptr<OrtSession, Close> session_;
+  std::vector<const char *> input_names_, output_names_;
+};
+
+// Makes a tensor of ONNX Runtime that uses memory of the caller.
+Value make_value(const Argument &argument, void *data);
+
+}  // namespace edgecore_qnn
+
+#endif  // EDGECORE_QNN_SESSION_H_

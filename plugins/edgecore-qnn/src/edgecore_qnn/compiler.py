@@ -1,0 +1,81 @@
+"""The compiler of the QNN backend, which `edgecore.compile` calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError, FormatError
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.sdk import Partitioner
+from edgecore_qnn import native_library, provider_library, runtime_library
+from edgecore_qnn.blob import decode, describe
+from edgecore_qnn.doctor import RUN
+from edgecore_qnn.operators import TABLE
+from edgecore_qnn.options import QnnOptions
+from edgecore_qnn.partitioner import OptionsPartitioner
+from edgecore_qnn.preprocess import QnnResult, preprocess
+from edgecore_qnn.provider import INSTALL, versions
+
+
+class QnnCompiler:
+    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+
+    Options = QnnOptions
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Make the partitioner for `options`, which are `QnnOptions`. The target runtime makes no difference."""
+        return OptionsPartitioner(QnnOptions.model_validate(options.model_dump()))
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition into a blob."""
+        return preprocess(program, specs)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """List the supported operators with their dtypes and constraints."""
+        return TABLE.support()
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """List the errors of a blob. The target runtime makes no difference."""
+        try:
+            decode(blob)
+        except FormatError as error:
+            return [str(error)]
+        return []
+
+    def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
+        """Return lines with the target, the versions, the inputs and the outputs of a blob."""
+        return describe(blob)
+
+    def recipes(self) -> Mapping[str, RecipeSupport]:
+        """Return the recipes of `edgecore.compile(quantize=...)`."""
+        from edgecore_qnn.recipes import RECIPES
+
+        return RECIPES
+
+    def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
+        """Return a line for each delegate: SoC, SDK and size."""
+        return [
+            f"delegate {index}: {result.soc}, SDK {result.sdk_build}, context binary of {result.context_bytes:,} bytes"
+            for index, result in enumerate(results)
+            if isinstance(result, QnnResult)
+        ]
+
+    def check(self) -> Sequence[Problem]:
+        """Report if the delegate's library, ONNX Runtime or the QNN provider is missing."""
+        problems = []
+        if not Path(native_library()).is_file():
+            remedy = "pip install --force-reinstall --no-deps edgecore-qnn"
+            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
+        for library, package in ((runtime_library(), "onnxruntime"), (provider_library(), "onnxruntime-qnn")):
+            if library is None:
+                problems.append(Problem(f"the library of {package} is not installed", RUN))
+        try:
+            versions()
+        except CompileError as error:
+            problems.append(Problem(str(error).removesuffix(f": {INSTALL}"), INSTALL))
+        return problems

@@ -1,0 +1,179 @@
+"""Helpers for the functions of the operator table, which build the ONNX graph of a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import OperatorRow, PartitionView
+
+if TYPE_CHECKING:  # the operator table is also read where onnx is not installed
+    from onnx import NodeProto, TensorProto
+
+_INT4 = (-8, 7)
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Quantization of a value with one scale: value = (integer - zero) * scale, integers from `low` to `high`."""
+
+    scale: float
+    zero: int
+    dtype: str
+    low: int
+    high: int
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The smallest and the largest number that an integer stands for."""
+        return (self.low - self.zero) * self.scale, (self.high - self.zero) * self.scale
+
+
+class Builder:
+    """Collects the nodes and constants of an ONNX graph; names are numbered, so equal partitions give equal graphs.
+
+    Attributes:
+        partition: The partition.
+        values: For each node that is built: the name of its result, or the names of its results.
+        scales: For values that a DequantizeLinear computes: how they are quantized.
+        nodes: The ONNX nodes.
+        initializers: The constants.
+        owners: For each ONNX node, by name: the node of the partition that it belongs to.
+        owner: The node that is being built.
+    """
+
+    def __init__(self, partition: PartitionView) -> None:
+        self.partition = partition
+        self.values: dict[Node, Any] = {}
+        self.scales: dict[str, Scale] = {}
+        self.nodes: list[NodeProto] = []
+        self.initializers: list[TensorProto] = []
+        self.owners: dict[str, Node] = {}
+        self.owner: Node | None = None
+
+    def add(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
+        """Add an ONNX node; return the name of its output, or a list of names if it has several `outputs`."""
+        from onnx import helper
+
+        name = f"{op_type}_{len(self.nodes)}"
+        names = [f"{name}_{index}" for index in range(outputs)]
+        self.nodes.append(helper.make_node(op_type, list(inputs), names, name=name, **attributes))
+        if self.owner is not None:
+            self.owners[name] = self.owner
+        return names[0] if outputs == 1 else names
+
+    def array(self, values: Any, dtype: Any = None) -> str:
+        """Add a constant; return its name."""
+        from onnx import numpy_helper
+
+        name = f"constant_{len(self.initializers)}"
+        self.initializers.append(numpy_helper.from_array(np.array(values, dtype, order="C"), name))
+        return name
+
+    def weight(self, integers: Any, low: int, high: int) -> str:
+        """Add a constant of integers from `low` to `high`; those of 4 bits are stored as such."""
+        from onnx import TensorProto, helper
+
+        if low < _INT4[0] or high > _INT4[1] or integers.dtype != np.int8:
+            return self.array(integers)
+        name = f"constant_{len(self.initializers)}"
+        self.initializers.append(helper.make_tensor(name, TensorProto.INT4, integers.shape, integers.flatten()))
+        return name
+
+    def ints(self, values: Sequence[int]) -> str:
+        """Add a constant of sizes or axes."""
+        return self.array(np.asarray(list(values), np.int64).reshape(len(values)))
+
+    def number(self, value: float, like: str = "") -> str:
+        """Add a scalar; if the value `like` is quantized, the scalar is quantized to its dtype, without an error."""
+        scale = self.scales.get(like)
+        if scale is None:
+            return self.array(value, np.float32)
+        top = np.iinfo(scale.dtype).max - np.iinfo(scale.dtype).min
+        integer, zero = (0, 0) if value == 0 else (top, 0) if value > 0 else (0, top)
+        low = np.iinfo(scale.dtype).min
+        exact = Scale(abs(value) / top or 1.0, zero + low, scale.dtype, low, low + top)
+        return self.dequantize(self.array(integer + low, scale.dtype), exact)
+
+    def value(self, argument: Any, like: str = "") -> str:
+        """Return the name of an argument: a node's result, or a number.
+
+        A number, and a constant of floats, is quantized if the value `like` is.
+        """
+        if not isinstance(argument, Node):
+            return self.number(float(argument), like)
+        if argument not in self.values:
+            tensor = self.partition.constants[argument].contiguous()
+            if like in self.scales and tensor.dtype == torch.float32:
+                return self.quantized_constant(tensor.numpy(), self.scales[like].dtype)
+            self.values[argument] = self.array(tensor.numpy())
+        name: str = self.values[argument]
+        return name
+
+    def quantized_constant(self, values: Any, dtype: str, symmetric: bool = False) -> str:
+        """Add a constant of floats as integers of `dtype` with one scale, and its DequantizeLinear."""
+        info = np.iinfo(dtype)
+        low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+        if symmetric:
+            high = max(-low, high)
+            low = -high
+        step = float(np.float32((high - low) / (info.max - info.min))) or 1.0
+        zero = int(np.clip(round(info.min - low / step), info.min, info.max))
+        integers = np.clip(np.rint(values / step) + zero, info.min, info.max).astype(dtype)
+        return self.dequantize(self.array(integers), Scale(step, zero, dtype, info.min, info.max))
+
+    def quantize(self, value: str, scale: Scale) -> str:
+        """Add a QuantizeLinear with one scale."""
+        factors = self.array(scale.scale, np.float32), self.array(scale.zero, scale.dtype)
+        name: str = self.add("QuantizeLinear", value, *factors)
+        return name
+
+    def dequantize(self, value: str, scale: Scale) -> str:
+        """Add a DequantizeLinear with one scale."""
+        factors = self.array(scale.scale, np.float32), self.array(scale.zero, scale.dtype)
+        name: str = self.add("DequantizeLinear", value, *factors)
+        self.scales[name] = scale
+        return name
+
+    def requantize(self, value: str, scale: Scale) -> str:
+        """Round a value to integers inside of an operator: a QuantizeLinear and a DequantizeLinear."""
+        return self.dequantize(self.quantize(value, scale), scale)
+
+    def between(self, value: str, low: float, high: float, like: str) -> str:
+        """Round a value in a known range to integers, if the value `like` is quantized; otherwise return it."""
+        scale = self.scales.get(like)
+        if scale is None:
+            return value
+        info = np.iinfo(scale.dtype)
+        step = (high - low) / (info.max - info.min)
+        return self.requantize(
+            value, Scale(step, round(info.min - low / step), scale.dtype, int(info.min), int(info.max))
+        )
+
+
+Build = Callable[[Builder, Node], Any]
+"""A function that adds the ONNX nodes of a call, and returns the name of its result, or a list of names."""
+
+Row = OperatorRow[Build]
+"""A row of the operator table; its `lower` is a `Build`."""
+
+
+def shape(node: Any) -> tuple[Any, ...]:
+    """Return the sizes of a node's result."""
+    return tuple(node.meta["val"].shape)
+
+
+def rank(node: Any) -> int:
+    """Return the number of dims of a node's result."""
+    return len(shape(node))
+
+
+def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
+    """Convert negative `dims` of a node's result to numbers from 0 on; return all dims if `dims` is None or empty."""
+    count = rank(node)
+    return [dim % count for dim in dims] if dims else list(range(count))

@@ -1,0 +1,219 @@
+"""Elementwise operators, comparisons and reductions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
+from edgecore_qnn.operators.builder import Build, Builder, Row, axes
+from edgecore_qnn.operators.quantized import CLAMPS, is_free, limits, result_scale
+
+aten = torch.ops.aten
+F32, BOOL = (torch.float32,), (torch.bool,)
+F32_OR_BOOL = (torch.float32, torch.bool)
+_NAN = "NaN is not propagated"
+
+
+def _unary(op_type: str, **attributes: Any) -> Build:
+    return lambda b, node: b.add(op_type, b.value(node.args[0]), **attributes)
+
+
+def _binary(op_type: str) -> Build:
+    """Return a `Build` for two tensors, or a tensor and a number. It multiplies the second by the argument `alpha`."""
+
+    def build(b: Builder, node: Node) -> Any:
+        args, (left, right) = arguments_by_name(node), node.args[:2]
+        first, second = _operands(b, left, right)
+        if (alpha := args.get("alpha", 1)) != 1:
+            second = b.add("Mul", second, b.number(float(alpha), second))
+        return b.add(op_type, first, second)
+
+    return build
+
+
+def _operands(b: Builder, left: Any, right: Any) -> tuple[str, str]:
+    """Return both operands; a constant or a number is quantized like the operand that is computed."""
+    if isinstance(left, Node) and left not in b.partition.constants:
+        first = b.value(left)
+        return first, b.value(right, first)
+    second = b.value(right)
+    return b.value(left, second), second
+
+
+def _alpha(query: NodeQuery) -> str | None:
+    alpha = query.argument("alpha")
+    return None if alpha == 1 or not _is_quantized(query.node.args[1]) else f"alpha is {alpha} in a quantized sum"
+
+
+def _is_quantized(node: Any) -> bool:
+    return isinstance(node, Node) and "dequantize" in str(node.target)
+
+
+def _rsub(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    value = b.value(args["self"] if "self" in args else node.args[0])
+    if args["alpha"] != 1:
+        value = b.add("Mul", value, b.number(float(args["alpha"]), value))
+    return b.add("Sub", b.number(float(args["other"]), value), value)
+
+
+def _clamp(b: Builder, node: Node) -> Any:
+    value = b.value(node.args[0])
+    if is_free(node):
+        return value
+    scale = result_scale(node)
+    if scale is not None and value not in b.scales:
+        value = b.requantize(value, scale)
+    low, high = limits(node)
+    if (low, high) == (0.0, math.inf):
+        return b.add("Relu", value)
+    ends = ["" if math.isinf(end) else b.array(end, np.float32) for end in (low, high)]
+    return b.add("Clip", value, *ends)
+
+
+def _finite(query: NodeQuery) -> str | None:
+    low, high = limits(query.node)
+    return "the minimum is above the maximum" if low > high else None
+
+
+def _gelu(b: Builder, node: Node) -> Any:
+    return b.add("Gelu", b.value(node.args[0]), approximate=arguments_by_name(node)["approximate"])
+
+
+def _exact_gelu(query: NodeQuery) -> str | None:
+    mode = query.argument("approximate")
+    return None if mode == "none" else f"approximate is {mode!r}, and the NPU computes the exact function"
+
+
+def _silu(b: Builder, node: Node) -> Any:
+    value = b.value(node.args[0])
+    return b.add("Mul", value, b.between(b.add("Sigmoid", value), 0.0, 1.0, value))
+
+
+def _elu(b: Builder, node: Node) -> Any:
+    return b.add("Elu", b.value(node.args[0]), alpha=float(arguments_by_name(node)["alpha"]))
+
+
+def _elu_scales(query: NodeQuery) -> str | None:
+    return None if query.argument("scale") == query.argument("input_scale") == 1 else "scale or input_scale is not 1"
+
+
+def _leaky_relu(b: Builder, node: Node) -> Any:
+    return b.add("LeakyRelu", b.value(node.args[0]), alpha=float(arguments_by_name(node)["negative_slope"]))
+
+
+def _reciprocal(b: Builder, node: Node) -> Any:
+    value = b.value(node.args[0])
+    return b.add("Div", b.number(1.0, value), value)
+
+
+def _rsqrt(b: Builder, node: Node) -> Any:
+    value = b.value(node.args[0])
+    return b.add("Div", b.number(1.0, value), b.add("Sqrt", value))
+
+
+def _square(b: Builder, node: Node) -> Any:
+    value = b.value(node.args[0])
+    return b.add("Mul", value, value)
+
+
+def _not_equal(b: Builder, node: Node) -> Any:
+    return b.add("Not", b.add("Equal", *_operands(b, *node.args[:2])))
+
+
+def _compare(op_type: str) -> Build:
+    return lambda b, node: b.add(op_type, *_operands(b, *node.args[:2]))
+
+
+def _logical(op_type: str) -> Build:
+    return lambda b, node: b.add(op_type, *map(b.value, node.args))
+
+
+def _where(b: Builder, node: Node) -> Any:
+    condition, left, right = node.args
+    first, second = _operands(b, left, right)
+    return b.add("Where", b.value(condition), first, second)
+
+
+def _reduce(op_type: str) -> Build:
+    def build(b: Builder, node: Node) -> Any:
+        args, source = arguments_by_name(node), node.args[0]
+        dims = args.get("dim")
+        reduced = axes([dims] if isinstance(dims, int) else dims, source)
+        keep = int(bool(args.get("keepdim", False)))
+        return b.add(op_type, b.value(source), b.ints(reduced), keepdims=keep)
+
+    return build
+
+
+def _of_floats(query: NodeQuery) -> str | None:
+    other = next((source for source in query.node.all_input_nodes if source.meta["val"].dtype != torch.float32), None)
+    return None if other is None else f"input {other.name} is not float32"
+
+
+def _scalar(query: NodeQuery) -> str | None:
+    source = query.node.args[0]
+    assert isinstance(source, Node)
+    return None if source.meta["val"].dim() else "a tensor without dims"
+
+
+def _row(
+    target: Any,
+    dtypes: tuple[torch.dtype, ...],
+    build: Build,
+    constraints: str = "",
+    check: Constraint | None = None,
+    do_not_decompose: bool = False,
+) -> Row:
+    return Row(target, dtypes, constraints, check, do_not_decompose, lower=build)
+
+
+_UNARY = {
+    aten.sigmoid: "Sigmoid", aten.tanh: "Tanh", aten.exp: "Exp", aten.log: "Log", aten.sqrt: "Sqrt", aten.neg: "Neg",
+    aten.abs: "Abs", aten.sin: "Sin", aten.cos: "Cos", aten.floor: "Floor", aten.ceil: "Ceil", aten.round: "Round",
+    aten.sign: "Sign", aten.atan: "Atan",
+}  # fmt: skip
+_COMPARE = {
+    aten.eq: "Equal", aten.gt: "Greater", aten.ge: "GreaterOrEqual", aten.lt: "Less", aten.le: "LessOrEqual",
+}  # fmt: skip
+_KINDS = ("Tensor", "Scalar")
+
+ROWS = [
+    *(_row(operator.default, F32, _unary(op_type)) for operator, op_type in _UNARY.items()),
+    *(_row(getattr(operator, kind), F32, _binary(op_type), "alpha must be 1 if quantized", _alpha)
+      for operator, op_type in ((aten.add, "Add"), (aten.sub, "Sub")) for kind in _KINDS),
+    *(_row(getattr(operator, kind), F32, _binary(op_type))
+      for operator, op_type in ((aten.mul, "Mul"), (aten.div, "Div")) for kind in _KINDS),
+    *(_row(getattr(operator, kind), F32_OR_BOOL, _compare(op_type), "float32 inputs", _of_floats)
+      for operator, op_type in _COMPARE.items() for kind in _KINDS),
+    *(_row(getattr(aten.ne, kind), F32_OR_BOOL, _not_equal, "float32 inputs", _of_floats) for kind in _KINDS),
+    *(_row(target, F32, _clamp, _NAN, _finite) for target in CLAMPS),
+    _row(aten.maximum.default, F32, _binary("Max"), _NAN),
+    _row(aten.minimum.default, F32, _binary("Min"), _NAN),
+    _row(aten.pow.Tensor_Scalar, F32, _binary("Pow")),
+    _row(aten.pow.Tensor_Tensor, F32, _binary("Pow")),
+    _row(aten.rsub.Scalar, F32, _rsub),
+    _row(aten.hardsigmoid.default, F32, _unary("HardSigmoid", alpha=1 / 6, beta=0.5), do_not_decompose=True),
+    _row(aten.hardswish.default, F32, _unary("HardSwish"), do_not_decompose=True),
+    _row(aten.gelu.default, F32, _gelu, "approximate must be none", _exact_gelu, do_not_decompose=True),
+    _row(aten.silu.default, F32, _silu, do_not_decompose=True),
+    _row(aten.elu.default, F32, _elu, "scale and input_scale must be 1", _elu_scales, do_not_decompose=True),
+    _row(aten.leaky_relu.default, F32, _leaky_relu, do_not_decompose=True),
+    _row(aten._prelu_kernel.default, F32, _binary("PRelu")),
+    _row(aten.reciprocal.default, F32, _reciprocal),
+    _row(aten.rsqrt.default, F32, _rsqrt),
+    _row(aten.square.default, F32, _square),
+    _row(aten.logical_not.default, BOOL, _logical("Not")),
+    _row(aten.logical_and.default, BOOL, _logical("And")),
+    _row(aten.logical_or.default, BOOL, _logical("Or")),
+    _row(aten.where.self, F32_OR_BOOL, _where, "float32 values"),
+    _row(aten.mean.dim, F32, _reduce("ReduceMean"), check=_scalar),
+    _row(aten.sum.dim_IntList, F32, _reduce("ReduceSum"), check=_scalar),
+    _row(aten.amax.default, F32, _reduce("ReduceMax"), check=_scalar),
+    _row(aten.amin.default, F32, _reduce("ReduceMin"), check=_scalar),
+]  # fmt: skip

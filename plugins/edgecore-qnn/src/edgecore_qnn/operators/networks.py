@@ -1,0 +1,292 @@
+"""Convolutions, matmuls, pooling, norms, softmax and attention."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
+from edgecore_qnn.operators.builder import Build, Builder, Row, Scale, axes, rank, shape
+from edgecore_qnn.operators.quantized import quantized, result_scale
+
+aten = torch.ops.aten
+F32 = (torch.float32,)
+_BIAS = np.iinfo(np.int32)
+_MATRIX = 2
+
+
+def _convolution(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    count = rank(node) - 2
+    stride, pads, dilation = (for_each(args[key], count) for key in ("stride", "padding", "dilation"))
+    attributes = {"strides": stride, "pads": [*pads, *pads], "dilations": dilation, "group": args["groups"]}
+    if args["transposed"]:
+        attributes["output_padding"] = for_each(args["output_padding"], count)
+    operands = [b.value(args["input"]), b.value(args["weight"])]
+    channels = shape(node)[1]
+    operands += _bias(b, args, operands[0], channels)
+    return b.add("ConvTranspose" if args["transposed"] else "Conv", *operands, **attributes)
+
+
+def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[str]:
+    """Return the operand of the bias, if there is one.
+
+    The provider adds a bias of int32 to the products of the integers of a layer, so its scale is the product of theirs.
+    """
+    bias, weight = args["bias"], args["weight"]
+    if bias is None:
+        return []
+    scale = b.scales.get(value)
+    if bias not in b.partition.constants or scale is None or not _is_dequantize(weight):
+        return [b.value(bias)]
+    weight_args = arguments_by_name(weight)
+    if weight.target is quantized.dequantize_per_tensor.default:
+        factors = np.full(1, weight_args["scale"], np.float32)
+    else:
+        factors = b.partition.constants[weight_args["scales"]].numpy().astype(np.float32)
+    scales = (factors * np.float32(scale.scale)).astype(np.float32)
+    numbers = b.partition.constants[bias].numpy()
+    scales = np.maximum(
+        scales, np.float32(np.abs(numbers).max() / _BIAS.max)
+    )  # so that the integers have room in 32 bits
+    integers = np.clip(np.rint(numbers / scales.astype(np.float64)), _BIAS.min, _BIAS.max).astype(np.int32)
+    if len(scales) == 1:
+        step = Scale(float(scales[0]), 0, "int32", int(_BIAS.min), int(_BIAS.max))
+        return [b.dequantize(b.array(integers), step)]
+    zeros = b.array(np.zeros(channels), np.int32)
+    return [b.add("DequantizeLinear", b.array(integers), b.array(scales), zeros, axis=0)]
+
+
+def _is_dequantize(node: Any) -> bool:
+    targets = (quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default)
+    return isinstance(node, Node) and node.target in targets
+
+
+def _spatial(query: NodeQuery) -> str | None:
+    count = rank(query.node) - 2
+    if not 1 <= count <= 3:
+        return f"{count} spatial dims"
+    return _constant_operands(query, "weight", "bias")
+
+
+def _constant_operands(query: NodeQuery, *names: str) -> str | None:
+    """Refuse a call whose weight is computed at run time; the dequantization of a constant is none."""
+    for node in query.nodes_of(names):
+        source = node.args[0] if _is_dequantize(node) else node
+        if not query.is_constant(source):
+            return f"{node.name} is computed at run time"
+    return None
+
+
+def _linear(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    value, weight = b.value(args["input"]), b.value(args["weight"])
+    operands = [weight, *_bias(b, args, value, shape(node)[-1])]
+    if rank(node) == _MATRIX:
+        return b.add("Gemm", value, *operands, transB=1)
+    scale = b.scales.get(value)
+    value = b.add("Reshape", value, b.ints([-1, shape(args["input"])[-1]]))
+    if scale is not None:
+        value = b.requantize(value, scale)
+    value = b.add("Gemm", value, *operands, transB=1)
+    result = result_scale(node)
+    if result is not None:
+        value = b.requantize(value, result)
+    return b.add("Reshape", value, b.ints(shape(node)))
+
+
+def _check_linear(query: NodeQuery) -> str | None:
+    if shape(query.argument("weight"))[1] == 1:
+        return "one input feature: onnxruntime-qnn 2.7.0 never answers for such a layer"
+    return _constant_operands(query, "weight", "bias")
+
+
+def _addmm(b: Builder, node: Node) -> Any:
+    bias, left, right = (b.value(source) for source in node.args[:3])
+    return b.add("Add", b.add("MatMul", left, right), bias)
+
+
+def _check_addmm(query: NodeQuery) -> str | None:
+    return None if query.argument("alpha") == query.argument("beta") == 1 else "alpha or beta is not 1"
+
+
+def _matmul(b: Builder, node: Node) -> Any:
+    left, right = node.args[:2]
+    first = b.value(left)
+    return b.add("MatMul", first, b.value(right, first))
+
+
+def _max_pool(b: Builder, node: Node) -> Any:
+    return [_max_pool_without_indices(b, node)]
+
+
+def _max_pool_without_indices(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    kernel = for_each(args["kernel_size"], 2)
+    pads = for_each(args["padding"], 2)
+    return b.add(
+        "MaxPool", b.value(node.args[0]), kernel_shape=kernel, strides=for_each(args["stride"] or kernel, 2),
+        pads=[*pads, *pads], dilations=for_each(args["dilation"], 2), ceil_mode=int(args["ceil_mode"]),
+    )  # fmt: skip
+
+
+def _avg_pool(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    kernel = for_each(args["kernel_size"], 2)
+    pads = for_each(args["padding"], 2)
+    return b.add(
+        "AveragePool", b.value(node.args[0]), kernel_shape=kernel, strides=for_each(args["stride"] or kernel, 2),
+        pads=[*pads, *pads], ceil_mode=int(args["ceil_mode"]), count_include_pad=int(args["count_include_pad"]),
+    )  # fmt: skip
+
+
+def _check_avg_pool(query: NodeQuery) -> str | None:
+    if query.argument("divisor_override") is not None:
+        return "divisor_override is not supported"
+    return _image(query)
+
+
+def _check_max_pool(query: NodeQuery) -> str | None:
+    dtype = query.argument("self").meta["val"].dtype
+    return _only_first(query) or _image(query) or (None if dtype == torch.float32 else "an image of integers")
+
+
+def _image(query: NodeQuery) -> str | None:
+    source: Any = query.node.args[0]
+    return None if rank(source) == 4 else f"{rank(source)} dims instead of 4"
+
+
+def _only_first(query: NodeQuery) -> str | None:
+    """Refuse a call if a result other than the first is read: only that one is computed."""
+    for user in query.node.users:
+        if user.args[1] != 0 and user.users:
+            return f"result {user.args[1]} is read, but only result 0 is supported"
+    return None
+
+
+def _layer_norm(b: Builder, node: Node) -> Any:
+    return [_only_layer_norm(b, node)]
+
+
+def _only_layer_norm(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    sizes = args["normalized_shape"]
+    value = b.value(args["input"])
+    if args["weight"] is not None:
+        weight = b.value(args["weight"], value)
+    elif value in b.scales:
+        weight = b.quantized_constant(np.ones(sizes, np.float32), b.scales[value].dtype)
+    else:
+        weight = b.array(np.ones(sizes), np.float32)
+    bias = [] if args["bias"] is None else [b.value(args["bias"], value)]
+    return b.add("LayerNormalization", value, weight, *bias, axis=-len(sizes), epsilon=float(args["eps"]))
+
+
+def _group_norm(b: Builder, node: Node) -> Any:
+    """Normalize each group as an instance, then scale each channel."""
+    args = arguments_by_name(node)
+    groups, sizes = args["group"], shape(node.args[0])
+    value = b.add("Reshape", b.value(node.args[0]), b.ints([sizes[0], groups, -1]))
+    ones, zeros = b.array(np.ones(groups), np.float32), b.array(np.zeros(groups), np.float32)
+    value = b.add("InstanceNormalization", value, ones, zeros, epsilon=float(args["eps"]))
+    value = b.add("Reshape", value, b.ints(sizes))
+    for name, op_type in (("weight", "Mul"), ("bias", "Add")):
+        if args[name] is not None:
+            factor = b.add("Reshape", b.value(args[name]), b.ints([1, -1] + [1] * (len(sizes) - 2)))
+            value = b.add(op_type, value, factor)
+    return [value]
+
+
+def _batch_norm(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    channels = shape(node.args[0])[1]
+    scale, shift = (
+        b.array(np.full(channels, neutral), np.float32) if args[name] is None else b.value(args[name])
+        for name, neutral in (("weight", 1.0), ("bias", 0.0))
+    )
+    statistics = b.value(args["running_mean"]), b.value(args["running_var"])
+    return [b.add("BatchNormalization", b.value(node.args[0]), scale, shift, *statistics, epsilon=float(args["eps"]))]
+
+
+def _constant_norm(query: NodeQuery) -> str | None:
+    return _only_first(query) or _constant_operands(query, "weight", "bias")
+
+
+def _constant_only_norm(query: NodeQuery) -> str | None:
+    return _constant_operands(query, "weight", "bias")
+
+
+def _softmax(b: Builder, node: Node) -> Any:
+    source, dim = node.args[:2]
+    return b.add("Softmax", b.value(source), axis=dim % rank(source))  # type: ignore[operator]
+
+
+def _log_softmax(b: Builder, node: Node) -> Any:
+    """Return x - log(sum(exp(x))), after subtracting the maximum: the NPU's own operator has errors of 5% in fp16."""
+    args, source = arguments_by_name(node), node.args[0]
+    value, dims = b.value(source), axes([args["dim"]], source)
+    if value in b.scales:
+        return b.add("LogSoftmax", value, axis=dims[0])
+    value = b.add("Sub", value, b.add("ReduceMax", value, b.ints(dims), keepdims=1))
+    total = b.add("ReduceSum", b.add("Exp", value), b.ints(dims), keepdims=1)
+    return b.add("Sub", value, b.add("Log", total))
+
+
+def _has_dims(query: NodeQuery) -> str | None:
+    return None if rank(query.node.args[0]) else "a tensor without dims"
+
+
+def _adaptive(b: Builder, node: Node) -> Any:
+    source: Any = node.args[0]
+    sizes, results = shape(source)[2:], shape(node)[2:]
+    kernel = [size // result for size, result in zip(sizes, results, strict=True)]
+    return b.add("AveragePool", b.value(source), kernel_shape=kernel, strides=kernel)
+
+
+def _check_adaptive(query: NodeQuery) -> str | None:
+    source: Any = query.node.args[0]
+    if reason := _image(query):
+        return reason
+    pairs = zip(shape(source)[2:], shape(query.node)[2:], strict=True)
+    return "sizes that are no multiple of the result's" if any(size % result for size, result in pairs) else None
+
+
+def _row(
+    target: Any,
+    build: Build,
+    constraints: str = "",
+    check: Constraint | None = None,
+    dtypes: tuple[torch.dtype, ...] = F32,
+    do_not_decompose: bool = False,
+) -> Row:
+    return Row(target, dtypes, constraints, check, do_not_decompose, lower=build)
+
+
+_FIRST = "only the first result may be read"
+_MULTIPLES = "4 dims; sizes that are multiples of the result's"
+_CONSTANT = "constant weight and bias"
+ROWS = [
+    _row(aten.convolution.default, _convolution, f"1 to 3 spatial dims; {_CONSTANT}", _spatial, do_not_decompose=True),
+    _row(aten.linear.default, _linear, f"{_CONSTANT}; several input features", _check_linear, do_not_decompose=True),
+    _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _check_addmm),
+    _row(aten.mm.default, _matmul),
+    _row(aten.bmm.default, _matmul),
+    _row(aten.matmul.default, _matmul, do_not_decompose=True),
+    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims, float32; {_FIRST}", _check_max_pool,
+         (torch.float32, torch.int64)),
+    _row(aten.max_pool2d.default, _max_pool_without_indices, "4 dims", _image),
+    _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _check_avg_pool),
+    _row(aten._adaptive_avg_pool2d.default, _adaptive, _MULTIPLES, _check_adaptive),
+    _row(aten.adaptive_avg_pool2d.default, _adaptive, _MULTIPLES, _check_adaptive, do_not_decompose=True),
+    _row(aten.native_layer_norm.default, _layer_norm, f"{_CONSTANT}; {_FIRST}", _constant_norm),
+    _row(aten.layer_norm.default, _only_layer_norm, _CONSTANT, _constant_only_norm, do_not_decompose=True),
+    _row(aten.native_group_norm.default, _group_norm, f"{_CONSTANT}; {_FIRST}", _constant_norm),
+    _row(aten._native_batch_norm_legit_no_training.default, _batch_norm, f"{_CONSTANT}; {_FIRST}", _constant_norm),
+    _row(aten._softmax.default, _softmax, check=_has_dims),
+    _row(aten.softmax.int, _softmax, check=_has_dims, do_not_decompose=True),
+    _row(aten.log_softmax.int, _log_softmax, check=_has_dims, do_not_decompose=True),
+    _row(aten._log_softmax.default, _log_softmax, check=_has_dims),
+]  # fmt: skip

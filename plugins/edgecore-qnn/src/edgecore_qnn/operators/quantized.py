@@ -1,0 +1,141 @@
+"""Quantize and dequantize operators, as ONNX's QuantizeLinear and DequantizeLinear.
+
+The provider recognizes an operator between a DequantizeLinear and a QuantizeLinear and computes with integers.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch.fx import Node
+
+from edgecore.sdk import NodeQuery, arguments_by_name
+from edgecore_qnn.operators.builder import Builder, Row, Scale
+
+quantized = torch.ops.quantized_decomposed
+_BOUNDS = {
+    torch.uint8: (0, 255), torch.int8: (-128, 127), torch.uint16: (0, 65535), torch.int16: (-32768, 32767),
+}  # fmt: skip
+_DTYPES = (torch.float32, *_BOUNDS, torch.int32)
+_WORDS = "uint8, int8, uint16 or int16"
+
+
+def onnx_dtype(dtype: torch.dtype, low: int, high: int) -> str | None:
+    """Return the name of the integers from `low` to `high` in ONNX; None if there are no such integers.
+
+    ExecuTorch's quantizer for QNN stores uint16 as int32 with the range of uint16.
+    """
+    if dtype == torch.int32 and (low, high) == _BOUNDS[torch.uint16]:
+        return "uint16"
+    return str(dtype).removeprefix("torch.") if dtype in _BOUNDS else None
+
+
+def scale_of(node: Any) -> Scale | None:
+    """Return the quantization of a `quantize_per_tensor` or `dequantize_per_tensor`; None for another node."""
+    if not isinstance(node, Node) or node.target not in (
+        quantized.quantize_per_tensor.default,
+        quantized.dequantize_per_tensor.default,
+    ):
+        return None
+    args = arguments_by_name(node)
+    low, high = args["quant_min"], args["quant_max"]
+    dtype = onnx_dtype(args["dtype"], low, high)
+    return None if dtype is None else Scale(float(args["scale"]), int(args["zero_point"]), dtype, low, high)
+
+
+CLAMPS = {
+    torch.ops.aten.relu.default: (0.0, math.inf), torch.ops.aten.relu6.default: (0.0, 6.0),
+    torch.ops.aten.hardtanh.default: (-1.0, 1.0), torch.ops.aten.clamp.default: (None, None),
+}  # fmt: skip
+"""Operators that limit their result, and the limits, which their arguments override."""
+
+
+def limits(node: Node) -> tuple[float, float]:
+    """Return the smallest and the largest result of a call of one of `CLAMPS`."""
+    args, (low, high) = arguments_by_name(node), CLAMPS[node.target]  # type: ignore[index]
+    low = args.get("min", args.get("min_val", low))
+    high = args.get("max", args.get("max_val", high))
+    return -math.inf if low is None else float(low), math.inf if high is None else float(high)
+
+
+def result_scale(node: Node) -> Scale | None:
+    """Return how the result of a node is quantized; None unless all nodes that read it quantize it in the same way.
+
+    A clamp that changes no integer is skipped: see `is_free`.
+    """
+    if len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS and is_free(user):
+        return result_scale(user)
+    scales = {scale_of(user) if _is_quantize(user) else None for user in node.users}
+    return scales.pop() if len(scales) == 1 else None
+
+
+def is_free(node: Node) -> bool:
+    """Return True for a clamp whose result is quantized to integers that all are within its limits.
+
+    Half of a step is allowed, because the largest integer stands for a number that is rounded.
+    """
+    scale = result_scale(node)
+    if scale is None:
+        return False
+    low, high = limits(node)
+    return scale.range[0] >= low - scale.scale / 2 and scale.range[1] <= high + scale.scale / 2
+
+
+def _is_quantize(node: Node) -> bool:
+    return node.target is quantized.quantize_per_tensor.default
+
+
+def _quantize(b: Builder, node: Node) -> Any:
+    scale = scale_of(node)
+    assert scale is not None
+    value = b.value(node.args[0])
+    bounds = np.iinfo(scale.dtype)
+    if (scale.low, scale.high) != (bounds.min, bounds.max):
+        value = b.add("Clip", value, *(b.array(end, np.float32) for end in scale.range))
+    return b.quantize(value, scale)
+
+
+def _dequantize(b: Builder, node: Node) -> Any:
+    scale, source = scale_of(node), node.args[0]
+    assert scale is not None
+    if source not in b.partition.constants:
+        return b.dequantize(b.value(source), scale)
+    integers = b.partition.constants[source].numpy()  # type: ignore[index]
+    return b.dequantize(b.array(integers, scale.dtype), scale)
+
+
+def _dequantize_channels(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    constants = b.partition.constants
+    integers = constants[args["input"]].contiguous().numpy()
+    scales = constants[args["scales"]].numpy().astype(np.float32)
+    zeros = np.zeros(scales.shape) if args["zero_points"] is None else constants[args["zero_points"]].numpy()
+    low, high = args["quant_min"], args["quant_max"]
+    weight, zero = (b.weight(numbers, low, high) for numbers in (integers, zeros.astype(integers.dtype)))
+    return b.add("DequantizeLinear", weight, b.array(scales), zero, axis=args["axis"])
+
+
+def _known_integers(query: NodeQuery) -> str | None:
+    dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
+    if onnx_dtype(dtype, low, high) is None:
+        return f"quantized dtype {str(dtype).removeprefix('torch.')}"
+    # NaN fails this comparison, too.
+    return None if query.argument("scale") > 0 else "a scale that is not positive"
+
+
+def _constant_weight(query: NodeQuery) -> str | None:
+    names = ("input", "scales", "zero_points")
+    is_constant = all(query.is_constant(source) for source in query.nodes_of(names))
+    return None if is_constant else "integers, scales or zero points that are computed at run time"
+
+
+ROWS = [
+    Row(quantized.quantize_per_tensor.default, _DTYPES, _WORDS, _known_integers, lower=_quantize),
+    Row(quantized.dequantize_per_tensor.default, _DTYPES, _WORDS, _known_integers, lower=_dequantize),
+    Row(quantized.dequantize_per_channel.default, (torch.float32, torch.int8, torch.uint8, torch.float64, torch.int64),
+        "constant int8 or uint8", _constant_weight, lower=_dequantize_channels),
+]  # fmt: skip

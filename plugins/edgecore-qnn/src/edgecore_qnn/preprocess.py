@@ -1,0 +1,101 @@
+"""Compile a partition into a blob: build its ONNX model, and compile that with ONNX Runtime's QNN provider."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError
+from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore.sdk import PartitionView, debug_handles, describe
+from edgecore_qnn.blob import Header, encode
+from edgecore_qnn.lowering import OnnxGraph, lower
+from edgecore_qnn.options import QnnOptions
+from edgecore_qnn.partitioner import refused_nodes
+from edgecore_qnn.provider import Answer, ask, dump, is_installed, versions
+
+FORMAT = "qnn-context 1"
+"""Start of the compatibility string; the version of the SDK and the SoC follow. The delegate compares it."""
+
+_LETTERS = 12
+
+
+@dataclass(frozen=True)
+class QnnResult(PreprocessResult):
+    """A compiled partition, its target, and the provider's log."""
+
+    soc: str = ""
+    sdk_build: str = ""
+    context_bytes: int = 0
+    log: str = ""
+
+
+def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnResult:
+    """Compile one partition into a blob.
+
+    Raises:
+        CompileError: The provider is not installed, or cannot compile the partition.
+    """
+    versions()  # raises if a package is missing
+    options = QnnOptions.from_specs(specs)
+    partition = PartitionView(program)
+    graph = lower(partition)
+    model = graph.to_bytes()
+    try:
+        answer = ask("compile", model, options.soc, options.provider_options(), seconds=options.timeout)
+    except CompileError as error:
+        if is_installed() and (refused := refused_nodes(graph, options)):
+            node, reason = next(iter(refused.items()))
+            raise CompileError(f"{describe(node)}: {reason}") from error
+        raise
+    header = _header(graph, answer, options)
+    blob = encode(header, answer.context)
+    if options.dump_intermediate_artifacts_to is not None:
+        _dump(model, answer, blob, options)
+    return QnnResult(
+        blob=blob,
+        debug_handle_map={0: debug_handles(*partition.calls)},
+        compatibility=f"{FORMAT} {header.sdk_build} {header.soc}",
+        memory=(MemoryNeed("persistent", len(answer.context)),),
+        soc=header.soc,
+        sdk_build=header.sdk_build,
+        context_bytes=len(answer.context),
+        log=answer.log,
+    )
+
+
+def _dump(model: bytes, answer: Answer, blob: bytes, options: QnnOptions) -> None:
+    """Write the files of one delegate into a folder that is named after the bytes of its model."""
+    assert options.dump_intermediate_artifacts_to is not None
+    name = f"qnn-{options.soc.name}-{hashlib.sha256(model).hexdigest()[:_LETTERS]}"
+    folder = Path(options.dump_intermediate_artifacts_to).expanduser() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for file, content in (("model.onnx", model), ("context.bin", answer.context), ("delegate.bin", blob)):
+        (folder / file).write_bytes(content)
+    extra = {} if options.profile_level == "off" else {"profiling_level": options.profile_level}
+    dump(model, options.soc, {**options.provider_options(), **extra}, folder, seconds=options.timeout)
+
+
+def _header(graph: OnnxGraph, answer: Answer, options: QnnOptions) -> Header:
+    """Return the header of a blob, after checking that the provider has kept the inputs and outputs."""
+    result = answer.result
+    for kind, tensors in (("inputs", graph.inputs), ("outputs", graph.outputs)):
+        expected, found = [tensor.name for tensor in tensors], list(result[kind])
+        if sorted(expected) != sorted(found):
+            raise CompileError(f"the QNN provider changed the {kind} of the graph: {found} instead of {expected}")
+    return Header(
+        sdk_build=result["sdk_build"],
+        core_api=result["core_api"],
+        provider=versions()["onnxruntime-qnn"],
+        soc=options.soc.name,
+        soc_id=options.soc.number,
+        htp_arch=options.soc.htp_arch,
+        graph=result["graph"],
+        partition_name=result["partition_name"],
+        inputs=list(graph.inputs),
+        outputs=list(graph.outputs),
+    )

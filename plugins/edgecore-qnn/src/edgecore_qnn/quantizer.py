@@ -1,0 +1,278 @@
+"""The quantizer: it annotates the values that become integers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+from torchao.quantization.pt2e.observer import (
+    MinMaxObserver,
+)
+from torchao.quantization.pt2e.quantizer import (
+    FixedQParamsQuantizationSpec,
+    QuantizationSpec,
+    QuantizationSpecBase,
+    SharedQuantizationSpec,
+)
+
+from edgecore.sdk.annotations import (
+    CLAMPS,
+    LAYERS,
+    NORMS,
+    ModuleQuantizer,
+    activation_observer,
+    channel_dim,
+    float_args,
+    fused_tail,
+    mark,
+    mark_fused,
+    mark_shared,
+    weight_spec,
+)
+
+aten = torch.ops.aten
+
+LINEAR = frozenset({aten.linear.default})
+
+TWO_INPUTS = frozenset({
+    aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
+    aten.div.Tensor, aten.div_.Tensor, aten.matmul.default, aten.bmm.default, aten.mm.default,
+})  # fmt: skip
+ONE_INPUT = frozenset({
+    aten.hardswish.default, aten.hardswish_.default, aten.silu.default, aten.silu_.default, aten.gelu.default,
+    aten.elu.default, aten.elu_.default, aten.leaky_relu.default, aten.leaky_relu_.default, aten.exp.default,
+    aten.log.default, aten.sqrt.default, aten.abs.default, aten.neg.default, aten.sin.default, aten.cos.default,
+    aten.layer_norm.default, aten.mean.dim, aten.sum.dim_IntList, aten.prelu.default, aten.add.Scalar, aten.sub.Scalar,
+    aten.mul.Scalar, aten.div.Scalar, aten.rsub.Scalar, aten.log_softmax.int, aten.upsample_bilinear2d.vec,
+    aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default, *CLAMPS,
+})  # fmt: skip
+"""Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
+
+FIXED = {
+    aten.sigmoid.default: (0.0, 1.0), aten.sigmoid_.default: (0.0, 1.0), aten.hardsigmoid.default: (0.0, 1.0),
+    aten.hardsigmoid_.default: (0.0, 1.0), aten.softmax.int: (0.0, 1.0), aten._softmax.default: (0.0, 1.0),
+    aten.tanh.default: (-1.0, 1.0), aten.tanh_.default: (-1.0, 1.0),
+}  # fmt: skip
+"""Operators whose results are in a known range."""
+
+MOVES = frozenset({
+    aten.max_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.unflatten.int,
+    aten.permute.default, aten.transpose.int, aten.t.default, aten.slice.Tensor, aten.select.int, aten.squeeze.default,
+    aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.dropout.default, aten.dropout_.default,
+    aten.pad.default, aten.constant_pad_nd.default, aten.cat.default, aten.stack.default, aten.expand.default,
+    aten.repeat.default, aten.flip.default, aten.upsample_nearest2d.vec, aten.pixel_shuffle.default,
+    aten.contiguous.default, aten.clone.default, aten.amax.default, aten.amin.default, aten.maximum.default,
+    aten.minimum.default, aten.alias.default,
+})  # fmt: skip
+"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
+
+SPLITS = frozenset({
+    aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int,
+})  # fmt: skip
+"""Operators with a list of results, all of which have the quantization parameters of the input."""
+
+_EPS = {torch.uint8: 2.0**-16, torch.uint16: 2.0**-22}
+_BITS_OF_4 = (-7, 7)
+_BITS_OF_8 = (-127, 127)
+
+
+class QuantDtype(Enum):
+    """Bits of activations (`a`) and weights (`w`)."""
+
+    use_8a8w = "8a8w"
+    use_16a8w = "16a8w"
+    use_16a16w = "16a16w"
+    use_16a4w = "16a4w"
+    use_16a4w_block = "16a4w_block"
+
+
+@dataclass(frozen=True)
+class ModuleQConfig:
+    """Quantization of a part of a model.
+
+    Attributes:
+        quant_dtype: Bits of activations and weights.
+        is_qat: True for quantization-aware training.
+        is_conv_per_channel: Give the weights of convolutions a scale for each output channel.
+        is_linear_per_channel: Give the weights of linear layers a scale for each output channel.
+        act_observer: Class of torchao that chooses the ranges of activations; not used for training.
+        act_symmetric: Give activations the zero point in the middle of the integers.
+        eps: Minimum scale; None for the one of the bits.
+
+    Raises:
+        ValueError: The provider has no integers of `quant_dtype`.
+    """
+
+    quant_dtype: QuantDtype = QuantDtype.use_8a8w
+    is_qat: bool = False
+    is_conv_per_channel: bool = False
+    is_linear_per_channel: bool = False
+    act_observer: Any = None
+    act_symmetric: bool = False
+    eps: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.quant_dtype is QuantDtype.use_16a4w_block:
+            raise ValueError(
+                "use_16a4w_block: ONNX Runtime's QNN provider has no weights with a scale for each block; use use_16a4w"
+            )
+
+    @property
+    def activation(self) -> QuantizationSpec:
+        """The specification of activations."""
+        dtype = torch.uint8 if self.quant_dtype is QuantDtype.use_8a8w else torch.uint16
+        low, high = 0, torch.iinfo(dtype).max
+        scheme = torch.per_tensor_symmetric if self.act_symmetric else torch.per_tensor_affine
+        eps = self.eps or _EPS[dtype]
+        observer = activation_observer(self.act_observer or MinMaxObserver, low, high, is_qat=self.is_qat, eps=eps)
+        return QuantizationSpec(dtype, observer, low, high, scheme)
+
+    def weight(self, axis: int | None) -> QuantizationSpec:
+        """Return the specification of a weight with scales for the dim `axis`, or a single scale if it is None."""
+        dtype = torch.int8
+        low, high = _BITS_OF_4 if self.quant_dtype is QuantDtype.use_16a4w else _BITS_OF_8
+        if self.quant_dtype is QuantDtype.use_16a16w:
+            dtype, (low, high), axis = torch.int16, (-32767, 32767), None
+        return weight_spec(dtype, low, high, axis, is_qat=self.is_qat, eps=_EPS[torch.uint8])
+
+
+class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
+    """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`; 8 bits without further calls.
+
+    For one node, the functions of `add_custom_quant_annotations` come first, then the discarded nodes, then the first
+    entry of `set_submodule_qconfig_list` that applies, then the default.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._custom: list[Callable[[GraphModule], None]] = []
+        self._discarded: set[str] = set()
+        self._discarded_ops: set[OpOverload] = set()
+        self._submodules: list[tuple[Callable[[Node], bool], ModuleQConfig]] = []
+        self.set_global(ModuleQConfig())
+
+    def set_default_quant_config(
+        self,
+        quant_dtype: QuantDtype,
+        is_qat: bool = False,
+        is_conv_per_channel: bool = False,
+        is_linear_per_channel: bool = False,
+        act_observer: Any = None,
+        act_symmetric: bool = False,
+        eps: float | None = None,
+    ) -> None:
+        """Set the quantization of all nodes that nothing else applies to: see `ModuleQConfig`."""
+        self.set_global(
+            ModuleQConfig(
+                quant_dtype, is_qat, is_conv_per_channel, is_linear_per_channel, act_observer, act_symmetric, eps
+            )
+        )
+
+    def set_submodule_qconfig_list(
+        self, submodule_qconfig_list: Sequence[tuple[Callable[[Node], bool], ModuleQConfig]]
+    ) -> None:
+        """Set pairs of a function, which says whether a node belongs to a part, and the quantization of that part."""
+        self._submodules = list(submodule_qconfig_list)
+
+    def add_custom_quant_annotations(self, custom_quant_annotations: Sequence[Callable[[GraphModule], None]]) -> None:
+        """Add functions that annotate nodes themselves."""
+        self._custom += custom_quant_annotations
+
+    def add_discard_nodes(self, nodes: Sequence[str]) -> None:
+        """Add names of nodes that stay in floating point."""
+        self._discarded |= set(nodes)
+
+    def add_discard_ops(self, ops: Sequence[OpOverload]) -> None:
+        """Add operators that stay in floating point."""
+        self._discarded_ops |= set(ops)
+
+    def set_block_size_map(self, block_size_map: Mapping[str, tuple[int, ...]]) -> None:
+        """Raise `ValueError`: the provider has no weights with a scale for each block."""
+        raise ValueError(
+            "set_block_size_map: ONNX Runtime's QNN provider has no weights with a scale for each block; use one for each "
+            "channel"
+        )
+
+    def annotate(self, model: GraphModule) -> GraphModule:
+        """Write annotations into the `meta` of the nodes; return `model`."""
+        for annotate in self._custom:
+            annotate(model)
+        return super().annotate(model)
+
+    def config_of(self, node: Node) -> ModuleQConfig | None:
+        """Return the quantization of a node; None if it stays in floating point."""
+        if node.name in self._discarded or node.target in self._discarded_ops:
+            return None
+        chosen = next((config for applies, config in self._submodules if applies(node)), None)
+        return chosen or super().config_of(node)
+
+    def annotate_node(self, node: Node, config: ModuleQConfig) -> None:
+        """Annotate a node, and the batch norm and clamp that are fused with it."""
+        target, activation = node.target, config.activation
+        if target in LAYERS:
+            _annotate_layer(node, config)
+        elif target in TWO_INPUTS and len(float_args(node)) == 2:
+            mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, dict.fromkeys(float_args(node), activation))
+        elif target in TWO_INPUTS or target in ONE_INPUT:
+            mark_fused(fused_tail(node, (CLAMPS,)), node, activation, dict.fromkeys(float_args(node)[:1], activation))
+        elif target in FIXED:
+            mark(node, _fixed(FIXED[target], activation), {node.all_input_nodes[0]: activation})
+        elif target in MOVES:
+            mark_shared(node, activation, only_quantized=False)
+        elif target is operator.getitem:
+            _annotate_part(node, activation)
+
+
+def _annotate_layer(node: Node, config: ModuleQConfig) -> None:
+    is_per_channel = config.is_linear_per_channel if node.target in LINEAR else config.is_conv_per_channel
+    axis = channel_dim(node) if is_per_channel else None
+    value, weight = node.args[0], node.args[1]
+    inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: config.weight(axis)}
+    mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, config.activation, inputs)
+
+
+def _annotate_part(node: Node, activation: QuantizationSpec) -> None:
+    """Annotate one of the parts that a split makes, and the split."""
+    split = node.args[0]
+    assert isinstance(split, Node)
+    source = split.args[0]
+    if split.target in SPLITS and isinstance(source, Node):
+        mark(split, None, {source: activation})
+        mark(node, SharedQuantizationSpec((source, split)), {})
+
+
+def _fixed(limits: tuple[float, float], activation: QuantizationSpec) -> FixedQParamsQuantizationSpec:
+    """Return the parameters with which the integers of an activation cover a range of real numbers.
+
+    A step is a power of two, so the greatest number is one step less than the upper limit.
+    """
+    low, high = limits
+    count = activation.quant_max + 1
+    zero_point = 0 if low == 0 else count // 2
+    return FixedQParamsQuantizationSpec(
+        activation.dtype, (high - low) / count, zero_point, 0, activation.quant_max, torch.per_tensor_affine
+    )
+
+
+def get_submodule_type_predicate(module_type_str: str) -> Callable[[Node], bool]:
+    """Return the function that says whether a node belongs to a module whose type has this text in its name."""
+    return lambda node: any(module_type_str in _type_name(kind) for _, kind in _modules(node))
+
+
+def get_submodule_name_predicate(module_name_str: str) -> Callable[[Node], bool]:
+    """Return the function that says whether a node belongs to a module that has this text in its name."""
+    return lambda node: any(module_name_str in name for name, _ in _modules(node))
+
+
+def _modules(node: Node) -> list[tuple[str, Any]]:
+    return list(node.meta.get("nn_module_stack", {}).values())
+
+
+def _type_name(kind: Any) -> str:
+    return kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"

@@ -1,0 +1,1 @@
+"""The header of blobs: its flatbuffer schema, and the same tables as dataclasses."""

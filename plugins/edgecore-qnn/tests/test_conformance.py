@@ -1,0 +1,14 @@
+"""The quick conformance suite on this backend; `make test-all` runs the whole one."""
+
+from __future__ import annotations
+
+from edgecore.conformance import run
+
+TOLERANCE = 0.01  # of fp16, in which the NPU computes
+GROUPS = ["documentation", "partitioner", "networks", "methods"]
+
+
+def test_the_quick_conformance_suite_passes() -> None:
+    only = [f"{group}/*" for group in GROUPS]
+    report = run("qnn", only=[*only, "operators/aten.m*"], quick=True, tolerance=TOLERANCE)
+    assert report.ok, str(report)

@@ -1,0 +1,100 @@
+"""The partitioner: reasons of the rows, of the options and of the provider."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from qnn_models import Small, compile_model, image
+from torch import nn
+
+import edgecore
+from edgecore.errors import FallbackWarning
+from edgecore_qnn import provider
+
+
+class Sum(nn.Module):
+    """Two sigmoids around a sum."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(torch.sigmoid(x) + 1.0)
+
+
+class Asinh(nn.Module):
+    """An operator that the table does not have, between two that it has."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(torch.asinh(torch.relu(x)))
+
+
+EXAMPLE = (torch.randn(2, 8),)
+
+
+def test_a_model_is_one_delegate_with_and_without_quantization():
+    for recipe in (None, "int8", "int16x8"):
+        report = str(compile_model(Small(), image(), recipe).report())
+        assert "1 x QnnBackend" in report and "not delegated" not in report
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"skip_node_op_set": "add"}, "left out by the option skip_node_op_set"),
+        ({"skip_node_op_set": "aten.add.Tensor+aten.add.Scalar"}, "left out by the option skip_node_op_set"),
+        ({"operators": "sigmoid"}, "left out by the option operators"),
+    ],
+)
+def test_an_operator_that_an_option_leaves_out_has_this_reason(options: dict[str, str], reason: str):
+    chosen = {name: tuple(text.split("+")) for name, text in options.items()}
+    report = str(compile_model(Sum(), EXAMPLE, **chosen).report())
+    assert "2 x QnnBackend" in report and reason in report
+
+
+def test_a_node_that_an_option_names_is_left_out():
+    report = str(compile_model(Sum(), EXAMPLE, skip_node_id_set=("sigmoid_1",)).report())
+    assert "(sigmoid_1)" in report and "left out by the option skip_node_id_set" in report
+
+
+def test_floats_stay_outside_without_fp16():
+    report = str(compile_model(Sum(), EXAMPLE, use_fp16=False).report())
+    assert "delegates: none" in report and "it computes in floating point, and use_fp16 is False" in report
+    report = str(compile_model(Small(), image(), "int8", use_fp16=False).report())
+    assert "1 x QnnBackend" in report and "not delegated" not in report
+
+
+def test_symbolic_sizes_stay_outside_with_a_reason():
+    shapes = {"x": {0: torch.export.Dim("rows", min=1, max=8)}}
+    program = edgecore.compile(Sum().eval(), EXAMPLE, backends=["qnn"], dynamic_shapes=shapes)
+    assert "symbolic sizes: a context binary has fixed sizes" in str(program.report())
+
+
+def test_an_operator_without_a_row_splits_the_delegate():
+    report = str(compile_model(Asinh(), EXAMPLE).report())
+    assert "2 x QnnBackend" in report and "not among the backend's operators" in report
+
+
+def test_the_reason_of_the_provider_is_in_the_report():
+    report = str(compile_model(Small(), image(), soc_model="QCM6490").report())  # its NPU has no fp16
+    assert "the QNN provider does not take it for QCM6490" in report
+
+
+def test_conversions_stay_outside_with_the_operator_between_them():
+    report = str(
+        compile_model(Asinh(), EXAMPLE, "int8", operators=("quantize_per_tensor", "dequantize_per_tensor")).report()
+    )
+    assert "delegates: none" in report and "it converts integers, and no operator beside it is supported" in report
+
+
+def test_a_weight_stays_outside_with_the_layer_that_reads_it():
+    report = str(compile_model(Small(), image(), "int8", skip_node_op_set=("convolution",)).report())
+    assert "it reads constants only, and an operator that reads it is not supported" in report
+    assert "QnnBackend" in report and "FallbackWarning" not in report
+
+
+def test_without_the_provider_the_rows_decide_and_compiling_says_what_to_install(monkeypatch):
+    def missing(package: str) -> str:
+        raise provider.PackageNotFoundError(package)
+
+    monkeypatch.setattr(provider, "version", missing)
+    with pytest.warns(FallbackWarning, match=r"onnxruntime is not installed.*pip install \"edgecore-qnn\[compile\]\""):
+        program = compile_model(Sum(), EXAMPLE)
+    assert "3 operators run elsewhere for that reason" in str(program.report())

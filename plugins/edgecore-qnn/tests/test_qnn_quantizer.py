@@ -1,0 +1,130 @@
+"""The quantizer: its schemes, parts with another quantization, and quantization-aware training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from onnx.numpy_helper import to_array
+from qnn_models import Inputs, Small, compile_model, decibels, image, onnx_graphs, onnx_result, run
+from torch import nn
+from torch.fx import GraphModule
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
+
+import edgecore
+from edgecore_qnn.quantizer import (
+    ModuleQConfig,
+    QnnQuantizer,
+    QuantDtype,
+    get_submodule_name_predicate,
+    get_submodule_type_predicate,
+)
+
+
+def converted(model: nn.Module, quantizer: QnnQuantizer, example: Inputs | None = None) -> GraphModule:
+    """Quantize a model with an image as sample."""
+    prepared = prepare_pt2e(torch.export.export(model.eval(), image()).module(), quantizer)
+    prepared(*(example or image()))
+    result: GraphModule = convert_pt2e(prepared)
+    return result
+
+
+def dtypes(module: GraphModule, before: Any) -> set[torch.dtype]:
+    """Return the integers that calls of an operator read."""
+    sources = [node.args[0] for node in module.graph.nodes if node.target is before]
+    return {source.args[-1] for source in sources if "dequantize" in str(source.target)}
+
+
+def has_integers(module: GraphModule, layer: Any) -> bool:
+    """Return True if the weight of a layer is quantized."""
+    (weight,) = (node.args[1] for node in module.graph.nodes if node.target is layer)
+    return "dequantize" in str(weight.target)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "minimum"),
+    [("use_8a8w", 20), ("use_16a8w", 35), ("use_16a16w", 60), ("use_16a4w", 15)],
+)
+def test_a_scheme_compiles_and_keeps_the_accuracy_of_its_bits(scheme: str, minimum: float, monkeypatch):
+    model, example = Small().eval(), image()
+    quantizer = QnnQuantizer()
+    quantizer.set_default_quant_config(QuantDtype[scheme], is_conv_per_channel=True, is_linear_per_channel=True)
+    graphs = onnx_graphs(monkeypatch)
+    program = edgecore.compile(torch.export.export(converted(model, quantizer, example), example), backends=["qnn"])
+    report = str(program.report())
+    assert "1 x QnnBackend" in report and "not delegated" not in report
+    found = run(program, *example)
+    assert decibels(model(*example).detach(), found) > minimum
+    assert decibels(onnx_result(graphs[0], *example), found) > 30
+
+
+def test_the_default_has_8_bits_without_further_calls():
+    module = converted(Small(), QnnQuantizer())
+    assert dtypes(module, torch.ops.aten.conv2d.default) == {torch.uint8}
+
+
+def test_a_part_has_a_quantization_of_its_own():
+    quantizer = QnnQuantizer()
+    by_name = (get_submodule_name_predicate("layers.0"), ModuleQConfig(QuantDtype.use_16a8w))
+    quantizer.set_submodule_qconfig_list([by_name])
+    module = converted(Small(), quantizer)
+    assert dtypes(module, torch.ops.aten.conv2d.default) == {torch.uint16}
+    assert dtypes(module, torch.ops.aten.linear.default) == {torch.uint8}
+    quantizer.set_submodule_qconfig_list(
+        [(get_submodule_type_predicate("Linear"), ModuleQConfig(QuantDtype.use_16a8w))]
+    )
+    assert dtypes(converted(Small(), quantizer), torch.ops.aten.linear.default) == {torch.uint16}
+
+
+def test_discarded_nodes_and_operators_stay_in_floating_point():
+    quantizer = QnnQuantizer()
+    quantizer.add_discard_nodes(["linear"])
+    assert not has_integers(converted(Small(), quantizer), torch.ops.aten.linear.default)
+    quantizer = QnnQuantizer()
+    quantizer.add_discard_ops([torch.ops.aten.conv2d.default])
+    assert not has_integers(converted(Small(), quantizer), torch.ops.aten.conv2d.default)
+
+
+def test_a_custom_annotation_comes_first():
+    def leave_linear(model: GraphModule) -> None:
+        for node in model.graph.nodes:
+            if node.target is torch.ops.aten.linear.default:
+                node.meta["quantization_annotation"] = QuantizationAnnotation(_annotated=True)
+
+    quantizer = QnnQuantizer()
+    quantizer.add_custom_quant_annotations([leave_linear])
+    module = converted(Small(), quantizer)
+    assert not has_integers(module, torch.ops.aten.linear.default)
+    assert dtypes(module, torch.ops.aten.conv2d.default) == {torch.uint8}
+
+
+def test_weights_with_a_scale_for_each_block_are_an_error():
+    with pytest.raises(ValueError, match="use_16a4w_block: .* no weights with a scale for each block"):
+        QnnQuantizer().set_default_quant_config(QuantDtype.use_16a4w_block)
+    with pytest.raises(ValueError, match="set_block_size_map: .* no weights with a scale for each block"):
+        QnnQuantizer().set_block_size_map({"linear": (1, 32)})
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int16x8"])
+def test_a_recipe_trains_with_quantization(recipe: str):
+    model, example = Small(), image()
+    trained = edgecore.prepare_qat(model, example, backends=["qnn"], quantize=recipe)
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.01)
+    for _ in range(2):
+        optimizer.zero_grad()
+        trained(*example).sum().backward()
+        optimizer.step()
+    program = edgecore.compile(trained, example, backends=["qnn"])
+    assert "1 x QnnBackend" in str(program.report())
+
+
+def test_results_of_8_bits_are_one_step_from_onnx_runtimes(monkeypatch):
+    graphs = onnx_graphs(monkeypatch)
+    example = image()
+    program = compile_model(Small(), example, "int8")
+    expected, found = onnx_result(graphs[0], *example), run(program, *example).numpy()
+    (last,) = (node for node in graphs[0].model.graph.node if "output_0" in node.output)
+    (step,) = (to_array(item) for item in graphs[0].model.graph.initializer if item.name == last.input[1])
+    assert abs(expected - found).max() <= 2 * float(step)

@@ -1,0 +1,165 @@
+"""Operators that are quantized in parts: before quantization they become the operators that TOSA has.
+
+Attention becomes two products and a softmax, because its scores need a quantization of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import GraphModule, Node
+
+from edgecore.sdk import Editor, argument, calls, fake_mode, replace
+
+aten = torch.ops.aten
+
+MASKS = frozenset({aten.masked_fill.Scalar, aten.masked_fill_.Scalar})
+"""Operators that set elements to a number."""
+
+HIDDEN = -1000.0
+"""A number in a mask from which on it counts as minus infinity: the exponential of scores with it is 0 in float32."""
+
+
+def decompose(model: GraphModule) -> GraphModule:
+    """Replace attention and sums with a product in a model that is to be quantized; return the model."""
+    mode = fake_mode(model)
+    for node in calls(model, *_REWRITES):
+        replacement = _REWRITES[node.target](model, Editor(model, node, mode))
+        if replacement is not None:
+            replace(node, replacement)
+    model.graph.lint()
+    model.recompile()
+    return model
+
+
+def is_mask(node: Node) -> bool:
+    """Say whether a call sets elements to minus infinity, so that the softmax after it leaves them out."""
+    return node.target in MASKS and bool(argument(node, "value") <= HIDDEN)
+
+
+def _attention(model: GraphModule, editor: Editor) -> Node | None:
+    """Return softmax(query @ key * scale + mask) @ value; None if the mask is computed and boolean, or for dropout."""
+    node = editor.origin
+    query, key, value, mask = (argument(node, name) for name in ("query", "key", "value", "attn_mask"))
+    if argument(node, "dropout_p") or argument(node, "enable_gqa"):
+        return None
+    shapes = [tuple(one.meta["val"].shape) for one in (query, key)]
+    hidden = _hidden(model, node, mask, shapes[0][-2], shapes[1][-2])
+    if mask is not None and hidden is None and mask.meta["val"].dtype == torch.bool:
+        return None
+    if hidden is not None and bool(hidden.all(-1).any()):
+        return None  # attention returns 0 for a row that sees nothing, softmax NaN
+    scale = argument(node, "scale")
+    scores = editor.call(aten.matmul.default, query, editor.call(aten.transpose.int, key, -2, -1))
+    scores = editor.call(aten.mul.Tensor, scores, 1 / math.sqrt(shapes[0][-1]) if scale is None else scale)
+    if mask is not None and mask.meta["val"].dtype != torch.bool:
+        scores = _masked_sum(model, editor, scores, mask)
+    elif hidden is not None and bool(hidden.any()):
+        scores = editor.call(aten.masked_fill.Scalar, scores, _constant(model, editor, hidden), -math.inf)
+    return editor.call(aten.matmul.default, editor.call(aten.softmax.int, scores, -1), value)
+
+
+def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, columns: int) -> torch.Tensor | None:
+    """Return the elements that a constant mask hides; None if there is no mask, or it is computed."""
+    if argument(node, "is_causal"):
+        return ~torch.ones(rows, columns, dtype=torch.bool).tril()
+    found = None if mask is None else _tensor(model, mask)
+    if found is None:
+        return None
+    return ~found if found.dtype == torch.bool else found <= HIDDEN
+
+
+def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) -> Node:
+    """Return scores + mask, with the infinite elements of a constant mask apart: they have no integers."""
+    found = _tensor(model, mask)
+    if found is None:
+        return editor.call(aten.add.Tensor, scores, mask)
+    hidden = found <= HIDDEN
+    finite = found.masked_fill(hidden, 0.0)
+    if bool(finite.any()):
+        scores = editor.call(aten.add.Tensor, scores, _constant(model, editor, finite))
+    if bool(hidden.any()):
+        scores = editor.call(aten.masked_fill.Scalar, scores, _constant(model, editor, hidden), -math.inf)
+    return scores
+
+
+def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
+    """A sum with a constant that has infinite elements; None for other sums."""
+    node = editor.origin
+    scores, mask = argument(node, "self"), argument(node, "other")
+    if not isinstance(mask, Node) or not isinstance(scores, Node):
+        return None
+    if _tensor(model, mask) is None:
+        scores, mask = mask, scores
+    found = _tensor(model, mask)
+    if found is None or not found.is_floating_point() or not bool((found <= HIDDEN).any()):
+        return None
+    return _masked_sum(model, editor, scores, mask)
+
+
+def _sum_with_product(model: GraphModule, editor: Editor) -> Node | None:
+    """Return beta * self + alpha * first @ second."""
+    first, second = ("mat1", "mat2") if editor.origin.target is aten.addmm.default else ("batch1", "batch2")
+    node = editor.origin
+    product = editor.call(aten.matmul.default, argument(node, first), argument(node, second))
+    terms = [product, argument(node, "self")]
+    for index, name in enumerate(("alpha", "beta")):
+        if argument(node, name) != 1:
+            terms[index] = editor.call(aten.mul.Tensor, terms[index], float(argument(node, name)))
+    return editor.call(aten.add.Tensor, terms[1], terms[0], val=node.meta["val"])
+
+
+def _filled(model: GraphModule, editor: Editor) -> Node | None:
+    """A mask that operators make of constants, as one constant."""
+    node = editor.origin
+    mask = argument(node, "mask")
+    found = None if mask.op == "get_attr" else _tensor(model, mask)
+    if found is None:
+        return None
+    hidden = _constant(model, editor, found)
+    return editor.call(aten.masked_fill.Scalar, argument(node, "self"), hidden, argument(node, "value"))
+
+
+def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
+    """Return the tensor of a constant of the model, or of an operator on constants; None for other nodes."""
+    if node.op == "get_attr":
+        found = model
+        for name in str(node.target).split("."):
+            found = getattr(found, name)
+        return found if isinstance(found, torch.Tensor) else None
+    target = node.target
+    if node.op != "call_function" or not isinstance(target, OpOverload) or target._schema.is_mutable:
+        return None
+    if not isinstance(node.meta.get("val"), torch.Tensor) or torch.Tag.nondeterministic_seeded in target.tags:
+        return None
+    sources = {source: _tensor(model, source) for source in node.all_input_nodes}
+    if any(tensor is None for tensor in sources.values()):
+        return None
+    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: sources[source])
+    result: torch.Tensor = target(*args, **kwargs)
+    return result
+
+
+def _constant(model: GraphModule, editor: Editor, tensor: torch.Tensor) -> Node:
+    """Add a constant to the model, and return its node."""
+    number = 0
+    while hasattr(model, name := f"_attention_mask_{number}"):
+        number += 1
+    model.register_buffer(name, tensor)
+    with editor.graph.inserting_before(editor.origin):
+        node = editor.graph.get_attr(name)
+    node.meta["val"] = editor.mode.from_tensor(tensor, static_shapes=True)
+    return node
+
+
+_REWRITES: dict[Any, Callable[[GraphModule, Editor], Node | None]] = {
+    aten.scaled_dot_product_attention.default: _attention,
+    aten.add.Tensor: _sum_before_softmax,
+    aten.addmm.default: _sum_with_product,
+    aten.baddbmm.default: _sum_with_product,
+    aten.masked_fill.Scalar: _filled,
+}

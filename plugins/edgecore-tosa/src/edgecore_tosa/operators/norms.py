@@ -1,0 +1,241 @@
+"""Normalization over rows, groups of channels, or by the root mean square."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgecore.sdk import NodeQuery
+from edgecore_tosa.builder import NHWC, Builder, Value
+from edgecore_tosa.graph import Array, Tensor
+from edgecore_tosa.operators.normalize import shift_right
+from edgecore_tosa.operators.table import FLOAT, Lower, Query, Row
+from edgecore_tosa.operators.tables import ENTRIES, lookup
+from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.schema import DType, Op
+
+aten = torch.ops.aten
+
+_MAX_BITS = 16
+"""A norm is over at most 2**16 elements: the sum of that many int16 numbers has 31 bits."""
+
+_DEVIATION_BITS = 23
+"""Bits of a difference from the mean, without its sign."""
+
+_ROOT_BITS = 21
+"""Bits of the reciprocal of a square root behind the point."""
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A norm of a tensor: (x - mean) / sqrt(mean of squares + eps).
+
+    Attributes:
+        axes: The dims of the tensor over which the means are.
+        count: The number of elements of a mean.
+        eps: What is added to the mean of the squares.
+        is_centred: False if the mean is not subtracted, as for the root mean square.
+    """
+
+    axes: tuple[int, ...]
+    count: int
+    eps: float
+    is_centred: bool = True
+
+
+def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, float]:
+    """Return the norm of integers as int32, and its scale. The numbers are below 2**30.
+
+    1. E = (x - mean) * 2**F in 24 bits; F is 15 for int8 and 7 for int16.
+    2. Z = E << k, with the k by which the largest |E| of its row gets 23 bits. So a row of small differences is as
+       precise as any other. k is smaller where eps is much larger than the squares.
+    3. D = sum(Z**2) + count * eps, shifted to 30 bits. Squares are rounded before they are summed, in each dim.
+    4. D << 2h has 31 or 30 bits, and is the index of a table of 1 / sqrt. Z is multiplied with its entry << h.
+
+    The relative error is less than 2**-14 from the table, plus count**2 / 2**30 from the rounding of squares in the worst
+    case, a row with a single large element; with rows of 1,024 elements an int8 result differs by at most 1 step.
+    """
+    fraction = _DEVIATION_BITS - (8 if q.dtype == DType.INT8 else 16)
+    bits = sum(_bits(x.shape[axis]) for axis in norm.axes)
+    whole = b.rescale(x, 2.0**fraction, DType.INT32, q.zero_point)
+    extremes = [
+        b.rescale(b.reduce(op, x, *norm.axes), 2.0**fraction, DType.INT32, q.zero_point)
+        for op in (Op.REDUCE_MAX, Op.REDUCE_MIN)
+    ]
+    if norm.is_centred:
+        total = b.reduce(Op.REDUCE_SUM, b.rescale(x, 1.0, DType.INT32, q.zero_point), *norm.axes)
+        mean = b.rescale(total, 2.0**fraction / norm.count, DType.INT32)
+        whole, *extremes = (b.compute(Op.SUB, one, mean) for one in (whole, *extremes))
+    largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
+    eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # as D has it if k is 0
+    limit = min(max(math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2), 0), 31)
+    spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
+    left = b.compute(Op.MINIMUM, spare, limit)
+    differences = _shift_left(b, whole, left)
+    squares = _sum_of_squares(b, differences, norm.axes)
+    right = b.compute(Op.MUL, b.compute(Op.SUB, b.number(limit, DType.INT32, x.rank), left), 2)
+    addend = shift_right(
+        b, b.number(min(round(eps * 4.0**limit), 2**29), DType.INT32, x.rank), b.compute(Op.MINIMUM, right, 31)
+    )
+    root = _reciprocal_root(b, b.compute(Op.MAXIMUM, b.compute(Op.ADD, squares, addend), 1))
+    shift = 15 + -(-bits // 2)
+    tensor = b.compute(Op.MUL, differences, root, shift=shift)
+    return tensor, math.sqrt(norm.count) * 2.0 ** (shift - _ROOT_BITS - 23.5 - bits / 2)
+
+
+def _bits(count: int) -> int:
+    """Return the bits by which a sum of `count` numbers is longer than they are."""
+    return (count - 1).bit_length()
+
+
+def _shift_left(b: Builder, x: Tensor, bits: Tensor) -> Tensor:
+    shape = tuple(np.broadcast_shapes(x.shape, bits.shape))
+    return b.emit(Op.LOGICAL_LEFT_SHIFT, [x, bits], shape, DType.INT32)
+
+
+def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
+    """Return the sums of the squares of numbers of 24 bits, divided by 2**16 and by the rounded-up counts of the dims."""
+    first, *rest = axes
+    terms = b.reduce(Op.REDUCE_SUM, b.compute(Op.MUL, x, x, shift=16 + _bits(x.shape[first])), first)
+    for axis in rest:
+        terms = b.reduce(Op.REDUCE_SUM, shift_right(b, terms, _bits(x.shape[axis])), axis)
+    return terms
+
+
+def _reciprocal_root(b: Builder, x: Tensor) -> Tensor:
+    """Return sqrt(2**31 / x) * 2**21 of positive int32 numbers."""
+    zeros = b.compute(Op.SUB, b.compute(Op.CLZ, x), 1)
+    half = b.emit(Op.ARITHMETIC_RIGHT_SHIFT, [zeros, b.number(1, DType.INT32, x.rank)], x.shape, DType.INT32)
+    mantissa = _shift_left(b, x, b.compute(Op.MUL, half, 2))  # from 2**29 to 2**31 - 1
+    index = b.rescale(b.compute(Op.SUB, mantissa, 5 * 2**28), 2**16 / (3 * 2**29), DType.INT16)
+    points = (0.25 + np.arange(ENTRIES) * (0.75 / (ENTRIES - 1))) ** -0.5 * 2 ** (_ROOT_BITS - 7)
+    return _shift_left(b, lookup(b, index, np.rint(points)), half)
+
+
+def _real(b: Builder, x: Tensor, norm: Norm) -> Tensor:
+    if norm.is_centred:
+        x = b.compute(Op.SUB, x, b.compute(Op.MUL, b.reduce(Op.REDUCE_SUM, x, *norm.axes), 1 / norm.count))
+    squares = b.reduce(Op.REDUCE_SUM, b.compute(Op.MUL, x, x), *norm.axes)
+    variance = b.compute(Op.MUL, squares, 1 / norm.count)
+    return b.compute(Op.MUL, x, b.compute(Op.RSQRT, b.compute(Op.ADD, variance, norm.eps)))
+
+
+def _affine(b: Builder, x: Tensor, scale: float, weight: Array | None, bias: Array | None) -> tuple[Tensor, float]:
+    """Return x * weight + bias and its scale, with operands that broadcast to x; x is below 2**30."""
+    if weight is None and bias is None:
+        return x, scale
+    weight = np.ones([1] * x.rank) if weight is None else weight
+    bias = np.zeros([1] * x.rank) if bias is None else bias
+    if x.dtype != DType.INT32:
+        product = b.compute(Op.MUL, x, b.constant(weight, x.dtype))
+        return b.compute(Op.ADD, product, b.constant(bias, x.dtype)), scale
+    largest = max(float(np.abs(weight).max()) * scale * 2**30 + float(np.abs(bias).max()), 2.0**-99)
+    unit = largest / 2**30
+    factors = weight * scale / unit
+    shift = min(30 - math.frexp(float(np.abs(factors).max()))[1], 62)
+    product = b.compute(Op.MUL, x, b.constant(np.rint(factors * 2.0**shift), DType.INT32), shift=shift)
+    return b.compute(Op.ADD, product, b.constant(np.rint(bias / unit), DType.INT32)), unit
+
+
+def _write(
+    b: Builder, x: Tensor, q: Quantization | None, norm: Norm, weight: Array | None, bias: Array | None
+) -> Value:
+    """Write a norm of a tensor, with operands that broadcast to it."""
+    tensor, scale = normalized(b, x, q, norm) if q else (_real(b, x, norm), 1.0)
+    tensor, scale = _affine(b, tensor, scale, weight, bias)
+    return b.finish(tensor, scale, range(x.rank))
+
+
+def _of_rows(is_centred: bool) -> Lower:
+    """Return the `Lower` of a norm over the last dims; it keeps the order of dims of its input."""
+
+    def lower(b: Builder) -> Value:
+        x = b.input("input")
+        shape = b.argument("normalized_shape")
+        rank = len(x.order)
+        dims = range(rank - len(shape), rank)
+        eps = b.argument("eps")
+        eps = torch.finfo(torch.float32).eps if eps is None else eps
+        norm = Norm(tuple(x.axis(dim) for dim in dims), math.prod(shape), eps, is_centred)
+        weight = _operand(b, x, "weight")
+        bias = _operand(b, x, "bias") if is_centred else None
+        result = _write(b, x.tensor, x.quantization, norm, weight, bias)
+        return replace(result, order=x.order)
+
+    return lower
+
+
+def _operand(b: Builder, x: Value, name: str) -> Array | None:
+    """Return a constant argument of the last dims of a value with the dims of its tensor; None if it is None."""
+    constant = b.real_constant(b.argument(name))
+    return None if constant is None else x.in_order(constant)
+
+
+def _first_result(lower: Lower) -> Lower:
+    def write(b: Builder) -> list[Value]:
+        value = lower(b)
+        assert isinstance(value, Value)
+        return [value]
+
+    return write
+
+
+def _of_groups(channels: str) -> Lower:
+    """Return the `Lower` of a norm over groups of channels: for images over their rows and columns, too."""
+
+    def lower(b: Builder) -> Value:
+        x = b.input("input")
+        groups = b.argument(channels)
+        n, count = x.shape[:2]
+        order = NHWC if len(x.order) == 4 else (0, *range(2, len(x.order)), 1)
+        image = b.read(x, order)
+        positions = math.prod(x.shape[2:])
+        parts = b.reshape(image, (n, positions, groups, count // groups))
+        norm = Norm((3, 1), positions * count // groups, b.argument("eps"))
+        affine = [b.real_constant(b.argument(name)) for name in _AFFINE]
+        weight, bias = (None if one is None else one.reshape(1, 1, groups, -1) for one in affine)
+        result = _write(b, parts, x.quantization, norm, weight, bias)
+        return Value(b.reshape(result.tensor, image.shape), order, result.quantization)
+
+    return lower
+
+
+def _bits_of_sum(query: Query) -> int:
+    """Return the bits by which a sum over a norm's elements is longer than they are."""
+    names = query.node.target._schema.arguments  # type: ignore[union-attr]
+    if any(argument.name == "normalized_shape" for argument in names):
+        return sum(map(_bits, query.argument("normalized_shape")))
+    sizes, groups = query.sizes("input"), query.argument(_GROUPS[query.node.target])
+    return _bits(sizes[1] // groups) + _bits(math.prod(sizes[2:]))
+
+
+def _check(query: NodeQuery) -> str | None:
+    assert isinstance(query, Query)
+    names = {argument.name for argument in query.node.target._schema.arguments}  # type: ignore[union-attr]
+    for name in sorted({"weight", "bias"} & names):
+        node = query.argument(name)
+        if node is not None and not query.is_constant(node):
+            return f"its {name} is not a constant"
+    if isinstance(query.node.meta["val"], (tuple, list)) and [user.args[1] for user in query.node.users] != [0]:
+        return "its mean or standard deviation is read"
+    if _bits_of_sum(query) > _MAX_BITS:
+        return f"a norm over more than {2**_MAX_BITS} elements"
+    return None
+
+
+_GROUPS: dict[Any, str] = {aten.group_norm.default: "num_groups", aten.native_group_norm.default: "group"}
+_AFFINE = ("weight", "bias")
+_CONSTRAINTS = f"constant weight and bias, over at most {2**_MAX_BITS} elements"
+
+ROWS = (
+    Row(aten.layer_norm.default, FLOAT, _CONSTRAINTS, _check, True, _of_rows(True), real=_AFFINE),
+    Row(aten.native_layer_norm.default, FLOAT, _CONSTRAINTS, _check, False, _first_result(_of_rows(True)), real=_AFFINE),
+    Row(aten.rms_norm.default, FLOAT, _CONSTRAINTS, _check, True, _of_rows(False), real=_AFFINE[:1]),
+    Row(aten.group_norm.default, FLOAT, _CONSTRAINTS, _check, True, _of_groups("num_groups"), real=_AFFINE),
+    Row(aten.native_group_norm.default, FLOAT, _CONSTRAINTS, _check, False, _first_result(_of_groups("group")), real=_AFFINE),
+)  # fmt: skip

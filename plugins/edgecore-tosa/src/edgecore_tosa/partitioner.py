@@ -1,0 +1,82 @@
+"""The base of the partitioners for targets of TOSA."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.plugin import CompileSpec
+from edgecore.sdk import CapabilityPartitioner, UnsupportedReason, is_dequantize, is_quantize
+from edgecore_tosa.operators import table_of
+from edgecore_tosa.spec import TosaSpec
+
+aten = torch.ops.aten
+
+_SPLITS = frozenset({
+    operator.getitem, aten.split_copy.Tensor, aten.split_with_sizes_copy.default, aten.unbind_copy.int
+})  # fmt: skip
+
+
+class AdditionalCheck(Protocol):
+    """A check of a node by the user, such as an `OperatorSupportBase` of `torch.fx`."""
+
+    def is_node_supported(self, submodules: dict[str, object], node: Node) -> bool:
+        """Return False for a node that must not be delegated; `submodules` is empty."""
+
+
+class TosaPartitioner(CapabilityPartitioner):
+    """Tags the calls that a specification of TOSA supports.
+
+    A partition that only moves data, or gives integers another meaning, stays outside.
+
+    Args:
+        backend_id: The id of the backend.
+        spec: The specification.
+        compile_specs: The compile specs of every partition.
+        operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
+        min_partition_size: Partitions with fewer operators stay outside.
+        additional_checks: Checks that a call must pass, too.
+    """
+
+    def __init__(
+        self,
+        backend_id: str,
+        spec: TosaSpec,
+        *,
+        compile_specs: Sequence[CompileSpec] = (),
+        operators: Sequence[str] = (),
+        min_partition_size: int = 1,
+        additional_checks: Sequence[AdditionalCheck] | None = None,
+    ) -> None:
+        table = table_of(spec)
+        self._of_table = table.partitioner(backend_id, operators=operators)
+        self._checks = tuple(additional_checks or ())
+        super().__init__(
+            backend_id,
+            self._reasons,
+            compile_specs=compile_specs,
+            ops_to_not_decompose=table.ops_to_not_decompose,
+            preserve=table.preserve,
+            min_partition_size=min_partition_size,
+            inside_only=table.inside_only,
+        )
+
+    def is_operator(self, node: Node) -> bool:
+        """Return True if a node computes: it does not only move data, or give integers a meaning."""
+        if node.target in _SPLITS or is_quantize(node) or is_dequantize(node):
+            return False
+        return super().is_operator(node)
+
+    def _reasons(self, program: ExportedProgram) -> UnsupportedReason:
+        of_table = self._of_table.unsupported_reasons(program)
+
+        def reason(node: Node) -> str | None:
+            refused = (check for check in self._checks if not check.is_node_supported({}, node))
+            return of_table(node) or next((f"refused by the check {type(check).__name__}" for check in refused), None)
+
+        return reason

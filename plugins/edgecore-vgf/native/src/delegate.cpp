@@ -1,0 +1,148 @@
+// The VGF backend as edgecore/backend.hpp's four classes: a delegate is a VGF file, whose graph a Vulkan device with
+// the extensions for machine learning runs.
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edgecore/backend.hpp"
+#include "graph.h"
+#include "vgf.h"
+
+#ifndef EDGECORE_VGF_VERSION
+#define EDGECORE_VGF_VERSION "0"
+#endif
+
+namespace edgecore_vgf {
+namespace {
+
+using edgecore::backend::Arguments;
+using edgecore::backend::Event;
+using edgecore::backend::fail;
+using edgecore::backend::Host;
+using edgecore::backend::Memory;
+using edgecore::backend::Options;
+
+// The devices that are open. A device is closed with the last program that uses it.
+class Driver {
+ public:
+  explicit Driver(const Host &) : state_(std::make_unique<State>()) {}
+
+  // Checks the compatibility string that preprocess.py writes: "vgf 1".
+  int32_t check_compatibility(std::string_view text) const {
+    if (text == "vgf 1") return EDGECORE_COMPATIBLE;
+    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+         "'%.*s' is not a format that this release of edgecore-vgf reads: install the release that compiled it",
+         static_cast<int>(text.size()), text.data());
+  }
+
+  std::shared_ptr<MlDevice> device(const DeviceSettings &settings) {
+    const std::lock_guard<std::mutex> lock(state_->mutex);
+    for (const auto &[key, weak] : state_->devices) {
+      if (std::shared_ptr<MlDevice> device = key == settings ? weak.lock() : nullptr) return device;
+    }
+    std::shared_ptr<MlDevice> device = open_device(settings);
+    state_->devices.emplace_back(settings, device);
+    return device;
+  }
+
+ private:
+  struct State {
+    std::mutex mutex;
+    std::vector<std::pair<DeviceSettings, std::weak_ptr<MlDevice>>> devices;
+  };
+  std::unique_ptr<State> state_;
+};
+
+struct Program {
+  Program(Driver &driver, const Host &, const Options &options)
+      : device(driver.device({std::string(options.text("emulation", "")), std::string(options.text("device", ""))})) {}
+
+  const std::shared_ptr<MlDevice> device;
+};
+
+struct Delegate {
+  Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
+      : graph(std::make_unique<Graph>(program.device, read_vgf(info.blob))) {}
+
+  uint64_t argument_count() const noexcept { return graph->inputs().size() + graph->outputs().size(); }
+
+  const std::unique_ptr<Graph> graph;
+};
+
+class Instance {
+ public:
+  Instance(Delegate &delegate, const Host &host)
+      : graph_(*delegate.graph), host_(host), session_(std::make_unique<Session>(graph_)) {}
+
+  std::vector<edgecore_memory_need> prepare(const Arguments &args) {
+    const size_t inputs = graph_.inputs().size();
+    if (args.size() != inputs + graph_.outputs().size()) {
+      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
+           inputs + graph_.outputs().size());
+    }
+    for (size_t i = 0; i < inputs; ++i) {
+      const Tensor &expected = graph_.inputs()[i].tensor;
+      check_shape(tensor(args, i, expected), i, expected.shape);
+    }
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
+      const Tensor &expected = graph_.outputs()[i].tensor;
+      tensor(args, inputs + i, expected);
+      args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
+    }
+    return {};  // the tensors are in memory of the device
+  }
+
+  void execute(const Arguments &args, const Memory &) {
+    const size_t inputs = graph_.inputs().size();
+    std::vector<const void *> in;
+    std::vector<void *> out;
+    for (size_t i = 0; i < inputs; ++i) in.push_back(args.data<void>(i));
+    for (size_t i = 0; i < graph_.outputs().size(); ++i) out.push_back(args.data<void>(inputs + i));
+    const Event event(host_, "data graph", 0);
+    session_->run(in, out);
+  }
+
+ private:
+  static const edgecore_tensor &tensor(const Arguments &args, size_t index, const Tensor &expected) {
+    return args.tensor(index, expected.dtype.code, expected.dtype.bits, static_cast<int32_t>(expected.shape.size()));
+  }
+
+  static void check_shape(const edgecore_tensor &tensor, size_t index, const std::vector<int64_t> &shape) {
+    for (size_t d = 0; d < shape.size(); ++d) {
+      if (tensor.dl.shape[d] == shape[d]) continue;
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu instead of %lld", index,
+           static_cast<long long>(tensor.dl.shape[d]), d, static_cast<long long>(shape[d]));
+    }
+  }
+
+  const Graph &graph_;
+  Host host_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace
+}  // namespace edgecore_vgf
+
+extern "C" EDGECORE_BACKEND(vgf) {
+  using namespace edgecore_vgf;
+  using edgecore::backend::option;
+  static const edgecore_option_spec options[] = {
+      option("emulation", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+             "Absolute path of the folder of Arm's emulation layer, which is used if no driver has the extensions; in "
+             "Python the default is the one in the package ai-ml-emulation-layer-for-vulkan."),
+      option("device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+             "Index or part of the name of the Vulkan device; without it the first that has the extensions.")};
+  static const edgecore_backend table = [] {
+    // The threads are those of the driver: lavapipe computes on them.
+    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
+        {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
+         EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
+    created.options = options;
+    created.option_count = std::size(options);
+    created.option_stride = sizeof(options[0]);
+    return created;
+  }();
+  return &table;
+}

@@ -1,0 +1,58 @@
+// A Vulkan device with the extensions for machine learning, VK_ARM_tensors and VK_ARM_data_graph: of its driver, or of
+// Arm's emulation layer. Thread-safe.
+#ifndef EDGECORE_VGF_ML_DEVICE_H_
+#define EDGECORE_VGF_ML_DEVICE_H_
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "arm_ml.h"
+#include "vulkan/device.h"
+
+namespace edgecore_vgf {
+
+// The functions of the extensions, for one device.
+struct MlFunctions {
+  PFN_vkCreateTensorARM vkCreateTensorARM;
+  PFN_vkDestroyTensorARM vkDestroyTensorARM;
+  PFN_vkCreateTensorViewARM vkCreateTensorViewARM;
+  PFN_vkDestroyTensorViewARM vkDestroyTensorViewARM;
+  PFN_vkGetTensorMemoryRequirementsARM vkGetTensorMemoryRequirementsARM;
+  PFN_vkBindTensorMemoryARM vkBindTensorMemoryARM;
+  PFN_vkCreateDataGraphPipelinesARM vkCreateDataGraphPipelinesARM;
+  PFN_vkCreateDataGraphPipelineSessionARM vkCreateDataGraphPipelineSessionARM;
+  PFN_vkDestroyDataGraphPipelineSessionARM vkDestroyDataGraphPipelineSessionARM;
+  PFN_vkGetDataGraphPipelineSessionBindPointRequirementsARM vkGetDataGraphPipelineSessionBindPointRequirementsARM;
+  PFN_vkGetDataGraphPipelineSessionMemoryRequirementsARM vkGetDataGraphPipelineSessionMemoryRequirementsARM;
+  PFN_vkBindDataGraphPipelineSessionMemoryARM vkBindDataGraphPipelineSessionMemoryARM;
+  PFN_vkCmdDispatchDataGraphARM vkCmdDispatchDataGraphARM;
+};
+
+class MlDevice : public edgecore::vulkan::Device {
+ public:
+  MlDevice(std::shared_ptr<edgecore::vulkan::Vulkan> vulkan, VkPhysicalDevice physical);
+
+  const MlFunctions &ml() const { return ml_; }
+  // Held while objects of the extensions are created or destroyed: the emulation layer does not allow two threads.
+  std::mutex &mutex() { return mutex_; }
+
+ private:
+  MlFunctions ml_ = {};
+  std::mutex mutex_;
+};
+
+// How to open a device, from the load options.
+struct DeviceSettings {
+  std::string emulation;  // absolute path of the emulation layer's folder with lib/ and share/; empty for none
+  std::string device;     // index or part of the name of the device
+  bool operator==(const DeviceSettings &other) const { return emulation == other.emulation && device == other.device; }
+};
+
+// Opens a device whose driver has the extensions, or else one with the emulation layer. Throws a Failure with one
+// sentence if there is neither.
+std::shared_ptr<MlDevice> open_device(const DeviceSettings &settings);
+
+}  // namespace edgecore_vgf
+
+#endif  // EDGECORE_VGF_ML_DEVICE_H_

@@ -1,0 +1,49 @@
+// Reads a VGF file, the blob of a delegate: a SPIR-V graph with its constants, inputs and outputs. docs/internals.md
+// describes the format.
+#ifndef EDGECORE_VGF_VGF_H_
+#define EDGECORE_VGF_VGF_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "edgecore/backend.hpp"
+
+namespace edgecore_vgf {
+
+// A tensor of a graph. `format` is a VkFormat.
+struct Tensor {
+  uint32_t format = 0;
+  std::vector<int64_t> shape;  // as in the model; the Vulkan tensor of an empty shape has the shape {1}
+  edgecore_dl_dtype dtype = {};
+  uint64_t bytes = 0;
+};
+
+// An input or output, with the place of its descriptor.
+struct Argument {
+  Tensor tensor;
+  uint32_t set = 0;
+  uint32_t binding = 0;
+};
+
+// A constant; its data lie in the blob.
+struct Constant {
+  Tensor tensor;
+  edgecore_bytes data = {};
+};
+
+struct Vgf {
+  std::vector<uint32_t> spirv;
+  std::string entry_point;
+  std::vector<Argument> inputs, outputs;
+  std::vector<Constant> constants;
+  uint32_t descriptor_sets = 0;
+};
+
+// Reads a blob and checks all of its offsets and numbers; the SPIR-V is for the driver. Throws a Failure if the blob is
+// damaged, or has parts that this delegate does not run.
+Vgf read_vgf(edgecore_bytes blob);
+
+}  // namespace edgecore_vgf
+
+#endif  // EDGECORE_VGF_VGF_H_

@@ -1,0 +1,88 @@
+"""Convert TOSA graphs to VGF files with Arm's model converter, a program of the package `ai-ml-sdk-model-converter`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+
+from edgecore.errors import CompileError
+
+PACKAGE = "ai-ml-sdk-model-converter"
+RELEASE = "0.11"
+INSTALL = f'pip install "{PACKAGE}>={RELEASE},<0.12"'
+
+
+def converter_version() -> str:
+    """Return the version of the installed converter.
+
+    Raises:
+        CompileError: It is not installed, or a release that this package was not tested with.
+    """
+    try:
+        found = version(PACKAGE)
+    except PackageNotFoundError:
+        raise CompileError(f"Arm's model converter, which makes VGF files, is not installed: {INSTALL}") from None
+    if ".".join(found.split(".")[:2]) != RELEASE:
+        raise CompileError(
+            f"Arm's model converter {found} is installed, and edgecore-vgf is tested with {RELEASE}: {INSTALL}"
+        )
+    return found
+
+
+def converter_program() -> Path:
+    """Return the path of the converter's program.
+
+    Raises:
+        CompileError: It is not installed, or a release that this package was not tested with.
+    """
+    converter_version()
+    name = "model-converter.exe" if sys.platform == "win32" else "model-converter"
+    spec = find_spec("model_converter")
+    for folder in (spec and spec.submodule_search_locations) or ():
+        path = Path(folder, "binaries", "bin", name)
+        if os.access(path, os.X_OK):
+            return path
+    raise CompileError(f"the package {PACKAGE} lacks its program {name}: {INSTALL} --force-reinstall")
+
+
+def convert(tosa: bytes, flags: Sequence[str] = (), *, folder: Path | None = None) -> bytes:
+    """Return the VGF file of a TOSA graph.
+
+    Args:
+        tosa: The graph, as a flatbuffer of TOSA.
+        flags: Flags of the converter.
+        folder: Existing folder for the graph, the VGF file and the converter's output; None to keep none.
+
+    Raises:
+        CompileError: The converter is missing, another release, or refuses the graph.
+    """
+    program = converter_program()
+    if folder is not None:
+        return _run(program, tosa, flags, folder)
+    with tempfile.TemporaryDirectory() as name:
+        return _run(program, tosa, flags, Path(name))
+
+
+def _run(program: Path, tosa: bytes, flags: Sequence[str], folder: Path) -> bytes:
+    graph, result = folder / "graph.tosa", folder / "graph.vgf"
+    graph.write_bytes(tosa)
+    result.unlink(missing_ok=True)
+    command = [str(program), *flags, "--input", str(graph), "--output", str(result)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    (folder / "converter.log").write_text(done.stdout + done.stderr, encoding="utf-8")
+    if done.returncode or not result.is_file():
+        raise CompileError(f"Arm's model converter cannot convert the TOSA graph: {_message(done, graph)}")
+    return result.read_bytes()
+
+
+def _message(done: subprocess.CompletedProcess[str], graph: Path) -> str:
+    """Return the errors among what the converter printed, without the path of the graph."""
+    lines = [line.strip() for line in (done.stderr + done.stdout).replace(str(graph), graph.name).splitlines()]
+    errors = [line for line in lines if "error" in line.lower() or line.startswith("Unknown argument")]
+    return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else f"it ended with status {done.returncode}")

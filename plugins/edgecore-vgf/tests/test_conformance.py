@@ -1,0 +1,14 @@
+"""The quick conformance suite on this backend; `make test-all` runs the whole one."""
+
+from __future__ import annotations
+
+import pytest
+
+from edgecore.conformance import run
+
+
+@pytest.mark.usefixtures("device")
+def test_the_quick_conformance_suite_passes() -> None:
+    groups = ["documentation", "options", "partitioner", "declarations"]
+    report = run("vgf", only=[f"{group}/*" for group in groups], quick=True)
+    assert report.ok, str(report)

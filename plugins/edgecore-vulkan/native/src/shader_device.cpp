@@ -1,0 +1,157 @@
+#include "shader_device.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "shaders.h"
+
+namespace edgecore::vulkan {
+
+using backend::fail;
+
+namespace {
+
+// The features that the shaders use, of those that a device has.
+struct Features {
+  explicit Features(VkPhysicalDevice physical) {
+    VkPhysicalDevice16BitStorageFeatures storage16 = {};
+    storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+    VkPhysicalDeviceFeatures2 supported = {};
+    supported.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+    supported.pNext = &storage16;
+    vkGetPhysicalDeviceFeatures2(physical, &supported);
+    storage.sType = storage16.sType;
+    storage.storageBuffer16BitAccess = storage16.storageBuffer16BitAccess;
+    core.sType = supported.sType;
+    core.pNext = &storage;
+    core.features.shaderInt64 = supported.features.shaderInt64;
+  }
+  Features(const Features &) = delete;
+  Features &operator=(const Features &) = delete;
+
+  DeviceNeeds needs() const {
+    DeviceNeeds result;
+    result.features = &core;
+    return result;
+  }
+
+  VkPhysicalDevice16BitStorageFeatures storage = {};
+  VkPhysicalDeviceFeatures2 core = {};
+};
+
+}  // namespace
+
+ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, std::string_view choice,
+                           const std::string &cache_folder, bool gpu_shaders)
+    : ShaderDevice(vulkan, find_device(*vulkan, choice), cache_folder, gpu_shaders) {}
+
+ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, VkPhysicalDevice physical,
+                           const std::string &cache_folder, bool gpu_shaders)
+    : Device(vulkan, physical, Features(physical).needs()),
+      is_processor_(is_software() && !gpu_shaders),
+      has_int64_(Features(physical).core.features.shaderInt64 != VK_FALSE),
+      cache_file_(cache_folder, properties()) {
+  VkPhysicalDeviceSubgroupProperties subgroup = {};
+  subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
+  VkPhysicalDeviceProperties2 more = {};
+  more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
+  more.pNext = &subgroup;
+  vkGetPhysicalDeviceProperties2(physical, &more);
+  const bool shuffles = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
+                        (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
+  if (shuffles) subgroup_size_ = subgroup.subgroupSize;
+
+  const std::vector<uint8_t> compiled = cache_file_.read();
+  VkPipelineCacheCreateInfo cache = {};
+  cache.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO;
+  cache.initialDataSize = compiled.size();
+  cache.pInitialData = compiled.data();
+  check(vk().vkCreatePipelineCache(handle(), &cache, nullptr, &cache_), "creating a pipeline cache");
+}
+
+ShaderDevice::~ShaderDevice() {
+  for (const auto &[key, pipeline] : pipelines_) {
+    vk().vkDestroyPipeline(handle(), pipeline.handle, nullptr);
+    vk().vkDestroyPipelineLayout(handle(), pipeline.layout, nullptr);
+    vk().vkDestroyDescriptorSetLayout(handle(), pipeline.set_layout, nullptr);
+  }
+  vk().vkDestroyPipelineCache(handle(), cache_, nullptr);
+}
+
+const Pipeline &ShaderDevice::pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
+                                       const uint32_t (&local_size)[3], uint32_t bindings, uint32_t texel_bindings,
+                                       uint32_t push_bytes) {
+  const std::lock_guard<std::mutex> lock(pipeline_mutex_);
+  std::vector<uint32_t> values(local_size, local_size + 3);
+  values.insert(values.end(), constants.begin(), constants.end());
+  const Key key(shader, values, bindings, texel_bindings, push_bytes);
+  if (const auto found = pipelines_.find(key); found != pipelines_.end()) return found->second;
+  const ShaderCode *code = find_shader(shader);
+  if (code == nullptr) fail(EDGECORE_INTERNAL, "there is no shader '%s'", shader.c_str());
+
+  Pipeline made;
+  made.bindings = bindings;
+  std::copy(local_size, local_size + 3, made.local_size);
+  std::vector<VkDescriptorSetLayoutBinding> slots(bindings);
+  for (uint32_t i = 0; i < bindings; ++i) {
+    const bool is_texel = (texel_bindings >> i & 1u) != 0;
+    slots[i] = {i, is_texel ? VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER : VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, 1,
+                VK_SHADER_STAGE_COMPUTE_BIT, nullptr};
+  }
+  VkDescriptorSetLayoutCreateInfo sets = {};
+  sets.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO;
+  sets.bindingCount = bindings;
+  sets.pBindings = slots.data();
+  check(vk().vkCreateDescriptorSetLayout(handle(), &sets, nullptr, &made.set_layout),
+        "creating a descriptor set layout");
+  const VkPushConstantRange range = {VK_SHADER_STAGE_COMPUTE_BIT, 0, push_bytes};
+  VkPipelineLayoutCreateInfo layout = {};
+  layout.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO;
+  layout.setLayoutCount = 1;
+  layout.pSetLayouts = &made.set_layout;
+  layout.pushConstantRangeCount = push_bytes == 0 ? 0 : 1;
+  layout.pPushConstantRanges = &range;
+  check(vk().vkCreatePipelineLayout(handle(), &layout, nullptr, &made.layout), "creating a pipeline layout");
+
+  VkShaderModuleCreateInfo module_info = {};
+  module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
+  module_info.codeSize = code->bytes;
+  module_info.pCode = code->words;
+  VkShaderModule module = VK_NULL_HANDLE;
+  check(vk().vkCreateShaderModule(handle(), &module_info, nullptr, &module), "reading a shader");
+  std::vector<VkSpecializationMapEntry> entries(values.size());
+  for (uint32_t i = 0; i < entries.size(); ++i) entries[i] = {i, i * 4, 4};
+  const VkSpecializationInfo specialization = {static_cast<uint32_t>(entries.size()), entries.data(), values.size() * 4,
+                                               values.data()};
+  VkComputePipelineCreateInfo info = {};
+  info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
+  info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
+  info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
+  info.stage.module = module;
+  info.stage.pName = "main";
+  info.stage.pSpecializationInfo = &specialization;
+  info.layout = made.layout;
+  const VkResult result = vk().vkCreateComputePipelines(handle(), cache_, 1, &info, nullptr, &made.handle);
+  vk().vkDestroyShaderModule(handle(), module, nullptr);
+  if (result != VK_SUCCESS) {
+    vk().vkDestroyPipelineLayout(handle(), made.layout, nullptr);
+    vk().vkDestroyDescriptorSetLayout(handle(), made.set_layout, nullptr);
+  }
+  check(result, "compiling a shader");
+  has_new_pipelines_ = true;
+  return pipelines_.emplace(key, made).first->second;
+}
+
+void ShaderDevice::store_pipelines() {
+  const std::lock_guard<std::mutex> lock(pipeline_mutex_);
+  if (!has_new_pipelines_ || !cache_file_.is_open()) return;
+  has_new_pipelines_ = false;
+  size_t bytes = 0;
+  if (vk().vkGetPipelineCacheData(handle(), cache_, &bytes, nullptr) != VK_SUCCESS) return;
+  std::vector<uint8_t> compiled(bytes);
+  if (vk().vkGetPipelineCacheData(handle(), cache_, &bytes, compiled.data()) != VK_SUCCESS) return;
+  compiled.resize(bytes);
+  cache_file_.write(compiled);
+}
+
+}  // namespace edgecore::vulkan

@@ -1,0 +1,74 @@
+// A Vulkan device with the shaders of this backend. Thread-safe.
+#ifndef EDGECORE_VULKAN_SHADER_DEVICE_H_
+#define EDGECORE_VULKAN_SHADER_DEVICE_H_
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "pipeline_cache.h"
+#include "vulkan/device.h"
+
+namespace edgecore::vulkan {
+
+// A compute shader with its specialization constants.
+struct Pipeline {
+  VkPipeline handle = VK_NULL_HANDLE;
+  VkPipelineLayout layout = VK_NULL_HANDLE;
+  VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
+  uint32_t bindings = 0;
+  uint32_t local_size[3] = {1, 1, 1};
+};
+
+class ShaderDevice : public Device {
+ public:
+  // `choice` is the index or a part of the name of a device; empty means the first GPU, or else the first device.
+  // `cache_folder` is the folder with compiled shaders; empty for none.
+  // `gpu_shaders` chooses the shaders for GPUs on any device.
+  ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, std::string_view choice, const std::string &cache_folder,
+               bool gpu_shaders);
+  ~ShaderDevice();
+  ShaderDevice(const ShaderDevice &) = delete;
+  ShaderDevice &operator=(const ShaderDevice &) = delete;
+
+  // Whether the device runs shaders on a processor. There a load from a storage buffer is a loop over the threads of a
+  // subgroup, and one from a texel buffer is not, and shared memory costs more than it saves.
+  bool is_processor() const { return is_processor_; }
+  // Whether to read by texel buffers: such a device that has the 64-bit integers of these shaders.
+  bool prefers_texels() const { return is_processor_ && has_int64_; }
+  // The threads of a subgroup if they can read each other's values (shuffle), or 1.
+  uint32_t subgroup_size() const { return subgroup_size_; }
+
+  // Returns the pipeline of a shader, and creates it when it is first asked for. `constants` are the specialization
+  // constants from id 3 on; the ids 0 to 2 are the local size.
+  // Bit i of `texel_bindings` says that binding i is a texel buffer.
+  const Pipeline &pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
+                           const uint32_t (&local_size)[3], uint32_t bindings, uint32_t texel_bindings,
+                           uint32_t push_bytes);
+
+  // Writes the compiled shaders to the cache folder if there are new ones.
+  void store_pipelines();
+
+ private:
+  using Key = std::tuple<std::string, std::vector<uint32_t>, uint32_t, uint32_t, uint32_t>;
+
+  ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, VkPhysicalDevice physical, const std::string &cache_folder,
+               bool gpu_shaders);
+
+  const bool is_processor_;
+  const bool has_int64_;
+  uint32_t subgroup_size_ = 1;
+  VkPipelineCache cache_ = VK_NULL_HANDLE;
+  std::mutex pipeline_mutex_;
+  std::map<Key, Pipeline> pipelines_;
+  const PipelineCacheFile cache_file_;
+  bool has_new_pipelines_ = false;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_SHADER_DEVICE_H_

@@ -1,0 +1,127 @@
+// A Vulkan device: queue, memory, submission of commands. Thread-safe.
+#ifndef EDGECORE_VULKAN_DEVICE_H_
+#define EDGECORE_VULKAN_DEVICE_H_
+
+#include <vk_mem_alloc.h>
+#include <volk.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "edgecore/backend.hpp"
+#include "vulkan/instance.h"
+
+namespace edgecore::vulkan {
+
+class Device;
+
+// Memory of a device with its VkBuffer. `mapped` is its address on the host, or nullptr if the host cannot access it.
+class Buffer {
+ public:
+  Buffer() = default;
+  Buffer(Device &device, uint64_t bytes, bool host_access);
+  Buffer(Buffer &&other) noexcept { swap(other); }
+  Buffer &operator=(Buffer &&other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Buffer();
+
+  VkBuffer handle() const { return handle_; }
+  uint64_t size() const { return size_; }
+  void *mapped() const { return mapped_; }
+  // Make writes of the host visible to the device, and writes of the device to the host, on memory that is not
+  // coherent.
+  void flush() const;
+  void invalidate() const;
+
+ private:
+  void swap(Buffer &other) noexcept;
+
+  Device *device_ = nullptr;
+  VkBuffer handle_ = VK_NULL_HANDLE;
+  VmaAllocation allocation_ = nullptr;
+  uint64_t size_ = 0;
+  void *mapped_ = nullptr;
+};
+
+// What a backend needs of a device.
+struct DeviceNeeds {
+  // Flags that the family of the queue must have.
+  VkQueueFlags queue_flags = VK_QUEUE_COMPUTE_BIT;
+  std::vector<const char *> extensions;
+  // The structures with the features to enable, as VkDeviceCreateInfo::pNext.
+  const void *features = nullptr;
+};
+
+class Device {
+ public:
+  Device(std::shared_ptr<Vulkan> vulkan, VkPhysicalDevice physical, const DeviceNeeds &needs);
+  ~Device();
+  Device(const Device &) = delete;
+  Device &operator=(const Device &) = delete;
+
+  VkDevice handle() const { return handle_; }
+  VkPhysicalDevice physical() const { return physical_; }
+  VmaAllocator allocator() const { return allocator_; }
+  const VolkDeviceTable &vk() const { return vk_; }
+  const VkPhysicalDeviceProperties &properties() const { return properties_; }
+  const VkPhysicalDeviceLimits &limits() const { return properties_.limits; }
+  const char *name() const { return properties_.deviceName; }
+  uint32_t queue_family() const { return queue_family_; }
+  // Whether the host and the device share their memory, so that staging copies would gain nothing.
+  bool unified() const { return unified_; }
+  // Nanoseconds per tick of the device's clock; 0 if it has none.
+  double nanoseconds_per_tick() const { return nanoseconds_per_tick_; }
+  // Throws a Failure with the message of the validation layer if there is one.
+  void check_messages() const;
+  // Whether the device is a processor.
+  bool is_software() const { return properties_.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU; }
+
+  // Submits commands; the device signals the fence, which must not be in use, when it has run them.
+  void submit(VkCommandBuffer commands, VkFence fence);
+  void wait(VkFence fence, uint64_t timeout_ns) const;
+  // Returns a buffer on the device with these bytes.
+  Buffer upload(const void *data, uint64_t bytes);
+  // Copies bytes between two buffers, and waits for the end.
+  void copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes);
+
+ private:
+  void open(const DeviceNeeds &needs);
+  void close();
+
+  const std::shared_ptr<Vulkan> vulkan_;
+  VkPhysicalDevice physical_ = VK_NULL_HANDLE;
+  VkPhysicalDeviceProperties properties_ = {};
+  VkDevice handle_ = VK_NULL_HANDLE;
+  VolkDeviceTable vk_ = {};
+  VkQueue queue_ = VK_NULL_HANDLE;
+  uint32_t queue_family_ = 0;
+  bool unified_ = false;
+  double nanoseconds_per_tick_ = 0;
+  VmaAllocator allocator_ = nullptr;
+  std::mutex queue_mutex_;
+};
+
+// A pool of command buffers, and a fence for one submission at a time. Used by one thread at a time.
+class CommandPool {
+ public:
+  explicit CommandPool(Device &device);
+  ~CommandPool();
+  CommandPool(const CommandPool &) = delete;
+  CommandPool &operator=(const CommandPool &) = delete;
+
+  VkCommandBuffer allocate();
+  VkFence fence() const { return fence_; }
+
+ private:
+  Device &device_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkFence fence_ = VK_NULL_HANDLE;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_DEVICE_H_
