@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from mil_standin import StandIn
 
 import edgecore
 from edgecore.cli import extract
 from edgecore.format import read_pte
 from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.package import unpack
+from edgecore_coreml.standin.interpreter import StandIn
 
 
 class Classifier(torch.nn.Module):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from mil_standin import StandIn
 
 import edgecore
 from edgecore.format import read_pte
+from edgecore_coreml.standin.interpreter import StandIn
 
 functional, X, IMAGE = torch.nn.functional, torch.randn(2, 3, 4), torch.randn(1, 4, 6, 6)
 
