@@ -56,12 +56,5 @@ def test_the_check_of_the_package_names_what_is_missing(monkeypatch):
     assert simulator.remedy == "pip install edgecore-tosa"
 
 
-def test_the_current_directory_is_not_searched_for_the_simulator(monkeypatch, tmp_path):
-    found = edgecore_ethosu.simulator_library()
-    assert found and Path(found).is_absolute()
-    monkeypatch.chdir(Path(found).parents[2])
-    assert edgecore_ethosu.simulator_library() is None
-
-
 def test_the_delegate_links_neither_vela_nor_the_simulator():
     assert Path(edgecore_ethosu.native_library()).stat().st_size < 1_000_000

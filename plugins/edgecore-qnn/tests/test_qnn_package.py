@@ -45,13 +45,6 @@ def test_the_load_options_name_files_and_the_sdk_that_exist():
     assert options["sdk_version"].count(".") == 2
 
 
-def test_the_current_directory_is_not_searched_for_libraries(monkeypatch):
-    found = edgecore_qnn.provider_library()
-    assert found and Path(found).is_absolute()
-    monkeypatch.chdir(Path(found).parents[1])
-    assert edgecore_qnn.provider_library() is None
-
-
 def test_the_doctor_names_versions_and_the_licence():
     rows = {row[0]: row for row in edgecore_qnn.self_test()}
     assert rows["packages"][1] and "onnxruntime-qnn 2." in rows["packages"][2]

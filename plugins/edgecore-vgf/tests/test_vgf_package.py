@@ -63,11 +63,3 @@ def test_the_loader_finds_the_manifests_of_the_layer_by_the_environment(monkeypa
     monkeypatch.setenv("VK_LAYER_PATH", "/mine")  # with which the loader ignores the other variable
     edgecore_vgf.load_options()
     assert os.environ["VK_LAYER_PATH"] == f"{manifests}:/mine"
-
-
-def test_the_current_directory_is_not_searched_for_the_emulation_layer(monkeypatch):
-    found = edgecore_vgf.emulation_folder()
-    if found is None:
-        pytest.skip("the emulation layer is not installed")
-    monkeypatch.chdir(Path(found).parents[1])
-    assert edgecore_vgf.emulation_folder() is None

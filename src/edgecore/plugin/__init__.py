@@ -8,6 +8,7 @@ Its modules:
 - `documentation`: tables of options and operators for a README
 - `byte_reader`: a reader of blobs that may be damaged
 - `hookspecs`: the specification of the hook, for pluggy
+- `installed_files`: find libraries and other files of installed packages
 - `entry_points`: the entry points of installed packages
 - `registry`: choose a backend and import its package
 - `known_backends`: names of the packages to install for missing backends
@@ -18,13 +19,14 @@ Its modules:
 - `loader_errors`: explain the error messages of the system's dynamic loader
 - `manifests`: write the files by which a C++ application finds backends
 
-Loading a file imports `backend_info`, `entry_points` and `registry`. Therefore these modules import no module that takes
+Loading a file imports `backend_info`, `installed_files`, `entry_points` and `registry`. Therefore these modules import no module that takes
 milliseconds to import, such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.
 """
 
 from __future__ import annotations
 
 from edgecore.plugin.backend_info import BackendInfo, hookimpl
+from edgecore.plugin.installed_files import installed_file, own_library
 from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False
@@ -72,7 +74,9 @@ __all__ = [
     "TargetingCompiler",
     "hookimpl",
     "hookspec",
+    "installed_file",
     "lazy_names",
+    "own_library",
     "register",
 ]
 

@@ -11,8 +11,9 @@ from configparser import ConfigParser
 from configparser import Error as ConfigError
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
+
+from edgecore.plugin import installed_file
 
 TARGETS = (
     "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
@@ -82,11 +83,8 @@ def config_path(config_ini: str) -> Path | None:
     path = Path(config_ini).expanduser()
     if path.is_absolute() or config_ini.startswith(".") or len(path.parts) != len(Path(DEFAULT_CONFIG).parts):
         return path
-    spec = find_spec("ethosu")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        if (Path(folder) / "config_files").is_dir():
-            return Path(folder) / "config_files" / path
-    return None
+    folder = installed_file("ethosu", "config_files")
+    return Path(folder) / path if folder else None
 
 
 def configuration(target: str, system_config: str, memory_mode: str, path: Path) -> Configuration:

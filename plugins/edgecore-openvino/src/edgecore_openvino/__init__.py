@@ -5,21 +5,14 @@ Loading a `.pte` imports this module, so it must import quickly: it imports neit
 
 from __future__ import annotations
 
-import os
 import sys
 
-from edgecore.plugin import BackendInfo, hookimpl
+from edgecore.plugin import BackendInfo, hookimpl, installed_file, own_library
 
 
 def native_library() -> str:
-    """Return the absolute path of the delegate's shared library.
-
-    Search all folders in the package's `__path__`: in an editable installation, the Python sources are in one folder
-    and the library is in another.
-    """
-    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_openvino{suffix}") for folder in __path__]
-    return next(filter(os.path.isfile, paths), paths[0])
+    """Return the absolute path of the delegate's shared library."""
+    return own_library(__path__, "edgecore_openvino")
 
 
 def load_options() -> dict[str, str]:
@@ -29,19 +22,8 @@ def load_options() -> dict[str, str]:
 
 
 def openvino_library() -> str | None:
-    """Return the absolute path of the C library in the installed package `openvino`; None if it is not installed.
-
-    The current directory is never searched, even if it is on `sys.path`.
-    """
-    site_packages = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    prefix = "libopenvino_c." if sys.platform == "darwin" else "libopenvino_c.so"
-    for root in (site_packages, *sys.path):
-        folder = os.path.join(root, "openvino", "libs")
-        if os.path.isabs(root) and os.path.isdir(folder) and not os.path.samefile(root, os.curdir):
-            names = sorted(name for name in os.listdir(folder) if name.startswith(prefix))
-            if names:
-                return os.path.join(folder, names[-1])
-    return None
+    """Return the absolute path of the C library in the installed package `openvino`; None if it is not installed."""
+    return installed_file("openvino", "libs", "libopenvino_c.*" if sys.platform == "darwin" else "libopenvino_c.so*")
 
 
 @hookimpl

@@ -10,13 +10,13 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import edgecore_tosa
 from edgecore.errors import EdgecoreError, FormatError
+from edgecore.plugin import own_library
 from edgecore_tosa.graph import NUMPY, Array
 from edgecore_tosa.schema import DType
 
@@ -49,13 +49,8 @@ class TensorInfo:
 
 
 def simulator_library() -> str:
-    """Return the absolute path of the simulator's shared library, whose interface is `edgecore_tosa/simulator.h`.
-
-    Search all folders in the package's `__path__`: in an editable installation, the Python sources are in one folder
-    and the library is in another.
-    """
-    paths = [Path(folder).resolve() / "lib" / "libedgecore_tosa_simulator.so" for folder in edgecore_tosa.__path__]
-    return str(next((path for path in paths if path.is_file()), paths[0]))
+    """Return the absolute path of the simulator's shared library, whose interface is `edgecore_tosa/simulator.h`."""
+    return own_library(edgecore_tosa.__path__, "edgecore_tosa_simulator")
 
 
 class Simulator:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
-from importlib.util import find_spec
 
-from edgecore.plugin import BackendInfo, hookimpl, lazy_names
+from edgecore.plugin import BackendInfo, hookimpl, installed_file, lazy_names, own_library
 
 __getattr__ = lazy_names(
     "edgecore_vgf",
@@ -17,26 +15,15 @@ __getattr__ = lazy_names(
     },
 )
 
-_SUFFIX = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-
 
 def native_library() -> str:
-    """Return the absolute path of the library. An editable installation has several folders in `__path__`."""
-    paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_vgf{_SUFFIX}") for folder in __path__]
-    return next(filter(os.path.isfile, paths), paths[0])
+    """Return the absolute path of the delegate's shared library."""
+    return own_library(__path__, "edgecore_vgf")
 
 
 def emulation_folder() -> str | None:
-    """Return the folder of Arm's emulation layer, with its libraries; None if its package is not installed.
-
-    The package is found and not imported. The current directory is not searched, even if it is on `sys.path`.
-    """
-    spec = find_spec("emulation_layer")
-    for folder in map(os.path.abspath, (spec and spec.submodule_search_locations) or ()):
-        path = os.path.join(folder, "deploy")
-        if os.path.isdir(path) and not os.path.samefile(os.path.dirname(folder), os.curdir):
-            return path
-    return None
+    """Return the folder of Arm's emulation layer, with its libraries; None if its package is not installed."""
+    return installed_file("emulation_layer", "deploy")
 
 
 def load_options() -> dict[str, str]:

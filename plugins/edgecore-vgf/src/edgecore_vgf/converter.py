@@ -8,10 +8,10 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from pathlib import Path
 
 from edgecore.errors import CompileError
+from edgecore.plugin import installed_file
 
 PACKAGE = "ai-ml-sdk-model-converter"
 RELEASE = "0.11"
@@ -43,11 +43,9 @@ def converter_program() -> Path:
     """
     converter_version()
     name = "model-converter.exe" if sys.platform == "win32" else "model-converter"
-    spec = find_spec("model_converter")
-    for folder in (spec and spec.submodule_search_locations) or ():
-        path = Path(folder, "binaries", "bin", name)
-        if os.access(path, os.X_OK):
-            return path
+    path = installed_file("model_converter", "binaries", "bin", name)
+    if path and os.access(path, os.X_OK):
+        return Path(path)
     raise CompileError(f"the package {PACKAGE} lacks its program {name}: {INSTALL} --force-reinstall")
 
 

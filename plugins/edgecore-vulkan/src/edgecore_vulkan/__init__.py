@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
-
-from edgecore.plugin import BackendInfo, hookimpl
+from edgecore.plugin import BackendInfo, hookimpl, own_library
 
 
 def native_library() -> str:
-    """Return the absolute path of the library. An editable installation has several folders in `__path__`."""
-    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    paths = [os.path.join(os.path.abspath(folder), "lib", f"libedgecore_vulkan{suffix}") for folder in __path__]
-    return next(filter(os.path.isfile, paths), paths[0])
+    """Return the absolute path of the delegate's shared library."""
+    return own_library(__path__, "edgecore_vulkan")
 
 
 def self_test() -> list[tuple[str, bool, str, str]]:

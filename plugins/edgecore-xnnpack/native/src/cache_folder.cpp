@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -140,11 +141,17 @@ bool CacheFolder::read_secret() {
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
 
-// Creates the file "key" with a random secret. Then reads the file again, because another process may have replaced it
-// by its own secret meanwhile.
+// Creates the file "key" with a random secret. Holds the folder's lock: of several processes that miss the file at the
+// same time, the first creates it and the others read it, so that all name their files by one secret. On a file system
+// without locks, the processes may disagree; each then packs what it does not find.
 bool CacheFolder::make_secret() {
+  const bool is_locked = flock(folder_, LOCK_EX) == 0;
   Secret secret = random_secret();
-  return publish(folder_, "key", {{&secret, sizeof(secret)}}) && read_secret();
+  const bool is_made = read_secret() || (publish(folder_, "key", {{&secret, sizeof(secret)}}) && read_secret());
+  const int error = errno;
+  if (is_locked) flock(folder_, LOCK_UN);
+  errno = error;
+  return is_made;
 }
 
 std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashKey &key) const {

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "cache_folder.h"
 #include "edgecore/backend.h"
 #include "test_host.h"
 #include "xnnpack_generated.h"
@@ -154,6 +155,29 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
     bytes += fs::file_size(entry.path());
   }
   EXPECT_GT(bytes, 0u);
+  fs::remove_all(folder);
+}
+
+// Each CacheFolder opens the folder anew, as another process does.
+TEST(Sharing, AllWhoFillANewFolderAtOnceGetOneSecret) {
+  std::string folder = testing::TempDir() + "edgecore-packed-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  for (int round = 0; round < 200; ++round) {
+    CacheFolder opened[4];
+    std::atomic<int> ready{0};
+    std::vector<std::thread> threads;
+    for (CacheFolder &cache : opened) {
+      threads.emplace_back([&] {
+        ++ready;
+        while (ready.load() < 4) std::this_thread::yield();
+        std::string problem;
+        EXPECT_TRUE(cache.open(folder.c_str(), &problem)) << problem;
+      });
+    }
+    for (std::thread &thread : threads) thread.join();
+    for (const CacheFolder &cache : opened) EXPECT_EQ(cache.secret(), opened[0].secret()) << "round " << round;
+    ASSERT_TRUE(fs::remove(folder + "/key"));
+  }
   fs::remove_all(folder);
 }
 

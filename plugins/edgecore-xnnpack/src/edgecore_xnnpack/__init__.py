@@ -5,16 +5,12 @@ Loading a `.pte` imports this module, so it must import quickly: it imports neit
 
 from __future__ import annotations
 
-import os
-import sys
-
-from edgecore.plugin import BackendInfo, hookimpl
+from edgecore.plugin import BackendInfo, hookimpl, own_library
 
 
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""
-    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "lib", f"libedgecore_xnnpack{suffix}")
+    return own_library(__path__, "edgecore_xnnpack")
 
 
 def self_test() -> list[tuple[str, bool, str]]:

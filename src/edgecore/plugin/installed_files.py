@@ -1,0 +1,69 @@
+"""Find files of installed packages. Loading a file imports this module; see `edgecore.plugin`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+def own_library(folders: Iterable[str], name: str) -> str:
+    """Return the absolute path of the shared library `lib/libNAME.so` of a package (`.dylib`, `.dll`).
+
+    Args:
+        folders: The package's `__path__`. An editable installation has several folders, and the library in one of them.
+        name: Name of the library without prefix and suffix, such as `edgecore_xnnpack`.
+
+    Returns:
+        The path of the library; its path in the first folder if no folder has it.
+    """
+    suffix = {"win32": ".dll", "darwin": ".dylib"}.get(sys.platform, ".so")
+    paths = [os.path.join(os.path.abspath(folder), "lib", f"lib{name}{suffix}") for folder in folders]
+    return next(filter(os.path.isfile, paths), paths[0])
+
+
+def installed_file(package: str, *parts: str) -> str | None:
+    """Return the absolute path of a file or folder of an installed package, which is not imported.
+
+    The current directory is never searched, even if it is on `sys.path`: a downloaded folder with a model must not
+    provide libraries.
+
+    Args:
+        package: Name of the package as it is imported.
+        parts: Path below the package's folder. The last part may be a pattern of `fnmatch`; of several names that match,
+            the last one in alphabetical order is taken.
+
+    Returns:
+        The path; None if there is none.
+    """
+    *folders, name = parts
+    for root in _folders(package):
+        folder = os.path.join(root, *folders)
+        if not os.path.isdir(folder) or os.path.samefile(os.path.dirname(root), os.curdir):
+            continue
+        for found in _matching(folder, name):
+            return os.path.join(folder, found)
+    return None
+
+
+def _folders(package: str) -> Iterator[str]:
+    """Yield the absolute paths of the folders in which the package may be."""
+    for entry in sys.path:
+        if os.path.isabs(entry):
+            yield os.path.join(entry, package)
+    from importlib.util import find_spec
+
+    spec = find_spec(package)  # finds editable installations, too
+    yield from map(os.path.abspath, (spec and spec.submodule_search_locations) or ())
+
+
+def _matching(folder: str, name: str) -> list[str]:
+    """Return the names in the folder that match, the one to take first."""
+    if os.path.exists(os.path.join(folder, name)):
+        return [name]
+    from fnmatch import filter as matching
+
+    return sorted(matching(os.listdir(folder), name), reverse=True)
