@@ -44,6 +44,8 @@ def test_each_variant_of_the_kernels_equals_eager(library_path: Path, variant: s
     library = Library(library_path, variant)
     if not library.available:
         pytest.skip(f"this processor cannot run {variant}")
+    if library.kernels == Library(library_path).kernels:
+        pytest.skip(f"{variant} is the best variant for this processor, which the test above compares")
     failures = disagreements(library, VARIANT)
     assert not failures, "\n".join(failures)
 
