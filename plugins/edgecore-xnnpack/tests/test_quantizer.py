@@ -268,6 +268,22 @@ def test_a_layer_of_a_tensor_without_elements_stays_in_floating_point(recipe: st
     assert [list(one.shape) for one in edgecore.load(program.buffer).forward(x)] == [[2, 3], [0, 3]]
 
 
+@pytest.mark.parametrize("recipe", ["int8", "int8-dynamic"])
+def test_a_layer_with_a_vector_as_weight_stays_in_floating_point(recipe: str) -> None:
+    class Scores(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.linear(x, self.weight)
+
+    model, x = Scores().eval(), torch.randn(2, 4)
+    samples = {"calibration": [(x,)]} if recipe == "int8" else {}
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize=recipe, **samples)
+    torch.testing.assert_close(edgecore.load(program.buffer).forward(x), model(x).detach())
+
+
 def test_dynamic_and_training_exclude_each_other() -> None:
     with pytest.raises(ValueError, match="exclude each other"):
         get_symmetric_quantization_config(is_qat=True, is_dynamic=True)

@@ -108,11 +108,14 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Nodes that are annotated already, results that are not float32, and nodes that read tensors without elements,
-        whose range an observer cannot determine, stay as they are.
+        Nodes that are annotated already, results that are not float32, nodes that read tensors without elements, whose
+        range an observer cannot determine, and linear layers with a vector as weight, whose result has no channels,
+        stay as they are.
         """
         for node in model.graph.nodes:
             if node.op != "call_function" or is_annotated(node) or not is_float(node) or _reads_empty(node):
+                continue
+            if node.target is aten.linear.default and argument(node, "weight").meta["val"].dim() < 2:
                 continue
             config = self.config_of(node)
             if config is not None:
