@@ -17,6 +17,7 @@ from edgecore.passes import (
     remove_dead_code,
 )
 from edgecore.passes.fold_constants import fold_constants
+from edgecore.passes.hoist_selects import hoist_selects
 from edgecore.passes.quantized import (
     propagate_quantize,
 )
@@ -52,6 +53,7 @@ PASSES = {
     "constants": fold_constants,
     "dead code": remove_dead_code,
     "common": merge_common_subexpressions,
+    "selects": hoist_selects,
     "views": merge_views,
     "integers": narrow_integers,
     "quantize": propagate_quantize,

@@ -41,6 +41,15 @@ def test_one_delegate_takes_bert(runtime):
     assert tensor(graph, graph.input_ids[0]).datatype == s.DataType.INT32
 
 
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_one_delegate_takes_packed_attention(runtime):
+    model = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    compiled = lowered(model, torch.randn(1, 5, 16), runtime=runtime)
+    assert len(compiled.results) == 1 and "not delegated" not in compiled.report
+    ranks = [len(entry.value.dims) for entry in compiled.graphs[0].values if isinstance(entry.value, s.VkTensor)]
+    assert max(ranks) <= 4
+
+
 def test_images_are_held_channels_packed_and_matrices_width_packed():
     model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.Hardswish(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
     compiled = lowered(model, torch.randn(1, 3, 8, 8))

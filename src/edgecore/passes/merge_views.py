@@ -53,9 +53,9 @@ def _merge_reshapes(graph_module: GraphModule, node: Node, mode: Any) -> None:
 
 
 def _merge_permutations(graph_module: GraphModule, node: Node, mode: Any) -> None:
-    order, start = _order(node), _source(node)
+    order, start = order_of(node), _source(node)
     while start.op == "call_function" and start.target in PERMUTATIONS:
-        inner = _order(start)
+        inner = order_of(start)
         order, start = [inner[dim] for dim in order], _source(start)
     if order == sorted(order) and _may_replace(node, start):
         replace(node, start)
@@ -70,7 +70,7 @@ def _source(node: Node) -> Node:
     return source
 
 
-def _order(node: Node) -> list[int]:
+def order_of(node: Node) -> list[int]:
     """Return the permutation that `node` does: dim i of its result is dim `order[i]` of its input."""
     rank = node.meta["val"].dim()
     if node.target is aten.permute_copy.default:

@@ -12,6 +12,7 @@ from edgecore.passes.decompose import decompose
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
+from edgecore.passes.hoist_selects import hoist_selects
 from edgecore.passes.merge_common_subexpressions import merge_common_subexpressions
 from edgecore.passes.merge_views import merge_views
 from edgecore.passes.pack_weights import pack_weights
@@ -64,6 +65,7 @@ EDGE_PASSES = PassList(
             needs_context=True,
         ),
         NamedPass("remove_identities", remove_identities, "No copy, view or cast returns its input unchanged."),
+        NamedPass("hoist_selects", hoist_selects, "A part of a tensor is taken before its reshapes and permutations."),
         NamedPass("merge_views", merge_views, "A chain of reshapes, or of permutations, is one node."),
         NamedPass(
             "merge_common_subexpressions", merge_common_subexpressions, "Equal calls of pure operators are one node."
