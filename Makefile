@@ -29,6 +29,11 @@ CXX := clang++-16
 endif
 export CC CXX
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+# A second build of the same sources, such as that of a new clone, finds its objects in the cache of ccache.
+export CMAKE_C_COMPILER_LAUNCHER ?= ccache
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+export CCACHE_BASEDIR ?= $(CURDIR)
+export CCACHE_NOHASHDIR ?= true
 
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
