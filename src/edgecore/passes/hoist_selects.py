@@ -45,7 +45,8 @@ class _Route:
 def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
     source = node.args[0]
     assert isinstance(source, Node)
-    dim = int(node.args[1] if len(node.args) > 1 else 0) % source.meta["val"].dim()  # type: ignore[arg-type]
+    dim = _dim_read_by(node, source)
+    assert dim is not None
     size = source.meta["val"].shape[dim]
     if not isinstance(size, int) or size < 2 or not all(_dim_read_by(user, source) == dim for user in source.users):
         return
@@ -53,21 +54,22 @@ def _hoist(graph_module: GraphModule, node: Node, mode: Any) -> None:
         parts = [(user, user.args[1]) for user in node.users if user.target is operator.getitem]
     else:
         parts = [(node, node.args[2])]
-    if any(not isinstance(index, int) for _, index in parts):
-        return
+    indices = {part: index % size for part, index in parts if isinstance(index, int)}
     route = _route(source, dim)
-    if not route.steps:
+    if len(indices) < len(parts) or not route.steps:
         return
-    for part, index in parts:
+    for part, index in indices.items():
         editor = Editor(graph_module, part, mode)
-        replace(part, _take(editor, route, int(index) % size))  # type: ignore[call-overload]
+        replace(part, _take(editor, route, index))
 
 
 def _dim_read_by(user: Node, source: Node) -> int | None:
     """Return the dim of which `user` reads single indices; None for other users."""
     if user.target not in (aten.select_copy.int, aten.unbind_copy.int):
         return None
-    return int(user.args[1] if len(user.args) > 1 else 0) % source.meta["val"].dim()  # type: ignore[arg-type]
+    dim = user.args[1] if len(user.args) > 1 else 0
+    assert isinstance(dim, int)
+    return dim % int(source.meta["val"].dim())
 
 
 def _route(source: Node, dim: int) -> _Route:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from edgecore_coreml.convert import quiet
 from edgecore_coreml.package import unpack
@@ -67,8 +68,8 @@ class StandIn:
                 continue
             if op.op_type not in OPS:
                 raise NotImplementedError(f"the stand-in has no {op.op_type}")
-            given = {name: value(var) for name, var in op.inputs.items() if var is not None}
-            results = OPS[op.op_type](**given)
+            arguments = {name: value(var) for name, var in op.inputs.items() if var is not None}
+            results = OPS[op.op_type](**arguments)
             for var, result in zip(op.outputs, results if len(op.outputs) > 1 else [results], strict=True):
                 values[var.name] = result
         return [values[name] for name in self.package.outputs]
@@ -94,6 +95,10 @@ def mil(name: str | None = None) -> Callable[[Any], Any]:
 
 def _ints(value: Any) -> list[int]:
     return [int(item) for item in (value.tolist() if isinstance(value, torch.Tensor) else value)]
+
+
+def _ones_if_absent(value: Tensor | None, rank: int) -> list[int]:
+    return [1] * rank if value is None else _ints(value)
 
 
 def _dims(x: torch.Tensor, axes: Any) -> list[int]:
@@ -129,118 +134,123 @@ for _name, _function in _REDUCTIONS.items():
 
 
 @mil()
-def real_div(x, y):
+def real_div(x: Tensor, y: Tensor) -> Tensor:
     return x / y if x.is_floating_point() else torch.div(x, y, rounding_mode="trunc")
 
 
 @mil()
-def atanh(x):
+def atanh(x: Tensor) -> Tensor:
     return 0.5 * torch.log((1 + x) / (1 - x))
 
 
 @mil()
-def rsqrt(x, epsilon=0.0):
+def rsqrt(x: Tensor, epsilon: Tensor | float = 0.0) -> Tensor:
     return 1 / torch.sqrt(x + epsilon)
 
 
 @mil()
-def inverse(x, epsilon=0.0):
+def inverse(x: Tensor, epsilon: Tensor | float = 0.0) -> Tensor:
     return 1 / (x + epsilon)
 
 
 @mil()
-def log(x, epsilon=0.0):
+def log(x: Tensor, epsilon: Tensor | float = 0.0) -> Tensor:
     return torch.log(x + epsilon)
 
 
 @mil()
-def clip(x, alpha, beta):
+def clip(x: Tensor, alpha: Tensor, beta: Tensor) -> Tensor:
     return x.clamp(float(alpha), float(beta))
 
 
 @mil()
-def leaky_relu(x, alpha):
+def leaky_relu(x: Tensor, alpha: Tensor) -> Tensor:
     return torch.where(x >= 0, x, alpha * x)
 
 
 @mil()
-def thresholded_relu(x, alpha):
+def thresholded_relu(x: Tensor, alpha: Tensor) -> Tensor:
     return torch.where(x >= alpha, x, torch.zeros_like(x))
 
 
 @mil()
-def elu(x, alpha):
+def elu(x: Tensor, alpha: Tensor) -> Tensor:
     return torch.where(x >= 0, x, alpha * (torch.exp(x) - 1))
 
 
 @mil()
-def prelu(x, alpha):
+def prelu(x: Tensor, alpha: Tensor) -> Tensor:
     return torch.where(x >= 0, x, x * alpha.reshape(1, -1, *[1] * (x.dim() - 2)))
 
 
 @mil()
-def sigmoid_hard(x, alpha=0.2, beta=0.5):
+def sigmoid_hard(x: Tensor, alpha: Tensor | float = 0.2, beta: Tensor | float = 0.5) -> Tensor:
     return (alpha * x + beta).clamp(0, 1)
 
 
 @mil()
-def gelu(x, mode="EXACT"):
+def gelu(x: Tensor, mode: str = "EXACT") -> Tensor:
     if mode == "EXACT":
         return 0.5 * x * (1 + torch.erf(x / 2**0.5))
     return 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))
 
 
 @mil()
-def softmax(x, axis=-1):
+def softmax(x: Tensor, axis: Tensor | float = -1) -> Tensor:
     shifted = torch.exp(x - x.amax(int(axis), keepdim=True))
     return shifted / shifted.sum(int(axis), keepdim=True)
 
 
 @mil()
-def reduce_log_sum_exp(x, axes=None, keep_dims=False):
+def reduce_log_sum_exp(x: Tensor, axes: Tensor | None = None, keep_dims: Tensor | bool = False) -> Tensor:
     return torch.logsumexp(x, _dims(x, axes), keepdim=bool(keep_dims))
 
 
 @mil()
-def reduce_argmax(x, axis=-1, keep_dims=True, output_dtype="int32"):
+def reduce_argmax(
+    x: Tensor, axis: Tensor | float = -1, keep_dims: Tensor | bool = True, output_dtype: str = "int32"
+) -> Tensor:
     return torch.argmax(x, int(axis), keepdim=bool(keep_dims)).to(torch.int32)
 
 
 @mil()
-def reduce_argmin(x, axis=-1, keep_dims=True, output_dtype="int32"):
+def reduce_argmin(
+    x: Tensor, axis: Tensor | float = -1, keep_dims: Tensor | bool = True, output_dtype: str = "int32"
+) -> Tensor:
     return torch.argmin(x, int(axis), keepdim=bool(keep_dims)).to(torch.int32)
 
 
 @mil()
-def cast(x, dtype):
+def cast(x: Tensor, dtype: str) -> Tensor:
     return x.to(DTYPES[dtype])
 
 
 @mil()
-def select(cond, a, b):
+def select(cond: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return torch.where(cond, a, b)
 
 
 @mil()
-def linear(x, weight, bias=None):
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     result = x @ weight.T
     return result if bias is None else result + bias
 
 
 @mil()
-def matmul(x, y, transpose_x=False, transpose_y=False):
+def matmul(x: Tensor, y: Tensor, transpose_x: Tensor | bool = False, transpose_y: Tensor | bool = False) -> Tensor:
     return (x.mT if transpose_x else x) @ (y.mT if transpose_y else y)
 
 
 @mil()
-def scaled_dot_product_attention(query, key, value, attn_mask=None):
+def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None = None) -> Tensor:
     scores = query @ key.mT / query.shape[-1] ** 0.5
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
-    return softmax(scores) @ value
+    weights: Tensor = softmax(scores)
+    return weights @ value
 
 
-def _pads(x, kernel, strides, dilations, pad_type, pad):
+def _pads(x: Any, kernel: Any, strides: Any, dilations: Any, pad_type: Any, pad: Any) -> list[tuple[int, int]]:
     """Return (before, after) for each spatial dim of a convolution or pooling."""
     spatial = x.shape[2:]
     if pad_type == "valid":
@@ -255,35 +265,61 @@ def _pads(x, kernel, strides, dilations, pad_type, pad):
     return pairs
 
 
-def _padded(x, pairs, value=0.0):
+def _padded(x: Any, pairs: Any, value: Any = 0.0) -> Tensor:
     return torch.nn.functional.pad(x, [number for pair in reversed(pairs) for number in pair], value=value)
 
 
 @mil()
-def conv(x, weight, bias=None, strides=None, pad_type="valid", pad=None, dilations=None, groups=1):
+def conv(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    strides: Tensor | None = None,
+    pad_type: str = "valid",
+    pad: Tensor | None = None,
+    dilations: Tensor | None = None,
+    groups: Tensor | float = 1,
+) -> Tensor:
     rank = x.dim() - 2
-    strides, dilations = (_ints(value) if value is not None else [1] * rank for value in (strides, dilations))
-    x = _padded(x, _pads(x, weight.shape[2:], strides, dilations, pad_type, pad))
-    function = (torch.conv1d, torch.conv2d, torch.conv3d)[rank - 1]
-    return function(x, weight, bias, strides, 0, dilations, int(groups))
+    steps, spread = _ones_if_absent(strides, rank), _ones_if_absent(dilations, rank)
+    x = _padded(x, _pads(x, weight.shape[2:], steps, spread, pad_type, pad))
+    function: Callable[..., Tensor] = (torch.conv1d, torch.conv2d, torch.conv3d)[rank - 1]
+    return function(x, weight, bias, steps, 0, spread, int(groups))
 
 
 @mil()
 def conv_transpose(
-    x, weight, bias=None, pad=None, output_shape=None, pad_type="valid", strides=None, dilations=None, groups=1
-):
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    pad: Tensor | None = None,
+    output_shape: Tensor | None = None,
+    pad_type: str = "valid",
+    strides: Tensor | None = None,
+    dilations: Tensor | None = None,
+    groups: Tensor | float = 1,
+) -> Tensor:
     rank = x.dim() - 2
-    strides, dilations = (_ints(value) if value is not None else [1] * rank for value in (strides, dilations))
-    function = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)[rank - 1]
-    full = function(x, weight, bias, strides, 0, 0, int(groups), dilations)
+    steps, spread = _ones_if_absent(strides, rank), _ones_if_absent(dilations, rank)
+    functions = (torch.conv_transpose1d, torch.conv_transpose2d, torch.conv_transpose3d)
+    full = functions[rank - 1](x, weight, bias, steps, 0, 0, int(groups), spread)
     pairs = [(0, 0)] * rank if pad_type == "valid" or pad is None else _pads(x, None, None, None, "custom", pad)
     crop = [slice(before, full.shape[2 + d] - after) for d, (before, after) in enumerate(pairs)]
     return full[(slice(None), slice(None), *crop)]
 
 
-def _pool(function, x, kernel_sizes, strides, pad_type, pad, ceil_mode, value):
+def _pool(
+    function: Callable[..., Tensor],
+    x: Any,
+    kernel_sizes: Any,
+    strides: Any,
+    pad_type: Any,
+    pad: Any,
+    ceil_mode: Any,
+    value: Any,
+) -> Tensor:
     kernel = _ints(kernel_sizes)
-    strides = _ints(strides) if strides is not None else [1] * len(kernel)
+    strides = _ones_if_absent(strides, len(kernel))
     pairs = _pads(x, kernel, strides, [1] * len(kernel), pad_type, pad)
     if ceil_mode:  # windows that begin inside of the padded image count
         for d, (before, after) in enumerate(pairs):
@@ -296,14 +332,27 @@ def _pool(function, x, kernel_sizes, strides, pad_type, pad, ceil_mode, value):
 
 
 @mil()
-def max_pool(x, kernel_sizes, strides=None, pad_type="valid", pad=None, ceil_mode=False):
+def max_pool(
+    x: Tensor,
+    kernel_sizes: Tensor,
+    strides: Tensor | None = None,
+    pad_type: str = "valid",
+    pad: Tensor | None = None,
+    ceil_mode: Tensor | bool = False,
+) -> Tensor:
     return _pool(torch.amax, x, kernel_sizes, strides, pad_type, pad, ceil_mode, -torch.inf)
 
 
 @mil()
 def avg_pool(
-    x, kernel_sizes, strides=None, pad_type="valid", pad=None, exclude_padding_from_average=False, ceil_mode=False
-):
+    x: Tensor,
+    kernel_sizes: Tensor,
+    strides: Tensor | None = None,
+    pad_type: str = "valid",
+    pad: Tensor | None = None,
+    exclude_padding_from_average: Tensor | bool = False,
+    ceil_mode: Tensor | bool = False,
+) -> Tensor:
     total = _pool(torch.sum, x, kernel_sizes, strides, pad_type, pad, ceil_mode, 0.0)
     ones = torch.ones_like(x)
     if not exclude_padding_from_average:
@@ -314,7 +363,14 @@ def avg_pool(
 
 
 @mil()
-def batch_norm(x, mean, variance, gamma=None, beta=None, epsilon=1e-5):
+def batch_norm(
+    x: Tensor,
+    mean: Tensor,
+    variance: Tensor,
+    gamma: Tensor | None = None,
+    beta: Tensor | None = None,
+    epsilon: Tensor | float = 1e-5,
+) -> Tensor:
     shape = (1, -1, *[1] * (x.dim() - 2))
     result = (x - mean.reshape(shape)) / torch.sqrt(variance.reshape(shape) + epsilon)
     result = result if gamma is None else result * gamma.reshape(shape)
@@ -322,7 +378,9 @@ def batch_norm(x, mean, variance, gamma=None, beta=None, epsilon=1e-5):
 
 
 @mil()
-def layer_norm(x, axes, gamma=None, beta=None, epsilon=1e-5):
+def layer_norm(
+    x: Tensor, axes: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, epsilon: Tensor | float = 1e-5
+) -> Tensor:
     dims = _dims(x, axes)
     mean = x.mean(dims, keepdim=True)
     result = (x - mean) / torch.sqrt(((x - mean) ** 2).mean(dims, keepdim=True) + epsilon)
@@ -331,86 +389,104 @@ def layer_norm(x, axes, gamma=None, beta=None, epsilon=1e-5):
 
 
 @mil()
-def instance_norm(x, gamma=None, beta=None, epsilon=1e-5):
+def instance_norm(
+    x: Tensor, gamma: Tensor | None = None, beta: Tensor | None = None, epsilon: Tensor | float = 1e-5
+) -> Tensor:
     shape = (1, -1, *[1] * (x.dim() - 2))
-    result = layer_norm(x, torch.arange(2, x.dim()), epsilon=epsilon)
+    result: Tensor = layer_norm(x, torch.arange(2, x.dim()), epsilon=epsilon)
     result = result if gamma is None else result * gamma.reshape(shape)
     return result if beta is None else result + beta.reshape(shape)
 
 
 @mil()
-def reshape(x, shape):
+def reshape(x: Tensor, shape: Tensor) -> Tensor:
     sizes = [x.shape[d] if size == 0 else size for d, size in enumerate(_ints(shape))]
     return x.reshape(sizes)
 
 
 @mil()
-def transpose(x, perm):
+def transpose(x: Tensor, perm: Tensor) -> Tensor:
     return x.permute(_ints(perm))
 
 
 @mil()
-def expand_dims(x, axes):
+def expand_dims(x: Tensor, axes: Tensor) -> Tensor:
     for axis in sorted(axis % (x.dim() + len(axes)) for axis in _ints(axes)):
         x = x.unsqueeze(axis)
     return x
 
 
 @mil()
-def squeeze(x, axes=None):
+def squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
     dims = _dims(x, axes) if axes is not None else [d for d, size in enumerate(x.shape) if size == 1]
     return x.squeeze(dims)
 
 
 @mil()
-def concat(values, axis, interleave=False):
+def concat(values: list[Tensor], axis: Tensor, interleave: Tensor | bool = False) -> Tensor:
     assert not interleave
     return torch.cat(values, int(axis))
 
 
 @mil()
-def stack(values, axis):
+def stack(values: list[Tensor], axis: Tensor) -> Tensor:
     return torch.stack(values, int(axis))
 
 
 @mil()
-def split(x, num_splits=None, split_sizes=None, axis=0):
+def split(
+    x: Tensor, num_splits: Tensor | float = 1, split_sizes: Tensor | None = None, axis: Tensor | float = 0
+) -> tuple[Tensor, ...]:
     if split_sizes is not None:
         return torch.split(x, _ints(split_sizes), int(axis))
     return torch.split(x, x.shape[int(axis)] // int(num_splits), int(axis))
 
 
 @mil()
-def tile(x, reps):
+def tile(x: Tensor, reps: Tensor) -> Tensor:
     return x.repeat(_ints(reps))
 
 
 @mil()
-def reverse(x, axes=None):
+def reverse(x: Tensor, axes: Tensor | None = None) -> Tensor:
     return x.flip(_dims(x, axes))
 
 
 @mil()
-def slice_by_index(x, begin, end, stride=None, begin_mask=None, end_mask=None, squeeze_mask=None):
+def slice_by_index(
+    x: Tensor,
+    begin: Tensor,
+    end: Tensor,
+    stride: Tensor | None = None,
+    begin_mask: Tensor | None = None,
+    end_mask: Tensor | None = None,
+    squeeze_mask: Tensor | None = None,
+) -> Tensor:
     rank = x.dim()
-    stride = _ints(stride) if stride is not None else [1] * rank
+    steps = _ones_if_absent(stride, rank)
     masks = [list(mask) if mask is not None else [False] * rank for mask in (begin_mask, end_mask, squeeze_mask)]
-    index: list[Any] = []
+    index: list[int | Tensor] = []
     for d in range(rank):
-        first, last, step, size = int(begin[d]), int(end[d]), stride[d], x.shape[d]
+        first, last, step, size = int(begin[d]), int(end[d]), steps[d], x.shape[d]
         if masks[2][d]:
             index.append(first)
             continue
         first = (0 if step > 0 else size - 1) if masks[0][d] else first + size * (first < 0)
         last = (size if step > 0 else -1) if masks[1][d] else last + size * (last < 0)
         index.append(torch.arange(size)[first:last:step] if step > 0 else torch.arange(first, last, step))
-    for d in reversed(range(rank)):
-        x = x.select(d, index[d]) if isinstance(index[d], int) else x.index_select(d, index[d])
+    for d, kept in reversed(list(enumerate(index))):
+        x = x.select(d, kept) if isinstance(kept, int) else x.index_select(d, kept)
     return x
 
 
 @mil()
-def gather(x, indices, axis=0, batch_dims=0, validate_indices=False):
+def gather(
+    x: Tensor,
+    indices: Tensor,
+    axis: Tensor | float = 0,
+    batch_dims: Tensor | float = 0,
+    validate_indices: Tensor | bool = False,
+) -> Tensor:
     assert not int(batch_dims)
     axis = int(axis) % x.dim()
     flat = x.index_select(axis, indices.reshape(-1).long() % x.shape[axis])
@@ -418,12 +494,14 @@ def gather(x, indices, axis=0, batch_dims=0, validate_indices=False):
 
 
 @mil()
-def gather_along_axis(x, indices, axis=0, validate_indices=False):
+def gather_along_axis(
+    x: Tensor, indices: Tensor, axis: Tensor | float = 0, validate_indices: Tensor | bool = False
+) -> Tensor:
     return torch.gather(x, int(axis), indices.long() % x.shape[int(axis)])
 
 
 @mil()
-def pad(x, pad, mode="constant", constant_val=0.0):
+def pad(x: Tensor, pad: Tensor, mode: str = "constant", constant_val: Tensor | float = 0.0) -> Tensor:
     numbers = _ints(pad)
     pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
     flat = [number for pair in reversed(pairs) for number in pair]
@@ -433,21 +511,29 @@ def pad(x, pad, mode="constant", constant_val=0.0):
 
 
 @mil()
-def pixel_shuffle(x, upscale_factor):
+def pixel_shuffle(x: Tensor, upscale_factor: Tensor) -> Tensor:
     n, c, h, w = x.shape
     r = int(upscale_factor)
     return x.reshape(n, c // r**2, r, r, h, w).permute(0, 1, 4, 2, 5, 3).reshape(n, c // r**2, h * r, w * r)
 
 
 @mil()
-def upsample_nearest_neighbor(x, scale_factor_height=1, scale_factor_width=1):
+def upsample_nearest_neighbor(
+    x: Tensor, scale_factor_height: Tensor | float = 1, scale_factor_width: Tensor | float = 1
+) -> Tensor:
     height, width = float(scale_factor_height), float(scale_factor_width)
     rows = (torch.arange(round(x.shape[2] * height)) / height).long()
     return x[:, :, rows][..., (torch.arange(round(x.shape[3] * width)) / width).long()]
 
 
 @mil()
-def upsample_bilinear(x, scale_factor_height=1, scale_factor_width=1, align_corners=True, half_pixel_centers=None):
+def upsample_bilinear(
+    x: Tensor,
+    scale_factor_height: Tensor | float = 1,
+    scale_factor_width: Tensor | float = 1,
+    align_corners: Tensor | bool = True,
+    half_pixel_centers: Tensor | None = None,
+) -> Tensor:
     if half_pixel_centers is not None and bool(half_pixel_centers) == bool(align_corners):
         raise NotImplementedError("upsample_bilinear with this combination of corners and centers")
     sizes = [int(x.shape[2] * float(scale_factor_height)), int(x.shape[3] * float(scale_factor_width))]
