@@ -132,7 +132,8 @@ std::vector<Place> places_of(const wire::Segment &segment) {
       bool is_known = false;  // two outputs that are one value: the converter writes their descriptor twice
       for (const Place &other : places) {
         is_known = is_known || other == place;
-        if (!is_known && (other.resource == place.resource || (other.set == place.set && other.binding == place.binding))) {
+        if (!is_known &&
+            (other.resource == place.resource || (other.set == place.set && other.binding == place.binding))) {
           damaged("two descriptors have the resource %u, or the binding %u of set %u", place.resource, place.binding,
                   place.set);
         }
