@@ -73,6 +73,62 @@ class SpeechLSTM(nn.Module):
         return self.head(self.lstm(frames)[0])
 
 
+def separable(channels: int) -> nn.Sequential:
+    """A depthwise and a pointwise convolution."""
+    return nn.Sequential(
+        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
+        nn.Conv2d(channels, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
+    )  # fmt: skip
+
+
+class KeywordSpotting(nn.Module):
+    """DS-CNN, small: 49 frames of 10 numbers each to 12 words."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(1, 64, (10, 4), 2, (4, 1), bias=False), nn.BatchNorm2d(64), nn.ReLU(), nn.Dropout(0.2),
+            *(separable(64) for _ in range(4)),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 12),
+        )  # fmt: skip
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layers(x)
+
+
+class EncoderLayer(nn.Module):
+    """Attention of four heads and a hidden layer, each after a norm and added to what it gets."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.heads = 4
+        self.query, self.key, self.value, self.out = (nn.Linear(size, size) for _ in range(4))
+        self.first, self.second = nn.LayerNorm(size), nn.LayerNorm(size)
+        self.hidden = nn.Sequential(nn.Linear(size, 4 * size), nn.GELU(), nn.Linear(4 * size, size))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        normed = self.first(x)
+        query, key, value = (
+            layer(normed).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for layer in (self.query, self.key, self.value)
+        )
+        attended = nn.functional.scaled_dot_product_attention(query, key, value)
+        x = x + self.out(attended.transpose(1, 2).flatten(2))
+        return x + self.hidden(self.second(x))
+
+
+class Encoder(nn.Module):
+    """A small transformer encoder: 32 tokens of 64 numbers to 10 classes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(EncoderLayer(64), EncoderLayer(64), nn.LayerNorm(64))
+        self.head = nn.Linear(64, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(x).mean(1))
+
+
 class Entry(nn.Module):
     """One entry of what a model returns as a dict or tuple."""
 
@@ -120,6 +176,8 @@ ALL = ZOO | {
     "convnext_tiny": _vision("convnext_tiny"),
     "inception_v3": _vision("inception_v3", 299, init_weights=True),
     "deeplabv3_mobilenet_v3_large": _deeplab,
+    "ds_cnn": lambda: (KeywordSpotting().eval(), (torch.randn(1, 1, 49, 10),)),
+    "encoder": lambda: (Encoder().eval(), (torch.randn(1, 32, 64),)),
     "speech_lstm": lambda: (SpeechLSTM().eval(), (torch.randn(1, 50, 40),)),
     "bert_mini": _bert,
 }

@@ -16,6 +16,7 @@ import edgecore
 import edgecore_vgf
 from edgecore.errors import ExecutionError
 from edgecore_vgf.versions import loader_version
+from edgecore_vgf.vgf import read_vgf
 
 pytestmark = pytest.mark.usefixtures("device")
 
@@ -68,6 +69,24 @@ def test_several_delegates_have_several_inputs_and_outputs():
     program = compiled(TwoParts(), inputs, required=False)
     assert "2 x VgfBackend" in str(program.report())
     for ours, theirs in zip(edgecore.load(bytes(program.buffer)).forward(*inputs), TwoParts()(*inputs), strict=True):
+        torch.testing.assert_close(torch.as_tensor(ours), theirs)
+
+
+class Equal(torch.nn.Module):
+    """Results of which two are the same value, which the converter finds."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return a - b, torch.maximum(a, b) * 0, a + b, torch.minimum(a, b) * 0
+
+
+def test_results_that_the_converter_finds_equal_share_a_tensor(tmp_path):
+    inputs = (torch.randn(3, 4), torch.randn(3, 4))
+    program = compiled(Equal(), inputs, dump_intermediate_artifacts_to=str(tmp_path))
+    (blob,) = (path.read_bytes() for path in tmp_path.glob("*/graph.vgf"))
+    vgf = read_vgf(blob)
+    assert len(vgf.outputs) == 4
+    results = edgecore.load(bytes(program.buffer)).forward(*inputs)
+    for ours, theirs in zip(results, Equal()(*inputs), strict=True):
         torch.testing.assert_close(torch.as_tensor(ours), theirs)
 
 

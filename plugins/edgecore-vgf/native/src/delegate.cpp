@@ -66,7 +66,7 @@ struct Delegate {
   Delegate(Program &program, const Host &, const edgecore_delegate_info &info)
       : graph(std::make_unique<Graph>(program.device, read_vgf(info.blob))) {}
 
-  uint64_t argument_count() const noexcept { return graph->inputs().size() + graph->outputs().size(); }
+  uint64_t argument_count() const noexcept { return graph->inputs().size() + graph->results().size(); }
 
   const std::unique_ptr<Graph> graph;
 };
@@ -78,16 +78,16 @@ class Instance {
 
   std::vector<edgecore_memory_need> prepare(const Arguments &args) {
     const size_t inputs = graph_.inputs().size();
-    if (args.size() != inputs + graph_.outputs().size()) {
+    if (args.size() != inputs + graph_.results().size()) {
       fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
-           inputs + graph_.outputs().size());
+           inputs + graph_.results().size());
     }
     for (size_t i = 0; i < inputs; ++i) {
       const Tensor &expected = graph_.inputs()[i].tensor;
       check_shape(tensor(args, i, expected), i, expected.shape);
     }
-    for (size_t i = 0; i < graph_.outputs().size(); ++i) {
-      const Tensor &expected = graph_.outputs()[i].tensor;
+    for (size_t i = 0; i < graph_.results().size(); ++i) {
+      const Tensor &expected = graph_.outputs()[graph_.results()[i]].tensor;
       tensor(args, inputs + i, expected);
       args.resize(inputs + i, expected.shape.data(), static_cast<int32_t>(expected.shape.size()));
     }
@@ -99,7 +99,7 @@ class Instance {
     std::vector<const void *> in;
     std::vector<void *> out;
     for (size_t i = 0; i < inputs; ++i) in.push_back(args.data<void>(i));
-    for (size_t i = 0; i < graph_.outputs().size(); ++i) out.push_back(args.data<void>(inputs + i));
+    for (size_t i = 0; i < graph_.results().size(); ++i) out.push_back(args.data<void>(inputs + i));
     const Event event(host_, "data graph", 0);
     session_->run(in, out);
   }

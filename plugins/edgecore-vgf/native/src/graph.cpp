@@ -30,7 +30,7 @@ VkTensorDescriptionARM description_of(const Tensor &tensor) {
 }  // namespace
 
 Graph::Graph(std::shared_ptr<MlDevice> device, const Vgf &vgf)
-    : device_(std::move(device)), inputs_(vgf.inputs), outputs_(vgf.outputs) {
+    : device_(std::move(device)), inputs_(vgf.inputs), outputs_(vgf.outputs), results_(vgf.results) {
   const std::lock_guard<std::mutex> lock(device_->mutex());
   try {
     create(vgf);
@@ -305,11 +305,11 @@ void Session::record() {
   check(vk.vkEndCommandBuffer(commands_), "recording commands");
 }
 
-void Session::run(const std::vector<const void *> &inputs, const std::vector<void *> &outputs) {
+void Session::run(const std::vector<const void *> &inputs, const std::vector<void *> &results) {
   for (size_t i = 0; i < inputs.size(); ++i) inputs_[i]->write(inputs[i]);
   device_.submit(commands_, pool_.fence());
   device_.wait(pool_.fence(), kTimeoutNs);
-  for (size_t i = 0; i < outputs.size(); ++i) outputs_[i]->read(outputs[i]);
+  for (size_t i = 0; i < results.size(); ++i) outputs_[graph_.results()[i]]->read(results[i]);
 }
 
 void Session::close() {

@@ -24,6 +24,7 @@ class Graph {
   const std::vector<VkDescriptorSetLayout> &set_layouts() const { return set_layouts_; }
   const std::vector<Argument> &inputs() const { return inputs_; }
   const std::vector<Argument> &outputs() const { return outputs_; }
+  const std::vector<size_t> &results() const { return results_; }
 
  private:
   void create(const Vgf &vgf);
@@ -31,6 +32,7 @@ class Graph {
 
   const std::shared_ptr<MlDevice> device_;
   const std::vector<Argument> inputs_, outputs_;
+  const std::vector<size_t> results_;
   std::vector<VkDescriptorSetLayout> set_layouts_;
   VkPipelineLayout layout_ = VK_NULL_HANDLE;
   VkPipeline pipeline_ = VK_NULL_HANDLE;
@@ -67,7 +69,8 @@ class Session {
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
-  void run(const std::vector<const void *> &inputs, const std::vector<void *> &outputs);
+  // Runs the graph. `results` has a place for each result of the model.
+  void run(const std::vector<const void *> &inputs, const std::vector<void *> &results);
 
  private:
   void create();

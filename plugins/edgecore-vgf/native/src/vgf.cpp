@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "vgf_generated.h"
 
@@ -112,6 +113,9 @@ Tensor tensor_of(const wire::Resource &resource, uint32_t number) {
 // The descriptors of a segment, by resource.
 struct Place {
   uint32_t resource, set, binding;
+  bool operator==(const Place &other) const {
+    return resource == other.resource && set == other.set && binding == other.binding;
+  }
 };
 
 std::vector<Place> places_of(const wire::Segment &segment) {
@@ -125,13 +129,16 @@ std::vector<Place> places_of(const wire::Segment &segment) {
       if (place.set >= kMaxSets || place.binding >= kMaxBindings) {
         damaged("a descriptor has the set %u and the binding %u", place.set, place.binding);
       }
+      bool is_known = false;  // two outputs that are one value: the converter writes their descriptor twice
       for (const Place &other : places) {
-        if (other.resource == place.resource || (other.set == place.set && other.binding == place.binding)) {
+        is_known = is_known || other == place;
+        if (!is_known &&
+            (other.resource == place.resource || (other.set == place.set && other.binding == place.binding))) {
           damaged("two descriptors have the resource %u, or the binding %u of set %u", place.resource, place.binding,
                   place.set);
         }
       }
-      places.push_back(place);
+      if (!is_known) places.push_back(place);
     }
   }
   return places;
@@ -210,7 +217,13 @@ Vgf read_vgf(edgecore_bytes blob) {
   const std::vector<Place> places = places_of(segment);
   for (const Place &place : places) vgf.descriptor_sets = std::max(vgf.descriptor_sets, place.set + 1);
   vgf.inputs = arguments_of(sequence.inputs(), resources, places, wire::Category::INPUT);
-  vgf.outputs = arguments_of(sequence.outputs(), resources, places, wire::Category::OUTPUT);
+  for (Argument &result : arguments_of(sequence.outputs(), resources, places, wire::Category::OUTPUT)) {
+    const auto same = std::find_if(vgf.outputs.begin(), vgf.outputs.end(), [&](const Argument &other) {
+      return other.set == result.set && other.binding == result.binding;
+    });
+    vgf.results.push_back(static_cast<size_t>(same - vgf.outputs.begin()));
+    if (same == vgf.outputs.end()) vgf.outputs.push_back(std::move(result));
+  }
   if (vgf.inputs.size() + vgf.outputs.size() != places.size()) {
     damaged("it has %zu descriptors for %zu arguments", places.size(), vgf.inputs.size() + vgf.outputs.size());
   }

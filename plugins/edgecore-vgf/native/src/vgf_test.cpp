@@ -178,6 +178,17 @@ TEST(Vgf, AFileIsReadAsItWasWritten) {
   EXPECT_EQ(Bytes(vgf.constants[0].data.data, vgf.constants[0].data.data + 4), (Bytes{1, 2, 3, 4}));
 }
 
+TEST(Vgf, TwoResultsMayBeOneTensor) {
+  Content content;
+  content.outputs = {1, 1};
+  for (const bool is_written_twice : {false, true}) {
+    if (is_written_twice) content.descriptors.push_back(content.descriptors[1]);
+    const Vgf vgf = read(file_of(content));
+    EXPECT_EQ(vgf.outputs.size(), 1u);
+    EXPECT_EQ(vgf.results, (std::vector<size_t>{0, 0}));
+  }
+}
+
 struct Damage {
   const char *sentence;
   std::function<void(Content &)> change;
@@ -215,6 +226,10 @@ INSTANTIATE_TEST_SUITE_P(
                }},
         Damage{"two descriptors have the resource 1, or the binding 0 of set 0",
                [](Content &c) { c.descriptors[1].binding = 0; }},
+        Damage{"it has 2 descriptors for 3 arguments",
+               [](Content &c) {
+                 c.inputs = {0, 0};
+               }},
         Damage{"the resource 1 has no descriptor", [](Content &c) { c.descriptors.pop_back(); }},
         Damage{"it has 3 descriptors for 2 arguments",
                [](Content &c) {

@@ -106,10 +106,9 @@ def read_vgf(blob: bytes) -> Vgf:
     places = _places(segment)
     inputs = _arguments(order.inputs, table, places, Category.INPUT)
     outputs = _arguments(order.outputs, table, places, Category.OUTPUT)
-    if len(inputs) + len(outputs) != len(places):
-        raise FormatError(
-            f"the blob is damaged: it has {len(places)} descriptors for {len(inputs) + len(outputs)} arguments"
-        )
+    count = len(inputs) + len({slot.resource for slot in order.outputs})  # equal results share a tensor
+    if count != len(places):
+        raise FormatError(f"the blob is damaged: it has {len(places)} descriptors for {count} arguments")
     stored = _constants(constants, table)
     used = tuple(_at(stored, index, "constant") for index in segment.constants)
     return Vgf(version, module.entry_point, 4 * len(words), inputs, outputs, used)
@@ -172,9 +171,10 @@ def _tensor(resource: Resource, number: int) -> TensorInfo:
 
 
 def _places(segment: Segment) -> set[int]:
-    """Return the resources that have a descriptor."""
+    """Return the resources that have a descriptor. That of two results that are one value may be there twice."""
     resources: set[int] = set()
     bindings: set[tuple[int, int]] = set()
+    known: set[tuple[int, int, int]] = set()
     for position, one in enumerate(segment.descriptor_sets):
         number = position if one.index == NO_INDEX else one.index
         for slot in one.slots:
@@ -182,11 +182,14 @@ def _places(segment: Segment) -> set[int]:
                 raise FormatError(
                     f"the blob is damaged: a descriptor has the set {number} and the binding {slot.binding}"
                 )
+            if (number, slot.binding, slot.resource) in known:
+                continue
             if slot.resource in resources or (number, slot.binding) in bindings:
                 raise FormatError(
                     f"the blob is damaged: two descriptors have the resource {slot.resource}, or the binding "
                     f"{slot.binding} of set {number}"
                 )
+            known.add((number, slot.binding, slot.resource))
             resources.add(slot.resource)
             bindings.add((number, slot.binding))
     return resources
