@@ -32,7 +32,7 @@ from zoo import make, other_inputs
 NETWORKS = ("mobilenet_v2", "mobilenet_v3_small", "resnet18", "efficientnet_b0", "ds_cnn", "encoder")
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 TOOLS = ("tosa-tools==2026.8.0", "flatbuffers==25.2.10", "ml-dtypes==0.5.3")
-"""What executorch's flow needs and this environment must not have."""
+"""Packages that executorch's flow needs and this environment must not have."""
 
 Lowered = tuple[float, list[Path]]
 """The seconds of a lowering, and its TOSA graphs."""

@@ -64,7 +64,7 @@ def test_a_missing_or_old_converter_is_one_sentence_with_a_command(monkeypatch, 
 
 
 def test_a_package_without_its_program_is_an_error(monkeypatch, tosa):
-    monkeypatch.setattr(converter, "find_spec", lambda name: None)
+    monkeypatch.setattr(converter, "installed_file", lambda *parts: None)
     with pytest.raises(CompileError, match="the package ai-ml-sdk-model-converter lacks its program"):
         convert(tosa)
 
