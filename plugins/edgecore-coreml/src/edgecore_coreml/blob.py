@@ -52,10 +52,10 @@ def write_blob(files: Mapping[str, bytes]) -> bytes:
                 raise ValueError(f"{folder!r} in {path!r} is a file and a folder")
         if inner.setdefault(name, content) is not content:
             raise ValueError(f"{path!r} is a file and a folder")
-    data, nodes = bytearray(), list[dict[str, Any]]()
-    _append(_ROOT, tree, data, nodes)
+    contents, nodes = list[bytes](), list[dict[str, Any]]()
+    _append(_ROOT, tree, contents, nodes, 0)
     text = json.dumps({"nodes": nodes}, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return bytes(data) + text.encode()[::-1]
+    return b"".join((*contents, text.encode()[::-1]))
 
 
 def read_blob(blob: bytes | memoryview) -> Files:
@@ -77,18 +77,25 @@ def _is_name(name: str) -> bool:
     return name not in ("", ".", "..") and not set(name) & set("/\\\0")
 
 
-def _append(name: str, content: Any, data: bytearray, nodes: list[dict[str, Any]]) -> int:
-    """Append the nodes of a file, or of a folder after those of its content; return the index of the last one."""
-    children, offset, size = dict[str, int](), 0, 0
+def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str, Any]], start: int) -> int:
+    """Append the nodes and contents of a file, or of a folder after those of its files, whose contents begin at `start`.
+
+    Returns:
+        The end of the contents. The last node is that of the file or folder itself.
+    """
+    children, end = dict[str, int](), start
+    region = {"offset": 0, "size": 0}
     if isinstance(content, dict):
-        children = {child: _append(child, content[child], data, nodes) for child in sorted(content)}
+        for child in sorted(content):
+            end = _append(child, content[child], contents, nodes, end)
+            children[child] = len(nodes) - 1
     else:
-        offset, size = len(data), len(content)
-        data += content
+        region = {"offset": start, "size": len(content)}
+        contents.append(content)
+        end += len(content)
     kind = _FOLDER if isinstance(content, dict) else _FILE
-    region = {"offset": offset, "size": size}
     nodes.append({"children": children, "dataRegion": region, "kind": kind, "name": name})
-    return len(nodes) - 1
+    return end
 
 
 def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:

@@ -1,0 +1,122 @@
+"""MIL operators that move elements: shapes, slices, concatenation, gathering, padding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from edgecore_coreml.standin.registry import dims_of, ints, mil, ones_if_absent
+
+
+@mil()
+def reshape(x: Tensor, shape: Tensor) -> Tensor:
+    sizes = [x.shape[d] if size == 0 else size for d, size in enumerate(ints(shape))]
+    return x.reshape(sizes)
+
+
+@mil()
+def transpose(x: Tensor, perm: Tensor) -> Tensor:
+    return x.permute(ints(perm))
+
+
+@mil()
+def expand_dims(x: Tensor, axes: Tensor) -> Tensor:
+    for axis in sorted(axis % (x.dim() + len(axes)) for axis in ints(axes)):
+        x = x.unsqueeze(axis)
+    return x
+
+
+@mil()
+def squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
+    dims = dims_of(x, axes) if axes is not None else [d for d, size in enumerate(x.shape) if size == 1]
+    return x.squeeze(dims)
+
+
+@mil()
+def concat(values: list[Tensor], axis: Tensor, interleave: Tensor | bool = False) -> Tensor:
+    if not interleave:
+        return torch.cat(values, int(axis))
+    dim = int(axis) % values[0].dim()
+    return torch.stack(values, dim + 1).flatten(dim, dim + 1)
+
+
+@mil()
+def stack(values: list[Tensor], axis: Tensor) -> Tensor:
+    return torch.stack(values, int(axis))
+
+
+@mil()
+def split(
+    x: Tensor, num_splits: Tensor | float = 1, split_sizes: Tensor | None = None, axis: Tensor | float = 0
+) -> tuple[Tensor, ...]:
+    if split_sizes is not None:
+        return torch.split(x, ints(split_sizes), int(axis))
+    return torch.split(x, x.shape[int(axis)] // int(num_splits), int(axis))
+
+
+@mil()
+def tile(x: Tensor, reps: Tensor) -> Tensor:
+    return x.repeat(ints(reps))
+
+
+@mil()
+def reverse(x: Tensor, axes: Tensor | None = None) -> Tensor:
+    return x.flip(dims_of(x, axes))
+
+
+@mil()
+def slice_by_index(
+    x: Tensor,
+    begin: Tensor,
+    end: Tensor,
+    stride: Tensor | None = None,
+    begin_mask: Tensor | None = None,
+    end_mask: Tensor | None = None,
+    squeeze_mask: Tensor | None = None,
+) -> Tensor:
+    rank = x.dim()
+    steps = ones_if_absent(stride, rank)
+    masks = [list(mask) if mask is not None else [False] * rank for mask in (begin_mask, end_mask, squeeze_mask)]
+    index: list[int | Tensor] = []
+    for d in range(rank):
+        first, last, step, size = int(begin[d]), int(end[d]), steps[d], x.shape[d]
+        if masks[2][d]:
+            index.append(first)
+            continue
+        first = (0 if step > 0 else size - 1) if masks[0][d] else first + size * (first < 0)
+        last = (size if step > 0 else -1) if masks[1][d] else last + size * (last < 0)
+        index.append(torch.arange(size)[first:last:step] if step > 0 else torch.arange(first, last, step))
+    for d, kept in reversed(list(enumerate(index))):
+        x = x.select(d, kept) if isinstance(kept, int) else x.index_select(d, kept)
+    return x
+
+
+@mil()
+def gather(
+    x: Tensor,
+    indices: Tensor,
+    axis: Tensor | float = 0,
+    batch_dims: Tensor | float = 0,
+    validate_indices: Tensor | bool = False,
+) -> Tensor:
+    assert not int(batch_dims)
+    axis = int(axis) % x.dim()
+    flat = x.index_select(axis, indices.reshape(-1).long() % x.shape[axis])
+    return flat.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+
+
+@mil()
+def gather_along_axis(
+    x: Tensor, indices: Tensor, axis: Tensor | float = 0, validate_indices: Tensor | bool = False
+) -> Tensor:
+    return torch.gather(x, int(axis), indices.long() % x.shape[int(axis)])
+
+
+@mil()
+def pad(x: Tensor, pad: Tensor, mode: str = "constant", constant_val: Tensor | float = 0.0) -> Tensor:
+    numbers = ints(pad)
+    pairs = list(zip(numbers[::2], numbers[1::2], strict=True))
+    flat = [number for pair in reversed(pairs) for number in pair]
+    names = {"constant": "constant", "reflect": "reflect", "replicate": "replicate"}
+    value = float(constant_val) if mode == "constant" else None
+    return torch.nn.functional.pad(x, flat, names[mode], value)
