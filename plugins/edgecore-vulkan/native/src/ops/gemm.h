@@ -20,10 +20,6 @@ struct Finish {
   std::optional<Tensor> addend;
 };
 
-// Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
-// cores of a processor busy.
-constexpr uint32_t kSmallGroup = 32;
-
 constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
 
 constexpr int64_t whole_vectors(int64_t elements) { return (elements + 3) / 4 * 4; }
