@@ -13,7 +13,7 @@ from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.masks import hidden_elements
 from edgecore_tosa.operators.normalize import Normalized, normalize, of_mantissa, shift_right
 from edgecore_tosa.operators.table import FLOAT, Query, Row
-from edgecore_tosa.operators.tables import ENTRIES, exact_entries, lookup
+from edgecore_tosa.operators.tables import ENTRIES, FRACTION, exact_entries, lookup
 from edgecore_tosa.quantization import LIMITS
 from edgecore_tosa.schema import DType, Op
 
@@ -32,9 +32,8 @@ _RANGE = 10.4
 class _Exponentials:
     """The exponentials of a quantized value along a dim, each divided by that of the maximum.
 
-    The numbers that are made of the maximum are few, one for each row: scales and offsets are applied to them.
-
     Attributes:
+        differences: The integers of the value less their maximum, int32.
         terms: The exponentials times 2**bits, int32.
         total: Their sum: from 2**bits to less than 2**31.
         bits: See `terms`.
@@ -43,36 +42,32 @@ class _Exponentials:
     def __init__(self, b: Builder, x: Value, axis: int) -> None:
         assert x.quantization is not None
         count, step = x.tensor.shape[axis], x.quantization.step
-        is_exact = x.quantization.dtype == DType.INT8
-        tensor, hidden = x.tensor, hidden_elements(x)
+        whole, tensor, hidden = b.rescale(x.tensor, 1.0, DType.INT32), x.tensor, hidden_elements(x)
         if hidden is not None:
-            limits = b.constant(np.where(hidden, LIMITS[tensor.dtype][0], LIMITS[DType.INT32][1]), DType.INT32)
-            seen = b.compute(Op.MINIMUM, b.rescale(tensor, 1.0, DType.INT32), limits)
-            tensor = b.rescale(seen, 1.0, tensor.dtype)
-        width = _RANGE + math.log(count)
-        self._factor, self._offset = (256, 255 * 256 + 1 - 32768) if is_exact else (1, round(width / step / 2))
-        whole, largest = (
-            b.rescale(one, self._factor, DType.INT32) for one in (tensor, b.reduce(Op.REDUCE_MAX, tensor, axis))
-        )
-        self._shifted = b.compute(Op.SUB, whole, b.compute(Op.SUB, largest, self._offset))
+            smallest = b.constant(np.where(hidden, LIMITS[tensor.dtype][0], LIMITS[DType.INT32][1]), DType.INT32)
+            whole = b.compute(Op.MINIMUM, whole, smallest)
+            tensor = b.rescale(whole, 1.0, tensor.dtype)
+        largest = b.rescale(b.reduce(Op.REDUCE_MAX, tensor, axis), 1.0, DType.INT32)
+        self.differences = b.compute(Op.SUB, whole, largest)
         self.bits = min(21, 30 - math.ceil(math.log2(count)))
-        self.terms = self._exact(b, step) if is_exact else self._interpolated(b, step, width)
+        if x.quantization.dtype == DType.INT8:
+            self.terms = self._exact(b, step)
+        else:
+            self.terms = self._interpolated(b, step, _RANGE + math.log(count))
         if hidden is not None:
             self.terms = b.compute(Op.MUL, self.terms, b.constant(~hidden, DType.INT32))
         self.total = b.reduce(Op.REDUCE_SUM, self.terms, axis)
 
-    def differences(self, b: Builder, scale: float) -> Tensor:
-        """Return the integers of the value less their maximum, times `scale`, as int32."""
-        return b.rescale(b.compute(Op.SUB, self._shifted, self._offset), scale / self._factor, DType.INT32)
-
     def _exact(self, b: Builder, step: float) -> Tensor:
         """Return the exponential of each of 256 differences, exactly."""
         numbers = np.rint(np.exp(np.arange(-255, 1) * step) * 2**self.bits)
-        return lookup(b, b.rescale(self._shifted, 1.0, DType.INT16), exact_entries(numbers))
+        index = b.compute(Op.ADD, b.compute(Op.MUL, self.differences, 2 * FRACTION), 255 * 2 * FRACTION + 1 - 32768)
+        return lookup(b, b.rescale(index, 1.0, DType.INT16), exact_entries(numbers))
 
     def _interpolated(self, b: Builder, step: float, width: float) -> Tensor:
         """Return interpolated exponentials; the relative error is (width / 512)**2 / 16: 2**-13.6 for 2,048."""
-        index = b.rescale(self._shifted, step * 65536 / width, DType.INT16)
+        shifted = b.compute(Op.ADD, self.differences, round(width / step / 2))
+        index = b.rescale(shifted, step * 65536 / width, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * width)
         points[0] = 0.0  # of all differences below the range, which may be many
         curvature = (width / (ENTRIES - 1)) ** 2 / 16
@@ -93,13 +88,13 @@ def _softmax(b: Builder) -> Value:
         return Value(softmax_of_reals(b, x.tensor, axis), x.order)
     parts = _Exponentials(b, x, axis)
     total = normalize(b, parts.total)
-    mantissa = of_mantissa(b, total, lambda m: 0.5 / m, 21)
-    if parts.bits < 21:
-        mantissa = shift_right(b, mantissa, 21 - parts.bits)
-    shift = b.compute(Op.SUB, total.zeros, 1)  # at most 30 - bits
-    reciprocal = b.emit(Op.LOGICAL_LEFT_SHIFT, [mantissa, shift], shift.shape, DType.INT32)  # times 2**(30 + bits)
-    quotient = b.compute(Op.MUL, parts.terms, reciprocal, shift=parts.bits)
-    return b.finish(quotient, 2.0**-30, x.order)
+    reciprocal = of_mantissa(b, total, lambda m: 0.5 / m, 21)  # of 2 * mantissa, times 2**21
+    spare = 30 - parts.bits
+    quotient = b.compute(Op.MUL, parts.terms, reciprocal, shift=21 - spare)
+    # quotient = term * 2**spare / (2 * mantissa), so the result is quotient * 2**(zeros - 31 - spare)
+    kept = 16
+    shift = b.compute(Op.SUB, b.number(31 + spare - kept, DType.INT32, x.tensor.rank), total.zeros)
+    return b.finish(shift_right(b, quotient, shift), 2.0**-kept, x.order)
 
 
 def _log_softmax(b: Builder) -> Value:
@@ -114,7 +109,7 @@ def _log_softmax(b: Builder) -> Value:
     logarithm = _logarithm(b, total, parts.bits)
     widest = max(x.quantization.step * (x.quantization.high - x.quantization.low), 16.0)
     bits = 29 - math.ceil(math.log2(widest))
-    terms = parts.differences(b, x.quantization.step * 2**bits)
+    terms = b.rescale(parts.differences, x.quantization.step * 2**bits, DType.INT32)
     subtrahend = b.rescale(logarithm, 2.0 ** (bits - _LOG_BITS), DType.INT32)
     return b.finish(b.compute(Op.SUB, terms, subtrahend), 2.0**-bits, x.order)
 
