@@ -78,7 +78,7 @@ def compile_(methods, *partitioners, inputs=(X,), preprocess=compiles, **options
     modules = {name: method if isinstance(method, nn.Module) else Cached(method) for name, method in methods.items()}
     exported = {name: torch.export.export(module.eval(), inputs) for name, module in modules.items()}
     options.setdefault("partitioner", list(partitioners))
-    with patch("edgecore.pipeline.lower.preprocess", preprocess):
+    with patch("edgecore.pipeline.lower.preprocess", preprocess), patch("edgecore.pipeline.lower.link", None):
         return lower(exported, **options)
 
 

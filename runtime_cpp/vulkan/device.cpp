@@ -102,16 +102,14 @@ void Device::wait(VkFence fence, uint64_t timeout_ns) const {
   check(vk_.vkWaitForFences(handle_, 1, &fence, VK_TRUE, timeout_ns), "waiting for the device");
 }
 
-Buffer Device::upload(const void *data, uint64_t bytes) {
+Buffer Device::upload(uint64_t bytes, const std::function<void(uint8_t *memory)> &write) {
   Buffer buffer(*this, bytes, unified_);
-  if (unified_) {
-    std::memcpy(buffer.mapped(), data, bytes);
-    buffer.flush();
-    return buffer;
-  }
-  const Buffer staging(*this, bytes, true);
-  std::memcpy(staging.mapped(), data, bytes);
-  staging.flush();
+  const Buffer staging = unified_ ? Buffer() : Buffer(*this, bytes, true);
+  const Buffer &written = unified_ ? buffer : staging;
+  std::memset(written.mapped(), 0, bytes);
+  write(static_cast<uint8_t *>(written.mapped()));
+  written.flush();
+  if (unified_) return buffer;
   copy(staging, buffer, 0, bytes);
   return buffer;
 }

@@ -5,6 +5,7 @@
 #include <vk_mem_alloc.h>
 #include <volk.h>
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -83,8 +84,8 @@ class Device {
   // Submits commands; the device signals the fence, which must not be in use, when it has run them.
   void submit(VkCommandBuffer commands, VkFence fence);
   void wait(VkFence fence, uint64_t timeout_ns) const;
-  // Returns a buffer on the device with these bytes.
-  Buffer upload(const void *data, uint64_t bytes);
+  // Returns a buffer on the device with the bytes that `write` puts into memory of zeros.
+  Buffer upload(uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
   // Copies bytes between two buffers, and waits for the end.
   void copy(const Buffer &from, const Buffer &to, uint64_t offset, uint64_t bytes);
 

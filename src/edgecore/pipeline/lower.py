@@ -18,7 +18,7 @@ from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList, St
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.pass_dump import PassDump
-from edgecore.pipeline.preprocess import preprocess
+from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.pipeline.whole_operators import WholeOperators
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
@@ -136,7 +136,13 @@ def lower(
     for priority in range(max(map(len, chosen.values()), default=0)):
         partitioners = {name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)}
         edge = to_backend(
-            edge, partitioners, preprocess, diagnostics, required=required, skip_mutable_buffer=skip_mutable_buffer
+            edge,
+            partitioners,
+            preprocess,
+            diagnostics,
+            required=required,
+            skip_mutable_buffer=skip_mutable_buffer,
+            link=link,
         )
         for name, one_partitioner in partitioners.items():
             lowering.dump_step(name, f"partition_{type(one_partitioner).__name__}", edge[name])

@@ -24,7 +24,7 @@ from edgecore.passes.manager import PassManager
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.check_kernels import check_kernels
-from edgecore.pipeline.preprocess import preprocess
+from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.pipeline.report import DelegationReport
 from edgecore.pipeline.report_memory import arena_reports
 from edgecore.pipeline.save import write_files
@@ -153,7 +153,7 @@ class EdgeProgramManager:
         partitioners = {name: chosen[name] for name in changed._programs if name in chosen}
         for name in partitioners:
             changed._diagnostics.setdefault(name, PartitionDiagnostics())
-        changed._programs = to_backend(changed._programs, partitioners, preprocess, changed._diagnostics)
+        changed._programs = to_backend(changed._programs, partitioners, preprocess, changed._diagnostics, link=link)
         return changed
 
     def _copy(self) -> EdgeProgramManager:

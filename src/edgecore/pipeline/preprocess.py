@@ -1,4 +1,4 @@
-"""Find the compiler of a backend, and let it compile partitions."""
+"""Find the compiler of a backend, and let it compile and link partitions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from torch.export import ExportedProgram
 from edgecore.plugin import (
     BackendCompiler,
     BackendInfo,
+    CompiledPartition,
     CompileSpec,
+    LinkingCompiler,
     PreprocessResult,
     ReportingCompiler,
     registry,
@@ -35,6 +37,14 @@ def preprocess(
     info = registry.find(backend_id)
     compiler = compiler_of(info)
     return compiler.preprocess(program, specs), _distribution(info)
+
+
+def link(backend_id: str, partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
+    """Return the final results of all partitions of a backend, from its `link` if it has one."""
+    compiler = compiler_of(registry.find(backend_id))
+    if isinstance(compiler, LinkingCompiler):
+        return list(compiler.link(partitions))
+    return [partition.result for partition in partitions]
 
 
 def report_lines(backend_id: str, results: Sequence[PreprocessResult]) -> list[str]:

@@ -288,6 +288,46 @@ class ReportingCompiler(BackendCompiler, Protocol):
         """
 
 
+@dataclass(frozen=True)
+class CompiledPartition:
+    """A partition that `BackendCompiler.preprocess` compiled, for `LinkingCompiler.link`.
+
+    Attributes:
+        method: Name of the method.
+        program: The partition that `preprocess` got.
+        specs: The compile specs that `preprocess` got.
+        result: The result of `preprocess`.
+    """
+
+    method: str
+    program: ExportedProgram
+    specs: Sequence[CompileSpec]
+    result: PreprocessResult
+
+
+@runtime_checkable
+class LinkingCompiler(BackendCompiler, Protocol):
+    """A compiler whose delegates may share data, such as weights that several methods use."""
+
+    def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
+        """Make the final results of all partitions that one compilation delegates to the backend.
+
+        It is called once, after `preprocess` has compiled all partitions, and only if there are two or more. To store
+        data once, give it a key in the `named_data` of each result that uses it. What the backend needs to know of a
+        partition may be in a `PreprocessResult` of its own class.
+
+        Args:
+            partitions: The partitions of all methods, in the order of the methods and of their programs.
+
+        Returns:
+            A result for each partition, in this order: the given one, or another with equal `unread_results`.
+
+        Raises:
+            Exception: The partitions cannot be linked. The results of `preprocess` stay, and a `FallbackWarning` is
+                issued.
+        """
+
+
 @runtime_checkable
 class BlobReader(BackendCompiler, Protocol):
     """A compiler that can describe the content of its blobs, for `edgecore inspect --blobs`."""

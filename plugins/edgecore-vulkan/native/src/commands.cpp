@@ -166,7 +166,7 @@ class Writer {
     if (needs_barrier) barrier();
     for (uint32_t i = 0; i < count; ++i) (i < one.written ? written_ : read_).push_back(ranges[i]);
     vk_.vkUpdateDescriptorSets(device, static_cast<uint32_t>(count), writes.data(), 0, nullptr);
-    vk_.vkCmdBindPipeline(commands_.handle, VK_PIPELINE_BIND_POINT_COMPUTE, one.pipeline->handle);
+    vk_.vkCmdBindPipeline(commands_.handle, VK_PIPELINE_BIND_POINT_COMPUTE, one.pipeline->handle());
     vk_.vkCmdBindDescriptorSets(commands_.handle, VK_PIPELINE_BIND_POINT_COMPUTE, one.pipeline->layout, 0, 1, &set, 0,
                                 nullptr);
     if (!one.push.empty()) {

@@ -72,22 +72,24 @@ std::vector<float> floats_of(const Value &value, edgecore_bytes bytes) {
   return result;
 }
 
-std::vector<uint8_t> stored(const std::vector<float> &numbers, Dtype dtype) {
-  std::vector<uint8_t> bytes(storage_bytes(dtype, static_cast<int64_t>(numbers.size())));
+const float *floats_in(const Value &value, edgecore_bytes bytes) {
+  const bool is_aligned = reinterpret_cast<uintptr_t>(bytes.data) % alignof(float) == 0;
+  return value.type == DataType::kFloat32 && is_aligned ? reinterpret_cast<const float *>(bytes.data) : nullptr;
+}
+
+void store(const std::vector<float> &numbers, Dtype dtype, uint8_t *memory) {
   if (dtype == Dtype::kFloat32) {
-    if (!numbers.empty()) std::memcpy(bytes.data(), numbers.data(), numbers.size() * 4);
-    return bytes;
+    if (!numbers.empty()) std::memcpy(memory, numbers.data(), numbers.size() * 4);
+    return;
   }
   for (size_t i = 0; i < numbers.size(); ++i) {
     const uint16_t half = to_half(numbers[i]);
-    std::memcpy(bytes.data() + 2 * i, &half, 2);
+    std::memcpy(memory + 2 * i, &half, 2);
   }
-  return bytes;
 }
 
-std::vector<uint8_t> stored_integers(const Value &value, edgecore_bytes bytes) {
+void store_integers(const Value &value, edgecore_bytes bytes, uint8_t *memory) {
   const auto elements = static_cast<size_t>(count(value.shape));
-  std::vector<uint8_t> result(storage_bytes(Dtype::kInt32, static_cast<int64_t>(elements)));
   for (size_t i = 0; i < elements; ++i) {
     int32_t number = 0;
     switch (value.type) {
@@ -109,9 +111,8 @@ std::vector<uint8_t> stored_integers(const Value &value, edgecore_bytes bytes) {
       default:
         std::memcpy(&number, bytes.data + 4 * i, 4);
     }
-    std::memcpy(result.data() + 4 * i, &number, 4);
+    std::memcpy(memory + 4 * i, &number, 4);
   }
-  return result;
 }
 
 }  // namespace edgecore::vulkan

@@ -13,10 +13,12 @@ uint64_t storage_bytes(Dtype dtype, int64_t elements);
 
 // Returns the elements of a floating-point constant.
 std::vector<float> floats_of(const Value &value, edgecore_bytes bytes);
-// Returns numbers as a tensor of floats holds them.
-std::vector<uint8_t> stored(const std::vector<float> &numbers, Dtype dtype);
-// Returns a constant of integers or booleans as a tensor of 32-bit integers holds it.
-std::vector<uint8_t> stored_integers(const Value &value, edgecore_bytes bytes);
+// Returns the address of these elements if they lie in `bytes` as floats; else nullptr.
+const float *floats_in(const Value &value, edgecore_bytes bytes);
+// Writes numbers as a tensor of floats holds them.
+void store(const std::vector<float> &numbers, Dtype dtype, uint8_t *memory);
+// Writes a constant of integers or booleans as a tensor of 32-bit integers holds it.
+void store_integers(const Value &value, edgecore_bytes bytes, uint8_t *memory);
 
 }  // namespace edgecore::vulkan
 

@@ -37,9 +37,8 @@ std::vector<float> from_half(const std::vector<uint16_t> &halves) {
 }
 
 std::vector<uint16_t> to_half(const std::vector<float> &numbers) {
-  const Bytes bytes = stored(numbers, Dtype::kFloat16);
   std::vector<uint16_t> halves(numbers.size());
-  std::memcpy(halves.data(), bytes.data(), 2 * halves.size());
+  store(numbers, Dtype::kFloat16, reinterpret_cast<uint8_t *>(halves.data()));
   return halves;
 }
 
@@ -63,6 +62,14 @@ TEST(Constants, EveryHalfHasItsValueAndReturns) {
     EXPECT_EQ(std::signbit(numbers[i]), sign < 0) << i;
     EXPECT_EQ(again[i], halves[i]);
   }
+}
+
+TEST(Constants, FloatsAreReadInPlaceWhereTheyLieAsFloats) {
+  const Bytes bytes = bytes_of(std::vector<float>{1, 2, 3});
+  EXPECT_EQ(static_cast<const void *>(floats_in(tensor(DataType::kFloat32, 3), view(bytes))), bytes.data());
+  EXPECT_EQ(floats_in(tensor(DataType::kFloat32, 2), {bytes.data() + 1, 8}), nullptr);
+  EXPECT_EQ(floats_in(tensor(DataType::kFloat16, 6), view(bytes)), nullptr);
+  EXPECT_EQ(floats_in(tensor(DataType::kFloat64, 1), view(bytes)), nullptr);
 }
 
 TEST(Constants, FloatsAreRoundedToTheNearestHalf) {
@@ -97,9 +104,8 @@ TEST(Constants, FloatsAreRoundedToTheNearestHalf) {
 TEST(Constants, IntegersKeepTheirValuesOrSaturate) {
   const auto read = [](DataType type, const Bytes &bytes) {
     const size_t elements = bytes.size() / size_of(type);
-    const Bytes result = stored_integers(tensor(type, elements), view(bytes));
     std::vector<int32_t> numbers(elements);
-    std::memcpy(numbers.data(), result.data(), 4 * elements);
+    store_integers(tensor(type, elements), view(bytes), reinterpret_cast<uint8_t *>(numbers.data()));
     return numbers;
   };
   EXPECT_EQ(read(DataType::kBool, {0, 1, 2, 255}), (std::vector<int32_t>{0, 1, 1, 1}));

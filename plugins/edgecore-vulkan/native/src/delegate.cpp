@@ -46,13 +46,12 @@ std::string folder_of(const Options &options) {
   return std::string(options.text("pipeline_cache_folder", variable == nullptr ? "" : variable));
 }
 
-// Vulkan is started by the first program: finding out that a machine has no driver takes a file that needs one. A
-// device is closed with the last program and buffer that uses it, so that no memory or thread of its driver is left.
+// Vulkan is started by the first file that needs it, which is refused if the machine has no driver. There is no
+// probe(), which would start it twice. A device is closed with the last program and buffer that uses it, so that no
+// memory or thread of its driver is left.
 class Driver {
  public:
   explicit Driver(const Host &host) : host_(host), state_(std::make_unique<State>()) {}
-
-  static void probe(const Host &) { Vulkan(InstanceSettings{}); }
 
   // A device with the number that its buffers have as their memory_kind.
   struct Numbered {
@@ -70,9 +69,7 @@ class Driver {
     std::shared_ptr<ShaderDevice> device = at->second.lock();
     if (device == nullptr) {
       std::shared_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
-      InstanceSettings settings;
-      settings.validation = std::get<0>(key);
-      if (vulkan == nullptr) vulkan = std::make_shared<Vulkan>(settings);
+      if (vulkan == nullptr) vulkan = started(std::get<0>(key));
       device = std::make_shared<ShaderDevice>(vulkan, std::get<1>(key), std::get<2>(key), std::get<3>(key));
       at->second = device;
     }
@@ -92,9 +89,15 @@ class Driver {
 
  private:
   using Key = std::tuple<bool, std::string, std::string, bool>;  // validation, device, cache folder, gpu_shaders
+  static std::shared_ptr<Vulkan> started(bool validation) {
+    InstanceSettings settings;
+    settings.validation = validation;
+    return std::make_shared<Vulkan>(settings);
+  }
   struct State {
     std::mutex mutex;
-    std::shared_ptr<Vulkan> plain, validated;  // kept: loaders lose memory with each instance
+    // Kept: loaders lose memory with each instance.
+    std::shared_ptr<Vulkan> plain = started(false), validated;
     std::vector<std::pair<Key, std::weak_ptr<ShaderDevice>>> devices;
   };
   Host host_;

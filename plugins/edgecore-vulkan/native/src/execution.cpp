@@ -93,7 +93,6 @@ void Execution::prepare(const backend::Arguments &arguments) {
     const Shape &shape = recording_.outputs[i].shape;
     arguments.resize(inputs + i, shape.data(), static_cast<int32_t>(shape.size()));
   }
-  device_.store_pipelines();
   device_.check_messages();
 }
 
@@ -148,6 +147,7 @@ void Execution::start(const backend::Arguments &arguments) {
   running_ = &commands_.get(recording_, arena_.handle(), inputs, argument_bytes_, bindings);
   device_.submit(running_->handle, pool_.fence());
   is_pending_ = true;
+  device_.store_pipelines();
 }
 
 void Execution::finish() {

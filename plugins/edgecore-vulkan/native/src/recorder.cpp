@@ -30,13 +30,10 @@ VkFormat format_of(const Tensor &tensor) {
 
 }  // namespace
 
-const Buffer &Weights::get(const std::string &key, const std::function<std::vector<uint8_t>()> &make) {
+const Buffer &Weights::get(const std::string &key, uint64_t bytes, const std::function<void(uint8_t *memory)> &write) {
   const std::lock_guard<std::mutex> lock(mutex_);
   std::unique_ptr<Buffer> &buffer = buffers_[key];
-  if (buffer == nullptr) {
-    const std::vector<uint8_t> bytes = make();
-    buffer = std::make_unique<Buffer>(device_.upload(bytes.data(), bytes.size()));
-  }
+  if (buffer == nullptr) buffer = std::make_unique<Buffer>(device_.upload(bytes, write));
   return *buffer;
 }
 
@@ -96,9 +93,12 @@ class Recorder {
     if (value.constant < 0) backend::damaged("operator call %u reads value %u before it is written", current_, number);
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
     Tensor tensor{device_dtype(value.type), Layout::kRowMajor, value.shape, 0};
-    tensor.storage = add_constant(key_of(value, "plain"), [&] {
-      return is_float(tensor.dtype) ? stored(floats_of(value, constant.bytes), tensor.dtype)
-                                    : stored_integers(value, constant.bytes);
+    tensor.storage = add_constant(key_of(value, "plain"), tensor, [&](uint8_t *memory) {
+      if (is_float(tensor.dtype)) {
+        store(floats_of(value, constant.bytes), tensor.dtype, memory);
+      } else {
+        store_integers(value, constant.bytes, memory);
+      }
     });
     return make(number, tensor);
   }
@@ -110,11 +110,14 @@ class Recorder {
     const Value &value = graph_.values[number];
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
     Tensor tensor{dtype.value_or(device_dtype(value.type)), Layout::kRowMajor, {elements}, 0};
-    tensor.storage = add_constant(key_of(value, form + " " + name_of(tensor.dtype)), [&] {
-      const std::vector<float> source = floats_of(value, constant.bytes);
-      std::vector<float> result(static_cast<size_t>(elements));
-      pack(source.data(), result.data());
-      return stored(result, tensor.dtype);
+    tensor.storage = add_constant(key_of(value, form + " " + name_of(tensor.dtype)), tensor, [&](uint8_t *memory) {
+      std::vector<float> copied;
+      const float *source = floats_in(value, constant.bytes);
+      if (source == nullptr) source = (copied = floats_of(value, constant.bytes)).data();
+      if (tensor.dtype == Dtype::kFloat32) return pack(source, reinterpret_cast<float *>(memory));
+      std::vector<float> packed(static_cast<size_t>(elements));
+      pack(source, packed.data());
+      store(packed, tensor.dtype, memory);
     });
     return tensor;
   }
@@ -124,12 +127,8 @@ class Recorder {
     const Value &value = graph_.values[number];
     const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
     Tensor tensor{Dtype::kInt32, Layout::kRowMajor, {words}, 0};
-    tensor.storage = add_constant(key_of(value, form), [&] {
-      std::vector<uint32_t> result(static_cast<size_t>(words));
-      pack(constant.bytes.data, result.data());
-      std::vector<uint8_t> bytes(storage_bytes(Dtype::kInt32, words));
-      if (words != 0) std::memcpy(bytes.data(), result.data(), result.size() * 4);
-      return bytes;
+    tensor.storage = add_constant(key_of(value, form), tensor, [&](uint8_t *memory) {
+      pack(constant.bytes.data, reinterpret_cast<uint32_t *>(memory));
     });
     return tensor;
   }
@@ -285,10 +284,11 @@ class Recorder {
     return add(storage);
   }
 
-  uint32_t add_constant(const std::string &key, const std::function<std::vector<uint8_t>()> &bytes) {
+  uint32_t add_constant(const std::string &key, const Tensor &tensor,
+                        const std::function<void(uint8_t *memory)> &write) {
     Storage storage;
     storage.kind = Storage::Kind::kConstant;
-    storage.buffer = &weights_.get(key, bytes);
+    storage.buffer = &weights_.get(key, storage_bytes(tensor.dtype, tensor.count()), write);
     storage.bytes = storage.buffer->size();
     return add(storage);
   }

@@ -24,8 +24,8 @@ namespace edgecore::vulkan {
 class Weights {
  public:
   explicit Weights(Device &device) : device_(device) {}
-  // Returns the buffer with this key; `make` returns its bytes when it is first asked for.
-  const Buffer &get(const std::string &key, const std::function<std::vector<uint8_t>()> &make);
+  // Returns the buffer with this key. When it is first asked for, `write` writes its bytes into memory of zeros.
+  const Buffer &get(const std::string &key, uint64_t bytes, const std::function<void(uint8_t *memory)> &write);
 
  private:
   Device &device_;

@@ -1,6 +1,8 @@
 #include "shader_device.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 #include <utility>
 
 #include "shaders.h"
@@ -39,6 +41,16 @@ struct Features {
   VkPhysicalDeviceFeatures2 core = {};
 };
 
+bool has_failed(const Pipeline &pipeline) {
+  if (pipeline.compiled.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
+  try {
+    pipeline.compiled.get();
+    return false;
+  } catch (const backend::Failure &) {
+    return true;
+  }
+}
+
 }  // namespace
 
 ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, std::string_view choice,
@@ -67,15 +79,25 @@ ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, VkPhysicalDevi
   cache.initialDataSize = compiled.size();
   cache.pInitialData = compiled.data();
   check(vk().vkCreatePipelineCache(handle(), &cache, nullptr, &cache_), "creating a pipeline cache");
+  constexpr size_t kMaxThreads = 8;
+  maker_ = std::make_unique<PipelineMaker>(std::min<size_t>(std::thread::hardware_concurrency(), kMaxThreads));
 }
 
 ShaderDevice::~ShaderDevice() {
-  for (const auto &[key, pipeline] : pipelines_) {
-    vk().vkDestroyPipeline(handle(), pipeline.handle, nullptr);
-    vk().vkDestroyPipelineLayout(handle(), pipeline.layout, nullptr);
-    vk().vkDestroyDescriptorSetLayout(handle(), pipeline.set_layout, nullptr);
-  }
+  maker_.reset();  // waits for its threads
+  for (const auto &[key, pipeline] : pipelines_) destroy(pipeline);
+  for (const auto &node : failed_) destroy(node.mapped());
   vk().vkDestroyPipelineCache(handle(), cache_, nullptr);
+}
+
+void ShaderDevice::destroy(const Pipeline &pipeline) {
+  try {
+    if (pipeline.compiled.valid()) vk().vkDestroyPipeline(handle(), pipeline.handle(), nullptr);
+  } catch (const backend::Failure &) {
+    // There is none.
+  }
+  vk().vkDestroyPipelineLayout(handle(), pipeline.layout, nullptr);
+  vk().vkDestroyDescriptorSetLayout(handle(), pipeline.set_layout, nullptr);
 }
 
 const Pipeline &ShaderDevice::pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
@@ -85,7 +107,10 @@ const Pipeline &ShaderDevice::pipeline(const std::string &shader, const std::vec
   std::vector<uint32_t> values(local_size, local_size + 3);
   values.insert(values.end(), constants.begin(), constants.end());
   const Key key(shader, values, bindings, texel_bindings, push_bytes);
-  if (const auto found = pipelines_.find(key); found != pipelines_.end()) return found->second;
+  if (const auto found = pipelines_.find(key); found != pipelines_.end()) {
+    if (!has_failed(found->second)) return found->second;
+    failed_.push_back(pipelines_.extract(found));  // there may be memory again
+  }
   const ShaderCode *code = find_shader(shader);
   if (code == nullptr) fail(EDGECORE_INTERNAL, "there is no shader '%s'", shader.c_str());
 
@@ -111,18 +136,28 @@ const Pipeline &ShaderDevice::pipeline(const std::string &shader, const std::vec
   layout.pSetLayouts = &made.set_layout;
   layout.pushConstantRangeCount = push_bytes == 0 ? 0 : 1;
   layout.pPushConstantRanges = &range;
-  check(vk().vkCreatePipelineLayout(handle(), &layout, nullptr, &made.layout), "creating a pipeline layout");
+  const VkResult result = vk().vkCreatePipelineLayout(handle(), &layout, nullptr, &made.layout);
+  if (result != VK_SUCCESS) vk().vkDestroyDescriptorSetLayout(handle(), made.set_layout, nullptr);
+  check(result, "creating a pipeline layout");
 
+  Pipeline &kept = pipelines_.emplace(key, std::move(made)).first->second;
+  kept.compiled = maker_->make(
+      [this, code, layout = kept.layout, values = std::move(values)] { return compile(*code, layout, values); });
+  return kept;
+}
+
+VkPipeline ShaderDevice::compile(const ShaderCode &code, VkPipelineLayout layout,
+                                 const std::vector<uint32_t> &constants) {
   VkShaderModuleCreateInfo module_info = {};
   module_info.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO;
-  module_info.codeSize = code->bytes;
-  module_info.pCode = code->words;
+  module_info.codeSize = code.bytes;
+  module_info.pCode = code.words;
   VkShaderModule module = VK_NULL_HANDLE;
   check(vk().vkCreateShaderModule(handle(), &module_info, nullptr, &module), "reading a shader");
-  std::vector<VkSpecializationMapEntry> entries(values.size());
+  std::vector<VkSpecializationMapEntry> entries(constants.size());
   for (uint32_t i = 0; i < entries.size(); ++i) entries[i] = {i, i * 4, 4};
-  const VkSpecializationInfo specialization = {static_cast<uint32_t>(entries.size()), entries.data(), values.size() * 4,
-                                               values.data()};
+  const VkSpecializationInfo specialization = {static_cast<uint32_t>(entries.size()), entries.data(),
+                                               constants.size() * 4, constants.data()};
   VkComputePipelineCreateInfo info = {};
   info.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO;
   info.stage.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO;
@@ -130,22 +165,18 @@ const Pipeline &ShaderDevice::pipeline(const std::string &shader, const std::vec
   info.stage.module = module;
   info.stage.pName = "main";
   info.stage.pSpecializationInfo = &specialization;
-  info.layout = made.layout;
-  const VkResult result = vk().vkCreateComputePipelines(handle(), cache_, 1, &info, nullptr, &made.handle);
+  info.layout = layout;
+  VkPipeline made = VK_NULL_HANDLE;
+  const VkResult result = vk().vkCreateComputePipelines(handle(), cache_, 1, &info, nullptr, &made);
   vk().vkDestroyShaderModule(handle(), module, nullptr);
-  if (result != VK_SUCCESS) {
-    vk().vkDestroyPipelineLayout(handle(), made.layout, nullptr);
-    vk().vkDestroyDescriptorSetLayout(handle(), made.set_layout, nullptr);
-  }
   check(result, "compiling a shader");
   has_new_pipelines_ = true;
-  return pipelines_.emplace(key, made).first->second;
+  return made;
 }
 
 void ShaderDevice::store_pipelines() {
+  if (!cache_file_.is_open() || !has_new_pipelines_.exchange(false)) return;
   const std::lock_guard<std::mutex> lock(pipeline_mutex_);
-  if (!has_new_pipelines_ || !cache_file_.is_open()) return;
-  has_new_pipelines_ = false;
   size_t bytes = 0;
   if (vk().vkGetPipelineCacheData(handle(), cache_, &bytes, nullptr) != VK_SUCCESS) return;
   std::vector<uint8_t> compiled(bytes);

@@ -2,6 +2,8 @@
 #ifndef EDGECORE_VULKAN_SHADER_DEVICE_H_
 #define EDGECORE_VULKAN_SHADER_DEVICE_H_
 
+#include <atomic>
+#include <list>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,13 +13,19 @@
 #include <vector>
 
 #include "pipeline_cache.h"
+#include "pipeline_maker.h"
 #include "vulkan/device.h"
 
 namespace edgecore::vulkan {
 
+struct ShaderCode;
+
 // A compute shader with its specialization constants.
 struct Pipeline {
-  VkPipeline handle = VK_NULL_HANDLE;
+  // Waits until the shader is compiled, and throws a Failure if it could not be.
+  VkPipeline handle() const { return compiled.get(); }
+
+  std::shared_future<VkPipeline> compiled;
   VkPipelineLayout layout = VK_NULL_HANDLE;
   VkDescriptorSetLayout set_layout = VK_NULL_HANDLE;
   uint32_t bindings = 0;
@@ -43,14 +51,14 @@ class ShaderDevice : public Device {
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.
   uint32_t subgroup_size() const { return subgroup_size_; }
 
-  // Returns the pipeline of a shader, and creates it when it is first asked for. `constants` are the specialization
-  // constants from id 3 on; the ids 0 to 2 are the local size.
-  // Bit i of `texel_bindings` says that binding i is a texel buffer.
+  // Returns the pipeline of a shader, which another thread begins to compile when it is first asked for, or asked for
+  // again after that failed. `constants` are the specialization constants from id 3 on; the ids 0 to 2 are the local
+  // size. Bit i of `texel_bindings` says that binding i is a texel buffer.
   const Pipeline &pipeline(const std::string &shader, const std::vector<uint32_t> &constants,
                            const uint32_t (&local_size)[3], uint32_t bindings, uint32_t texel_bindings,
                            uint32_t push_bytes);
 
-  // Writes the compiled shaders to the cache folder if there are new ones.
+  // Writes the shaders that are compiled by now to the cache folder if there are new ones.
   void store_pipelines();
 
  private:
@@ -58,6 +66,8 @@ class ShaderDevice : public Device {
 
   ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, VkPhysicalDevice physical, const std::string &cache_folder,
                bool gpu_shaders);
+  VkPipeline compile(const ShaderCode &code, VkPipelineLayout layout, const std::vector<uint32_t> &constants);
+  void destroy(const Pipeline &pipeline);
 
   const bool is_processor_;
   const bool has_int64_;
@@ -65,8 +75,10 @@ class ShaderDevice : public Device {
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex pipeline_mutex_;
   std::map<Key, Pipeline> pipelines_;
+  std::list<std::map<Key, Pipeline>::node_type> failed_;  // kept: recordings may name them
   const PipelineCacheFile cache_file_;
-  bool has_new_pipelines_ = false;
+  std::atomic<bool> has_new_pipelines_{false};
+  std::unique_ptr<PipelineMaker> maker_;
 };
 
 }  // namespace edgecore::vulkan

@@ -2,7 +2,6 @@
 #ifndef EDGECORE_VULKAN_OPS_GEMM_H_
 #define EDGECORE_VULKAN_OPS_GEMM_H_
 
-#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -43,8 +42,17 @@ Access access_of(const Call &call, const char *shader, const Tensor &out, const 
 
 // Returns constant weights [k, n] in panels (shaders/access.glsl): argument `index` in a form of its own. `source_of`
 // returns the index in the constant of the weight of a row and a column.
+template <typename SourceOf>
 Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
-                     const std::function<int64_t(int64_t row, int64_t column)> &source_of);
+                     SourceOf source_of) {
+  const int64_t columns = (n + kPanel - 1) / kPanel * kPanel;
+  return call.packed(index, form, k * columns, [=](const float *source, float *packed) {
+    for (int64_t o = 0; o < n; ++o) {
+      float *panel = packed + o / kPanel * kPanel * k + o % kPanel;
+      for (int64_t i = 0; i < k; ++i) panel[i * kPanel] = source[source_of(i, o)];
+    }
+  });
+}
 
 // Returns the bias of `channels` results, in fp32 and padded to whole vectors: argument `index`, or zeros if it is
 // absent, which are kept with the weights, argument `weight`.

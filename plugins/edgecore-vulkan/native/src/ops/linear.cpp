@@ -39,17 +39,6 @@ Access access_of(const Call &call, const char *shader, const Tensor &out, const 
   return access;
 }
 
-Tensor packed_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
-                     const std::function<int64_t(int64_t row, int64_t column)> &source_of) {
-  const int64_t columns = (n + kPanel - 1) / kPanel * kPanel;
-  return call.packed(index, form, k * columns, [=](const float *source, float *packed) {
-    for (int64_t o = 0; o < n; ++o) {
-      float *panel = packed + o / kPanel * kPanel * k + o % kPanel;
-      for (int64_t i = 0; i < k; ++i) panel[i * kPanel] = source[source_of(i, o)];
-    }
-  });
-}
-
 Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channels) {
   const bool none = call.is_none(index);
   if (!none && call.constant_shape(index) != Shape{channels}) call.damaged("its bias does not fit its weights");

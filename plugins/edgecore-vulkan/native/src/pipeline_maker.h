@@ -1,0 +1,47 @@
+// Threads that compile shaders while another thread records commands.
+#ifndef EDGECORE_VULKAN_PIPELINE_MAKER_H_
+#define EDGECORE_VULKAN_PIPELINE_MAKER_H_
+
+#include <volk.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <future>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace edgecore::vulkan {
+
+// Drivers compile each shader on the thread that asks for it, and a network has ten to fifty of them. Threads start
+// with the first shaders and end with this object, after the last shader. Thread-safe.
+class PipelineMaker {
+ public:
+  // There are at most `threads` threads. Without any, or if the system has none left, make() compiles itself.
+  explicit PipelineMaker(size_t threads) : max_threads_(threads) {}
+  ~PipelineMaker();
+  PipelineMaker(const PipelineMaker &) = delete;
+  PipelineMaker &operator=(const PipelineMaker &) = delete;
+
+  // Returns the result of `compile`, or its exception, once a thread has called it.
+  std::shared_future<VkPipeline> make(std::function<VkPipeline()> compile);
+
+ private:
+  using Task = std::packaged_task<VkPipeline()>;
+
+  void start_thread();
+  void work();
+
+  const size_t max_threads_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Task> tasks_;
+  size_t idle_ = 0;
+  bool is_closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_PIPELINE_MAKER_H_
