@@ -286,7 +286,7 @@ extern "C" EDGECORE_BACKEND(vulkan) {
   static const Exported exported = [] {
     edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance, SessionState>(
         {"VulkanBackend", "edgecore-vulkan", EDGECORE_VULKAN_VERSION,
-         EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
+         EDGECORE_VENDOR_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
     table.options = kOptions;
     table.option_count = std::size(kOptions);
     table.option_stride = sizeof(edgecore_option_spec);
