@@ -243,7 +243,7 @@ extern "C" EDGECORE_BACKEND(coreml) {
                                 "For tests on Linux: absolute path of a Python interpreter with this package, torch "
                                 "and coremltools, which then computes the models instead of Core ML.")};
 #if defined(__APPLE__)
-  constexpr uint32_t kFlags = EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP;
+  constexpr uint32_t kFlags = EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP;
 #else
   constexpr uint32_t kFlags = EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP;
 #endif
