@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
 import torch
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import edgecore
+from edgecore.errors import CompileError
 from edgecore_ethosu import EthosUCompileSpec, EthosUPartitioner, EthosUQuantizer
 from edgecore_ethosu.quantizer import get_symmetric_quantization_config
 
@@ -65,6 +67,15 @@ def test_views_of_integers_are_no_delegate():
     edge = lowered(Views())
     assert edge.report().delegates == {}
     assert "in a partition with only data movement" in str(edge.report())
+
+
+def test_a_model_that_is_not_quantized_is_refused_with_the_operator_and_the_reason():
+    backend = edgecore.Backend("ethosu", required=True)
+    with pytest.raises(
+        CompileError,
+        match=r"aten\.sub\.Tensor .* EthosUBackend: input x is not quantized, and TOSA-1\.0\+INT.* computes with integers",
+    ):
+        edgecore.compile(Sub().eval(), INPUTS, backends=[backend])
 
 
 def test_the_documented_names_do_not_slow_down_the_import_of_the_package():

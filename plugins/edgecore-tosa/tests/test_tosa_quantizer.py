@@ -17,9 +17,9 @@ X = torch.randn(2, 3, 8, 8, generator=torch.Generator().manual_seed(0))
 
 
 class Net(nn.Module):
-    def __init__(self):
+    def __init__(self, norm=nn.BatchNorm2d):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU6())
+        self.body = nn.Sequential(nn.Conv2d(3, 4, 3), norm(4), nn.ReLU6())
         self.head = nn.Linear(4, 2)
 
     def forward(self, x):
@@ -100,9 +100,18 @@ def test_inputs_and_outputs_can_have_a_configuration_of_their_own():
     )
 
 
+<<<<<<< HEAD
 def trained(model):
     """Return the nodes of a model that is trained with fake quantization, and then converted."""
     module = torch.export.export(model.train(), (X,)).module(check_guards=False)
+=======
+@pytest.mark.parametrize(
+    "norm",
+    [nn.Identity, pytest.param(nn.BatchNorm2d, marks=pytest.mark.full)],  # torchao fuses batch norms in a minute
+)
+def test_training_with_fake_quantization_converts(norm):
+    module = torch.export.export(Net(norm).train(), (X,)).module(check_guards=False)
+>>>>>>> tosa2
     prepared = prepare_qat_pt2e(module, TosaQuantizer().set_global(get_symmetric_quantization_config(is_qat=True)))
     prepared(X).sum().backward()
     return convert_pt2e(prepared).graph.nodes

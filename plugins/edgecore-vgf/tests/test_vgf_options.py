@@ -66,6 +66,14 @@ def test_an_impossible_choice_stops_the_compilation():
         edgecore.compile(torch.nn.ReLU().eval(), (torch.ones(2),), backends=[backend])
 
 
+def test_a_profile_of_integers_refuses_a_model_that_is_not_quantized():
+    backend = edgecore.Backend("vgf", required=True, tosa_spec="TOSA-1.0+INT")
+    with pytest.raises(
+        edgecore.errors.CompileError, match=r"is not quantized, and TOSA-1\.0\+INT computes with integers only"
+    ):
+        edgecore.compile(torch.nn.ReLU().eval(), (torch.ones(2),), backends=[backend])
+
+
 def test_the_quantizer_leaves_a_module_in_floating_point():
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sigmoid()).eval()
     inputs = (torch.randn(2, 4),)

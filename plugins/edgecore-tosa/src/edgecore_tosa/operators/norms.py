@@ -24,6 +24,9 @@ aten = torch.ops.aten
 _MAX_BITS = 16
 """A norm is over at most 2**16 elements: the sum of that many int16 numbers has 31 bits."""
 
+_EXACT_BITS = 8
+"""Sums over at most 2**8 elements of int8, and a product of two such sums, are exact in int32."""
+
 _DEVIATION_BITS = 23
 """Bits of a difference from the mean, without its sign."""
 
@@ -82,10 +85,38 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
     addend = shift_right(
         b, b.number(min(round(eps * 4.0**limit), 2**29), DType.INT32, x.rank), b.compute(Op.MINIMUM, right, 31)
     )
-    root = _reciprocal_root(b, b.compute(Op.MAXIMUM, b.compute(Op.ADD, squares, addend), 1))
+    root = _shift_left(b, *_root_parts(b, b.compute(Op.MAXIMUM, b.compute(Op.ADD, squares, addend), 1)))
     shift = 15 + -(-bits // 2)
     tensor = b.compute(Op.MUL, differences, root, shift=shift)
     return tensor, math.sqrt(norm.count) * 2.0 ** (shift - _ROOT_BITS - 23.5 - bits / 2)
+
+
+def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, float] | None:
+    """Return the norm of a few int8 numbers as `normalized` does; None if there are too many, or eps is too large.
+
+    All but the reciprocal root is exact, and no zero point is subtracted, because it changes none of the differences.
+
+    1. E = count * x - sum(x), and V = (count * sum(x**2) - sum(x)**2) * 2**2f, the square of count deviations; f is
+       the largest number with which V has 30 bits.
+    2. D = V + eps, and D << 2h has 31 or 30 bits, as in `normalized`. Its entry is multiplied with E << h.
+    """
+    bits = _bits(norm.count)
+    f = _EXACT_BITS - bits
+    if q.dtype != DType.INT8 or not norm.is_centred or f < 0:
+        return None
+    eps = round(norm.count**2 * norm.eps / q.step**2 * 4.0**f)
+    if eps > 2**29:
+        return None
+    whole = b.rescale(x, 1.0, DType.INT32)
+    total = b.reduce(Op.REDUCE_SUM, whole, *norm.axes)
+    squares = b.reduce(Op.REDUCE_SUM, b.compute(Op.MUL, whole, whole), *norm.axes)
+    minuend = b.compute(Op.ADD, b.compute(Op.MUL, squares, norm.count * 4**f), eps)
+    variance = b.compute(Op.SUB, minuend, b.compute(Op.MUL, b.compute(Op.MUL, total, total), 4**f))
+    entry, half = _root_parts(b, b.compute(Op.MAXIMUM, variance, 1))
+    differences = b.compute(Op.SUB, b.compute(Op.MUL, whole, norm.count), total)
+    shift = max(-(-3 * bits // 2) - 1, 0)  # a result is at most sqrt(count), and so its integer below 2**30
+    tensor = b.compute(Op.MUL, _shift_left(b, differences, half), entry, shift=shift)
+    return tensor, 2.0 ** (shift + f - _ROOT_BITS - 15.5)
 
 
 def _bits(count: int) -> int:
@@ -107,14 +138,14 @@ def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
     return terms
 
 
-def _reciprocal_root(b: Builder, x: Tensor) -> Tensor:
-    """Return sqrt(2**31 / x) * 2**21 of positive int32 numbers."""
+def _root_parts(b: Builder, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return e and h with sqrt(2**31 / x) * 2**21 = e * 2**h of positive int32 numbers."""
     zeros = b.compute(Op.SUB, b.compute(Op.CLZ, x), 1)
     half = b.emit(Op.ARITHMETIC_RIGHT_SHIFT, [zeros, b.number(1, DType.INT32, x.rank)], x.shape, DType.INT32)
     mantissa = _shift_left(b, x, b.compute(Op.MUL, half, 2))  # from 2**29 to 2**31 - 1
     index = b.rescale(b.compute(Op.SUB, mantissa, 5 * 2**28), 2**16 / (3 * 2**29), DType.INT16)
     points = (0.25 + np.arange(ENTRIES) * (0.75 / (ENTRIES - 1))) ** -0.5 * 2 ** (_ROOT_BITS - 7)
-    return _shift_left(b, lookup(b, index, np.rint(points)), half)
+    return lookup(b, index, np.rint(points)), half
 
 
 def _real(b: Builder, x: Tensor, norm: Norm) -> Tensor:
@@ -146,7 +177,10 @@ def _write(
     b: Builder, x: Tensor, q: Quantization | None, norm: Norm, weight: Array | None, bias: Array | None
 ) -> Value:
     """Write a norm of a tensor, with operands that broadcast to it."""
-    tensor, scale = normalized(b, x, q, norm) if q else (_real(b, x, norm), 1.0)
+    if q is None:
+        tensor, scale = _real(b, x, norm), 1.0
+    else:
+        tensor, scale = _exact(b, x, q, norm) or normalized(b, x, q, norm)
     tensor, scale = _affine(b, tensor, scale, weight, bias)
     return b.finish(tensor, scale, range(x.rank))
 

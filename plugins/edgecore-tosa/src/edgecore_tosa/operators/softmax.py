@@ -33,7 +33,9 @@ class _Exponentials:
     """The exponentials of a quantized value along a dim, each divided by that of the maximum.
 
     Attributes:
-        differences: The integers of the value less their maximum, int32.
+        unit: The integers below are so many times those of the value: for int8 the distance of indices of the table.
+        whole: The integers of the value, int32.
+        largest: Their maximum.
         terms: The exponentials times 2**bits, int32.
         total: Their sum: from 2**bits to less than 2**31.
         bits: See `terms`.
@@ -42,13 +44,14 @@ class _Exponentials:
     def __init__(self, b: Builder, x: Value, axis: int) -> None:
         assert x.quantization is not None
         count, step = x.tensor.shape[axis], x.quantization.step
-        whole, tensor, hidden = b.rescale(x.tensor, 1.0, DType.INT32), x.tensor, hidden_elements(x)
+        self.unit = 2 * FRACTION if x.quantization.dtype == DType.INT8 else 1
+        whole, tensor, hidden = b.rescale(x.tensor, float(self.unit), DType.INT32), x.tensor, hidden_elements(x)
         if hidden is not None:
-            smallest = b.constant(np.where(hidden, LIMITS[tensor.dtype][0], LIMITS[DType.INT32][1]), DType.INT32)
-            whole = b.compute(Op.MINIMUM, whole, smallest)
-            tensor = b.rescale(whole, 1.0, tensor.dtype)
-        largest = b.rescale(b.reduce(Op.REDUCE_MAX, tensor, axis), 1.0, DType.INT32)
-        self.differences = b.compute(Op.SUB, whole, largest)
+            smallest = np.where(hidden, LIMITS[tensor.dtype][0] * self.unit, LIMITS[DType.INT32][1])
+            whole = b.compute(Op.MINIMUM, whole, b.constant(smallest, DType.INT32))
+            tensor = b.rescale(whole, 1 / self.unit, tensor.dtype)
+        self.whole = whole
+        self.largest = b.rescale(b.reduce(Op.REDUCE_MAX, tensor, axis), float(self.unit), DType.INT32)
         self.bits = min(21, 30 - math.ceil(math.log2(count)))
         if x.quantization.dtype == DType.INT8:
             self.terms = self._exact(b, step)
@@ -58,15 +61,20 @@ class _Exponentials:
             self.terms = b.compute(Op.MUL, self.terms, b.constant(~hidden, DType.INT32))
         self.total = b.reduce(Op.REDUCE_SUM, self.terms, axis)
 
+    def differences(self, b: Builder) -> Tensor:
+        """Return the integers less their maximum."""
+        return b.compute(Op.SUB, self.whole, self.largest)
+
     def _exact(self, b: Builder, step: float) -> Tensor:
         """Return the exponential of each of 256 differences, exactly."""
         numbers = np.rint(np.exp(np.arange(-255, 1) * step) * 2**self.bits)
-        index = b.compute(Op.ADD, b.compute(Op.MUL, self.differences, 2 * FRACTION), 255 * 2 * FRACTION + 1 - 32768)
+        lowest = b.compute(Op.SUB, self.largest, 255 * self.unit + 1 - 32768)
+        index = b.compute(Op.SUB, self.whole, lowest)
         return lookup(b, b.rescale(index, 1.0, DType.INT16), exact_entries(numbers))
 
     def _interpolated(self, b: Builder, step: float, width: float) -> Tensor:
         """Return interpolated exponentials; the relative error is (width / 512)**2 / 16: 2**-13.6 for 2,048."""
-        shifted = b.compute(Op.ADD, self.differences, round(width / step / 2))
+        shifted = b.compute(Op.ADD, self.differences(b), round(width / step / 2))
         index = b.rescale(shifted, step * 65536 / width, DType.INT16)
         points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * width)
         points[0] = 0.0  # of all differences below the range, which may be many
@@ -109,7 +117,7 @@ def _log_softmax(b: Builder) -> Value:
     logarithm = _logarithm(b, total, parts.bits)
     widest = max(x.quantization.step * (x.quantization.high - x.quantization.low), 16.0)
     bits = 29 - math.ceil(math.log2(widest))
-    terms = b.rescale(parts.differences, x.quantization.step * 2**bits, DType.INT32)
+    terms = b.rescale(parts.differences(b), x.quantization.step * 2**bits / parts.unit, DType.INT32)
     subtrahend = b.rescale(logarithm, 2.0 ** (bits - _LOG_BITS), DType.INT32)
     return b.finish(b.compute(Op.SUB, terms, subtrahend), 2.0**-bits, x.order)
 
