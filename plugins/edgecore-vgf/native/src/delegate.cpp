@@ -1,5 +1,6 @@
 // The VGF backend as edgecore/backend.hpp's four classes: a delegate is a VGF file, whose graph a Vulkan device with
 // the extensions for machine learning runs.
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -39,11 +40,16 @@ class Driver {
 
   std::shared_ptr<MlDevice> device(const DeviceSettings &settings) {
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    for (const auto &[key, weak] : state_->devices) {
+    auto &devices = state_->devices;
+    for (const auto &[key, weak] : devices) {
       if (std::shared_ptr<MlDevice> device = key == settings ? weak.lock() : nullptr) return device;
     }
     std::shared_ptr<MlDevice> device = open_device(settings);
-    state_->devices.emplace_back(settings, device);
+    // A weak pointer keeps the memory of a closed device.
+    devices.erase(
+        std::remove_if(devices.begin(), devices.end(), [](const auto &entry) { return entry.second.expired(); }),
+        devices.end());
+    devices.emplace_back(settings, device);
     return device;
   }
 
