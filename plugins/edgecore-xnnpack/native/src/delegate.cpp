@@ -298,11 +298,11 @@ class Instance {
     uint64_t bytes = 0;
     for (const Node &node : graph_.nodes) {
       if (is_own(node) && node.kind->scratch_bytes != nullptr) {
-        bytes = std::max(bytes, node.kind->scratch_bytes(node, shapes_.data()));
+        bytes = std::max(bytes, node.kind->scratch_bytes(node, shapes_.data(), host_.worker_count()));
       }
     }
     scratch_memory_.clear();
-    scratch_ = bytes == 0 ? nullptr : allocate_copy(bytes * host_.worker_count(), &scratch_memory_);
+    scratch_ = bytes == 0 ? nullptr : allocate_copy(bytes, &scratch_memory_);
   }
 
   // Runs the nodes of XNNPACK and of the delegate in the order of the graph.

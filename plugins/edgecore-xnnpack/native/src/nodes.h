@@ -33,12 +33,12 @@ struct NodeKind {
   // Defines the node in XNNPACK. `ids` maps indices of values to XNNPACK's ids. Null for a node that XNNPACK does not
   // have: the delegate computes it.
   xnn_status (*define)(xnn_subgraph_t subgraph, const Graph &graph, const Node &node, const uint32_t *ids);
-  // Computes a node that XNNPACK does not have. `shapes` and `data` have an entry for each value; `scratch` has a block
-  // of scratch_bytes() for each worker of the host.
+  // Computes a node that XNNPACK does not have. `shapes` and `data` have an entry for each value; `scratch` has
+  // scratch_bytes() bytes.
   void (*run)(const Graph &graph, const Node &node, const Shape *shapes, void *const *data, const backend::Host &host,
               uint8_t *scratch) = nullptr;
-  // Returns the number of bytes, a multiple of 64, that each worker needs in `run`. Null: none.
-  uint64_t (*scratch_bytes)(const Node &node, const Shape *shapes) = nullptr;
+  // Returns the number of bytes that `run` needs on a host with this many workers. Null: none.
+  uint64_t (*scratch_bytes)(const Node &node, const Shape *shapes, uint32_t workers) = nullptr;
 };
 
 // Returns true for a node that the delegate computes itself.

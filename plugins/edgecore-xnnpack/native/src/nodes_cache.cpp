@@ -132,9 +132,9 @@ void infer_attention(const Graph &, const Node &node, Shape *shapes) {
   shapes[node.out[0]] = output;
 }
 
-uint64_t attention_scratch(const Node &node, const Shape *shapes) {
+uint64_t attention_scratch(const Node &node, const Shape *shapes, uint32_t workers) {
   const Shape &query = shapes[node.in[0]], &key = shapes[node.in[1]];
-  return attention_scratch_bytes(key.back(1), query.back(0));
+  return workers * attention_scratch_bytes(key.back(1), query.back(0));
 }
 
 void run_attention(const Graph &, const Node &node, const Shape *shapes, void *const *data, const backend::Host &host,
@@ -171,7 +171,7 @@ void run_attention(const Graph &, const Node &node, const Shape *shapes, void *c
   };
 
   const uint64_t blocks = (rows + kAttentionRows - 1) / kAttentionRows;
-  const uint64_t bytes = attention_scratch(node, shapes);
+  const uint64_t bytes = attention_scratch(node, shapes, 1);
   const AttentionKernel kernel = attention_kernel();
   host.parallel_for(heads * blocks, 1, [&](uint64_t begin, uint64_t end, uint32_t worker) {
     for (uint64_t i = begin; i < end; ++i) {

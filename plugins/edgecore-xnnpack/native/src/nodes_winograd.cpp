@@ -24,9 +24,11 @@ WinogradLayer layer_of(uint32_t form, const Node &node, const Shape &input, cons
 }
 
 template <uint32_t kForm>
-uint64_t scratch_bytes(const Node &node, const Shape *shapes) {
+uint64_t scratch_bytes(const Node &node, const Shape *shapes, uint32_t workers) {
   const WinogradLayer layer = layer_of(kForm, node, shapes[node.in[0]], shapes[node.out[0]]);
-  return winograd_scratch_floats(*winograd_target(), layer) * sizeof(float);
+  const WinogradTarget &target = *winograd_target();
+  const WinogradSharing sharing = winograd_sharing(target, layer, workers);
+  return winograd_scratch_floats(target, layer, sharing, workers) * sizeof(float);
 }
 
 template <uint32_t kForm>
@@ -34,21 +36,11 @@ void run(const Graph &, const Node &node, const Shape *shapes, void *const *data
          uint8_t *scratch) {
   WinogradLayer layer = layer_of(kForm, node, shapes[node.in[0]], shapes[node.out[0]]);
   layer.packed = static_cast<const float *>(data[node.in[1]]);
-  const auto *input = static_cast<const float *>(data[node.in[0]]);
-  auto *output = static_cast<float *>(data[node.out[0]]);
   const WinogradTarget &target = *winograd_target();
-  // At least two blocks for each worker, where there are so many tiles: the last block may be small.
-  const uint64_t tiles = winograd_tiles(layer), bytes = scratch_bytes<kForm>(node, shapes);
-  const uint64_t share = (tiles + 2 * host.worker_count() - 1) / (2 * host.worker_count());
-  const uint64_t size = host.worker_count() == 1 ? winograd_block_tiles(target, layer)
-                                                 : std::min(winograd_block_tiles(target, layer), share);
-  const uint64_t blocks = (tiles + size - 1) / size;
-  host.parallel_for(blocks, 1, [&](uint64_t begin, uint64_t end, uint32_t worker) {
-    for (uint64_t i = begin; i < end; ++i) {
-      target.run(layer, input, output, i * tiles / blocks, (i + 1) * tiles / blocks,
-                 reinterpret_cast<float *>(scratch + worker * bytes));
-    }
-  });
+  run_winograd(target, layer, winograd_sharing(target, layer, host.worker_count()),
+               static_cast<const float *>(data[node.in[0]]), static_cast<float *>(data[node.out[0]]),
+               reinterpret_cast<float *>(scratch),
+               [&](uint64_t count, const auto &body) { host.parallel_for(count, 1, body); });
 }
 
 // Returns a kind that differs from Conv2d in its name and in who computes it.

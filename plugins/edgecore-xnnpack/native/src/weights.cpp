@@ -1,5 +1,7 @@
 #include "weights.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +17,10 @@ namespace edgecore::xnnpack {
 namespace {
 
 constexpr uint64_t kAlignment = 128;  // XNNPACK's largest alignment on any processor
+
+// Packed weights of at least this size lie in huge pages, where the system has them: a run reads most weights once,
+// from beyond the L2 cache, where translating the addresses of small pages takes as long as reading.
+constexpr uint64_t kHugePage = 2 << 20;
 
 // Packed weights of fewer bytes get no file, because packing them is faster than mapping a file.
 constexpr uint64_t kMinFileBytes = 1 << 14;
@@ -273,7 +279,12 @@ size_t Weights::look_up(const xnn_weights_cache_look_up_key *key) {
 
 void *Weights::reserve(size_t bytes) {
   void *data = nullptr;
-  if (posix_memalign(&data, kAlignment, bytes + kOverread) != 0) return nullptr;
+  const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
+  if (posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
+#if defined(MADV_HUGEPAGE)
+  // Only whole huge pages, so that no more memory is used. A system that refuses gives small pages.
+  if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+#endif
   reserved_.reset(new (std::nothrow) Packing);
   if (reserved_ == nullptr) {
     std::free(data);

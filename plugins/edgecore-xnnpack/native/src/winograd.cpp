@@ -9,10 +9,20 @@ namespace edgecore::xnnpack {
 
 namespace {
 
-constexpr uint64_t kBlockFloats = (640 << 10) / sizeof(float);
+// Numbers of floats that stay in an L2 cache of 1 MB or more: of a block of tiles, and of weights or of all transformed
+// inputs, which are read again and again.
+constexpr uint64_t kBlockFloats = (640 << 10) / sizeof(float), kCachedFloats = (1 << 20) / sizeof(float);
 
 uint64_t round_up(uint64_t count) { return (count + kWinogradChannels - 1) / kWinogradChannels * kWinogradChannels; }
 uint64_t positions(const WinogradLayer &layer) { return uint64_t{layer.form + 2} * (layer.form + 2); }
+uint64_t divide_up(uint64_t count, uint64_t size) { return (count + size - 1) / size; }
+
+uint64_t transformed_floats(const WinogradLayer &layer, uint64_t tiles) {
+  return positions(layer) * winograd_stride(tiles, round_up(layer.channels));
+}
+uint64_t product_floats(const WinogradTarget &target, const WinogradLayer &layer, uint64_t tiles) {
+  return positions(layer) * winograd_stride(tiles, target.slice);
+}
 
 // Sets the matrix G, which transforms a column of a filter.
 void set_transform(uint32_t form, double (*g)[3]) {
@@ -44,10 +54,9 @@ bool may_use(const char *features, bool is_present) {
 
 const WinogradTarget *winograd_target() {
 #if defined(__x86_64__)
-  static constexpr WinogradTarget kAvx2 = {winograd_avx2, 16}, kAvx512 = {winograd_avx512f, 32};
   static const WinogradTarget *const target = []() -> const WinogradTarget * {
-    if (may_use("avx512f", __builtin_cpu_supports("avx512f"))) return &kAvx512;
-    if (may_use("avx2,fma3", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return &kAvx2;
+    if (may_use("avx512f", __builtin_cpu_supports("avx512f"))) return &winograd_avx512f;
+    if (may_use("avx2,fma3", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return &winograd_avx2;
     return nullptr;
   }();
   return target;
@@ -61,14 +70,55 @@ uint64_t winograd_tiles(const WinogradLayer &layer) {
   return layer.batch * ((layer.rows + m - 1) / m) * ((layer.columns + m - 1) / m);
 }
 
-uint64_t winograd_block_tiles(const WinogradTarget &target, const WinogradLayer &layer) {
+WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers) {
+  const uint64_t tiles = winograd_tiles(layer), slices = divide_up(layer.outputs, target.slice);
+  // The transformed inputs and products of a block fit into the L2 cache. There are at least two blocks for each
+  // worker, where there are so many tiles: the last block may be small.
   const uint64_t tile = positions(layer) * (round_up(layer.channels) + target.slice);
-  return std::min(winograd_tiles(layer), std::max<uint64_t>(kBlockFloats / tile, 14));
+  uint64_t size = std::max<uint64_t>(kBlockFloats / tile, 14);
+  if (workers > 1) size = std::min(size, divide_up(tiles, 2 * workers));
+  const uint64_t blocks = divide_up(tiles, size);
+  const uint64_t weights = winograd_packed_floats(layer), transformed = transformed_floats(layer, tiles);
+  const uint64_t by_blocks = weights <= kCachedFloats ? weights : blocks * weights;
+  // The inputs count half: they were just written, so they come from a nearer cache than the weights.
+  const uint64_t by_slices = weights + (transformed <= kCachedFloats / 2 ? 0 : slices * transformed / 2);
+  if (slices >= workers && by_slices < by_blocks) return {true, 1};
+  return {false, blocks};
 }
 
-uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer) {
-  const uint64_t tiles = winograd_block_tiles(target, layer);
-  return positions(layer) * (winograd_stride(tiles, round_up(layer.channels)) + winograd_stride(tiles, target.slice));
+uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
+                                 uint64_t workers) {
+  const uint64_t tiles = divide_up(winograd_tiles(layer), sharing.blocks);
+  return (sharing.by_slices ? 1 : workers) * transformed_floats(layer, tiles) +
+         workers * product_floats(target, layer, tiles);
+}
+
+void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing, const float *input,
+                  float *output, float *scratch, const WinogradLoop &loop) {
+  const uint64_t tiles = winograd_tiles(layer), slices = divide_up(layer.outputs, target.slice);
+  const uint64_t largest = divide_up(tiles, sharing.blocks), products = product_floats(target, layer, largest);
+  const uint64_t transformed = transformed_floats(layer, largest);
+  if (sharing.by_slices) {
+    const WinogradBlock all = {0, tiles};
+    loop(tiles,
+         [&](uint64_t begin, uint64_t end, uint32_t) { target.transform(layer, input, all, begin, end, scratch); });
+    loop(slices, [&](uint64_t begin, uint64_t end, uint32_t worker) {
+      for (uint64_t i = begin; i < end; ++i) {
+        target.multiply(layer, scratch, all, i * target.slice, scratch + transformed + worker * products, output);
+      }
+    });
+    return;
+  }
+  loop(sharing.blocks, [&](uint64_t begin, uint64_t end, uint32_t worker) {
+    float *const own = scratch + worker * (transformed + products);
+    for (uint64_t i = begin; i < end; ++i) {
+      const WinogradBlock block = {i * tiles / sharing.blocks, (i + 1) * tiles / sharing.blocks};
+      target.transform(layer, input, block, block.first, block.last, own);
+      for (uint64_t k = 0; k < slices; ++k) {
+        target.multiply(layer, own, block, k * target.slice, own + transformed, output);
+      }
+    }
+  });
 }
 
 uint64_t winograd_packed_floats(const WinogradLayer &layer) {

@@ -7,6 +7,7 @@
 #define EDGECORE_XNNPACK_WINOGRAD_H_
 
 #include <cstdint>
+#include <functional>
 
 namespace edgecore::xnnpack {
 
@@ -19,14 +20,23 @@ struct WinogradLayer {
   const float *packed = nullptr;                            // pack_winograd
 };
 
-// Computes the tiles from `first` to `last`, without the latter; tiles are counted over all images, row by row.
-// `scratch` has winograd_scratch_floats() floats, aligned to 64 bytes.
-using WinogradBlock = void (*)(const WinogradLayer &layer, const float *input, float *output, uint64_t first,
-                               uint64_t last, float *scratch);
+// Tiles that are computed together: from `first` to `last`, without the latter. Tiles are counted over all images, row
+// by row.
+struct WinogradBlock {
+  uint64_t first, last;
+};
+
+// Transforms the inputs of the tiles from `begin` to `end`, without the latter, of a block.
+using WinogradTransform = void (*)(const WinogradLayer &layer, const float *input, WinogradBlock block, uint64_t begin,
+                                   uint64_t end, float *transformed);
+// Computes the outputs of a block from its transformed inputs, for the slice that begins with this output channel.
+using WinogradMultiply = void (*)(const WinogradLayer &layer, const float *transformed, WinogradBlock block,
+                                  uint64_t channel, float *products, float *output);
 
 // The kernels of an instruction set. A new one is a file as winograd_avx2.cpp, and a row in winograd_target.
 struct WinogradTarget {
-  WinogradBlock run;
+  WinogradTransform transform;
+  WinogradMultiply multiply;
   uint64_t slice;  // output channels that are computed together: a multiple of 16
 };
 
@@ -38,9 +48,27 @@ const WinogradTarget *winograd_target();
 // Returns the number of tiles of a layer.
 uint64_t winograd_tiles(const WinogradLayer &layer);
 
-// Returns the number of tiles of a block: their transformed inputs and products fit into the L2 cache.
-uint64_t winograd_block_tiles(const WinogradTarget &target, const WinogradLayer &layer);
-uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer);
+// The way in which workers share a layer; the results are the same bits in each. By blocks of tiles: a worker
+// transforms the inputs of a block and computes all its outputs, so the weights are read again for each block. By
+// slices of outputs: the workers transform all inputs, then a worker computes a slice for all tiles, so the weights are
+// read once.
+struct WinogradSharing {
+  bool by_slices;
+  uint64_t blocks;  // 1 if by slices
+};
+
+// Returns the sharing that reads fewer bytes from beyond the L2 cache.
+WinogradSharing winograd_sharing(const WinogradTarget &target, const WinogradLayer &layer, uint64_t workers);
+uint64_t winograd_scratch_floats(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing,
+                                 uint64_t workers);
+
+// Calls body(begin, end, worker) for ranges that make up 0 to `count`, each once, perhaps in parallel.
+using WinogradLoop =
+    std::function<void(uint64_t count, const std::function<void(uint64_t begin, uint64_t end, uint32_t worker)> &body)>;
+
+// Computes a layer. `scratch` has winograd_scratch_floats() floats, aligned to 64 bytes.
+void run_winograd(const WinogradTarget &target, const WinogradLayer &layer, WinogradSharing sharing, const float *input,
+                  float *output, float *scratch, const WinogradLoop &loop);
 
 // Returns the number of floats of the packed weights of a layer.
 uint64_t winograd_packed_floats(const WinogradLayer &layer);
@@ -58,10 +86,7 @@ static constexpr uint64_t winograd_stride(uint64_t tiles, uint64_t width) {
   return tiles * width + (tiles * width / 16 % 2 == 0 ? 16 : 0);
 }
 
-void winograd_avx2(const WinogradLayer &layer, const float *input, float *output, uint64_t first, uint64_t last,
-                   float *scratch);
-void winograd_avx512f(const WinogradLayer &layer, const float *input, float *output, uint64_t first, uint64_t last,
-                      float *scratch);
+extern const WinogradTarget winograd_avx2, winograd_avx512f;
 
 }  // namespace edgecore::xnnpack
 

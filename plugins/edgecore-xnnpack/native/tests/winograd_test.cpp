@@ -18,15 +18,15 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 struct Variant {
   const char *name;
-  WinogradTarget target;
+  const WinogradTarget *target;
   bool is_present;
 };
 
 std::vector<Variant> variants() {
   std::vector<Variant> all;
 #if defined(__x86_64__)
-  all.push_back({"avx2", {winograd_avx2, 16}, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")});
-  all.push_back({"avx512f", {winograd_avx512f, 32}, static_cast<bool>(__builtin_cpu_supports("avx512f"))});
+  all.push_back({"avx2", &winograd_avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")});
+  all.push_back({"avx512f", &winograd_avx512f, static_cast<bool>(__builtin_cpu_supports("avx512f"))});
 #endif
   return all;
 }
@@ -48,23 +48,22 @@ struct Problem {
     draw(&bias, outputs, 1);
   }
 
-  // Computes the layer in blocks of `size` tiles; 0: the largest blocks.
-  std::vector<float> run(const WinogradTarget &target, uint64_t size, bool at_start) {
+  // Computes the layer with two workers, which take turns, in reverse order.
+  std::vector<float> run(const WinogradTarget &target, WinogradSharing sharing, bool at_start) {
     const auto place = [&](trial::GuardedMemory *memory, uint64_t count, uint64_t alignment) {
       return reinterpret_cast<float *>(memory->allocate(count * sizeof(float), 0, alignment, at_start));
     };
     trial::GuardedMemory memory[4];
     float *in = place(&memory[0], input.size(), 4), *packed = place(&memory[1], winograd_packed_floats(layer), 64);
-    float *scratch = place(&memory[2], winograd_scratch_floats(target, layer), 64);
+    float *scratch = place(&memory[2], winograd_scratch_floats(target, layer, sharing, 2), 64);
     const uint64_t count = layer.batch * layer.rows * layer.columns * layer.outputs;
     float *out = place(&memory[3], count, 4);
     std::copy(input.begin(), input.end(), in);
     pack_winograd(target, layer, filter.data(), bias.data(), packed);
     layer.packed = packed;
-    const uint64_t tiles = winograd_tiles(layer), block = size == 0 ? winograd_block_tiles(target, layer) : size;
-    for (uint64_t first = 0; first < tiles; first += block) {
-      target.run(layer, in, out, first, std::min(first + block, tiles), scratch);
-    }
+    run_winograd(target, layer, sharing, in, out, scratch, [](uint64_t units, const auto &body) {
+      for (uint64_t i = units; i-- > 0;) body(i, i + 1, i % 2);
+    });
     return {out, out + count};
   }
 
@@ -101,9 +100,13 @@ TEST_P(WinogradKernels, AreThoseOfDoublePrecisionForSizesAroundATile) {
         SCOPED_TRACE(testing::Message() << "F" << form << ", " << size << ", " << channels << " -> " << outputs);
         Problem problem(form, size, size % 5 + 4, channels, outputs, padding);
         if (problem.layer.rows == 0) continue;
-        const std::vector<float> result = problem.run(GetParam().target, 0, false);
-        // The order in which tiles are shared changes nothing.
-        ASSERT_EQ(result, problem.run(GetParam().target, 5, true));
+        const uint64_t tiles = winograd_tiles(problem.layer);
+        const std::vector<float> result = problem.run(*GetParam().target, {true, 1}, false);
+        // The way in which the work is shared changes nothing.
+        ASSERT_EQ(result, problem.run(*GetParam().target, {true, 1}, true));
+        ASSERT_EQ(result, problem.run(*GetParam().target, {false, 1}, false));
+        ASSERT_EQ(result, problem.run(*GetParam().target, {false, (tiles + 4) / 5}, true));
+        ASSERT_EQ(result, problem.run(*GetParam().target, {false, tiles}, false));
         const WinogradLayer &layer = problem.layer;
         size_t at = 0;
         for (uint64_t image = 0; image < 2; ++image) {
@@ -124,9 +127,21 @@ TEST_P(WinogradKernels, AreThoseOfDoublePrecisionForSizesAroundATile) {
 TEST_P(WinogradKernels, AnInfinityMakesItsWholeTileNan) {
   Problem problem(4, 12, 12, 16, 16, 1);
   problem.input[(5 * 12 + 5) * 16] = kInfinity;  // of the second tile in each direction
-  const std::vector<float> result = problem.run(GetParam().target, 0, false);
+  const std::vector<float> result = problem.run(*GetParam().target, {false, 1}, false);
   EXPECT_TRUE(std::isnan(result[(5 * problem.layer.columns + 6) * 16]));
   EXPECT_FALSE(std::isnan(result[0]));
+}
+
+TEST_P(WinogradKernels, WorkIsSharedSoThatLargeWeightsAreReadOnce) {
+  const auto sharing = [](uint64_t size, uint64_t channels, uint64_t outputs, uint64_t workers) {
+    return winograd_sharing(*GetParam().target, Problem(4, size, size, channels, outputs, 1).layer, workers);
+  };
+  EXPECT_FALSE(sharing(56, 64, 64, 1).by_slices);  // weights that stay in the cache
+  EXPECT_GE(sharing(56, 64, 64, 4).blocks, 8);
+  EXPECT_TRUE(sharing(14, 256, 256, 2).by_slices);
+  EXPECT_FALSE(sharing(14, 256, 256, 64).by_slices);  // fewer slices than workers
+  EXPECT_FALSE(sharing(3, 256, 256, 1).by_slices);    // one block: its inputs are transformed and used at once
+  EXPECT_EQ(sharing(3, 256, 256, 1).blocks, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, WinogradKernels, testing::ValuesIn(variants()),

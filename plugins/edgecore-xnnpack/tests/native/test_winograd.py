@@ -52,6 +52,38 @@ def test_results_are_those_of_double_precision(
         assert error(one, expected) < 5e-6
 
 
+@pytest.mark.parametrize(("size", "channels"), [(56, 64), (28, 128), (14, 256), (7, 288)])
+def test_results_do_not_depend_on_how_threads_share_a_layer(size: int, channels: int) -> None:
+    """Layers of residual networks: of large images, whose tiles are shared, and of large filters, whose outputs are."""
+    net = nn.Conv2d(channels, channels, 3, padding=1).eval()
+    x = torch.randn(1, channels, size, size)
+    program = edgecore.compile(net, (x,), backends=["xnnpack"])
+    expected = net.double()(x.double()).detach()
+    for winograd in ("accurate", "on"):
+        one, *more = (load(program, winograd, threads).forward(x) for threads in (1, 2, 3))
+        assert all(torch.equal(one, other) for other in more)
+        assert error(one, expected) < 5e-6
+
+
+@pytest.mark.parametrize("winograd", ["accurate", "on"])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_images_of_changing_sizes(winograd: str, threads: int) -> None:
+    layers = [nn.Conv2d(16, 160, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(160, 48, 3)]
+    net = nn.Sequential(*layers).eval()
+    rows, columns = (torch.export.Dim(name, min=8, max=64) for name in ("rows", "columns"))
+    example = torch.randn(1, 16, 64, 64)
+    program = edgecore.compile(net, (example,), dynamic_shapes=({2: rows, 3: columns},), backends=["xnnpack"])
+    model = load(program, winograd, threads)
+    exact = nn.Sequential(*layers).double()
+    # From few tiles, which each worker gets as one block, to many, and back.
+    for size in ((8, 8), (64, 64), (9, 35), (33, 8), (64, 63), (8, 8)):
+        x = torch.randn(1, 16, *size)
+        expected = exact(x.double()).detach()
+        actual = model.forward(x)
+        assert actual.shape == expected.shape
+        assert error(actual, expected) < 5e-6
+
+
 # Loads the file and prints the results' bytes.
 RUN = """
 import sys
