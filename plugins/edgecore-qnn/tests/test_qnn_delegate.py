@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +13,10 @@ import torch
 import edgecore
 import edgecore_qnn
 from edgecore.errors import ExecutionError
-from edgecore.plugin.manifests import write_manifests
 
 pytest.importorskip("onnxruntime_qnn")
 from qnn_files import SCALE, SHAPE, ZERO_POINT, file_of, relu_blob
+from qnn_runs import providers, run_without_python
 
 
 def numbers(seed: int = 0) -> torch.Tensor:
@@ -63,17 +62,8 @@ def test_a_compiled_network_has_the_results_of_pytorch(network):
 
 def test_a_cpp_application_runs_a_file_by_its_manifest(network, tmp_path):
     path, x, expected = network
-    runner = Path(sys.executable).with_name("edgecore-run")
-    if not runner.is_file():
-        pytest.skip("edgecore-run is not installed")
-    write_manifests(tmp_path / "manifests")
-    (tmp_path / "x.bin").write_bytes(x.numpy().tobytes())
-    command = [runner, path, "--backend-path", tmp_path / "manifests", "--input", tmp_path / "x.bin"]
-    done = subprocess.run([*command, "--output-dir", tmp_path], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    stored = (tmp_path / "output_0.npy").read_bytes()
-    result = torch.frombuffer(bytearray(stored[-expected.numel() * 4 :]), dtype=torch.float32)
-    torch.testing.assert_close(result, expected.flatten(), rtol=2e-3, atol=2e-3)
+    result = torch.from_numpy(run_without_python(path, [x], tmp_path))
+    torch.testing.assert_close(result, expected, rtol=2e-3, atol=2e-3)
 
 
 def test_quantized_inputs_and_outputs_are_not_converted():
@@ -85,9 +75,7 @@ def test_quantized_inputs_and_outputs_are_not_converted():
 
 def test_the_profile_shows_one_node_that_qnn_ran(tmp_path):
     run(file_of(relu_blob()), numbers(), profile=str(tmp_path / "ort"))
-    (profile,) = tmp_path.iterdir()
-    nodes = [event["args"] for event in json.loads(profile.read_text()) if event["cat"] == "Node"]
-    assert [node["provider"] for node in nodes] == ["QNNExecutionProvider"]
+    assert providers(tmp_path, "ort") == ["QNNExecutionProvider"]
 
 
 def test_two_delegates_for_two_socs_run_in_one_process():
