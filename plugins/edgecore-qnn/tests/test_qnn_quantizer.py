@@ -14,6 +14,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
 
 import edgecore
+from edgecore.errors import CompileError
 from edgecore_qnn.quantizer import (
     ModuleQConfig,
     QnnQuantizer,
@@ -118,6 +119,16 @@ def test_a_recipe_trains_with_quantization(recipe: str):
         optimizer.step()
     program = edgecore.compile(trained, example, backends=["qnn"])
     assert "1 x QnnBackend" in str(program.report())
+
+
+def test_the_recipe_fp16_delegates_floating_point_and_takes_no_rules():
+    model, example = Small().eval(), image()
+    program = edgecore.compile(model, example, backends=["qnn"], quantize="fp16")
+    report = str(program.report())
+    assert "1 x QnnBackend" in report and "not delegated" not in report
+    assert decibels(model(*example).detach(), run(program, *example)) > 55
+    with pytest.raises(CompileError, match="fp16.* rules"):
+        edgecore.compile(model, example, backends=["qnn"], quantize=edgecore.Recipe("fp16", skip=["layers.0"]))
 
 
 def test_results_of_8_bits_are_one_step_from_onnx_runtimes(monkeypatch):
