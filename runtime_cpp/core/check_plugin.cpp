@@ -70,7 +70,8 @@ Status check_backend(const edgecore_backend *backend, uint32_t host_features, St
     return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id, "' in ", where, " has ", state_members,
                 " of the 7 functions for state sets: it must have all of them or none.");
   }
-  const uint32_t threads = backend->flags & (EDGECORE_HOST_THREADS | EDGECORE_OWN_THREADS | EDGECORE_NO_THREADS);
+  const uint32_t threads =
+      backend->flags & (EDGECORE_HOST_THREADS | EDGECORE_OWN_THREADS | EDGECORE_NO_THREADS | EDGECORE_VENDOR_THREADS);
   const uint32_t trust = backend->flags & (EDGECORE_VALIDATES_BLOBS | EDGECORE_NEEDS_TRUSTED_BLOBS);
   if (!exactly_one(threads) || !exactly_one(trust)) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id, "' in ", where, " has flags ", backend->flags,

@@ -76,6 +76,9 @@ TEST(CheckBackend, AnErrorSaysWhatDoesNotFit) {
   EXPECT_TRUE(contains(verdict(&table), "'NullBackend' in libnull.so lacks a required function"));
   table = *null_backend(EDGECORE_VALIDATES_BLOBS);
   EXPECT_TRUE(contains(verdict(&table), "must declare one way of threading"));
+  table = *null_backend(EDGECORE_VALIDATES_BLOBS | EDGECORE_NO_THREADS | EDGECORE_VENDOR_THREADS);
+  EXPECT_TRUE(contains(verdict(&table), "must declare one way of threading"));
+  EXPECT_EQ(verdict(null_backend(EDGECORE_VALIDATES_BLOBS | EDGECORE_VENDOR_THREADS)), "");
   table = *null_backend(0);
   table.features = EDGECORE_FEATURE_TSAN;
   EXPECT_TRUE(contains(verdict(&table, EDGECORE_FEATURE_ASAN), "was built with features 2"));

@@ -110,13 +110,6 @@ def test_extract_writes_the_model_package(tmp_path):
     assert (package / "Data/com.apple.CoreML/model.mlmodel").read_bytes() == unpack(blob).specification
 
 
-def test_loading_a_file_here_says_what_it_needs(tmp_path):
-    path = tmp_path / "model.pte"
-    compiled(Classifier(), torch.randn(IMAGE)).save(path)
-    with pytest.raises(edgecore.errors.ExecutionError, match="needs macOS, iOS, iPadOS or tvOS: run it on a Mac"):
-        edgecore.load(path)
-
-
 def test_coremltools_prints_nothing(capfd):
     compiled(Classifier(), torch.randn(IMAGE))
     assert capfd.readouterr() == ("", "")

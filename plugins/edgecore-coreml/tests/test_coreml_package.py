@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_coreml import compiler
 from edgecore_coreml.blob import read_blob, write_blob
 from edgecore_coreml.compiler import CoreMLCompiler
-from edgecore_coreml.package import Package, pack, unpack
+from edgecore_coreml.package import Package, State, pack, unpack
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PACKAGE = Package(b"specification", b"weights", ("x",), ("y",))
@@ -39,7 +40,8 @@ def test_the_check_names_the_missing_library(monkeypatch):
 
 
 def test_a_package_survives_its_blob():
-    assert unpack(pack(PACKAGE)) == PACKAGE
+    for package in (PACKAGE, replace(PACKAGE, states=(State("cache.k", "cache_k", "float32", (1, 8, 4)),))):
+        assert unpack(pack(package)) == package
     assert json.loads(read_blob(pack(PACKAGE))["metadata.json"])["identifier"].startswith("edgecore_")
 
 
@@ -49,6 +51,7 @@ def test_a_package_survives_its_blob():
         (b"", "metadata.json has no names of inputs and outputs"),
         (b"[1]", "metadata.json has no names of inputs and outputs"),
         (b'{"inputNames": [1], "outputNames": []}', "has a name that is no text"),
+        (b'{"inputNames": [], "outputNames": [], "edgecoreStates": [{}]}', "has a state without names"),
     ],
 )
 def test_damaged_metadata_is_rejected(metadata, message):

@@ -100,12 +100,25 @@ def test_inputs_and_outputs_can_have_a_configuration_of_their_own():
     )
 
 
-def test_training_with_fake_quantization_converts():
-    module = torch.export.export(Net().train(), (X,)).module(check_guards=False)
+def trained(model):
+    """Return the nodes of a model that is trained with fake quantization, and then converted."""
+    module = torch.export.export(model.train(), (X,)).module(check_guards=False)
     prepared = prepare_qat_pt2e(module, TosaQuantizer().set_global(get_symmetric_quantization_config(is_qat=True)))
     prepared(X).sum().backward()
-    nodes = convert_pt2e(prepared).graph.nodes
+    return convert_pt2e(prepared).graph.nodes
+
+
+def test_training_with_fake_quantization_converts():
+    model = Net()
+    model.body[1] = nn.Identity()
+    assert len(quantize_nodes(trained(model))) == 7
+
+
+@pytest.mark.full  # torchao exports 100 patterns of batch norm to convert one
+def test_training_with_fake_quantization_folds_batch_norm():
+    nodes = trained(Net())
     assert len(quantize_nodes(nodes)) == 7
+    assert not any("batch_norm" in str(node.target) for node in nodes)
 
 
 def test_the_branches_of_a_condition_are_quantized_too():

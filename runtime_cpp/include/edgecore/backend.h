@@ -29,11 +29,12 @@ typedef struct edgecore_instance edgecore_instance;    // execution state; one t
 
 #define EDGECORE_HOST_THREADS 1u          // computes on the host's workers through parallel_for
 #define EDGECORE_OWN_THREADS 2u           // uses at most worker_count threads of its own; none spins after execute
-#define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device
+#define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device; has no thread
 #define EDGECORE_VALIDATES_BLOBS 8u       // fails for a malformed blob: no crash, hang or access to other memory
 #define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash it: the host checks the SHA-256 of blobs
 #define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be in the memory of an input
 #define EDGECORE_OWN_HEAP 64u             // its library has its own heap; declared memory needs are estimates
+#define EDGECORE_VENDOR_THREADS 128u      // a vendor's driver or library has threads that the backend cannot limit
 
 // edgecore_backend.features: how the library was built. The host refuses a library with a feature that the host itself
 // was not built with; code built with a sanitizer, for example, needs the sanitizer's runtime in the process.

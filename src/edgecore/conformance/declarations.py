@@ -15,6 +15,9 @@ from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import load
 
+THREADS = {"HOST_THREADS", "OWN_THREADS", "NO_THREADS", "VENDOR_THREADS"}
+"""Flags of which a backend declares one: the threads that compute."""
+
 MAX_IDLE_LOAD = 0.15
 """Maximum processor load (1 is one core) of a loaded program that is not being called."""
 
@@ -31,23 +34,22 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
 def threads(subject: BackendUnderTest) -> str:
     """Check the backend's threads in a process that loads, runs and destroys a program with threads=1.
 
-    While the program runs, there may be more threads only if the backend declares OWN_THREADS, or if it has device
-    memory: the driver of a device may have threads, also after the program is destroyed; `lifetime` checks that they
-    do not become more. Threads of other backends must not be left then. Between calls, threads must not spin.
+    While the program runs, there may be more threads only if the backend declares OWN_THREADS or VENDOR_THREADS. After
+    the program is destroyed, threads may be left only of VENDOR_THREADS; `lifetime` checks that they do not become
+    more. Between calls, threads must not spin.
     """
     if not sys.platform.startswith("linux"):
         raise Skipped("the check needs /proc")
     files = written(subject)
     arguments = {key: files[key] for key in ("program", "inputs", "options")}
     counts = results(call("edgecore.conformance.measure:threads_during", arguments), subject.trying)[0]
-    declared = next(iter(subject.declared.flags & {"HOST_THREADS", "OWN_THREADS", "NO_THREADS"}), "nothing")
+    declared = next(iter(subject.declared.flags & THREADS), "nothing")
     before, peak, after = counts["before"], counts["peak"], counts["after"]
-    has_driver = declared == "NO_THREADS" and "buffer_create" in subject.declared.functions
-    if declared != "OWN_THREADS" and not has_driver and peak > before:
+    if declared not in ("OWN_THREADS", "VENDOR_THREADS") and peak > before:
         raise Failed(
             f"it declares {declared}, but with threads=1 there are {peak - before} more threads while it executes"
         )
-    if after > before and not has_driver:
+    if after > before and declared != "VENDOR_THREADS":
         raise Failed(f"it declares {declared}, and {after - before} threads are left after the model is destroyed")
     if counts["busy"] > MAX_IDLE_LOAD * 0.3:  # measured over 0.3 s
         raise Failed(

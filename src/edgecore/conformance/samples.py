@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -129,6 +129,13 @@ def samples_of(operator: str, dtype: torch.dtype, quick: bool) -> list[Sample]:
         target = resolve(operator)
         samples = _by_schema(target, make) if target is not None else []
     return [sample for sample in samples if _runs(operator, sample)]
+
+
+def round_inputs(samples: Iterable[Sample]) -> None:
+    """Round the floating-point inputs of samples, in place, to bfloat16, which lower precisions represent exactly."""
+    for tensor in (tensor for sample in samples for tensor in sample.inputs):
+        if tensor.is_floating_point():
+            tensor.copy_(tensor.bfloat16())
 
 
 def mixed_samples_of(operator: str, first: torch.dtype, second: torch.dtype, quick: bool) -> list[Sample]:

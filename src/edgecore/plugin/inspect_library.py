@@ -82,6 +82,7 @@ _FLAGS = (
     "NEEDS_TRUSTED_BLOBS",
     "MAY_ALIAS_INPUT",
     "OWN_HEAP",
+    "VENDOR_THREADS",
 )
 """Names of the bits of `flags`, from the lowest bit."""
 
@@ -108,7 +109,7 @@ def _describe_option(head: Backend, index: int) -> dict[str, object]:
 
 
 def host_abi() -> str:
-    """Return the version of this edgecore's native interface, such as "0.9".
+    """Return the version of this edgecore's native interface, such as "0.10".
 
     The version comes from the header in the wheel. In a source tree, which has no such header, it is empty.
     """

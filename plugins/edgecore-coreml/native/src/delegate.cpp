@@ -1,5 +1,17 @@
-// The Core ML backend on systems without Core ML: it says where a file with a Core ML delegate runs, and loads nothing.
+// The Core ML backend: unpacks the model of a delegate's blob into a cache, and runs it with the engine of this system.
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "blob.h"
+#include "cache.h"
 #include "edgecore/backend.hpp"
+#include "model.h"
+#include "state.h"
 
 #ifndef EDGECORE_COREML_VERSION
 #define EDGECORE_COREML_VERSION "0"
@@ -9,11 +21,13 @@ namespace edgecore_coreml {
 namespace {
 
 using edgecore::backend::Arguments;
+using edgecore::backend::Event;
 using edgecore::backend::fail;
 using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
+// The engines of this process: one for each value of the load option.
 struct Driver {
   explicit Driver(const Host &) {}
 
@@ -25,29 +39,195 @@ struct Driver {
          "'%.*s' is not a format that this release of edgecore-coreml reads: install the release that compiled it",
          static_cast<int>(text.size()), text.data());
   }
-};
 
-struct Program {
-  Program(Driver &, const Host &, const Options &) {}
-};
-
-class Delegate {
- public:
-  Delegate(Program &, const Host &, const edgecore_delegate_info &) {
-    fail(EDGECORE_NOT_SUPPORTED,
-         "the file has a model for Apple's Core ML, which needs macOS, iOS, iPadOS or tvOS: run it on a Mac, or in an "
-         "app that links a delegate for CoreMLBackend");
+  std::shared_ptr<Engine> engine(const std::string &standin) {
+    const std::lock_guard<std::mutex> lock(*mutex);
+    std::shared_ptr<Engine> &engine = engines[standin];
+    if (engine == nullptr) engine = make_engine(standin);
+    return engine;
   }
 
-  uint64_t argument_count() const noexcept { return 0; }
+  std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
+  std::map<std::string, std::shared_ptr<Engine>> engines;
 };
 
-// No delegate is ever made, so no instance is either.
+// The load options of one loaded .pte file.
+struct Program {
+  Program(Driver &owner, const Host &, const Options &options)
+      : driver(owner), standin(options.text("standin", "")), cache(options.text("model_cache_folder", "")) {
+    if (!cache.empty() && cache[0] != '/') {
+      fail(EDGECORE_INVALID_ARGUMENT, "the load option model_cache_folder is no absolute path: %s", cache.c_str());
+    }
+  }
+
+  Driver &driver;
+  const std::string standin, cache;
+};
+
+// Returns the value of a compile spec; empty if there is none.
+std::string compile_spec(const edgecore_delegate_info &info, std::string_view key) {
+  const auto *item = reinterpret_cast<const char *>(info.compile_specs);
+  for (uint64_t i = 0; i < info.compile_spec_count; ++i, item += info.compile_spec_stride) {
+    const auto *spec = reinterpret_cast<const edgecore_compile_spec *>(item);
+    if (edgecore::backend::to_view(spec->key) != key) continue;
+    return {reinterpret_cast<const char *>(spec->value.data), static_cast<size_t>(spec->value.size)};
+  }
+  return {};
+}
+
+// A loaded model. All methods that use the delegate share it.
+class Delegate {
+ public:
+  Delegate(Program &program, const Host &host, const edgecore_delegate_info &info) {
+    Package package = read_package(info.blob, [&](std::string_view key) { return host.named_data(key); });
+    engine_ = program.driver.engine(program.standin);
+    Request request;
+    request.folder = cached_folder(program.cache.empty() ? default_cache() : program.cache, package.folder,
+                                   package.files, [&](const std::string &folder) { engine_->compile(folder); });
+    request.function = package.function;
+    request.compute_units = compile_spec(info, "compute_units");
+    request.inputs = std::move(package.inputs);
+    request.outputs = std::move(package.outputs);
+    model = engine_->load(request);
+    states = std::move(package.states);
+    info.release_blob(info.scope);
+  }
+
+  uint64_t argument_count() const noexcept { return model->inputs.size() + model->outputs.size(); }
+
+ private:
+  std::shared_ptr<Engine> engine_;
+
+ public:
+  std::unique_ptr<Model> model;
+  std::vector<StateInfo> states;
+};
+
+// An argument whose dtype the model does not have: Core ML has no integers of 64 bits.
+bool is_converted(const edgecore_tensor &tensor, Element element) {
+  return element == Element::kInt32 && tensor.dl.dtype.code == EDGECORE_DL_INT && tensor.dl.dtype.bits == 64;
+}
+
+const edgecore_tensor &checked(const Arguments &args, size_t index, const Feature &feature, int32_t rank) {
+  const uint8_t code = feature.element == Element::kInt32 ? EDGECORE_DL_INT : EDGECORE_DL_FLOAT;
+  const bool is_wide = is_converted(args.tensor(index), feature.element);
+  const auto bits = static_cast<uint8_t>(is_wide ? 64 : element_bytes(feature.element) * 8);
+  return args.tensor(index, code, bits, rank);
+}
+
+std::vector<int64_t> shape_of(const edgecore_tensor &tensor) {
+  return {tensor.dl.shape, tensor.dl.shape + tensor.dl.ndim};
+}
+
+uint64_t count(const std::vector<int64_t> &shape) {
+  uint64_t elements = 1;
+  for (const int64_t size : shape) elements *= static_cast<uint64_t>(size);
+  return elements;
+}
+
+void check_shape(size_t index, const Feature &feature, const std::vector<int64_t> &shape) {
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const Range range = feature.sizes[d];
+    if (range.low <= shape[d] && shape[d] <= range.high) continue;
+    fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu, and the model takes %lld to %lld", index,
+         static_cast<long long>(shape[d]), d, static_cast<long long>(range.low), static_cast<long long>(range.high));
+  }
+  const auto &choice = feature.shapes;
+  if (choice.empty() || std::find(choice.begin(), choice.end(), shape) != choice.end()) return;
+  fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has none of the %zu shapes that the model takes", index, choice.size());
+}
+
+// The arguments of a delegate in one method.
 class Instance {
  public:
-  Instance(Delegate &, const Host &) {}
-  std::vector<edgecore_memory_need> prepare(const Arguments &) { return {}; }
-  void execute(const Arguments &, const Memory &) {}
+  Instance(Delegate &delegate, const Host &host, const edgecore_instance_info &info)
+      : model_(*delegate.model), host_(host), session_(std::make_shared<SharedSession>(model_.make_session())) {
+    if (delegate.states.empty()) return;
+    state_ = &edgecore::backend::state_set<State>(info);
+    for (const StateInfo &buffer : delegate.states) session_->states.push_back({state_->add(buffer), buffer.name});
+  }
+
+  std::vector<edgecore_memory_need> prepare(const Arguments &args) {
+    if (args.size() != model_.inputs.size() + model_.outputs.size()) {
+      fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
+           model_.inputs.size() + model_.outputs.size());
+    }
+    inputs_.clear();
+    wide_.assign(args.size(), {});
+    for (size_t i = 0; i < model_.inputs.size(); ++i) {
+      const Feature &feature = model_.inputs[i];
+      const edgecore_tensor &tensor = checked(args, i, feature, static_cast<int32_t>(feature.sizes.size()));
+      inputs_.push_back({feature.element, shape_of(tensor), nullptr});
+      check_shape(i, feature, inputs_[i].shape);
+      if (is_converted(tensor, feature.element)) wide_[i].resize(count(inputs_[i].shape));
+    }
+    set_output_shapes();
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const size_t index = inputs_.size() + i;
+      const std::vector<int64_t> &shape = outputs_[i].shape;
+      const auto rank = static_cast<int32_t>(shape.size());
+      const edgecore_tensor &tensor = checked(args, index, model_.outputs[i], rank);
+      if (is_converted(tensor, outputs_[i].element)) wide_[index].resize(count(shape));
+      args.resize(index, shape.data(), rank);
+    }
+    return {};  // Core ML allocates its own memory
+  }
+
+  void execute(const Arguments &args, const Memory &) {
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      inputs_[i].data = wide_[i].empty() ? args.data<void>(i) : narrowed(i, args.data<int64_t>(i));
+    }
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      const size_t index = inputs_.size() + i;
+      outputs_[i].data = wide_[index].empty() ? args.data<void>(index) : wide_[index].data();
+    }
+    if (state_ != nullptr) state_->give(session_);
+    {
+      const Event event(host_, "Core ML", 0);
+      session_->session->predict(inputs_, outputs_);
+    }
+    for (size_t i = inputs_.size(); i < wide_.size(); ++i) {
+      std::copy(wide_[i].begin(), wide_[i].end(), wide_[i].empty() ? nullptr : args.data<int64_t>(i));
+    }
+  }
+
+ private:
+  // Core ML says the shapes of outputs that depend on those of inputs after a prediction only, so this makes one, of
+  // zeros, with states of its own.
+  void set_output_shapes() {
+    outputs_.clear();
+    bool is_fixed = true;
+    for (const Feature &feature : model_.outputs) {
+      outputs_.push_back({feature.element, {}, nullptr});
+      for (const Range &range : feature.sizes) outputs_.back().shape.push_back(range.low);
+      is_fixed = is_fixed && feature.is_fixed;
+    }
+    if (is_fixed) return;
+    std::vector<std::vector<uint8_t>> zeros;
+    for (Array &input : inputs_) {
+      zeros.emplace_back(static_cast<size_t>(count(input.shape) * element_bytes(input.element)));
+      input.data = zeros.back().data();
+    }
+    model_.make_session()->predict(inputs_, outputs_);
+  }
+
+  int32_t *narrowed(size_t index, const int64_t *from) {
+    std::vector<int32_t> &out = wide_[index];
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = static_cast<int32_t>(from[i]);
+      if (out[i] == from[i]) continue;
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has the value %lld; Core ML's integers have 32 bits", index,
+           static_cast<long long>(from[i]));
+    }
+    return out.data();
+  }
+
+  Model &model_;
+  Host host_;
+  std::shared_ptr<SharedSession> session_;
+  State *state_ = nullptr;
+  std::vector<Array> inputs_, outputs_;
+  std::vector<std::vector<int32_t>> wide_;  // by argument: the elements of an argument of 64 bits
 };
 
 }  // namespace
@@ -55,7 +235,25 @@ class Instance {
 
 extern "C" EDGECORE_BACKEND(coreml) {
   using namespace edgecore_coreml;
-  static const edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
-      {"CoreMLBackend", "edgecore-coreml", EDGECORE_COREML_VERSION, EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS});
+  static const edgecore_option_spec options[] = {
+      edgecore::backend::option("model_cache_folder", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "Absolute path of the folder with compiled models; default: edgecore-coreml in the "
+                                "user's folder for caches."),
+      edgecore::backend::option("standin", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
+                                "For tests on Linux: absolute path of a Python interpreter with this package, torch "
+                                "and coremltools, which then computes the models instead of Core ML.")};
+#if defined(__APPLE__)
+  constexpr uint32_t kFlags = EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP;
+#else
+  constexpr uint32_t kFlags = EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP;
+#endif
+  static const edgecore_backend table = [] {
+    edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance, State>(
+        {"CoreMLBackend", "edgecore-coreml", EDGECORE_COREML_VERSION, kFlags});
+    created.options = options;
+    created.option_count = std::size(options);
+    created.option_stride = sizeof(options[0]);
+    return created;
+  }();
   return &table;
 }

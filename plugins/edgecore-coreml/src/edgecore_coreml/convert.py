@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
@@ -18,12 +20,13 @@ from torch.export.graph_signature import InputKind
 from edgecore.errors import CompileError
 from edgecore_coreml.aten import to_aten
 from edgecore_coreml.options import TARGETS, CoreMLOptions
-from edgecore_coreml.package import Package
+from edgecore_coreml.package import Package, State
 
 _PALETTE = "palette"
 _CONSTANT_EXPRESSIONS = "iOS16"  # the first system with compressed weights
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
 _STATES = "iOS18"
+_DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
 _HALF = "iOS16"  # the first with inputs and outputs of float16
 
 
@@ -78,6 +81,7 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> P
         source="pytorch",
         convert_to="mlprogram",
         inputs=_inputs(program, options),
+        outputs=_outputs(program),
         compute_precision=ct.precision[precision],
         minimum_deployment_target=ct.target[target],
         compute_units=ct.ComputeUnit[options.compute_unit],
@@ -91,7 +95,28 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> P
         weights.read_bytes() if model.weights_dir and weights.is_file() else b"",
         tuple(item.name for item in spec.description.input),
         tuple(item.name for item in spec.description.output),
+        _states(program, [item.name for item in spec.description.state]),
     )
+
+
+def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]:
+    """Return the mutable buffers of a partition with the names of their states in the model.
+
+    Raises:
+        CompileError: A buffer is no state of the model.
+    """
+    vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
+    mutated = set(program.graph_signature.buffers_to_mutate.values())
+    states = []
+    for name, buffer in program.graph_signature.inputs_to_buffers.items():
+        if buffer not in mutated:
+            continue
+        state = re.sub(r"\W", "_", buffer)  # as coremltools names it
+        if state not in names:
+            raise CompileError(f"coremltools made no state of the buffer {buffer}; its states: {', '.join(names)}")
+        val = vals[name]
+        states.append(State(buffer, state, str(val.dtype).removeprefix("torch."), tuple(val.shape)))
+    return tuple(states)
 
 
 def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | None:
@@ -110,6 +135,15 @@ def _inputs(program: ExportedProgram, options: CoreMLOptions) -> list[Any] | Non
         shape = ct.EnumeratedShapes(shapes=shapes) if shapes else ct.Shape(list(vals[name].shape))
         types.append(ct.TensorType(name=name, shape=shape))
     return types
+
+
+def _outputs(program: ExportedProgram) -> list[Any]:
+    """Return the types of the outputs, which have the dtypes of the program also if Core ML computes in others."""
+    import coremltools as ct
+
+    vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op != "output"}
+    dtypes = [vals[name].dtype for name in program.graph_signature.user_outputs]
+    return [ct.TensorType(dtype=_DTYPES.get(dtype, np.int32)) for dtype in dtypes]
 
 
 def _compressed(model: Any, compression: str) -> Any:

@@ -9,15 +9,33 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from edgecore.errors import FormatError
 from edgecore_coreml.blob import METADATA, MODEL, Files, read_blob, write_blob
 
 _AUTHOR = "com.apple.CoreML"
-_SPECIFICATION = f"{MODEL}/Data/{_AUTHOR}/model.mlmodel"
-_WEIGHTS = f"{MODEL}/Data/{_AUTHOR}/weights/weight.bin"
+SPECIFICATION = f"{MODEL}/Data/{_AUTHOR}/model.mlmodel"
+WEIGHTS = f"{MODEL}/Data/{_AUTHOR}/weights/weight.bin"
 _MANIFEST = f"{MODEL}/Manifest.json"
+
+
+@dataclass(frozen=True)
+class State:
+    """A mutable buffer of the model that Core ML keeps.
+
+    Attributes:
+        buffer: Qualified name of the buffer.
+        state: Name of the state in the Core ML model, where it is of float16.
+        dtype: "float32" or "float16", of the buffer.
+        shape: Shape of both.
+    """
+
+    buffer: str
+    state: str
+    dtype: str
+    shape: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -29,25 +47,29 @@ class Package:
         weights: The file of the weights; empty if there is none.
         inputs: Names of the inputs, in the order of the delegate's arguments.
         outputs: Names of the outputs.
+        states: The mutable buffers that are states.
     """
 
     specification: bytes
     weights: bytes
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    states: tuple[State, ...] = ()
 
 
 def pack(package: Package) -> bytes:
     """Return the blob of a model. Its identifier, by which a device caches the compiled model, depends on all bytes."""
     digest = hashlib.sha256(package.specification)
     digest.update(package.weights)
-    metadata = {
+    metadata: dict[str, Any] = {
         "inputNames": list(package.inputs),
         "outputNames": list(package.outputs),
         "identifier": f"edgecore_{digest.hexdigest()}",
     }
-    files = {METADATA: _json(metadata), _SPECIFICATION: package.specification, _MANIFEST: _manifest(digest.digest())}
-    return write_blob(files | ({_WEIGHTS: package.weights} if package.weights else {}))
+    if package.states:  # ExecuTorch's delegate ignores what it does not know
+        metadata["edgecoreStates"] = [asdict(state) for state in package.states]
+    files = {METADATA: _json(metadata), SPECIFICATION: package.specification, _MANIFEST: _manifest(digest.digest())}
+    return write_blob(files | ({WEIGHTS: package.weights} if package.weights else {}))
 
 
 def unpack(blob: bytes | memoryview) -> Package:
@@ -57,17 +79,34 @@ def unpack(blob: bytes | memoryview) -> Package:
         FormatError: The blob is damaged, or has a compiled model.
     """
     files = read_blob(blob)
-    if _SPECIFICATION not in files:
-        raise FormatError(f"the blob has no {_SPECIFICATION}: its model is compiled, or it is damaged")
-    inputs, outputs = _names(files)
-    return Package(files[_SPECIFICATION], files.get(_WEIGHTS, b""), inputs, outputs)
+    if SPECIFICATION not in files:
+        raise FormatError(f"the blob has no {SPECIFICATION}: its model is compiled, or it is damaged")
+    metadata = _metadata(files)
+    inputs, outputs = _names(metadata)
+    return Package(files[SPECIFICATION], files.get(WEIGHTS, b""), inputs, outputs, _states(metadata))
 
 
-def _names(files: Files) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _metadata(files: Files) -> Any:
     try:
-        metadata = json.loads(files.get(METADATA, b""))
+        return json.loads(files.get(METADATA, b""))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _states(metadata: Any) -> tuple[State, ...]:
+    try:
+        return tuple(
+            State(str(item["buffer"]), str(item["state"]), str(item["dtype"]), tuple(map(int, item["shape"])))
+            for item in metadata.get("edgecoreStates", ())
+        )
+    except (ValueError, TypeError, KeyError):
+        raise FormatError(f"the blob is damaged: {METADATA} has a state without names, dtype and shape") from None
+
+
+def _names(metadata: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    try:
         names = metadata["inputNames"], metadata["outputNames"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (TypeError, KeyError):
         raise FormatError(f"the blob is damaged: {METADATA} has no names of inputs and outputs") from None
     for listed in names:
         if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):

@@ -182,7 +182,7 @@ extern "C" EDGECORE_BACKEND(qnn) {
     // The threads are those of Qualcomm's emulator; on a device the work runs on the NPU.
     edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
         {"QnnBackend", "edgecore-qnn", EDGECORE_QNN_VERSION,
-         EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
+         EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
     created.options = options;
     created.option_count = std::size(options);
     created.option_stride = sizeof(options[0]);

@@ -138,7 +138,7 @@ extern "C" EDGECORE_BACKEND(vgf) {
     // The threads are those of the driver: lavapipe computes on them.
     edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance>(
         {"VgfBackend", "edgecore-vgf", EDGECORE_VGF_VERSION,
-         EDGECORE_OWN_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
+         EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP});
     created.options = options;
     created.option_count = std::size(options);
     created.option_stride = sizeof(options[0]);

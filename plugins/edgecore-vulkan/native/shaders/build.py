@@ -3,6 +3,7 @@
 
     build.py            compile what changed, and remove what no variant names
     build.py --check    compare the manifest with sources and SPIR-V; with the manifest's compiler, also the bytes
+    build.py --hashes   the same, but compile nothing
 
 SPIR-V is committed, so that a build of the package needs no compiler. Its bytes depend on the compiler's version: glslc
 of Debian bookworm (shaderc 2023.2), or of trixie for shaders with ``compiler = "later"`` (``later_glslc.py``).
@@ -216,8 +217,11 @@ def build(folder: Path) -> None:
     print(f"shaders: {len(variants)} variants, {len(wanted)} compiled, {len(stale)} files removed")
 
 
-def check(folder: Path) -> list[str]:
-    """Return what is wrong with ``spirv/``: one line for each variant or file."""
+def check(folder: Path, compiles: bool = True) -> list[str]:
+    """Return what is wrong with ``spirv/``: one line for each variant or file.
+
+    With ``compiles`` all variants are compiled, which takes half a minute, to compare their bytes.
+    """
     spirv = folder / "spirv"
     variants = read_variants(folder)
     manifest = read_manifest(spirv / "manifest.json")
@@ -232,7 +236,7 @@ def check(folder: Path) -> list[str]:
             wrong.append(f"{name}: {variant.source.name}, an include, or the table in variants.toml changed")
         elif entry and compiled != file_hash(spirv / f"{name}.spv"):
             wrong.append(f"{name}.spv: missing or damaged")
-    return wrong or recompile(folder, list(variants.values()), manifest["compilers"])
+    return wrong if wrong or not compiles else recompile(folder, list(variants.values()), manifest["compilers"])
 
 
 def recompile(folder: Path, variants: list[Variant], versions: dict[str, str]) -> list[str]:
@@ -256,12 +260,13 @@ def recompile(folder: Path, variants: list[Variant], versions: dict[str, str]) -
 def main() -> int:
     parser = argparse.ArgumentParser(description="Compile the shaders of variants.toml.")
     parser.add_argument("--check", action="store_true", help="change nothing; fail if spirv/ is not up to date")
+    parser.add_argument("--hashes", action="store_true", help="as --check, without a compiler")
     arguments = parser.parse_args()
     try:
-        if not arguments.check:
+        if not (arguments.check or arguments.hashes):
             build(FOLDER)
             return 0
-        wrong = check(FOLDER)
+        wrong = check(FOLDER, compiles=not arguments.hashes)
         for line in wrong:
             print(line, file=sys.stderr)
         if wrong:

@@ -1,5 +1,5 @@
-// out = clamp(x w + bias), as gemm.comp, for GPUs: a workgroup of 8 x 16 threads computes a tile of 64 rows and 64
-// columns from parts of x and w in shared memory; a thread computes 8 rows and 4 columns.
+// out = clamp(x w + bias), as gemm.comp, for GPUs: a workgroup of 8 x 16 threads computes a tile of 8 * ROWS rows
+// and 64 columns from parts of x and w in shared memory; a thread computes ROWS rows and 4 columns.
 #version 450
 #include "types.glsl"
 #include "access.glsl"
@@ -7,6 +7,7 @@
 layout(constant_id = 3) const bool X_VECTORS = true;    // k is a multiple of 4
 layout(constant_id = 4) const bool OUT_VECTORS = true;  // n is a multiple of 4
 layout(constant_id = 5) const bool ADDS = false;        // addend is added to the result; with OUT_VECTORS
+layout(constant_id = 6) const int ROWS = 8;
 layout(push_constant) uniform Params {
   int m;
   int k;
@@ -19,8 +20,9 @@ WEIGHTS(2, w);
 BIAS(3, bias);
 ADDEND(4, addend);
 
-const int kRows = 64, kSteps = 16, kColumns = 16;  // of a tile: rows, steps of k, vectors of columns
-shared float x_part[kSteps][kRows + 1];            // one more, so that threads write to different banks
+const int kRows = 8 * ROWS, kSteps = 16, kColumns = 16;  // of a tile: rows, steps of k, vectors of columns
+const int kStride = kRows + 1;            // one more, so that threads write to different banks
+shared float x_part[kSteps * kStride];
 shared vec4 w_part[kSteps][kColumns];
 
 void main() {
@@ -28,9 +30,9 @@ void main() {
   const int thread = int(gl_LocalInvocationIndex);
   const int column = int(gl_WorkGroupID.x) * kColumns + thread % kColumns;
   const int first = int(gl_WorkGroupID.y) * kRows;
-  const int row = thread / kColumns * 8;
-  vec4 sums[8];
-  for (int r = 0; r < 8; ++r) sums[r] = READ4(bias, min(column, columns - 1));
+  const int row = thread / kColumns * ROWS;
+  vec4 sums[ROWS];
+  for (int r = 0; r < ROWS; ++r) sums[r] = READ4(bias, min(column, columns - 1));
   for (int step = 0; step < k; step += kSteps) {
     // Each thread loads two vectors of four steps of x, and two vectors of columns of w.
     for (int part = thread; part < kRows * kSteps / 4; part += 128) {
@@ -43,7 +45,7 @@ void main() {
           if (r < m && step + s + c < k) v[c] = READ1(x, r * k + step + s + c);
         }
       }
-      for (int c = 0; c < 4; ++c) x_part[s + c][part / 4] = v[c];
+      for (int c = 0; c < 4; ++c) x_part[(s + c) * kStride + part / 4] = v[c];
     }
     for (int part = thread; part < kColumns * kSteps; part += 128) {
       const int s = step + part / kColumns, c = int(gl_WorkGroupID.x) * kColumns + part % kColumns;
@@ -54,12 +56,12 @@ void main() {
     barrier();
     for (int s = 0; s < kSteps; ++s) {
       const vec4 weights = w_part[s][thread % kColumns];
-      for (int r = 0; r < 8; ++r) sums[r] = fma(vec4(x_part[s][row + r]), weights, sums[r]);
+      for (int r = 0; r < ROWS; ++r) sums[r] = fma(vec4(x_part[s * kStride + row + r]), weights, sums[r]);
     }
     barrier();
   }
   if (column >= columns) return;
-  for (int r = 0; r < 8 && first + row + r < m; ++r) {
+  for (int r = 0; r < ROWS && first + row + r < m; ++r) {
     const int at = first + row + r;
     if (OUT_VECTORS) {
       FINISH4(at * columns + column, sums[r]);

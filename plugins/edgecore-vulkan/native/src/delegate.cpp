@@ -39,6 +39,8 @@ const edgecore_option_spec kOptions[] = {
                     "milliseconds after which a run that has not finished is an error"),
     backend::option("pipeline_cache_folder", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                     "folder of compiled shaders; without it EDGECORE_VULKAN_CACHE, or none"),
+    backend::option("tune", EDGECORE_OPTION_BOOL, EDGECORE_OPTION_AT_LOAD,
+                    "measure which sizes of shaders are the fastest, or use those stored in that folder"),
 };
 
 std::string folder_of(const Options &options) {
@@ -61,7 +63,7 @@ class Driver {
 
   Numbered device(const Options &options) {
     const Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options),
-                  options.integer("gpu_shaders", 0) != 0);
+                  options.integer("gpu_shaders", 0) != 0, options.integer("tune", 0) != 0);
     const std::lock_guard<std::mutex> lock(state_->mutex);
     auto at =
         std::find_if(state_->devices.begin(), state_->devices.end(), [&](const auto &one) { return one.first == key; });
@@ -71,6 +73,7 @@ class Driver {
       std::shared_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
       if (vulkan == nullptr) vulkan = started(std::get<0>(key));
       device = std::make_shared<ShaderDevice>(vulkan, std::get<1>(key), std::get<2>(key), std::get<3>(key));
+      if (std::get<4>(key)) tune(*device, std::get<2>(key));
       at->second = device;
     }
     return {std::move(device), static_cast<uint32_t>(at - state_->devices.begin() + 1)};
@@ -88,7 +91,8 @@ class Driver {
   const Host &host() const { return host_; }
 
  private:
-  using Key = std::tuple<bool, std::string, std::string, bool>;  // validation, device, cache folder, gpu_shaders
+  // validation, device, cache folder, gpu_shaders, tune
+  using Key = std::tuple<bool, std::string, std::string, bool, bool>;
   static std::shared_ptr<Vulkan> started(bool validation) {
     InstanceSettings settings;
     settings.validation = validation;
@@ -282,7 +286,7 @@ extern "C" EDGECORE_BACKEND(vulkan) {
   static const Exported exported = [] {
     edgecore_backend table = edgecore::backend::make_table<Driver, Program, Delegate, Instance, SessionState>(
         {"VulkanBackend", "edgecore-vulkan", EDGECORE_VULKAN_VERSION,
-         EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
+         EDGECORE_VENDOR_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP});
     table.options = kOptions;
     table.option_count = std::size(kOptions);
     table.option_stride = sizeof(edgecore_option_spec);

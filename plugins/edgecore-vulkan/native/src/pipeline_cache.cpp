@@ -80,7 +80,8 @@ void make_folders(const std::string &path) {
 
 }  // namespace
 
-PipelineCacheFile::PipelineCacheFile(const std::string &folder, const VkPhysicalDeviceProperties &properties)
+PipelineCacheFile::PipelineCacheFile(const std::string &folder, const VkPhysicalDeviceProperties &properties,
+                                     const std::string &suffix)
     : folder_(folder), properties_(properties) {
   if (folder.empty()) return;
   make_folders(folder);
@@ -90,7 +91,7 @@ PipelineCacheFile::PipelineCacheFile(const std::string &folder, const VkPhysical
     std::snprintf(digits, sizeof(digits), "%02x", byte);
     path_ += digits;
   }
-  path_ += "-" + std::to_string(properties.vendorID) + "-" + std::to_string(properties.deviceID) + ".pipelines";
+  path_ += "-" + std::to_string(properties.vendorID) + "-" + std::to_string(properties.deviceID) + suffix;
 }
 
 std::vector<uint8_t> PipelineCacheFile::read() const {

@@ -1,4 +1,4 @@
-// The file with the compiled shaders of one device and driver.
+// The files that are kept for one device and driver: its compiled shaders, and what was measured on it.
 #ifndef EDGECORE_VULKAN_PIPELINE_CACHE_H_
 #define EDGECORE_VULKAN_PIPELINE_CACHE_H_
 
@@ -14,8 +14,9 @@ namespace edgecore::vulkan {
 // never fail: the shaders are then compiled again.
 class PipelineCacheFile {
  public:
-  // `folder` is created if it does not exist; empty means that there is no file.
-  PipelineCacheFile(const std::string &folder, const VkPhysicalDeviceProperties &properties);
+  // `folder` is created if it does not exist; empty means that there is no file. `suffix` ends the name of the file.
+  PipelineCacheFile(const std::string &folder, const VkPhysicalDeviceProperties &properties,
+                    const std::string &suffix = ".pipelines");
 
   bool is_open() const { return !path_.empty(); }
   // Returns the stored bytes; none if there is no file, or if it is damaged or of another driver.

@@ -14,6 +14,7 @@
 
 #include "pipeline_cache.h"
 #include "pipeline_maker.h"
+#include "tuning.h"
 #include "vulkan/device.h"
 
 namespace edgecore::vulkan {
@@ -51,6 +52,10 @@ class ShaderDevice : public Device {
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.
   uint32_t subgroup_size() const { return subgroup_size_; }
 
+  // The sizes of shaders. They may be set before the first recording only.
+  const Tuning &tuning() const { return tuning_; }
+  void set_tuning(const Tuning &tuning) { tuning_ = tuning; }
+
   // Returns the pipeline of a shader, which another thread begins to compile when it is first asked for, or asked for
   // again after that failed. `constants` are the specialization constants from id 3 on; the ids 0 to 2 are the local
   // size. Bit i of `texel_bindings` says that binding i is a texel buffer.
@@ -72,6 +77,7 @@ class ShaderDevice : public Device {
   const bool is_processor_;
   const bool has_int64_;
   uint32_t subgroup_size_ = 1;
+  Tuning tuning_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
   std::mutex pipeline_mutex_;
   std::map<Key, Pipeline> pipelines_;

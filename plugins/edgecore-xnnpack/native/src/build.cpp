@@ -169,7 +169,7 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const std::
   size_t first = 0;
   for (const Node &node : graph.nodes) {
     if (is_own(node)) {
-      if (xnn_get_num_nodes == nullptr || xnn_invoke_runtime_nodes == nullptr) {
+      if (!runs_parts()) {
         fail(EDGECORE_NOT_SUPPORTED, "node %u (%s): the XNNPACK in this library cannot run a part of a graph",
              node.index, node.kind->name);
       }
@@ -189,6 +189,8 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const std::
 }
 
 }  // namespace
+
+bool runs_parts() { return xnn_get_num_nodes != nullptr && xnn_invoke_runtime_nodes != nullptr; }
 
 xnn_status run_nodes(const Runtime &runtime, size_t first, size_t last) {
   if (first == last) return xnn_status_success;
@@ -217,6 +219,10 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
   const Subgraph subgraph(created, xnn_delete_subgraph);
   runtime->steps = define(graph, exposed, data, subgraph.get());
   if (runtime->weight_cache) runtime->weights.name_packings(graph, data);
+  for (const Node &node : graph.nodes) {
+    if (is_winograd(node))
+      data[node.in[1]] = pack_winograd(graph, node, data, runtime->weight_cache, &runtime->weights);
+  }
   // XNNPACK's fusions make a node read or write the values of its neighbours, so that a value would be used at other
   // times than ExposedMemory assumes.
   if (runtime->steps.size() > 1) flags |= kNoFusion;

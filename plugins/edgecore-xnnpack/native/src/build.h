@@ -46,6 +46,9 @@ struct Runtime {
 void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t threadpool, uint32_t flags,
                    Runtime *runtime);
 
+// Returns true if the XNNPACK in this library can run a part of a graph, so that the delegate can compute nodes itself.
+bool runs_parts();
+
 // Runs the nodes of XNNPACK from `first` to `last`, without the latter.
 xnn_status run_nodes(const Runtime &runtime, size_t first, size_t last);
 

@@ -135,6 +135,8 @@ struct Delegate {
   Delegate(Program &owner, const Host &host, const edgecore_delegate_info &info)
       : program(owner), graph(read_blob(info.blob, host)) {
     check_graph(&graph);
+    const std::string choice = choose_winograd(program.options.winograd, program.options.winograd_memory, &graph);
+    if (!choice.empty()) host.log(EDGECORE_LOG_INFO, choice);
   }
 
   uint64_t argument_count() const noexcept { return graph.externals.size(); }

@@ -5,8 +5,13 @@
 
 #include <xnnpack.h>
 
+#include <string>
+#include <vector>
+
 #include "edgecore/backend.hpp"
 #include "graph.h"
+#include "options.h"
+#include "weights.h"
 
 namespace edgecore::xnnpack {
 
@@ -60,6 +65,22 @@ bool updates_state(const Node &node);
 
 // Returns true for convolutions of any kind: regular, depthwise, transposed.
 bool is_convolution(const Node &node);
+
+// Returns the kind Conv2d.
+const NodeKind *find_conv2d();
+
+// Makes the delegate compute those 3x3 convolutions by Winograd's algorithm for which that is faster, as far as the
+// option allows. The choice depends on the shapes that the blob declares, the largest ones, and on the processor.
+// The packed weights grow by at most `limit` bytes; past it layers get F(2x2), then XNNPACK's form. Returns a sentence
+// about the choice, or "" if no layer can be changed.
+std::string choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
+
+// Returns true for a node that choose_winograd changed.
+bool is_winograd(const Node &node);
+
+// Returns the packed weights of such a node, which live as long as `weights`. `data` has the address of each constant.
+const void *pack_winograd(const Graph &graph, const Node &node, const std::vector<const void *> &data, bool is_shared,
+                          Weights *weights);
 
 // Throws a Failure of EDGECORE_INVALID_PROGRAM, whose text begins with the node's index and kind: "node 12 (Conv2d): ".
 [[noreturn, gnu::format(printf, 2, 3)]] void refuse(const Node &node, const char *format, ...);

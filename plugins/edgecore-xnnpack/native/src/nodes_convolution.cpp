@@ -191,6 +191,8 @@ const NodeKind kKinds[] = {
 
 }  // namespace
 
+const NodeKind *find_conv2d() { return &kKinds[0]; }
+
 bool is_convolution(const Node &node) { return node.kind->read == read_convolution; }
 
 KindList convolution_kinds() { return {kKinds, std::size(kKinds)}; }

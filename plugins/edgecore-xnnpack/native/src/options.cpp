@@ -14,13 +14,26 @@ constexpr edgecore_option_spec at_load(const char *name, uint32_t type, const ch
   return backend::option(name, type, EDGECORE_OPTION_AT_LOAD, help);
 }
 
-Sharing read_sharing(std::string_view name) {
-  constexpr std::string_view kNames[] = {"disabled", "per_model", "global"};
-  for (size_t i = 0; i < std::size(kNames); ++i) {
-    if (name == kNames[i]) return static_cast<Sharing>(i);
+// Returns the enumerator whose name the option has; `names` has the names in the order of the enumerators.
+template <typename Enum>
+Enum read_name(const backend::Options &options, const char *option, const std::string_view (&names)[3]) {
+  const std::string name(options.text(option, names[0]));
+  for (size_t i = 0; i < std::size(names); ++i) {
+    if (name == names[i]) return static_cast<Enum>(i);
   }
-  fail(EDGECORE_INVALID_ARGUMENT, "the option workspace_sharing is 'disabled', 'per_model' or 'global'; got '%.*s'",
-       static_cast<int>(std::min<size_t>(name.size(), 100)), name.data());
+  fail(EDGECORE_INVALID_ARGUMENT, "the option %s is '%s', '%s' or '%s'; got '%.100s'", option, names[0].data(),
+       names[1].data(), names[2].data(), name.c_str());
+}
+
+// Returns the bytes of an option in MiB, which is at least `min`; `absent` if it is not set.
+uint64_t read_size(const backend::Options &options, const char *option, int64_t min, uint64_t absent) {
+  if (!options.has(option)) return absent;
+  const int64_t size = options.integer(option, 0);
+  if (size < min || size > INT64_MAX / kMiB) {
+    fail(EDGECORE_INVALID_ARGUMENT, "the option %s is at least %lld MiB and at most %lld; got %lld", option,
+         static_cast<long long>(min), static_cast<long long>(INT64_MAX / kMiB), static_cast<long long>(size));
+  }
+  return static_cast<uint64_t>(size * kMiB);
 }
 
 }  // namespace
@@ -33,12 +46,17 @@ const edgecore_option_spec kOptions[] = {
     at_load("weight_cache_folder", EDGECORE_OPTION_STRING, "store packed weights in files of this folder, too"),
     at_load("weight_cache_limit", EDGECORE_OPTION_INT,
             "max size of the folder in MiB; the least recently used files are removed"),
+    at_load("winograd", EDGECORE_OPTION_STRING,
+            "compute 3x3 convolutions by Winograd's algorithm: off, accurate (2x2 tiles), on (4x4 tiles, too)"),
+    at_load("winograd_memory", EDGECORE_OPTION_INT,
+            "MiB by which winograd may enlarge the packed weights of a delegate"),
 };
 const uint64_t kOptionCount = std::size(kOptions);
 
 LoadOptions read_options(const backend::Options &options) {
   LoadOptions result;
-  result.workspace_sharing = read_sharing(options.text("workspace_sharing", "disabled"));
+  result.workspace_sharing = read_name<Sharing>(options, "workspace_sharing", {"disabled", "per_model", "global"});
+  result.winograd = read_name<Winograd>(options, "winograd", {"off", "accurate", "on"});
   result.weight_cache = options.integer("weight_cache", 1) != 0;
   const bool has_folder = options.has("weight_cache_folder");
   const char *folder = secure_getenv("EDGECORE_XNNPACK_CACHE");
@@ -46,14 +64,8 @@ LoadOptions read_options(const backend::Options &options) {
   if (has_folder && !result.weight_cache) {
     fail(EDGECORE_INVALID_ARGUMENT, "the option weight_cache_folder needs weight_cache");
   }
-  if (options.has("weight_cache_limit")) {
-    const int64_t limit = options.integer("weight_cache_limit", 0);
-    if (limit < 1 || limit > INT64_MAX / kMiB) {
-      fail(EDGECORE_INVALID_ARGUMENT, "the option weight_cache_limit is at least 1 MiB and at most %lld; got %lld",
-           static_cast<long long>(INT64_MAX / kMiB), static_cast<long long>(limit));
-    }
-    result.weight_cache_limit = static_cast<uint64_t>(limit * kMiB);
-  }
+  result.weight_cache_limit = read_size(options, "weight_cache_limit", 1, result.weight_cache_limit);
+  result.winograd_memory = read_size(options, "winograd_memory", 0, result.winograd_memory);
   return result;
 }
 

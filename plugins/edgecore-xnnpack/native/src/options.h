@@ -10,7 +10,12 @@ namespace edgecore::xnnpack {
 
 enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 
+// Which convolutions are computed by Winograd's algorithm: none, those with F(2x2), or with F(2x2) and F(4x4).
+enum class Winograd : uint8_t { kOff, kAccurate, kOn };
+
 struct LoadOptions {
+  Winograd winograd = Winograd::kOff;
+  uint64_t winograd_memory = 128ull << 20;  // bytes by which packed weights of a delegate may grow
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
   std::string weight_cache_folder;           // empty: packed weights are not written to files

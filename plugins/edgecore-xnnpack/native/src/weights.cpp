@@ -216,7 +216,7 @@ Weights::Weights(Store *store) : store_(store), provider_() {
 
 void Weights::name_packings(const Graph &graph, const std::vector<const void *> &data) {
   for (const Node &node : graph.nodes) {
-    if (node.in[1] == kNone || input_value(graph, node, 1).role != Role::kConstant) continue;
+    if (is_own(node) || node.in[1] == kNone || input_value(graph, node, 1).role != Role::kConstant) continue;
     const void *bias = node.in[2] == kNone ? nullptr : data[node.in[2]];
     const Identity identity = node_identity(store_->key(), graph, node);
     const auto entry = identities_.emplace(Addresses{data[node.in[1]], bias}, identity).first;
@@ -239,6 +239,27 @@ bool Weights::identify(const xnn_weights_cache_look_up_key *key, Identity *ident
 size_t Weights::use(std::shared_ptr<const Packing> packing) {
   used_.push_back(std::move(packing));
   return used_.size() - 1;
+}
+
+const void *Weights::pack(const Graph &graph, const Node &node, uint32_t form, uint64_t bytes, bool is_shared,
+                          const std::function<void(void *)> &fill) {
+  Identity identity;
+  if (is_shared) {
+    Words words(store_->key());
+    words.add(node_identity(store_->key(), graph, node));
+    words.add(form);
+    words.add(store_->environment());
+    identity = words.hash();
+    std::shared_ptr<const Packing> packing = store_->find(identity);
+    if (packing != nullptr && packing->bytes == bytes) return used_[use(std::move(packing))]->data;
+  }
+  if (reserve(bytes) == nullptr) throw std::bad_alloc();
+  fill(reserved_->data);
+  reserved_->identity = identity;
+  if (!is_shared) return used_[use(std::shared_ptr<const Packing>(std::move(reserved_)))]->data;
+  const Packing &packing = *used_[use(store_->insert(std::move(reserved_)))];
+  if (packing.bytes >= kMinFileBytes && store_->save(packing)) saved_ = true;
+  return packing.data;
 }
 
 size_t Weights::look_up(const xnn_weights_cache_look_up_key *key) {

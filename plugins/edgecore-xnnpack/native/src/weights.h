@@ -6,6 +6,7 @@
 
 #include <xnnpack.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -42,6 +43,11 @@ class Weights {
   void name_packings(const Graph &graph, const std::vector<const void *> &data);
 
   xnn_weights_cache_t provider() { return &provider_; }
+
+  // Returns packed weights that the delegate reads itself: those of an equal node in the same form, or `bytes` bytes
+  // that `fill` packs. `is_shared`: others may use them.
+  const void *pack(const Graph &graph, const Node &node, uint32_t form, uint64_t bytes, bool is_shared,
+                   const std::function<void(void *)> &fill);
 
   // Returns true if XNNPACK did not get a packing that it needs; then the runtime must not be used.
   bool failed() const { return failed_; }

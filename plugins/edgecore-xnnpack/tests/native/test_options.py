@@ -87,6 +87,8 @@ def memory_of_six(path: Path, shape: tuple[int, ...], **options: Any) -> int:
         ({"weight_cache": "yes"}, "'weight_cache' of the backend XnnpackBackend is of type bool; got string"),
         ({"workspace_sharing": True}, "'workspace_sharing' of the backend XnnpackBackend is of type string; got bool"),
         ({"workspace_sharing": "Some"}, "workspace_sharing is 'disabled', 'per_model' or 'global'; got 'Some'"),
+        ({"winograd": "fast"}, "the option winograd is 'off', 'accurate' or 'on'; got 'fast'"),
+        ({"winograd_memory": -1}, "the option winograd_memory is at least 0 MiB and at most 8796093022207; got -1"),
         ({"weight_cache_limit": 0}, "weight_cache_limit is at least 1 MiB and at most 8796093022207; got 0"),
         (
             {"weight_cache_limit": 2**60},

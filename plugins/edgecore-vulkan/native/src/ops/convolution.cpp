@@ -149,7 +149,7 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
       c.batch * (c.out[0] / lines) * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
       {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1]), finish.addend.has_value(),
        word(lines), word(is_pair ? c.kernel[0] : 0), word(is_pair ? c.stride[0] : 1)},
-      kSmallGroup);
+      call.device().tuning().group_threads);
 }
 
 // Records any convolution. `strides` are those of x as images, in elements.
@@ -190,7 +190,7 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
       threads,
       {word(neighbours), x_vectors, out_vectors, mixed, c.transposed, finish.addend.has_value(),
        word(is_short ? c.kernel[1] : 0), word(is_short ? c.in_group : 0), word(part)},
-      kSmallGroup);
+      call.device().tuning().group_threads);
 }
 
 void convolve(const Call &call, Finish finish) {

@@ -2,6 +2,7 @@
 #ifndef EDGECORE_VULKAN_OPS_GEMM_H_
 #define EDGECORE_VULKAN_OPS_GEMM_H_
 
+#include <algorithm>
 #include <limits>
 #include <optional>
 #include <string>
@@ -19,10 +20,6 @@ struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;
 };
-
-// Threads of a workgroup of shaders in which neighbouring threads share little: few, so that small tensors keep all
-// cores of a processor busy.
-constexpr uint32_t kSmallGroup = 32;
 
 constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
 
@@ -47,9 +44,12 @@ Tensor packed_panels(const Call &call, size_t index, const std::string &form, in
                      SourceOf source_of) {
   const int64_t columns = (n + kPanel - 1) / kPanel * kPanel;
   return call.packed(index, form, k * columns, [=](const float *source, float *packed) {
-    for (int64_t o = 0; o < n; ++o) {
-      float *panel = packed + o / kPanel * kPanel * k + o % kPanel;
-      for (int64_t i = 0; i < k; ++i) panel[i * kPanel] = source[source_of(i, o)];
+    for (int64_t first = 0; first < n; first += kPanel) {
+      const int64_t width = std::min(kPanel, n - first);
+      for (int64_t i = 0; i < k; ++i) {
+        float *row = packed + first * k + i * kPanel;
+        for (int64_t o = 0; o < width; ++o) row[o] = source[source_of(i, first + o)];
+      }
     }
   });
 }

@@ -9,9 +9,10 @@ namespace edgecore::vulkan {
 namespace {
 
 // Returns how many rows a thread of gemm computes. With shuffles, where a weight that is read serves all rows, more are
-// better; 14 divides the pixels of the usual images.
-int64_t rows_of_thread(int64_t m, bool is_long) {
+// better; 14 divides the pixels of the usual images. `tuned` is the number for many rows if it was measured, or 0.
+int64_t rows_of_thread(int64_t m, bool is_long, uint32_t tuned) {
   const auto whole = [m](int64_t rows) { return (m + rows - 1) / rows * rows; };
+  if (m > 8 && is_long && tuned != 0) return tuned;
   if (m > 8 && is_long) return whole(14) <= whole(16) ? 14 : 16;
   return m >= 8 ? 8 : m >= 2 ? 4 : 1;
 }
@@ -58,13 +59,14 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0, adds = finish.addend.has_value();
   call.check_iterations(x_vectors != 0 ? k / 4 : k);
   Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, finish.addend, true);
-  constexpr int64_t kTile = 64;  // rows and columns of a workgroup of gemm_tiled
-  if (!access.texels && m >= kTile / 2) {
-    constexpr uint32_t kThreads = 128;
-    const auto groups = [](int64_t size) { return static_cast<uint32_t>((size + kTile - 1) / kTile); };
+  const Tuning &tuning = call.device().tuning();
+  if (!access.texels && m >= 32) {
+    constexpr uint32_t kThreads = 128, kTileColumns = 64, kThreadsOfColumn = 8;
+    const auto groups = [](int64_t size, uint32_t tile) { return static_cast<uint32_t>((size + tile - 1) / tile); };
     access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias, finish.addend, false);
-    return call.dispatch(access.shader, {out}, access.read, std::move(push), {groups(n) * kThreads, groups(m), 1},
-                         {kThreads, 1, 1}, {x_vectors, out_vectors, adds});
+    return call.dispatch(access.shader, {out}, access.read, std::move(push),
+                         {groups(n, kTileColumns) * kThreads, groups(m, kThreadsOfColumn * tuning.tiled_rows), 1},
+                         {kThreads, 1, 1}, {x_vectors, out_vectors, adds, tuning.tiled_rows});
   }
   // Weights that do not fit into a cache of a processor are used for all rows, one panel after the other.
   constexpr int64_t kCached = 32 * 1024;
@@ -72,10 +74,10 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   // A larger shader pays off where its loop runs often; else most of the time goes into the writes.
   constexpr int64_t kLong = 32;
   const bool is_long = access.shuffles && k > kLong;
-  const int64_t rows = rows_of_thread(m, is_long), panels = (n + kPanel - 1) / kPanel;
+  const int64_t rows = rows_of_thread(m, is_long, tuning.gemm_rows), panels = (n + kPanel - 1) / kPanel;
   const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),
-                     {static_cast<uint32_t>(rows), vectors, out_vectors, adds}, kSmallGroup);
+                     {static_cast<uint32_t>(rows), vectors, out_vectors, adds}, tuning.group_threads);
 }
 
 void linear(Call &call) {

@@ -44,7 +44,7 @@ void multiply_by_shuffles(const Call &call, const Product &product, const Tensor
                      product.batches * ((product.m + rows - 1) / rows) * panels * (kPanel / 4),
                      {product.transposed ? 1u : 0u, product.addend == nullptr ? 0u : 1u, a_vectors ? 1u : 0u,
                       out_vectors ? 1u : 0u, static_cast<uint32_t>(rows)},
-                     kSmallGroup);
+                     call.device().tuning().group_threads);
 }
 
 }  // namespace

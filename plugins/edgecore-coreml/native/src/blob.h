@@ -1,0 +1,46 @@
+// Reads a blob: a folder as one string of bytes. src/edgecore_coreml/blob.py writes blobs and describes the layout.
+#ifndef EDGECORE_COREML_BLOB_H_
+#define EDGECORE_COREML_BLOB_H_
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "edgecore/backend.hpp"
+
+namespace edgecore_coreml {
+
+struct File {
+  std::string path;  // inside of the folder, with '/'
+  edgecore_bytes content;
+};
+
+// A mutable buffer of the model that Core ML keeps as a state.
+struct StateInfo {
+  std::string buffer;  // the qualified name of the model's buffer
+  std::string name;    // the name of the state in the Core ML model
+  int32_t scalar_type = 0;
+  std::vector<int64_t> shape;
+};
+
+// The model of a delegate.
+struct Package {
+  edgecore_bytes folder = {};  // the blob, or named data that several delegates share
+  std::vector<File> files;
+  std::vector<std::string> inputs, outputs;  // names in the order of the delegate's arguments
+  std::vector<StateInfo> states;
+  std::string function;  // of the ML program; empty: the only one
+};
+
+// Reads the files of a folder. Throws edgecore::backend::Failure if it is damaged: no offset leads out of the bytes,
+// and no path out of the folder.
+std::vector<File> read_files(edgecore_bytes folder);
+
+// Reads a blob with its metadata. `named_data` returns the bytes of a key. Throws edgecore::backend::Failure if the
+// blob is damaged.
+Package read_package(edgecore_bytes blob, const std::function<edgecore_bytes(std::string_view)> &named_data);
+
+}  // namespace edgecore_coreml
+
+#endif  // EDGECORE_COREML_BLOB_H_

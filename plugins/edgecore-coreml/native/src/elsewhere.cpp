@@ -1,0 +1,13 @@
+// On systems that have neither Core ML nor the stand-in.
+#include "model.h"
+
+namespace edgecore_coreml {
+
+std::shared_ptr<Engine> make_engine(const std::string &) {
+  edgecore::backend::fail(
+      EDGECORE_NOT_SUPPORTED,
+      "the file has a model for Apple's Core ML, which needs macOS, iOS, iPadOS or tvOS: run it on a Mac, or in an app "
+      "that links a delegate for CoreMLBackend");
+}
+
+}  // namespace edgecore_coreml

@@ -1,0 +1,81 @@
+// A Core ML model as the delegate uses it. core_ml.mm implements it with Apple's frameworks, standin.cpp with a child
+// process for tests; elsewhere.cpp has none.
+#ifndef EDGECORE_COREML_MODEL_H_
+#define EDGECORE_COREML_MODEL_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "edgecore/backend.hpp"
+
+namespace edgecore_coreml {
+
+enum class Element { kFloat16, kFloat32, kInt32 };
+
+constexpr uint64_t element_bytes(Element element) { return element == Element::kFloat16 ? 2 : 4; }
+
+struct Range {
+  int64_t low, high;
+};
+
+// An input, an output or a state of a model.
+struct Feature {
+  std::string name;
+  Element element = Element::kFloat32;
+  std::vector<Range> sizes;                  // by dim
+  std::vector<std::vector<int64_t>> shapes;  // if not empty, the shape is one of these
+  bool is_fixed = false;                     // each dim has one size; an output that is not has no `sizes`
+};
+
+// Elements in row-major order without gaps.
+struct Array {
+  Element element = Element::kFloat32;
+  std::vector<int64_t> shape;
+  void *data = nullptr;
+};
+
+// The values of a model's states, and its predictions. One thread at a time.
+class Session {
+ public:
+  virtual ~Session() = default;
+  // Computes the outputs. Sets the shapes of `outputs`, and writes those that have `data`, whose shapes must be right.
+  // The arrays have the order of Model::inputs and Model::outputs.
+  virtual void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) = 0;
+  // Copy a state from or to memory that has its elements.
+  virtual void read_state(const std::string &name, Array out) = 0;
+  virtual void write_state(const std::string &name, Array in) = 0;
+};
+
+// A loaded model. Thread-safe.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual std::unique_ptr<Session> make_session() = 0;
+
+  std::vector<Feature> inputs, outputs;
+};
+
+struct Request {
+  std::string folder;                        // that `prepare` got
+  std::string function;                      // of the ML program; empty: the default one
+  std::string compute_units;                 // as in the compile spec, such as "cpu_and_ne"
+  std::vector<std::string> inputs, outputs;  // names, in the order of the delegate's arguments
+};
+
+class Engine {
+ public:
+  virtual ~Engine() = default;
+  // Compiles the model package in a folder with the files of a blob; the result goes into the folder, too.
+  virtual void compile(const std::string &folder) = 0;
+  // Loads the model of a folder. Throws edgecore::backend::Failure if Core ML does not take it.
+  virtual std::unique_ptr<Model> load(const Request &request) = 0;
+};
+
+// Makes the engine of this system. `standin` is the load option. Throws edgecore::backend::Failure if there is none.
+std::shared_ptr<Engine> make_engine(const std::string &standin);
+
+}  // namespace edgecore_coreml
+
+#endif  // EDGECORE_COREML_MODEL_H_

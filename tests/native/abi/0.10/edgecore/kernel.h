@@ -1,0 +1,66 @@
+// The native interface of operator kernels, draft version 0. Plain C.
+//
+// A kernel library is a table of kernels. The runtime's own kernels and a user's library use the same kind of table. A
+// shared library exports one symbol, edgecore_kernels_v0, which returns the table; a static build passes the table
+// itself.
+#ifndef EDGECORE_KERNEL_H_
+#define EDGECORE_KERNEL_H_
+
+#include "edgecore/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// One call of one kernel. Valid until the kernel returns.
+typedef struct edgecore_call {
+  edgecore_header header;
+  const edgecore_host *host;
+  edgecore_scope *scope;
+  // The arguments of the operator's schema in order, then its out arguments. (In a .pte file the list of arguments ends
+  // with a repetition of the result, which the kernel does not get.) If the result is no tensor, such as the integer of
+  // aten::sym_size, it is the last argument: the kernel writes tag and value of the result to it.
+  const edgecore_value *args;
+  uint64_t arg_count;
+  uint32_t arg_stride;  // bytes from one argument to the next
+  uint32_t reserved;
+  edgecore_error *error;
+} edgecore_call;
+
+// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls the kernel on one
+// thread; the kernel may use host->parallel_for and host->scratch. It must not block, keep pointers to the call, or
+// change its inputs. It must call host->resize for each output tensor before it writes to it, even if the shape is
+// right already, because resize also refuses read-only outputs. After a failure the content of the outputs is
+// undefined. In a damaged file inputs and outputs may overlap: a kernel must copy a value that determines an address,
+// such as an index, before it checks the value, so that its own writes cannot change the value after the check.
+typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
+
+typedef struct edgecore_kernel {
+  edgecore_header header;
+  edgecore_str name;      // "aten::add"
+  edgecore_str overload;  // "out"; empty if there is none
+  uint64_t dtypes;        // bit n: supports tensors of ScalarType n (for error messages; the kernel checks as well)
+  edgecore_kernel_fn run;
+} edgecore_kernel;
+
+// A table of kernels. `package` and `version` keep their offsets in every version of the interface, so that a host can
+// name the package of a library that it refuses.
+typedef struct edgecore_kernel_library {
+  edgecore_header header;
+  edgecore_str package;  // the pip package that contains it, for error messages
+  edgecore_str version;
+  const edgecore_kernel *kernels;
+  uint64_t kernel_count;
+  uint32_t kernel_stride;
+  uint32_t reserved;
+} edgecore_kernel_library;
+
+typedef const edgecore_kernel_library *(EDGECORE_CALL *edgecore_kernels_fn)(void);
+
+#define EDGECORE_KERNELS_SYMBOL "edgecore_kernels_v0"
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // EDGECORE_KERNEL_H_
