@@ -14,6 +14,7 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
 
 import edgecore
+from edgecore.errors import CompileError
 from edgecore_qnn.quantizer import (
     ModuleQConfig,
     QnnQuantizer,
@@ -100,11 +101,76 @@ def test_a_custom_annotation_comes_first():
     assert dtypes(module, torch.ops.aten.conv2d.default) == {torch.uint8}
 
 
-def test_weights_with_a_scale_for_each_block_are_an_error():
-    with pytest.raises(ValueError, match="use_16a4w_block: .* no weights with a scale for each block"):
-        QnnQuantizer().set_default_quant_config(QuantDtype.use_16a4w_block)
-    with pytest.raises(ValueError, match="set_block_size_map: .* no weights with a scale for each block"):
-        QnnQuantizer().set_block_size_map({"linear": (1, 32)})
+class Layers(nn.Module):
+    """Two linear layers with a clamp between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(64, 48), nn.ReLU(), nn.Linear(48, 16))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        return self.layers(x)
+
+
+def with_blocks(sizes: dict[str, tuple[int, ...]], example: Inputs) -> GraphModule:
+    """Quantize `Layers` with `use_16a4w_block`."""
+    quantizer = QnnQuantizer()
+    quantizer.set_default_quant_config(QuantDtype.use_16a4w_block, is_linear_per_channel=True)
+    quantizer.set_block_size_map(sizes)
+    prepared = prepare_pt2e(torch.export.export(Layers().eval(), example).module(), quantizer)
+    prepared(*example)
+    result: GraphModule = convert_pt2e(prepared)
+    return result
+
+
+@pytest.mark.parametrize("sizes", [(10, 64), (2, 5, 64)])
+@pytest.mark.parametrize(
+    ("blocks", "expected"), [({}, [32]), ({"linear": (1, 8), "linear_1": (1, 16)}, [8, 16])]
+)  # 48 features are no multiple of the default, 32
+def test_a_matrix_has_a_scale_for_each_block(
+    blocks: dict[str, tuple[int, ...]], expected: list[int], sizes: tuple[int, ...], monkeypatch
+):
+    example = (torch.randn(sizes),)
+    module = with_blocks(blocks, example)
+    graphs = onnx_graphs(monkeypatch)
+    program = edgecore.compile(torch.export.export(module, example), backends=["qnn"])
+    report = str(program.report())
+    assert "1 x QnnBackend" in report and "not delegated" not in report
+    attributes = [item for node in graphs[0].model.graph.node for item in node.attribute]
+    assert [item.i for item in attributes if item.name == "block_size"] == expected
+    assert decibels(module(*example).detach(), run(program, *example)) > 60
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        ({"soc_model": "SA8295"}, "the QNN provider does not take it for SA8295"),  # an NPU without fp16
+        ({"skip_node_op_set": "dequantize_per_channel_group"}, "its weight is not supported"),
+    ],
+)
+def test_a_layer_stays_outside_if_its_blocks_do(option: dict[str, str], reason: str):
+    example = (torch.randn(10, 64),)
+    module = with_blocks({"linear": (1, 16), "linear_1": (1, 16)}, example)
+    backend = edgecore.Backend("qnn", **option)
+    program = edgecore.compile(torch.export.export(module, example), backends=[backend])
+    (layers,) = (line for line in str(program.report()).splitlines() if "2 x aten.linear.default" in line)
+    assert "not delegated" in layers and reason in layers
+    assert decibels(module(*example).detach(), run(program, *example)) > 60
+
+
+def test_impossible_blocks_are_errors():
+    example = (torch.randn(10, 64),)
+    with pytest.raises(ValueError, match=r"the block size of linear is \(1, 12\): .* a multiple of 8"):
+        with_blocks({"linear": (1, 12)}, example)
+    with pytest.raises(ValueError, match="linear_1 has 48 features, not a multiple of 64"):
+        with_blocks({"linear_1": (1, 64)}, example)
+    with pytest.raises(ValueError, match="is_qat: weights with a scale for each block cannot be trained"):
+        QnnQuantizer().set_default_quant_config(QuantDtype.use_16a4w_block, is_qat=True)
+    quantizer = QnnQuantizer()
+    quantizer.set_default_quant_config(QuantDtype.use_16a4w_block)
+    quantizer.set_block_size_map({"conv2d": (1, 8)})
+    with pytest.raises(ValueError, match="conv2d is no linear layer, so its weight has no blocks"):
+        converted(Small(), quantizer)
 
 
 @pytest.mark.parametrize("recipe", ["int8", "int16x8"])
@@ -118,6 +184,16 @@ def test_a_recipe_trains_with_quantization(recipe: str):
         optimizer.step()
     program = edgecore.compile(trained, example, backends=["qnn"])
     assert "1 x QnnBackend" in str(program.report())
+
+
+def test_the_recipe_fp16_delegates_floating_point_and_takes_no_rules():
+    model, example = Small().eval(), image()
+    program = edgecore.compile(model, example, backends=["qnn"], quantize="fp16")
+    report = str(program.report())
+    assert "1 x QnnBackend" in report and "not delegated" not in report
+    assert decibels(model(*example).detach(), run(program, *example)) > 55
+    with pytest.raises(CompileError, match="fp16.* rules"):
+        edgecore.compile(model, example, backends=["qnn"], quantize=edgecore.Recipe("fp16", skip=["layers.0"]))
 
 
 def test_results_of_8_bits_are_one_step_from_onnx_runtimes(monkeypatch):

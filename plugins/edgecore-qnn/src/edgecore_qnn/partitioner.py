@@ -19,6 +19,7 @@ from edgecore.errors import CompileError
 from edgecore.sdk import CapabilityPartitioner, PartitionView, is_dequantize, is_quantize
 from edgecore_qnn.lowering import OnnxGraph, build
 from edgecore_qnn.operators import TABLE
+from edgecore_qnn.operators.quantized import BLOCKS
 from edgecore_qnn.options import QnnOptions
 from edgecore_qnn.provider import ask, is_installed
 
@@ -57,6 +58,12 @@ def _reasons(program: ExportedProgram, options: QnnOptions) -> Reason:
 
 def _leave_useless(reasons: dict[Node, str | None], partition: PartitionView) -> None:
     """Refuse what a delegate cannot do alone, because of the operators beside it that are not delegated."""
+    for node, reason in list(reasons.items()):
+        if node.target is BLOCKS and reason is not None:
+            for user in (
+                reasons.keys() & node.users.keys()
+            ):  # with wrong results, the provider takes them without weight
+                reasons[user] = reasons[user] or "its weight is not supported"
     fixed = set(partition.constants)
     for node in reasons:
         if node.all_input_nodes and fixed.issuperset(node.all_input_nodes):

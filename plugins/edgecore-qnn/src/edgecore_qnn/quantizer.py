@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.observer import (
-    MinMaxObserver,
-)
+from torchao.quantization import PerGroup
+from torchao.quantization.pt2e._affine_quantization import AffineQuantizedMinMaxObserver
+from torchao.quantization.pt2e.observer import MappingType, MinMaxObserver
 from torchao.quantization.pt2e.quantizer import (
     FixedQParamsQuantizationSpec,
     QuantizationSpec,
@@ -80,10 +80,13 @@ SPLITS = frozenset({
 _EPS = {torch.uint8: 2.0**-16, torch.uint16: 2.0**-22}
 _BITS_OF_4 = (-7, 7)
 _BITS_OF_8 = (-127, 127)
+_FOUR_BITS = "use_16a4w", "use_16a4w_block"
+_BLOCK = 32
+_STEP_OF_BLOCKS = 8
 
 
 class QuantDtype(Enum):
-    """Bits of activations (`a`) and weights (`w`)."""
+    """Bits of activations (`a`) and weights (`w`); `block`: linear layers have a scale for each block of features."""
 
     use_8a8w = "8a8w"
     use_16a8w = "16a8w"
@@ -106,7 +109,7 @@ class ModuleQConfig:
         eps: Minimum scale; None for the one of the bits.
 
     Raises:
-        ValueError: The provider has no integers of `quant_dtype`.
+        ValueError: `is_qat` with `use_16a4w_block`: blocks are not trained.
     """
 
     quant_dtype: QuantDtype = QuantDtype.use_8a8w
@@ -118,10 +121,8 @@ class ModuleQConfig:
     eps: float | None = None
 
     def __post_init__(self) -> None:
-        if self.quant_dtype is QuantDtype.use_16a4w_block:
-            raise ValueError(
-                "use_16a4w_block: ONNX Runtime's QNN provider has no weights with a scale for each block; use use_16a4w"
-            )
+        if self.is_qat and self.quant_dtype is QuantDtype.use_16a4w_block:
+            raise ValueError("is_qat: weights with a scale for each block cannot be trained; train with use_16a4w")
 
     @property
     def activation(self) -> QuantizationSpec:
@@ -136,10 +137,21 @@ class ModuleQConfig:
     def weight(self, axis: int | None) -> QuantizationSpec:
         """Return the specification of a weight with scales for the dim `axis`, or a single scale if it is None."""
         dtype = torch.int8
-        low, high = _BITS_OF_4 if self.quant_dtype is QuantDtype.use_16a4w else _BITS_OF_8
+        low, high = _BITS_OF_4 if self.quant_dtype.name in _FOUR_BITS else _BITS_OF_8
         if self.quant_dtype is QuantDtype.use_16a16w:
             dtype, (low, high), axis = torch.int16, (-32767, 32767), None
         return weight_spec(dtype, low, high, axis, is_qat=self.is_qat, eps=_EPS[torch.uint8])
+
+    def blocks(self, size: int) -> QuantizationSpec:
+        """Return the specification of a matrix with a scale for each `size` numbers of a row."""
+        observer = AffineQuantizedMinMaxObserver.with_args(
+            mapping_type=MappingType.SYMMETRIC,
+            target_dtype=torch.int8,
+            granularity=PerGroup(size),
+            eps=_EPS[torch.uint8],
+            zero_point_dtype=torch.int64,
+        )
+        return QuantizationSpec(torch.int8, observer, *_BITS_OF_4)
 
 
 class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
@@ -155,6 +167,7 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         self._discarded: set[str] = set()
         self._discarded_ops: set[OpOverload] = set()
         self._submodules: list[tuple[Callable[[Node], bool], ModuleQConfig]] = []
+        self._block_sizes: dict[str, tuple[int, ...]] = {}
         self.set_global(ModuleQConfig())
 
     def set_default_quant_config(
@@ -193,11 +206,19 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         self._discarded_ops |= set(ops)
 
     def set_block_size_map(self, block_size_map: Mapping[str, tuple[int, ...]]) -> None:
-        """Raise `ValueError`: the provider has no weights with a scale for each block."""
-        raise ValueError(
-            "set_block_size_map: ONNX Runtime's QNN provider has no weights with a scale for each block; use one for each "
-            "channel"
-        )
+        """Set sizes of blocks, for linear layers with `use_16a4w_block`; others have blocks of 32 features.
+
+        Args:
+            block_size_map: For names of nodes: `(1, size)`, where `size` is a multiple of 8.
+
+        Raises:
+            ValueError: The provider takes no blocks of such a size. `annotate` raises it for a node that is no linear
+                layer, or whose number of features is not a multiple of the size.
+        """
+        for name, block in block_size_map.items():
+            if len(block) != 2 or block[0] != 1 or block[1] < 1 or block[1] % _STEP_OF_BLOCKS:
+                raise ValueError(f"the block size of {name} is {block}: blocks are (1, size), with a multiple of 8")
+        self._block_sizes = dict(block_size_map)
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`."""
@@ -216,7 +237,7 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         """Annotate a node, and the batch norm and clamp that are fused with it."""
         target, activation = node.target, config.activation
         if target in LAYERS:
-            _annotate_layer(node, config)
+            _annotate_layer(node, config, self._block_size(node, config))
         elif target in TWO_INPUTS and len(float_args(node)) == 2:
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, dict.fromkeys(float_args(node), activation))
         elif target in TWO_INPUTS or target in ONE_INPUT:
@@ -228,13 +249,32 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         elif target is operator.getitem:
             _annotate_part(node, activation)
 
+    def _block_size(self, node: Node, config: ModuleQConfig) -> int | None:
+        """Return how many features of a layer share a scale; None for all of them."""
+        if config.quant_dtype is not QuantDtype.use_16a4w_block:
+            return None
+        chosen = self._block_sizes.get(node.name)
+        if node.target not in LINEAR:
+            if chosen is not None:
+                raise ValueError(f"set_block_size_map: {node.name} is no linear layer, so its weight has no blocks")
+            return None
+        features = node.args[1].meta["val"].shape[1]  # type: ignore[union-attr]
+        size = _BLOCK if chosen is None else chosen[1]
+        if features % size == 0:
+            return size
+        if chosen is not None:
+            raise ValueError(f"set_block_size_map: {node.name} has {features} features, not a multiple of {size}")
+        return None
 
-def _annotate_layer(node: Node, config: ModuleQConfig) -> None:
+
+def _annotate_layer(node: Node, config: ModuleQConfig, block: int | None) -> None:
     is_per_channel = config.is_linear_per_channel if node.target in LINEAR else config.is_conv_per_channel
     axis = channel_dim(node) if is_per_channel else None
     value, weight = node.args[0], node.args[1]
-    inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: config.weight(axis)}
-    mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, config.activation, inputs)
+    spec = config.weight(axis) if block is None else config.blocks(block)
+    inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: spec}
+    tail = (NORMS, CLAMPS) if block is None else (NORMS,)  # behind blocks, clamps are operators of their own
+    mark_fused(fused_tail(node, tail), node, config.activation, inputs)
 
 
 def _annotate_part(node: Node, activation: QuantizationSpec) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Literal
 
-from edgecore.plugin import QuantizerRecipe, RecipeSupport
-from edgecore.sdk import RecipeParameters
+from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe
+from edgecore.sdk import RecipeParameters, copy_program
 from edgecore.sdk.annotations import OBSERVERS
 from edgecore_qnn.quantizer import QnnQuantizer, QuantDtype
 
@@ -52,7 +52,12 @@ def _recipe(quant_dtype: QuantDtype, parameters: Integers) -> QuantizerRecipe:
     return QuantizerRecipe(make, calibrates=True, make_training_quantizer=partial(make, is_qat=True))
 
 
+def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
+    return RewriteRecipe(lambda program, selects: copy_program(program), {"use_fp16": True}, "float16")
+
+
 RECIPES: Mapping[str, RecipeSupport] = {
     "int8": RecipeSupport(Integers, _int8),
     "int16x8": RecipeSupport(Int16x8, _int16x8),
+    "fp16": RecipeSupport(RecipeParameters, _fp16, takes_rules=False),
 }

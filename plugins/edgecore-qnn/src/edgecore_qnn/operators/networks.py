@@ -10,7 +10,7 @@ from torch.fx import Node
 
 from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
 from edgecore_qnn.operators.builder import Build, Builder, Row, Scale, axes, rank, shape
-from edgecore_qnn.operators.quantized import quantized, result_scale
+from edgecore_qnn.operators.quantized import BLOCKS, quantized, result_scale
 
 aten = torch.ops.aten
 F32 = (torch.float32,)
@@ -35,6 +35,7 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
     """Return the operand of the bias, if there is one.
 
     The provider adds a bias of int32 to the products of the integers of a layer, so its scale is the product of theirs.
+    If the weight has a scale for each block, the largest one of the channel counts.
     """
     bias, weight = args["bias"], args["weight"]
     if bias is None:
@@ -47,6 +48,7 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
         factors = np.full(1, weight_args["scale"], np.float32)
     else:
         factors = b.partition.constants[weight_args["scales"]].numpy().astype(np.float32)
+    factors = factors.max(1) if factors.ndim > 1 else factors
     scales = (factors * np.float32(scale.scale)).astype(np.float32)
     numbers = b.partition.constants[bias].numpy()
     scales = np.maximum(
@@ -60,9 +62,14 @@ def _bias(b: Builder, args: dict[str, Any], value: str, channels: int) -> list[s
     return [b.add("DequantizeLinear", b.array(integers), b.array(scales), zeros, axis=0)]
 
 
+_DEQUANTIZE = (
+    quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default,
+    BLOCKS,
+)  # fmt: skip
+
+
 def _is_dequantize(node: Any) -> bool:
-    targets = (quantized.dequantize_per_tensor.default, quantized.dequantize_per_channel.default)
-    return isinstance(node, Node) and node.target in targets
+    return isinstance(node, Node) and node.target in _DEQUANTIZE
 
 
 def _spatial(query: NodeQuery) -> str | None:

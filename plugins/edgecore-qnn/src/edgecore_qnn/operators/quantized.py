@@ -21,6 +21,7 @@ _BOUNDS = {
     torch.uint8: (0, 255), torch.int8: (-128, 127), torch.uint16: (0, 65535), torch.int16: (-32768, 32767),
 }  # fmt: skip
 _DTYPES = (torch.float32, *_BOUNDS, torch.int32)
+BLOCKS = quantized.dequantize_per_channel_group.default
 _WORDS = "uint8, int8, uint16 or int16"
 
 
@@ -76,10 +77,12 @@ def result_scale(node: Node) -> Scale | None:
 def is_free(node: Node) -> bool:
     """Return True for a clamp whose result is quantized to integers that all are within its limits.
 
-    Half of a step is allowed, because the largest integer stands for a number that is rounded.
+    Half of a step is allowed, because the largest integer stands for a number that is rounded. No clamp is free beside
+    weights with a scale for each block: the NPU computes their layers with fp16 and does not round their input to
+    integers, so numbers beyond the integers are not limited.
     """
     scale = result_scale(node)
-    if scale is None:
+    if scale is None or node.graph.find_nodes(op="call_function", target=BLOCKS):
         return False
     low, high = limits(node)
     return scale.range[0] >= low - scale.scale / 2 and scale.range[1] <= high + scale.scale / 2
@@ -119,6 +122,23 @@ def _dequantize_channels(b: Builder, node: Node) -> Any:
     return b.add("DequantizeLinear", weight, b.array(scales), zero, axis=args["axis"])
 
 
+def _dequantize_blocks(b: Builder, node: Node) -> Any:
+    args = arguments_by_name(node)
+    constants = b.partition.constants
+    integers = constants[args["input"]].contiguous().numpy()
+    scales = constants[args["scales"]].numpy().astype(np.float32)
+    weight = b.weight(integers, args["quant_min"], args["quant_max"])
+    zero = b.weight(np.zeros(scales.shape, integers.dtype), args["quant_min"], args["quant_max"])
+    return b.add("DequantizeLinear", weight, b.array(scales), zero, axis=1, block_size=args["group_size"])
+
+
+def _check_blocks(query: NodeQuery) -> str | None:
+    if (reason := _constant_weight(query)) is not None:
+        return reason
+    zeros = query.argument("zero_points")
+    return None if zeros is None or not query.constant(zeros).any() else "zero points other than 0"
+
+
 def _known_integers(query: NodeQuery) -> str | None:
     dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
     if onnx_dtype(dtype, low, high) is None:
@@ -138,4 +158,6 @@ ROWS = [
     Row(quantized.dequantize_per_tensor.default, _DTYPES, _WORDS, _known_integers, lower=_dequantize),
     Row(quantized.dequantize_per_channel.default, (torch.float32, torch.int8, torch.uint8, torch.float64, torch.int64),
         "constant int8 or uint8", _constant_weight, lower=_dequantize_channels),
+    Row(BLOCKS, (torch.float32, torch.int8, torch.float64, torch.int64),
+        "constant int8; zero points of 0", _check_blocks, lower=_dequantize_blocks),
 ]  # fmt: skip
