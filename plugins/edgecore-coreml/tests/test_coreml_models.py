@@ -113,8 +113,3 @@ def test_extract_writes_the_model_package(tmp_path):
 def test_coremltools_prints_nothing(capfd):
     compiled(Classifier(), torch.randn(IMAGE))
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_compiled_model_needs_a_mac():
-    with pytest.raises(edgecore.errors.CompileError, match="model_type=COMPILED_MODEL needs a Mac"):
-        compiled(Classifier(), torch.randn(IMAGE), model_type="COMPILED_MODEL")

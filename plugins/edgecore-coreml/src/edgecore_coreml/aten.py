@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch._export.verifier import Verifier
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule
+from torch.fx import Graph, GraphModule, Node
 
 aten = torch.ops.aten
 
@@ -31,8 +31,15 @@ VIEWS: dict[Any, Any] = {
 }
 """Edge operators and the ATEN operators that coremltools converts in their place."""
 
-_POOLS = (aten.max_pool2d.default, aten.max_pool2d_with_indices.default)
+_REAL_NUMBERS = (aten.elu.default, aten.hardtanh.default)
+"""Operators whose converters give constants the types of their Python values."""
+
 _HARDTANH = (-1.0, 1.0)
+
+_ORDERS = tuple(
+    getattr(getattr(aten, name), kind) for name in ("lt", "le", "gt", "ge") for kind in ("Tensor", "Scalar")
+)
+"""Operators that Core ML does not have for booleans."""
 
 _NO_LAYOUT = {"memory_format", "layout", "device", "pin_memory", "non_blocking"}
 """Keywords of tensors in memory, which an ML program does not have."""
@@ -44,18 +51,51 @@ def to_aten(program: ExportedProgram) -> ExportedProgram:
     for node in program.graph.nodes:
         copies[node] = copied = graph.node_copy(node, copies.__getitem__)
         copied.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
+        if node.op == "placeholder" and isinstance(val := node.meta["val"], torch.Tensor):
+            copied.meta["val"] = val.new_empty(val.shape)  # coremltools refuses unusual strides, also of dims of size 1
         if node.op == "call_function":
-            copied.target = VIEWS.get(node.target, node.target)
-            copied.args = _with_defaults(node.target, copied.args)
             copied.kwargs = {key: value for key, value in copied.kwargs.items() if key not in _NO_LAYOUT}
+            with graph.inserting_before(copied):
+                copied.target, copied.args = _rewritten(graph, node.target, copied.args)
     converted = copy.copy(program)
     converted._graph_module = GraphModule({}, graph)
     converted._verifiers = [Verifier]
     return converted
 
 
+def _rewritten(graph: Graph, target: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+    """Return the target and arguments that coremltools gets; operators that must come before are added to the graph."""
+    if target is aten.squeeze_copy.dims:  # coremltools takes the dims of one call for an order of dims in memory
+        value, dims = args
+        *others, last = sorted((dim % value.meta["val"].dim() for dim in dims), reverse=True)
+        for dim in others:
+            value = _added(graph, aten.squeeze.dim, (value, dim))
+        return aten.squeeze.dim, (value, last)
+    if target is aten.reciprocal.default:  # coremltools' converter adds 0.0001 to the input
+        return aten.div.Tensor, (1.0, *args)
+    if target in _ORDERS:
+        return target, tuple(_as_number(graph, value) for value in args)
+    if target in _REAL_NUMBERS:
+        args = tuple(float(value) if type(value) is int else value for value in args)
+    return VIEWS.get(target, target), _with_defaults(target, args)
+
+
+def _as_number(graph: Graph, value: Any) -> Any:
+    if not isinstance(value, Node) or value.meta["val"].dtype != torch.bool:
+        return value
+    return _added(graph, aten._to_copy.default, (value,), dtype=torch.int32)
+
+
+def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> Node:
+    node = graph.call_function(target, args, kwargs)
+    node.meta = {"val": target(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args), **kwargs)}
+    return node
+
+
 def _with_defaults(target: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the arguments of a call, with the defaults that coremltools' converter of the operator does not know."""
-    if target in _POOLS and (len(args) < 3 or not args[2]):
+    if target is aten.max_pool2d.default and (len(args) < 3 or not args[2]):
         return (*args[:2], args[1], *args[3:])  # the stride is the size of the kernel
+    if target is aten.elu.default and len(args) == 1:
+        return (*args, 1.0)
     return (*args, *_HARDTANH[len(args) - 1 :]) if target is aten.hardtanh.default else args

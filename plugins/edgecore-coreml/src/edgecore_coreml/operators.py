@@ -44,9 +44,31 @@ def inside_only(node: Node) -> str | None:
     return None if val.dim() else "tensors without dims"
 
 
+def _with_elements(query: NodeQuery) -> str | None:
+    vals = [node.meta.get("val") for node in (query.node, *query.node.all_input_nodes)]
+    shapes = [val.shape for val in vals if isinstance(val, torch.Tensor)]
+    is_empty = any(isinstance(size, int) and size == 0 for shape in shapes for size in shape)
+    return "a tensor has no elements" if is_empty else None
+
+
 def _alpha(query: NodeQuery) -> str | None:
     alpha = query.argument("alpha")
     return None if alpha == 1 else f"alpha is {alpha}"
+
+
+def _plain_product(query: NodeQuery) -> str | None:
+    return _alpha(query) or (None if query.argument("beta") == 1 else f"beta is {query.argument('beta')}")
+
+
+def _plain_elu(query: NodeQuery) -> str | None:
+    scales = {name: query.argument(name) for name in ("scale", "input_scale")}
+    return next((f"{name} is {scale}" for name, scale in scales.items() if scale != 1), None)
+
+
+def _without_dilation(query: NodeQuery) -> str | None:
+    dilation = query.argument("dilation")
+    sizes = dilation if isinstance(dilation, (tuple, list)) else [dilation]
+    return None if all(size == 1 for size in sizes) else "it has a dilation"
 
 
 def _with_dim(query: NodeQuery) -> str | None:
@@ -99,21 +121,24 @@ def _without_divisor(query: NodeQuery) -> str | None:
 
 
 _MOVEMENT = (
-    "alias_copy cat clone expand_copy flip permute_copy repeat select_copy.int slice_copy.Tensor split_copy.Tensor "
+    "alias_copy cat expand_copy flip permute_copy repeat select_copy.int slice_copy.Tensor split_copy.Tensor "
     "split_with_sizes_copy squeeze_copy.dim squeeze_copy.dims stack transpose_copy.int unbind_copy.int unsqueeze_copy "
     "view_copy _to_copy"
 )
 _REAL = (
     "abs acos asin atan atanh ceil cos cosh erf exp floor log neg reciprocal relu round rsqrt sigmoid sign sin sinh "
-    "sqrt tan tanh _softmax _log_softmax constant_pad_nd pixel_shuffle pixel_unshuffle native_layer_norm "
-    "_native_batch_norm_legit_no_training native_group_norm mm bmm addmm _adaptive_avg_pool2d max_pool2d_with_indices "
-    "pow.Tensor_Scalar pow.Tensor_Tensor hardtanh leaky_relu elu var.correction var.dim"
+    "sqrt tan tanh _softmax _log_softmax constant_pad_nd pixel_shuffle pixel_unshuffle "
+    "_native_batch_norm_legit_no_training mm bmm _adaptive_avg_pool2d pow.Tensor_Scalar pow.Tensor_Tensor"
 )
 _WHOLE = (
-    "softmax.int log_softmax.int layer_norm group_norm linear matmul silu hardswish hardsigmoid mish "
-    "upsample_nearest2d.vec upsample_bilinear2d.vec adaptive_avg_pool2d max_pool2d prelu glu softplus"
+    "softmax.int log_softmax.int linear matmul silu mish upsample_nearest2d.vec upsample_bilinear2d.vec "
+    "adaptive_avg_pool2d glu softplus"
 )
 """Operators that edgecore would decompose; Core ML has them whole."""
+_SINGLE = (torch.float32,)
+"""For operators whose converters make constants of float32 also if the input is of float16."""
+_SINGLE_REAL = "native_layer_norm native_group_norm hardtanh leaky_relu var.correction var.dim"
+_SINGLE_WHOLE = "layer_norm group_norm hardswish hardsigmoid prelu"
 _ARITHMETIC = "mul.Tensor mul.Scalar maximum minimum clamp amax amin"
 _COMPARISON = "eq ne lt le gt ge"
 _LOGICAL = "logical_and logical_or logical_not logical_xor bitwise_not"
@@ -154,6 +179,12 @@ def _rows() -> list[OperatorRow[None]]:
     add(_MOVEMENT, ANY)
     add(_REAL, FLOAT)
     add(_WHOLE, FLOAT, whole=True)
+    add(_SINGLE_REAL, _SINGLE)
+    add(_SINGLE_WHOLE, _SINGLE, whole=True)
+    add("max_pool2d", FLOAT, "no dilation", _without_dilation, whole=True)
+    add("addmm", FLOAT, "alpha and beta must be 1", _plain_product)
+    add("elu", _SINGLE, "scale and input_scale must be 1", _plain_elu)
+    add("cumsum", FLOAT, "no dtype", _without_dtype)
     add(_ARITHMETIC, NUMBER)
     add("add.Tensor sub.Tensor add.Scalar sub.Scalar", NUMBER, "alpha must be 1", _alpha)
     add("div.Tensor div.Scalar", FLOAT)
@@ -174,7 +205,7 @@ def _rows() -> list[OperatorRow[None]]:
     return rows
 
 
-TABLE = CoreMLTable(_rows(), common=(contiguous_only, at_most_dims(_MAX_DIMS)))
+TABLE = CoreMLTable(_rows(), common=(contiguous_only, _with_elements, at_most_dims(_MAX_DIMS)))
 
 
 class CoreMLPartitioner:

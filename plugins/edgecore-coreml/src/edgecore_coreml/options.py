@@ -29,6 +29,18 @@ def _name(value: Any) -> Any:
     return getattr(value, "name", value)
 
 
+def _model_type(value: Any) -> Any:
+    if _name(value) == "COMPILED_MODEL":
+        raise ValueError("compiled models are not supported: leave it MODEL, and the device compiles the model")
+    return _name(value)
+
+
+def _takes_constants(value: Any) -> Any:
+    if value is False:
+        raise ValueError("weights as inputs of a delegate are not supported: leave it True")
+    return value
+
+
 def _shapes(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
@@ -47,14 +59,14 @@ class CoreMLOptions(BaseModel):
     compute_precision: Annotated[Literal["FLOAT16", "FLOAT32"] | None, BeforeValidator(_name)] = Field(
         default=None, description="Precision; by default that of the model."
     )
-    model_type: Annotated[Literal["MODEL", "COMPILED_MODEL"], BeforeValidator(_name)] = Field(
-        default="MODEL", description="Compile the model on the device, or here on a Mac."
+    model_type: Annotated[Literal["MODEL"], BeforeValidator(_model_type)] = Field(
+        default="MODEL", description="The device compiles the model."
     )
     take_over_mutable_buffer: bool = Field(
         default=True, description="Keep mutable buffers as states of Core ML, which need iOS 18."
     )
-    take_over_constant_data: bool = Field(
-        default=True, description="Store weights in the model. False is not supported."
+    take_over_constant_data: Annotated[Literal[True], BeforeValidator(_takes_constants)] = Field(
+        default=True, description="Store weights in the model."
     )
     lower_full_graph: bool = Field(
         default=False, description="Delegate all operators or none; with `required=True`, all or an error."
@@ -85,13 +97,6 @@ class CoreMLOptions(BaseModel):
     def _known_operators(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         known = {name.lower(): name for row in TABLE.rows.values() for name in row.names}
         return tuple(TABLE.check_names([known.get(name.lower(), name) for name in names]))
-
-    @field_validator("take_over_constant_data")
-    @classmethod
-    def _holds_constants(cls, value: bool) -> bool:
-        if not value:
-            raise ValueError("weights as inputs of a delegate are not supported: leave it True")
-        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> CoreMLOptions:

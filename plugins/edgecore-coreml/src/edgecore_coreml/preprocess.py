@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +35,9 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
     """Compile one partition into a blob.
 
     Raises:
-        CompileError: coremltools cannot convert the partition, or the model would have to be compiled on a Mac.
+        CompileError: coremltools cannot convert the partition.
     """
     options = CoreMLOptions.from_specs(specs)
-    if options.model_type == "COMPILED_MODEL":
-        where = "is not supported yet" if sys.platform == "darwin" else "needs a Mac"
-        raise CompileError(f"model_type=COMPILED_MODEL {where}: leave it MODEL, and the device compiles the model")
     partition = PartitionView(program)
     converted = convert(program, options)
     _check_arguments(partition, converted)

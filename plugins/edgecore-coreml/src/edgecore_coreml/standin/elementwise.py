@@ -30,7 +30,7 @@ _BINARY = {
 }  # fmt: skip
 _REDUCTIONS: dict[str, Callable[..., torch.Tensor]] = {
     "reduce_mean": torch.mean,
-    "reduce_sum": torch.sum,
+    "reduce_sum": lambda x, dims, keepdim: torch.sum(x, dims, keepdim, dtype=x.dtype),
     "reduce_max": torch.amax,
     "reduce_min": torch.amin,
 }
@@ -137,3 +137,13 @@ def cast(x: Tensor, dtype: str) -> Tensor:
 @mil()
 def select(cond: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return torch.where(cond, a, b)
+
+
+@mil()
+def cumsum(
+    x: Tensor, axis: Tensor | float = 0, exclusive: Tensor | bool = False, reverse: Tensor | bool = False
+) -> Tensor:
+    axis = int(axis)
+    total = (x.flip(axis) if reverse else x).cumsum(axis, dtype=x.dtype)
+    total = total.flip(axis) if reverse else total
+    return total - x if exclusive else total

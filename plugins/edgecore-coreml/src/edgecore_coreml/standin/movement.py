@@ -120,3 +120,16 @@ def pad(x: Tensor, pad: Tensor, mode: str = "constant", constant_val: Tensor | f
     names = {"constant": "constant", "reflect": "reflect", "replicate": "replicate"}
     value = float(constant_val) if mode == "constant" else None
     return torch.nn.functional.pad(x, flat, names[mode], value)
+
+
+@mil()
+def pixel_unshuffle(x: Tensor, downscale_factor: Tensor) -> Tensor:
+    factor = int(downscale_factor)
+    n, channels, height, width = x.shape
+    blocks = x.reshape(n, channels, height // factor, factor, width // factor, factor)
+    return blocks.permute(0, 1, 3, 5, 2, 4).reshape(n, -1, height // factor, width // factor)
+
+
+@mil()
+def shape(x: Tensor) -> Tensor:
+    return torch.tensor(x.shape, dtype=torch.int32)
