@@ -111,7 +111,7 @@ def graphs_of(program: torch.export.ExportedProgram, spec: TosaSpec = INTEGER) -
         return PreprocessResult(graphs[-1].to_bytes()), ("edgecore-tosa", "0")
 
     table = table_of(spec)
-    with patch("edgecore.pipeline.lower.preprocess", preprocess):
+    with patch("edgecore.pipeline.lower.preprocess", preprocess), patch("edgecore.pipeline.lower.link", None):
         edge = edge_lower({"forward": program}, partitioner=[table.partitioner("tosa", inside_only=table.inside_only)])
     return graphs, edge
 
