@@ -30,10 +30,10 @@ RUNS_PER_BLOCK = 5
 
 
 class Worker:
-    """A child process (worker.py) with one loaded program of one runtime."""
+    """A child process (worker.py) of a Python interpreter, with one loaded program of one runtime."""
 
-    def __init__(self, runtime: str, path: Path | str, threads: int) -> None:
-        command = [sys.executable, str(HERE / "worker.py"), runtime, str(path), str(threads)]
+    def __init__(self, runtime: str, path: Path | str, threads: int, python: str = sys.executable) -> None:
+        command = [python, str(HERE / "worker.py"), runtime, str(path), str(threads)]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

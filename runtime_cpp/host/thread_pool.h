@@ -3,6 +3,8 @@
 // A loop is split into units of at least `grain` items. Every participant owns a contiguous range of units. It takes
 // its own units one by one from the front, and then takes units of other participants from the back. The calling thread
 // is participant 0; it computes the units of workers that are still asleep, so it never waits for a worker to wake up.
+// Workers do not run on its CPU (worker_cpus.h). Between two loops, where a worker holds no unit, it lets other threads
+// have the CPU from time to time; otherwise the kernel would stop it in the middle of a unit, for which all must wait.
 #ifndef EDGECORE_HOST_THREAD_POOL_H_
 #define EDGECORE_HOST_THREAD_POOL_H_
 
@@ -11,6 +13,7 @@
 
 #include "edgecore/abi.h"
 #include "host/parking.h"
+#include "host/worker_cpus.h"
 
 namespace edgecore {
 
@@ -72,6 +75,7 @@ class ThreadPool {
   alignas(64) std::atomic<bool> busy_{false};  // a loop is running; set by the thread that calls parallel_for
   Worker *workers_ = nullptr;                  // list, newest first; changed only by the thread that set busy_
   uint32_t worker_count_ = 0;
+  WorkerCpus worker_cpus_;  // used only by the thread that set busy_
 };
 
 }  // namespace edgecore

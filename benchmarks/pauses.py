@@ -1,0 +1,104 @@
+"""Measure the runs that a median hides: the first after a pause, the slow tenth, and all of them beside a busy CPU.
+
+    python benchmarks/pauses.py [MODEL ...] [--int8] [--busy] [--threads 2] [--rounds 40] [--beside PYTHON]
+
+Each round is a pause of 0.1 s and then five runs, of one runtime after the other: edgecore with XNNPACK, and executorch.
+With `--busy` a process computes all the time, on any CPU. With `--beside`, executorch is replaced by the edgecore of
+another Python interpreter, such as that of an environment with an earlier version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from check import Worker
+from zoo import make
+
+import edgecore
+
+PAUSE = 0.1
+"""Seconds without work before each block of runs."""
+
+BUSY = "while True: pass"
+
+
+@contextmanager
+def busy_cpu(wanted: bool):
+    """Keep one CPU busy with a process of its own."""
+    process = subprocess.Popen([sys.executable, "-c", BUSY]) if wanted else None
+    try:
+        yield
+    finally:
+        if process is not None:
+            process.kill()
+            process.wait()
+
+
+def files(name: str, folder: Path, int8: bool, peer: bool) -> dict[str, Path]:
+    """Compile a model of the zoo for edgecore, and in float32 for executorch if `peer` is true."""
+    model, inputs = make(name)
+    made = {"edgecore": folder / f"{name}.pte"}
+    options = {"quantize": "int8", "calibration": [inputs]} if int8 else {}
+    edgecore.compile(model, inputs, backends=["xnnpack"], **options).save(made["edgecore"])
+    if peer:
+        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+        from executorch.exir import to_edge_transform_and_lower
+
+        exported = torch.export.export(model, inputs)
+        lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
+        made["executorch"] = folder / f"{name}.executorch.pte"
+        made["executorch"].write_bytes(lowered.to_executorch().buffer)
+    return made
+
+
+def measure(workers: dict[str, Worker], rounds: int) -> dict[str, list[list[float]]]:
+    """Return the seconds of each run of each round."""
+    times: dict[str, list[list[float]]] = {name: [] for name in workers}
+    for _ in range(rounds):
+        for name, worker in workers.items():
+            time.sleep(PAUSE)
+            times[name].append(worker.run_block())
+    return times
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=["mobilenet_v2"])
+    parser.add_argument("--int8", action="store_true", help="quantize with the recipe int8; executorch is left out")
+    parser.add_argument("--busy", action="store_true", help="keep a CPU busy meanwhile")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=40)
+    parser.add_argument("--beside", help="interpreter of the other edgecore")
+    arguments = parser.parse_args()
+    print("| model | runtime | median | mean | p90 | first after a pause |\n|---|---|---|---|---|---|")
+    for model in arguments.models:
+        with tempfile.TemporaryDirectory() as name, busy_cpu(arguments.busy):
+            peer = not (arguments.int8 or arguments.beside)
+            made = files(model, Path(name), arguments.int8, peer)
+            workers = {runtime: Worker(runtime, path, arguments.threads) for runtime, path in made.items()}
+            if arguments.beside:
+                workers["other"] = Worker("edgecore", made["edgecore"], arguments.threads, arguments.beside)
+            times = measure(workers, arguments.rounds)
+            for worker in workers.values():
+                worker.close()
+        for runtime, blocks in times.items():
+            runs = sorted(value for block in blocks for value in block)
+            numbers = [
+                statistics.median(runs),
+                statistics.mean(runs),
+                runs[int(len(runs) * 0.9)],
+                statistics.median(block[0] for block in blocks),
+            ]
+            print(f"| {model} | {runtime} | " + " | ".join(f"{value * 1e3:.2f} ms" for value in numbers) + " |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

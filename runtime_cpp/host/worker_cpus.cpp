@@ -1,0 +1,62 @@
+#include "host/worker_cpus.h"
+
+#if defined(__linux__)
+#include <unistd.h>
+#endif
+
+namespace edgecore {
+
+#if defined(__linux__)
+
+namespace {
+
+// Loops between two looks at the CPUs of the process, which a container or taskset may change: two system calls.
+constexpr uint32_t kLoopsPerLook = 4096;
+
+// Sets the CPUs on which the process may run: those of its main thread and of the calling thread, because an
+// application may bind one of the two to a CPU. Returns their number, 0 if it is unknown.
+int allowed_cpus(cpu_set_t &out) {
+  cpu_set_t of_main;
+  if (sched_getaffinity(0, sizeof out, &out) != 0) return 0;
+  if (sched_getaffinity(getpid(), sizeof of_main, &of_main) == 0) CPU_OR(&out, &out, &of_main);
+  return CPU_COUNT(&out);
+}
+
+}  // namespace
+
+bool WorkerCpus::update(uint32_t threads, uint32_t workers) {
+  const int cpu = sched_getcpu();
+  const bool same = cpu == avoided_ && threads == threads_ && workers == workers_;
+  if (same && ++loops_ % kLoopsPerLook != 0) return false;
+  avoided_ = cpu;
+  threads_ = threads;
+  cpu_set_t mask;
+  const int allowed = allowed_cpus(mask);
+  if (cpu < 0 || allowed < 2) {
+    CPU_ZERO(&mask_);
+    return false;
+  }
+  if (static_cast<uint32_t>(allowed) >= threads && cpu < CPU_SETSIZE) CPU_CLR(cpu, &mask);
+  const bool changed = workers != workers_ || !CPU_EQUAL(&mask, &mask_);
+  workers_ = workers;
+  mask_ = mask;
+  return changed;
+}
+
+// A failure leaves the worker where it is: the kernel may refuse a mask whose CPUs were taken away in the meantime.
+void WorkerCpus::apply(pthread_t worker) const {
+#if defined(__ANDROID__)
+  (void)sched_setaffinity(pthread_gettid_np(worker), sizeof mask_, &mask_);
+#else
+  (void)pthread_setaffinity_np(worker, sizeof mask_, &mask_);
+#endif
+}
+
+#else
+
+bool WorkerCpus::update(uint32_t, uint32_t) { return false; }
+void WorkerCpus::apply(pthread_t) const {}
+
+#endif
+
+}  // namespace edgecore

@@ -1,0 +1,43 @@
+// Keeps the workers of a thread pool off the CPU of the thread that calls them.
+//
+// Linux often starts a thread that was woken on the CPU of the thread that woke it, although another CPU is idle. Both
+// then share one CPU for some milliseconds, because the caller never sleeps and an idle CPU looks for work only at a
+// tick. A mask of allowed CPUs without the caller's prevents that. On other systems nothing is done.
+#ifndef EDGECORE_HOST_WORKER_CPUS_H_
+#define EDGECORE_HOST_WORKER_CPUS_H_
+
+#include <pthread.h>
+
+#include <cstdint>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace edgecore {
+
+// The CPUs on which the workers of one pool may run. The members are used by one thread at a time.
+class WorkerCpus {
+ public:
+  // Called before a loop of `threads` participants, the calling thread included. Returns true if apply must be called
+  // for each of the `workers` threads: workers were added, the calling thread has moved to another CPU, or, which is
+  // looked up now and then, the process may run on other CPUs.
+  bool update(uint32_t threads, uint32_t workers);
+
+  // Lets a worker run on all CPUs of the process but that of the calling thread of the last update. A worker may run on
+  // all of them if there are fewer CPUs than participants.
+  void apply(pthread_t worker) const;
+
+ private:
+#if defined(__linux__)
+  cpu_set_t mask_ = {};
+  int avoided_ = -1;  // CPU of the calling thread
+  uint32_t threads_ = 0;
+  uint32_t workers_ = 0;
+  uint32_t loops_ = 0;
+#endif
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_WORKER_CPUS_H_
