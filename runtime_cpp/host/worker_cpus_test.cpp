@@ -89,6 +89,7 @@ TEST_F(WorkerCpusTest, AnotherWorkerIsKeptOffTheCallerToo) {
 }
 
 TEST_F(WorkerCpusTest, MoreParticipantsThanCpusShareAllOfThem) {
+  if (all_.size() >= kMaxThreads) GTEST_SKIP() << "a loop has fewer participants than this machine has CPUs";
   const auto threads = static_cast<uint32_t>(all_.size() + 1);
   for (const std::vector<int> &cpus : worker_cpus(threads, {all_[0]})) EXPECT_EQ(cpus, all_);
   EXPECT_EQ(worker_cpus(2, {all_[0]})[0], without(all_[0]));
