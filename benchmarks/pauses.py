@@ -97,7 +97,10 @@ def main() -> None:
                 runs[int(len(runs) * 0.9)],
                 statistics.median(block[0] for block in blocks),
             ]
-            print(f"| {model} | {runtime} | " + " | ".join(f"{value * 1e3:.2f} ms" for value in numbers) + " |", flush=True)
+            print(
+                f"| {model} | {runtime} | " + " | ".join(f"{value * 1e3:.2f} ms" for value in numbers) + " |",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
