@@ -1,10 +1,11 @@
 #include "blob.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
+#include "core/sha256.h"
 #include "qnn_header_generated.h"
-#include "sha256.h"
 
 namespace edgecore_qnn {
 namespace {
@@ -127,9 +128,10 @@ Payload read_header(edgecore_bytes header, edgecore_bytes context) {
          table.version(), kVersion);
   }
   const auto *digest = table.context_sha256();
-  const Digest expected = sha256(context);
-  if (digest == nullptr || digest->size() != expected.size() ||
-      !std::equal(expected.begin(), expected.end(), digest->begin())) {
+  uint8_t expected[32];
+  edgecore::sha256({context.data, static_cast<size_t>(context.size)}, expected);
+  if (digest == nullptr || digest->size() != std::size(expected) ||
+      !std::equal(std::begin(expected), std::end(expected), digest->begin())) {
     damaged("its context binary does not have the SHA-256 in its header");
   }
   Payload payload = {};

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "sha256.h"
+#include "core/sha256.h"
 
 namespace edgecore_qnn::test {
 namespace {
@@ -35,8 +35,9 @@ wire::HeaderT small_header() {
 
 Bytes make_blob(wire::HeaderT header, const Bytes &context) {
   if (header.context_sha256.empty()) {
-    const Digest digest = sha256(view(context));
-    header.context_sha256.assign(digest.begin(), digest.end());
+    uint8_t digest[32];
+    edgecore::sha256({context.data(), context.size()}, digest);
+    header.context_sha256.assign(std::begin(digest), std::end(digest));
   }
   Bytes blob;
   append(blob, 0x5678ABCD, 4);
