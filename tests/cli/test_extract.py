@@ -62,7 +62,7 @@ class TestExtract:
         ],
     )
     def test_extract_writes_the_folder_in_a_blob(self, edgecore, file, module, monkeypatch, returned, row, status):
-        module(f"from edgecore.errors import FormatError\n\n\ndef unpack(blob):\n    {returned}\n")
+        module(f"from edgecore.errors import FormatError\n\n\ndef unpack(blob, named_data):\n    {returned}\n")
         info = BackendInfo(name="qnn", backend_id="Q", summary="", compiler="", unpack="my_model_file:unpack")
         monkeypatch.setattr(registry, "find", lambda backend_id: info)
         result = edgecore("extract", file, "--into", "parts")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgecore.errors import FormatError
-from edgecore_coreml.blob import read_blob, write_blob
+from edgecore_coreml.blob import read_blob, write_blob, write_reference
 
 FILES = {
     "metadata.json": b'{"inputNames": []}',
@@ -47,14 +47,14 @@ def test_we_unpack_a_blob_of_executorch(tmp_path):
     for path, content in FILES.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
-    assert read_blob(helper().flatten_directory_contents(str(tmp_path))) == FILES
+    assert read_blob(helper().flatten_directory_contents(str(tmp_path)), {}) == FILES
 
 
 def test_equal_folders_give_equal_blobs():
     blob = write_blob(FILES)
     assert write_blob(dict(reversed(FILES.items()))) == blob
-    assert read_blob(blob) == FILES
-    assert read_blob(write_blob({"empty": b""})) == {"empty": b""}
+    assert read_blob(blob, {}) == FILES
+    assert read_blob(write_blob({"empty": b""}), {}) == {"empty": b""}
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "../up", "a//b", "a/./b", "a\\b", ""])
@@ -62,7 +62,7 @@ def test_a_path_out_of_the_folder_is_rejected(path):
     with pytest.raises(ValueError, match="no path inside a folder"):
         write_blob({path: b""})
     with pytest.raises(FormatError, match="no name of a file"):
-        read_blob(tree({path: 0}))
+        read_blob(tree({path: 0}), {})
 
 
 @pytest.mark.parametrize("files", [{"a": b"", "a/b": b""}, {"a/b": b"", "a": b""}])
@@ -82,7 +82,11 @@ def tree(files, **changes) -> bytes:
     [
         (b"", "no tree of files is at its end"),
         (b"[" * 100_000, "no tree of files is at its end|has no nodes"),
-        (b"CMJR{}", "is named data of the file"),
+        (b"CMJR{}", "is no reference to a model"),
+        (b"CMJR[", "is no reference to a model"),
+        (b'CMJR{"version": 2, "key": "k", "functionName": "f"}', "in an unknown way, version 2"),
+        (write_reference("k", "f"), "has no named data 'k'"),
+        (b'CMJR{"version": 1, "key": ["k"], "functionName": "f"}', r"has no named data \['k'\]"),
         (b"}{", "has no nodes"),
         (tree({"a": 2}), "2 is no node of its tree of files"),
         (tree({"a": True}), "True is no node"),
@@ -97,7 +101,7 @@ def tree(files, **changes) -> bytes:
 )
 def test_a_damaged_blob_gives_one_error(blob, message):
     with pytest.raises(FormatError, match=message):
-        read_blob(blob)
+        read_blob(blob, {})
 
 
 def test_every_changed_or_missing_byte_is_read_or_rejected():
@@ -105,6 +109,6 @@ def test_every_changed_or_missing_byte_is_read_or_rejected():
     for index in range(len(blob)):
         for damaged in (blob[:index], blob[index:], blob[:index] + bytes([blob[index] ^ 0x81]) + blob[index + 1 :]):
             try:
-                assert sum(map(len, read_blob(damaged).values())) <= len(blob)
+                assert sum(map(len, read_blob(damaged, {}).values())) <= len(blob)
             except FormatError:
                 continue

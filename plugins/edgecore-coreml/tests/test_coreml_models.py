@@ -46,7 +46,7 @@ def test_the_program_of_a_file_computes_what_eager_does(tmp_path):
     model, x = Classifier(), torch.randn(IMAGE)
     program = compiled(model, x)
     assert "delegate 0: iOS15 or later, computes in the model's precision" in str(program.report())
-    standin = StandIn(blob_of(program, tmp_path / "model.pte"))
+    standin = StandIn(blob_of(program, tmp_path / "model.pte"), {})
     torch.testing.assert_close(standin(x)[0], model(x))
     lines = CoreMLCompiler().describe_blob(blob_of(program, tmp_path / "model.pte"), {})
     assert lines[0] == "model: iOS15 or later (specification version 6)" and "  conv: 1" in lines
@@ -65,8 +65,8 @@ def test_compressed_weights_are_smaller_and_close(tmp_path, recipe, minimum):
     assert "iOS16 or later" in str(program.report())
     blob = blob_of(program, tmp_path / "model.pte")
     plain = blob_of(compiled(model, x), tmp_path / "plain.pte")
-    assert len(unpack(blob).weights) < 0.5 * len(unpack(plain).weights)
-    result, expected = StandIn(blob)(x)[0], model(x)
+    assert len(unpack(blob, {}).weights) < 0.5 * len(unpack(plain, {}).weights)
+    result, expected = StandIn(blob, {})(x)[0], model(x)
     assert 20 * torch.log10(expected.norm() / (result - expected).norm()) > minimum
 
 
@@ -74,7 +74,7 @@ def test_float16_is_reported_and_close(tmp_path):
     model, x = Classifier(), torch.randn(IMAGE)
     program = compiled(model, x, compute_precision="FLOAT16")
     assert "computes in FLOAT16" in str(program.report()) and "rounded to float16" in str(program.report())
-    standin = StandIn(blob_of(program, tmp_path / "model.pte"))
+    standin = StandIn(blob_of(program, tmp_path / "model.pte"), {})
     torch.testing.assert_close(standin(x)[0].float(), model(x), rtol=0, atol=0.01)
 
 
@@ -107,7 +107,7 @@ def test_extract_writes_the_model_package(tmp_path):
     manifest = json.loads((package / "Manifest.json").read_text())
     paths = [package / "Data" / item["path"] for item in manifest["itemInfoEntries"].values()]
     assert all(path.exists() for path in paths) and manifest["rootModelIdentifier"] in manifest["itemInfoEntries"]
-    assert (package / "Data/com.apple.CoreML/model.mlmodel").read_bytes() == unpack(blob).specification
+    assert (package / "Data/com.apple.CoreML/model.mlmodel").read_bytes() == unpack(blob, {}).specification
 
 
 def test_coremltools_prints_nothing(capfd):

@@ -51,7 +51,7 @@ def check(tmp_path, model, *inputs):
     (blob,) = read_pte((tmp_path / "model.pte").read_bytes()).delegate_blobs
     expected = model(*inputs)
     for result, value in zip(
-        StandIn(bytes(blob))(*inputs), expected if isinstance(expected, (tuple, list)) else [expected], strict=True
+        StandIn(bytes(blob), {})(*inputs), expected if isinstance(expected, (tuple, list)) else [expected], strict=True
     ):
         torch.testing.assert_close(result.to(value.dtype), value, rtol=1e-4, atol=1e-5)
 

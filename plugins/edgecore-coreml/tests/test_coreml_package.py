@@ -41,8 +41,8 @@ def test_the_check_names_the_missing_library(monkeypatch):
 
 def test_a_package_survives_its_blob():
     for package in (PACKAGE, replace(PACKAGE, states=(State("cache.k", "cache_k", "float32", (1, 8, 4)),))):
-        assert unpack(pack(package)) == package
-    assert json.loads(read_blob(pack(PACKAGE))["metadata.json"])["identifier"].startswith("edgecore_")
+        assert unpack(pack(package), {}) == package
+    assert json.loads(read_blob(pack(PACKAGE), {})["metadata.json"])["identifier"].startswith("edgecore_")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_a_package_survives_its_blob():
     ],
 )
 def test_damaged_metadata_is_rejected(metadata, message):
-    blob = write_blob(read_blob(pack(PACKAGE)) | {"metadata.json": metadata})
+    blob = write_blob(read_blob(pack(PACKAGE), {}) | {"metadata.json": metadata})
     assert message in CoreMLCompiler().verify_blob(blob, {}, runtime="edgecore")[0]
 
 
@@ -63,4 +63,4 @@ def test_a_model_that_is_no_specification_is_rejected():
     with pytest.raises(FormatError, match="no specification of Core ML"):
         CoreMLCompiler().describe_blob(pack(PACKAGE), {})
     with pytest.raises(FormatError, match="its model is compiled, or it is damaged"):
-        unpack(write_blob({"metadata.json": b"{}"}))
+        unpack(write_blob({"metadata.json": b"{}"}), {})

@@ -64,7 +64,7 @@ def test_a_part_of_a_tensor_is_written_as_by_pytorch(name, target):
     model = Call(function).eval()
     backend = edgecore.Backend("coreml", required=True, minimum_deployment_target=target)
     blob = blob_of(edgecore.compile(model, tuple(inputs), backends=[backend]))
-    standin = StandIn(blob)
+    standin = StandIn(blob, {})
     ordered = [inputs[int(name.removeprefix("inputs_"))] for name in standin.package.inputs]
     (result,), expected = standin(*ordered), model(*inputs)
     torch.testing.assert_close(result.to(expected.dtype), expected)
@@ -119,7 +119,7 @@ def test_a_key_value_cache_becomes_states_of_the_package():
     program = cached(step(1, 0), compute_precision="FLOAT16")
     report = str(program.report())
     assert "2 mutable buffers in CoreMLBackend" in report and "iOS18 or later" in report
-    package = unpack(blob_of(program))
+    package = unpack(blob_of(program), {})
     assert [(state.buffer, state.dtype, state.shape) for state in package.states] == [
         ("cache.keys", "float32", (1, 2, 8, 4)),
         ("cache.values", "float32", (1, 2, 8, 4)),
@@ -131,7 +131,7 @@ def test_a_key_value_cache_becomes_states_of_the_package():
 
 
 def test_with_the_option_off_a_cache_is_an_input_and_an_output():
-    package = unpack(blob_of(cached(step(1, 0), take_over_mutable_buffer=False)))
+    package = unpack(blob_of(cached(step(1, 0), take_over_mutable_buffer=False)), {})
     assert not package.states and len(package.inputs) == 4 and len(package.outputs) == 3
 
 

@@ -49,6 +49,6 @@ def test_a_network_is_one_delegate_that_computes_what_eager_does(name, monkeypat
     own = time.process_time() - begun - spent
     torch.set_num_threads(threads)
     (blob,) = read_pte(bytes(program.buffer)).delegate_blobs
-    results, expected = StandIn(bytes(blob))(*inputs), model(*inputs)
+    results, expected = StandIn(bytes(blob), {})(*inputs), model(*inputs)
     assert (results[0] - expected).abs().max() / expected.abs().max() < TOLERANCE
     assert own < SECONDS

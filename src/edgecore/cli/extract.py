@@ -16,6 +16,8 @@ from edgecore.cli.common import AnyFile, read_any, read_file
 from edgecore.errors import EdgecoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from edgecore.format import Buffer, PtdFile, PteFile, Tensor
 
 
@@ -35,14 +37,19 @@ def command(
     folder = into or file.with_suffix("")
     if folder.exists():
         raise EdgecoreError(f"{folder} exists already; remove it, or choose another folder with --into")
-    parts = _of_data(content) if isinstance(content, PtdFile) else _of_program(read_file(file))
+    if isinstance(content, PtdFile):
+        parts, named_data = _of_data(content), {}
+    else:
+        program = read_file(file)
+        parts, named_data = _of_program(program), program.named_data
     folder.mkdir(parents=True)
     index: dict[str, Any] = {"file": file.name}
     for kind, entries in parts.items():
         (folder / kind).mkdir()
         index[kind] = [_write(folder, kind, number, *entry) for number, entry in enumerate(entries)]
         if kind == "blobs":
-            index[kind] = [_unpack(folder, row, entry[1]) for row, entry in zip(index[kind], entries, strict=True)]
+            rows = zip(index[kind], entries, strict=True)
+            index[kind] = [_unpack(folder, row, entry[1], named_data) for row, entry in rows]
     # The index is written last, so a folder without it is incomplete.
     (folder / "index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
     print(f"{folder}: {', '.join(f'{len(index[kind])} {kind}' for kind in parts)}, index.json")
@@ -63,7 +70,7 @@ def _write(folder: Path, kind: str, number: int, name: str, data: Buffer, facts:
     return facts | {"path": path, "bytes": memoryview(data).nbytes, "sha256": hashlib.sha256(data).hexdigest()}
 
 
-def _unpack(folder: Path, row: dict[str, Any], blob: Buffer) -> dict[str, Any]:
+def _unpack(folder: Path, row: dict[str, Any], blob: Buffer, named_data: Mapping[str, Any]) -> dict[str, Any]:
     """Write the files inside a blob into a folder beside it, and add the folder's path to the row of the index.
 
     If the backend cannot read the blob, the row says why. Without the backend, the row stays as it is.
@@ -78,7 +85,7 @@ def _unpack(folder: Path, row: dict[str, Any], blob: Buffer) -> dict[str, Any]:
         if name is None:
             return row
         module, _, function = name.partition(":")
-        files = getattr(import_module(module), function)(bytes(blob))
+        files = getattr(import_module(module), function)(bytes(blob), named_data)
     except BackendError:
         return row
     except EdgecoreError as error:

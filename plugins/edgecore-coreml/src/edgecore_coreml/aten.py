@@ -95,7 +95,7 @@ def _as_number(graph: Graph, value: Any) -> Any:
 def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> Node:
     node = graph.call_function(target, args, kwargs)
     vals = map_arg(args, lambda arg: arg.meta["val"])
-    node.meta = {"val": target(*vals, **kwargs)}  # type: ignore[misc]  # the stub says that map_arg returns one value
+    node.meta = {"val": target(*vals, **kwargs)}
     return node
 
 

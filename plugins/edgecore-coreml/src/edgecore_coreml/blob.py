@@ -5,8 +5,10 @@ so that a reader starts at the end of the blob:
 
     {"nodes": [{"name", "kind", "dataRegion": {"offset", "size"}, "children": {name: index of a node}}, ...]}
 
-The `kind` is 0 for a file and 1 for a folder. The last node is the folder itself; ExecuTorch calls it `lowered_module`. This
-module imports neither torch nor coremltools.
+The `kind` is 0 for a file and 1 for a folder. The last node is the folder itself; ExecuTorch calls it `lowered_module`.
+
+If several methods share a folder, it is named data of the file, and the blob of each is a reference to it: `CMJR`, then
+a JSON object `{"version": 1, "key", "functionName"}`. This module imports neither torch nor coremltools.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _ROOT = "lowered_module"
 _MAX_TREE = 1 << 20
 """Maximum size of the JSON text in bytes. A model package has fewer than ten files."""
 _REFERENCE = b"CMJR"
-"""The first bytes of a blob whose folder is named data of the file, as ExecuTorch writes it for several methods."""
+"""The first bytes of a blob that is a reference to a folder."""
+_VERSION = 1
 
 Files = dict[str, bytes]
 """The files of a folder: path with `/` -> content."""
@@ -58,14 +61,46 @@ def write_blob(files: Mapping[str, bytes]) -> bytes:
     return b"".join((*contents, text.encode()[::-1]))
 
 
-def read_blob(blob: bytes | memoryview) -> Files:
+def write_reference(key: str, function: str) -> bytes:
+    """Return the blob of a method whose folder is the named data `key`, and which calls a function of its model."""
+    return _REFERENCE + json.dumps({"version": _VERSION, "key": key, "functionName": function}).encode()
+
+
+def resolve(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> tuple[bytes | memoryview, str]:
+    """Return the folder of a blob, and the name of the model's function that it calls; empty if the model has only one.
+
+    Args:
+        blob: A folder, or a reference to one.
+        named_data: Named data of the file: key -> object with the bytes as `data`.
+
+    Raises:
+        FormatError: The reference is damaged, or the file has no such named data.
+    """
+    if bytes(blob[: len(_REFERENCE)]) != _REFERENCE:
+        return blob, ""
+    try:
+        reference = json.loads(bytes(blob[len(_REFERENCE) :]))
+        version, key, function = (reference[name] for name in ("version", "key", "functionName"))
+    except (ValueError, RecursionError, TypeError, KeyError):
+        raise FormatError("the blob is damaged: it is no reference to a model") from None
+    if version != _VERSION:
+        raise FormatError(f"the blob refers to its model in an unknown way, version {version!r}")
+    if not isinstance(key, str) or not isinstance(function, str) or key not in named_data:
+        raise FormatError(f"the file has no named data {key!r}, which has the model of a blob")
+    return named_data[key].data, function
+
+
+def read_blob(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Files:
     """Return the files of a blob. Folders without files are left out.
+
+    Args:
+        blob: A folder, or a reference to one.
+        named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged, or not one of a Core ML delegate.
     """
-    if bytes(blob[: len(_REFERENCE)]) == _REFERENCE:
-        raise FormatError("the model of this blob is named data of the file, which edgecore-coreml does not read")
+    blob, _ = resolve(blob, named_data)
     nodes, data = _nodes(blob)
     files: Files = {}
     used: set[int] = set()

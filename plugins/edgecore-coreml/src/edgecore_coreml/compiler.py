@@ -11,10 +11,11 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError, FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.plugin import CompiledPartition, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import MutableBuffer, Partitioner
 from edgecore_coreml import describe as blob_lines
 from edgecore_coreml import native_library
+from edgecore_coreml.link import link
 from edgecore_coreml.operators import TABLE, CoreMLPartitioner, inside_only
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import unpack
@@ -23,7 +24,7 @@ from edgecore_coreml.registry import INSTALL, converters
 
 
 class CoreMLCompiler:
-    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements `QuantizingCompiler`, `LinkingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
 
     Options = CoreMLOptions
 
@@ -55,6 +56,10 @@ class CoreMLCompiler:
         """Compile one partition into a blob."""
         return preprocess(program, specs)
 
+    def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
+        """Give methods one model with a function for each, whose weights are stored once."""
+        return link(partitions)
+
     def operator_support(self) -> Sequence[OperatorSupport]:
         """List the supported operators with their dtypes and constraints."""
         return TABLE.support()
@@ -62,14 +67,14 @@ class CoreMLCompiler:
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
         """List the errors of a blob. The target runtime makes no difference."""
         try:
-            unpack(blob)
+            unpack(blob, named_data)
         except FormatError as error:
             return [str(error)]
         return []
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Return lines with the deployment target, arguments, operators and weights, for `edgecore inspect --blobs`."""
-        return blob_lines.describe_blob(blob)
+        return blob_lines.describe_blob(blob, named_data)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
@@ -90,6 +95,7 @@ class CoreMLCompiler:
             line = f"delegate {index}: {result.target} or later, computes in {result.precision}"
             line += f", weights {result.weights:,} bytes"
             line += f" ({result.compression})" if result.compression != "none" else ""
+            line += f", one model for {', '.join(result.shared_by)}" if result.shared_by else ""
             if result.precision == "FLOAT16":
                 line += "; float32 values are rounded to float16"
             lines.append(line)

@@ -19,13 +19,13 @@ from torch.export.graph_signature import InputKind
 
 from edgecore.errors import CompileError
 from edgecore_coreml.aten import to_aten
-from edgecore_coreml.options import TARGETS, CoreMLOptions
+from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
 from edgecore_coreml.package import Package, State
 
 _PALETTE = "palette"
 _CONSTANT_EXPRESSIONS = "iOS16"  # the first system with compressed weights
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
-_STATES = "iOS18"
+_STATES = "iOS18"  # the first with states
 _DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
 _HALF = "iOS16"  # the first with inputs and outputs of float16
 
@@ -65,6 +65,8 @@ def _oldest_target(program: ExportedProgram, options: CoreMLOptions) -> str:
     signature = program.graph_signature
     vals = [node.meta.get("val") for node in program.graph.nodes]
     enumerated = options.enumerated_shapes or {}
+    if options.multimethod_weight_sharing_strategy == "POSITIONAL":
+        return FUNCTIONS_TARGET
     if signature.buffers_to_mutate or len(enumerated) > 1:
         return _STATES if signature.buffers_to_mutate else _GROUPED_SHAPES
     if any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals):
@@ -89,14 +91,19 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> P
     )
     model = _compressed(model, options.weight_compression)
     spec = model.get_spec()
-    weights = Path(model.weights_dir or "") / "weight.bin"
     return Package(
-        spec.SerializeToString(deterministic=True),
-        weights.read_bytes() if model.weights_dir and weights.is_file() else b"",
+        *contents(model),
         tuple(item.name for item in spec.description.input),
         tuple(item.name for item in spec.description.output),
         _states(program, [item.name for item in spec.description.state]),
     )
+
+
+def contents(model: Any) -> tuple[bytes, bytes]:
+    """Return the specification and the file of the weights of a model of coremltools."""
+    weights = Path(model.weights_dir or "") / "weight.bin"
+    data = weights.read_bytes() if model.weights_dir and weights.is_file() else b""
+    return model.get_spec().SerializeToString(deterministic=True), data
 
 
 def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from edgecore.errors import FormatError
@@ -12,15 +13,19 @@ from edgecore_coreml.package import unpack
 _SCALAR = "const"
 
 
-def describe_blob(blob: bytes) -> list[str]:
-    """Return lines that describe a blob.
+def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
+    """Return lines that describe a blob, and of a model with several functions the one that the blob calls.
+
+    Args:
+        blob: A folder, or a reference to one.
+        named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged.
     """
     from google.protobuf.message import DecodeError
 
-    package = unpack(blob)
+    package = unpack(blob, named_data)
     spec = _messages().Model()
     try:
         spec.ParseFromString(package.specification)
@@ -29,10 +34,15 @@ def describe_blob(blob: bytes) -> list[str]:
     version = spec.specificationVersion
     target = next((name for name, number in TARGETS.items() if number == version), "an unknown system")
     lines = [f"model: {target} or later (specification version {version})"]
-    for kind, items in (("input", spec.description.input), ("output", spec.description.output)):
+    functions = {item.name: item for item in spec.description.functions}
+    if package.function:
+        lines.append(f"function {package.function} of {', '.join(functions)}")
+    description = functions.get(package.function, spec.description)
+    for kind, items in (("input", description.input), ("output", description.output), ("state", description.state)):
         lines += [f"{kind} {item.name}: {_type(item)}" for item in items]
-    lines += [f"state {item.name}: {_type(item)}" for item in spec.description.state]
     for name, function in sorted(spec.mlProgram.functions.items()):
+        if package.function not in ("", name):
+            continue
         for block in function.block_specializations.values():
             counts = Counter(op.type for op in block.operations if op.type != _SCALAR)
             lines += [f"function {name}: {counts.total()} operators"] if counts else []

@@ -15,13 +15,16 @@ from edgecore_coreml.operators import TABLE
 TARGETS = {"iOS15": 6, "iOS16": 7, "iOS17": 8, "iOS18": 9, "iOS26": 10}
 """Deployment target -> version of Core ML's specification. macOS 12 to 15 and 26 have those of iOS 15 to 18 and 26."""
 
-COMPUTE_UNITS, PRECISION, TARGET, MODEL_TYPE = (
+COMPUTE_UNITS, PRECISION, TARGET, MODEL_TYPE, SHARING = (
     "compute_units", "model_compute_precision", "min_deployment_target", "model_type",
+    "multimethod_weight_sharing_strategy",
 )  # fmt: skip
 OTHERS = "coreml_options"
 """Keys of the compile specs: those of ExecuTorch, and one with the other options as JSON."""
 
 _STATE_TARGET = "iOS18"
+FUNCTIONS_TARGET = "iOS18"
+"""The first system with models of several functions."""
 
 
 def _name(value: Any) -> Any:
@@ -61,6 +64,9 @@ class CoreMLOptions(BaseModel):
     )
     model_type: Annotated[Literal["MODEL"], BeforeValidator(_model_type)] = Field(
         default="MODEL", description="The device compiles the model."
+    )
+    multimethod_weight_sharing_strategy: Annotated[Literal["POSITIONAL", "DISABLED"] | None, BeforeValidator(_name)] = (
+        Field(default=None, description="One model for methods.")
     )
     take_over_mutable_buffer: bool = Field(
         default=True, description="Keep mutable buffers as states of Core ML, which need iOS 18."
@@ -102,6 +108,9 @@ class CoreMLOptions(BaseModel):
     def _consistent(self) -> CoreMLOptions:
         if self.lower_full_graph and self.skip_ops_for_coreml_delegation:
             raise ValueError("lower_full_graph=True allows no skip_ops_for_coreml_delegation")
+        is_older = self.minimum_deployment_target not in (None, _STATE_TARGET, "iOS26")
+        if self.multimethod_weight_sharing_strategy == "POSITIONAL" and is_older:
+            raise ValueError("multimethod_weight_sharing_strategy='POSITIONAL' needs minimum_deployment_target='iOS18'")
         if self.enumerated_shapes is None:
             return self
         if not self.lower_full_graph:
@@ -109,7 +118,6 @@ class CoreMLOptions(BaseModel):
         counts = {len(shapes) for shapes in self.enumerated_shapes.values()}
         if len(counts) != 1 or 0 in counts:
             raise ValueError("enumerated_shapes must have the same number of shapes for each input, at least one")
-        is_older = self.minimum_deployment_target not in (None, _STATE_TARGET, "iOS26")
         if len(self.enumerated_shapes) > 1 and is_older:
             raise ValueError("enumerated_shapes of several inputs need minimum_deployment_target='iOS18'")
         return self
@@ -117,13 +125,14 @@ class CoreMLOptions(BaseModel):
     def to_specs(self) -> list[CompileSpec]:
         """Return the compile specs that `preprocess` gets and the file stores."""
         version = TARGETS.get(self.minimum_deployment_target or "", "")
-        named = {"compute_unit", "minimum_deployment_target", "compute_precision", "model_type"}
+        named = {"compute_unit", "minimum_deployment_target", "compute_precision", "model_type", SHARING}
         others = self.model_dump_json(exclude_defaults=True, exclude=named | {"operators", "min_operators"})
         texts = {
             COMPUTE_UNITS: self.compute_unit.lower(),
             MODEL_TYPE: self.model_type.lower(),
             TARGET: str(version),
             PRECISION: (self.compute_precision or "").lower(),
+            SHARING: (self.multimethod_weight_sharing_strategy or "").lower(),
             OTHERS: others if others != "{}" else "",
         }
         return [CompileSpec(key, text.encode()) for key, text in texts.items() if text]
@@ -139,6 +148,7 @@ class CoreMLOptions(BaseModel):
                 "model_type": texts.get(MODEL_TYPE, "model").upper(),
                 "minimum_deployment_target": names.get(texts.get(TARGET, "")),
                 "compute_precision": texts.get(PRECISION, "").upper() or None,
+                SHARING: texts.get(SHARING, "").upper() or None,
                 **json.loads(texts.get(OTHERS, "{}")),
             }
         )

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgecore.errors import FormatError
-from edgecore_coreml.blob import METADATA, MODEL, Files, read_blob, write_blob
+from edgecore_coreml.blob import METADATA, MODEL, Files, read_blob, resolve, write_blob
 
 _AUTHOR = "com.apple.CoreML"
 SPECIFICATION = f"{MODEL}/Data/{_AUTHOR}/model.mlmodel"
@@ -48,6 +49,7 @@ class Package:
         inputs: Names of the inputs, in the order of the delegate's arguments.
         outputs: Names of the outputs.
         states: The mutable buffers that are states.
+        function: Name of the function of the ML program; empty if it has only one.
     """
 
     specification: bytes
@@ -55,35 +57,78 @@ class Package:
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     states: tuple[State, ...] = ()
+    function: str = ""
 
 
 def pack(package: Package) -> bytes:
     """Return the blob of a model. Its identifier, by which a device caches the compiled model, depends on all bytes."""
-    digest = hashlib.sha256(package.specification)
-    digest.update(package.weights)
-    metadata: dict[str, Any] = {
-        "inputNames": list(package.inputs),
-        "outputNames": list(package.outputs),
-        "identifier": f"edgecore_{digest.hexdigest()}",
-    }
-    if package.states:  # ExecuTorch's delegate ignores what it does not know
-        metadata["edgecoreStates"] = [asdict(state) for state in package.states]
-    files = {METADATA: _json(metadata), SPECIFICATION: package.specification, _MANIFEST: _manifest(digest.digest())}
-    return write_blob(files | ({WEIGHTS: package.weights} if package.weights else {}))
+    identifier = identify(package.specification, package.weights)
+    return _folder(package.specification, package.weights, _arguments(package) | {"identifier": identifier})
 
 
-def unpack(blob: bytes | memoryview) -> Package:
+def pack_functions(specification: bytes, weights: bytes, packages: Mapping[str, Package]) -> bytes:
+    """Return the folder of a model with several functions.
+
+    Args:
+        specification: The model with all functions, as coremltools serializes it.
+        weights: The file of the weights of all functions.
+        packages: Name of each function -> its model alone, whose arguments and states are those of the function.
+    """
+    methods = {name: _arguments(package) for name, package in packages.items()}
+    identifier = identify(specification, weights)
+    return _folder(specification, weights, {"methods": methods, "identifier": identifier})
+
+
+def identify(specification: bytes, weights: bytes) -> str:
+    """Return the identifier of a model, which depends on all its bytes."""
+    return f"edgecore_{_digest(specification, weights).hex()}"
+
+
+def package_files(specification: bytes, weights: bytes) -> Files:
+    """Return the files of a model package, with their paths in a blob."""
+    files = {SPECIFICATION: specification, _MANIFEST: _manifest(_digest(specification, weights))}
+    return files | ({WEIGHTS: weights} if weights else {})
+
+
+def unpack(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Package:
     """Return the model of a blob.
+
+    Args:
+        blob: A folder, or a reference to one.
+        named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
         FormatError: The blob is damaged, or has a compiled model.
     """
-    files = read_blob(blob)
+    folder, function = resolve(blob, named_data)
+    files = read_blob(folder, {})
     if SPECIFICATION not in files:
         raise FormatError(f"the blob has no {SPECIFICATION}: its model is compiled, or it is damaged")
     metadata = _metadata(files)
+    if function:
+        methods = metadata.get("methods") if isinstance(metadata, dict) else None
+        if not isinstance(methods, dict) or function not in methods:
+            raise FormatError(f"the blob is damaged: {METADATA} has no method {function!r}")
+        metadata = methods[function]
     inputs, outputs = _names(metadata)
-    return Package(files[SPECIFICATION], files.get(WEIGHTS, b""), inputs, outputs, _states(metadata))
+    return Package(files[SPECIFICATION], files.get(WEIGHTS, b""), inputs, outputs, _states(metadata), function)
+
+
+def _digest(specification: bytes, weights: bytes) -> bytes:
+    digest = hashlib.sha256(specification)
+    digest.update(weights)
+    return digest.digest()
+
+
+def _folder(specification: bytes, weights: bytes, metadata: Mapping[str, Any]) -> bytes:
+    return write_blob({METADATA: _json(metadata)} | package_files(specification, weights))
+
+
+def _arguments(package: Package) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"inputNames": list(package.inputs), "outputNames": list(package.outputs)}
+    if package.states:  # ExecuTorch's delegate ignores what it does not know
+        arguments["edgecoreStates"] = [asdict(state) for state in package.states]
+    return arguments
 
 
 def _metadata(files: Files) -> Any:

@@ -29,6 +29,7 @@ class CoreMLResult(PreprocessResult):
     precision: str = ""
     compression: str = ""
     weights: int = 0
+    shared_by: tuple[str, ...] = ()  # the methods that have one model
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreMLResult:
@@ -68,7 +69,7 @@ def _check_arguments(partition: PartitionView, converted: Converted) -> None:
 def _dump(folder: Path, blob: bytes, log: str) -> None:
     """Write the files of a blob, and the log of its conversion, into a folder that is named after the blob's bytes."""
     target = folder / f"coreml-{hashlib.sha256(blob).hexdigest()[:12]}"
-    for path, content in read_blob(blob).items():
+    for path, content in read_blob(blob, {}).items():
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         (target / path).write_bytes(content)
     (target / "coremltools.log").write_text(log, encoding="utf-8")

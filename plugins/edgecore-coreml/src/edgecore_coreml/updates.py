@@ -50,8 +50,8 @@ def overwrites(query: NodeQuery) -> str | None:
 def has_fixed_slice(query: NodeQuery) -> str | None:
     """Return the reason why a `slice_scatter` or `select_scatter` has no slice of known numbers, or None."""
     numbers = [_first(query.node).meta["val"].shape[query.argument("dim")]]
-    names = {argument.name for argument in query.node.target._schema.arguments}
-    numbers += [query.argument(name) for name in ("start", "end", "step", "index") if name in names]
+    is_row = query.node.target is aten.select_scatter.default
+    numbers += [query.argument(name) for name in (("index",) if is_row else ("start", "end", "step"))]
     return None if all(isinstance(number, (int, type(None))) for number in numbers) else "its slice is dynamic"
 
 

@@ -90,13 +90,18 @@ class MilFunction:
 
 
 class StandIn:
-    """The model of a blob; its calls share their states."""
+    """The model of a blob; its calls share their states.
 
-    def __init__(self, blob: bytes) -> None:
-        self.package = unpack(blob)
+    Args:
+        blob: The blob of a delegate.
+        named_data: Named data of the file: key -> object with the bytes as `data`.
+    """
+
+    def __init__(self, blob: bytes, named_data: Mapping[str, Any]) -> None:
+        self.package = unpack(blob, named_data)
         with tempfile.TemporaryDirectory() as name:
             (Path(name) / "weight.bin").write_bytes(self.package.weights)
-            self.function = MilFunction(self.package.specification, Path(name))
+            self.function = MilFunction(self.package.specification, Path(name), self.package.function)
         self.states = self.function.new_states()
 
     @property

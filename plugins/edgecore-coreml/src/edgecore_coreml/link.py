@@ -1,0 +1,85 @@
+"""Link the models of several methods into one with a function for each, as ExecuTorch's Core ML backend does.
+
+The first delegates of all methods get a model together, then the second ones, and so on, since a method has one
+function in a model.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from edgecore.plugin import CompiledPartition, NamedBlob, PreprocessResult
+from edgecore_coreml.blob import MODEL, write_reference
+from edgecore_coreml.convert import contents, quiet
+from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
+from edgecore_coreml.package import Package, identify, pack_functions, package_files, unpack
+from edgecore_coreml.preprocess import FORMAT, CoreMLResult
+
+
+def link(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
+    """Return the final results of all partitions. Those that get no common model keep their results."""
+    results = [partition.result for partition in partitions]
+    order = range(len(partitions))
+    by_method = [list(group) for _, group in groupby(order, key=lambda number: partitions[number].method)]
+    for position in range(max(map(len, by_method))):
+        group = [numbers[position] for numbers in by_method if position < len(numbers)]
+        if len(group) > 1 and all(_may_share(partitions[number]) for number in group):
+            for number, result in zip(group, _linked([partitions[number] for number in group]), strict=True):
+                results[number] = result
+    return results
+
+
+def _may_share(partition: CompiledPartition) -> bool:
+    """Return True if the model runs only on systems that have models with several functions, unless the user said no."""
+    result = partition.result
+    if not isinstance(result, CoreMLResult):
+        return False
+    targets = list(TARGETS)
+    is_disabled = CoreMLOptions.from_specs(partition.specs).multimethod_weight_sharing_strategy == "DISABLED"
+    return not is_disabled and targets.index(result.target) >= targets.index(FUNCTIONS_TARGET)
+
+
+def _linked(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
+    packages = {partition.method: unpack(partition.result.blob, {}) for partition in partitions}
+    specification, weights, version = _merge(packages)
+    key = f"coreml_{identify(specification, weights)}"
+    named_data = {key: NamedBlob(pack_functions(specification, weights, packages))}
+    target = next(name for name, number in TARGETS.items() if number == version)
+    results = [partition.result for partition in partitions if isinstance(partition.result, CoreMLResult)]
+    return [
+        replace(
+            result,
+            blob=write_reference(key, method),
+            named_data=named_data,
+            compatibility=f"{FORMAT} {target}",
+            target=target,
+            weights=len(weights),
+            shared_by=tuple(packages),
+        )
+        for method, result in zip(packages, results, strict=True)
+    ]
+
+
+def _merge(packages: Mapping[str, Package]) -> tuple[bytes, bytes, int]:
+    """Return specification and weights of one model with all functions, and the version of the specification."""
+    with tempfile.TemporaryDirectory() as name, quiet(io.StringIO()):
+        import coremltools as ct
+
+        functions: Any = ct.utils.MultiFunctionDescriptor()
+        for number, (method, package) in enumerate(packages.items()):
+            folder = Path(name) / str(number)
+            (folder / MODEL / "Data/com.apple.CoreML/weights").mkdir(parents=True)  # also if it stays empty
+            for path, content in package_files(package.specification, package.weights).items():
+                (folder / path).write_bytes(content)
+            functions.add_function(str(folder / MODEL), src_function_name="main", target_function_name=method)
+        functions.default_function_name = next(iter(packages))
+        linked = Path(name) / MODEL
+        ct.utils.save_multifunction(functions, str(linked))
+        model = ct.models.MLModel(str(linked), skip_model_load=True)
+        return (*contents(model), model.get_spec().specificationVersion)
