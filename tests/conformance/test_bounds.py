@@ -34,14 +34,26 @@ class _Softmax(nn.Module):
         return torch.softmax(3 * x, -2)
 
 
+class _MaskedSoftmax(nn.Module):
+    """The middle of attention that a quantizer has taken apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("hidden", torch.ones(7, 16, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return torch.softmax((3 * x).masked_fill(self.hidden, -torch.inf), -1)
+
+
 class _Norm(nn.Module):
     def forward(self, x):
         return nn.functional.layer_norm(x, (16,))
 
 
 @pytest.mark.parametrize(
-    "model, inputs", [(_Attend(False), 3), (_Attend(True), 3), (_Softmax(), 1), (_Norm(), 1)],
-    ids=["attention", "causal attention", "softmax", "layer norm"],
+    "model, inputs",
+    [(_Attend(False), 3), (_Attend(True), 3), (_Softmax(), 1), (_MaskedSoftmax(), 1), (_Norm(), 1)],
+    ids=["attention", "causal attention", "softmax", "masked softmax", "layer norm"],
 )  # fmt: skip
 @pytest.mark.parametrize("error", [1e-3, 0.1])
 def test_results_of_inputs_with_errors_lie_within_the_bound_and_come_near_it(model, inputs, error, monkeypatch):

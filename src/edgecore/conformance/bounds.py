@@ -369,6 +369,13 @@ def _clamp(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return Bounded(_call(target, args, kwargs), args[0].error)
 
 
+def _fill(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    """Bound the error of `masked_fill` by a number: the elements that it sets are exact."""
+    x, mask = args[:2]
+    hidden = mask.value if isinstance(mask, Bounded) else mask
+    return Bounded(_call(target, args, kwargs), x.error.masked_fill(hidden, 0.0))
+
+
 def _sum(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     value = _call(target, args, kwargs)
     errors = [arg.error for arg in args if isinstance(arg, Bounded)]
@@ -499,7 +506,7 @@ def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return Bounded(scale, step_error), Bounded(zero, zero_error.reshape(zero.shape))
 
 
-_EXACT = (_move, _join, _lookup)
+_EXACT = (_move, _join, _lookup, _fill)
 """Rules of operators that only copy values, so that their results need no rounding to float16."""
 
 _DATA_MOVEMENT = (
@@ -528,6 +535,7 @@ _RULES: dict[Any, Callable[..., Any]] = {
     aten.gelu.default: _function(1.13), aten.sigmoid.default: _function(0.25), aten.tanh.default: _function(1.0),
     aten.silu.default: _function(1.1), aten.hardswish.default: _function(1.5), aten.hardswish_.default: _function(1.5),
     aten.relu.default: _clamp, aten.relu_.default: _clamp, aten.hardtanh.default: _clamp, aten.clamp.default: _clamp,
+    aten.masked_fill.Scalar: _fill,
     aten.add.Tensor: _sum, aten.sub.Tensor: _sum, aten.mul.Tensor: _product,
     aten.mean.dim: _mean, aten.adaptive_avg_pool2d.default: _mean,
     library.quantize_per_tensor.default: _quantize, library.quantize_per_tensor.tensor: _quantize,
