@@ -39,7 +39,7 @@ def assign_the_others(graph: Graph, calls: Sequence[Node], values: Mapping[Node,
                 found[node] = readers
 
 
-def debug_handle_map(graph: Graph) -> dict[str, tuple[int, ...]]:
+def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
     """Return the debug handles of the calls that each operator computes, by `Operator.name`, in the model's order.
 
     The graph has been written already, which names its operators.
