@@ -34,7 +34,6 @@ def test_only_an_npu_of_v68_has_no_floating_point():
     [
         ({"soc_model": "SM1"}, "'SM1' is no SoC: there are SM8350, "),
         ({"performance_mode": "fast"}, "'fast' is no performance mode: there are default, burst"),
-        ({"profile_level": "basic"}, "profile_level needs dump_intermediate_artifacts_to"),
         ({"optimization_level": 4}, "optimization_level"),
         ({"operators": "no_such_operator"}, "no operator 'no_such_operator'"),
         ({"online_prepare": True}, "online_prepare: .* writes compiled context binaries only"),

@@ -56,7 +56,7 @@ class QnnOptions(BaseModel):
         description="Folder for ONNX model, QNN's graph and log.",
     )
     profile_level: Literal["off", "basic", "detailed"] = Field(
-        default="off", description="Profile of the compilation, in that folder."
+        default="off", description="Times of the compilation, in the report and that folder."
     )
     use_fp16: bool = Field(
         default=True, description="Delegate operators that are not quantized; they compute with fp16."
@@ -80,12 +80,6 @@ class QnnOptions(BaseModel):
             if values.get(name):
                 raise ValueError(f"{name}: {reason}")
         return {name: value for name, value in values.items() if name not in _CANNOT}
-
-    @model_validator(mode="after")
-    def _profile_has_a_folder(self) -> QnnOptions:
-        if self.profile_level != "off" and self.dump_intermediate_artifacts_to is None:
-            raise ValueError("profile_level needs dump_intermediate_artifacts_to, the folder of the profile")
-        return self
 
     @field_validator("soc_model")
     @classmethod
