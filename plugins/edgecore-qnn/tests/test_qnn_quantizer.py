@@ -181,7 +181,7 @@ def test_impossible_blocks_are_errors():
         converted(Small(), quantizer)
 
 
-@pytest.mark.parametrize(("recipe", "minimum"), [("int8", 25), ("int16x8", 60)])
+@pytest.mark.parametrize("recipe", ["int8", "int16x8"])
 def test_a_recipe_trains_with_quantization(recipe: str):
     model, example = Small(), image()
     trained = edgecore.prepare_qat(model, example, backends=["qnn"], quantize=recipe)
