@@ -56,7 +56,7 @@ class QnnOptions(BaseModel):
         description="Folder for ONNX model, QNN's graph and log.",
     )
     profile_level: Literal["off", "basic", "detailed"] = Field(
-        default="off", description="Times of the compilation, in the report and that folder."
+        default="off", description="Times of compiling, in the report and that folder."
     )
     use_fp16: bool = Field(
         default=True, description="Delegate operators that are not quantized; they compute with fp16."
