@@ -27,8 +27,8 @@ _PARTITIONING = {"operators", "min_operators", "skip_node_id_set", "skip_node_op
 
 _CANNOT = {
     "online_prepare": "ONNX Runtime's QNN provider writes compiled context binaries only; compile for the SoC here",
-    "use_multi_contexts": "ONNX Runtime's QNN provider compiles one context at a time, so each delegate has its own",
-    "use_weight_sharing": "each delegate has a context binary of its own, and weights are shared inside of one only",
+    "use_multi_contexts": "each delegate has one context; ONNX Runtime's QNN provider splits no graph",
+    "use_weight_sharing": "QNN's emulator in onnxruntime-qnn 2.7.0 crashes when it loads a context of several graphs",
     "hvx_threads": "ONNX Runtime's QNN provider has no such option; the NPU uses all its HVX threads",
     "use_dlbc": "ONNX Runtime's QNN provider has no such option",
     "use_slc_allocator": "ONNX Runtime's QNN provider has no such option",
