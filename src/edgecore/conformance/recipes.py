@@ -221,7 +221,8 @@ def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[t
         if quantize is None:
             return value
         scale, zero, *rest = quantize.args[1:]
-        return ((_QUANTIZE(value, scale, zero, *rest).int() - zero) * scale).float()
+        moved: torch.Tensor = ((_QUANTIZE(value, scale, zero, *rest).int() - zero) * scale).float()
+        return moved
 
     return [move(str(name), value) for name, value in zip(program.graph_signature.user_inputs, inputs, strict=True)]
 
