@@ -89,8 +89,9 @@ def _check_convolution(query: NodeQuery) -> str | None:
 def _has_wrong_channels(node: Node) -> bool:
     """Return True for a convolution of which the emulator computes the last 1 to 4 channels wrongly.
 
-    These are off by 4 to 78 steps for HTP V73 and later, and right for V68 and V69; for other kernels, strides, numbers of
-    channels, and dtypes; with any size of image and padding. A convolution of 3x3 over one pixel becomes one of 1x1.
+    They were off by 4 to 78 steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79), with all sizes of images and paddings
+    that were tried, and right for SM8350 and SM8450 (V68, V69) and for other kernels, strides, numbers of channels and
+    dtypes. A convolution of 3x3 over one pixel becomes one of 1x1.
     """
     args = arguments_by_name(node)
     scale, kernel = scale_of(args["input"]), shape(args["weight"])
@@ -223,9 +224,9 @@ def _only_layer_norm(b: Builder, node: Node) -> Any:
 def _limited(b: Builder, node: Node, value: str) -> str:
     """Limit the result of a norm of 16 bits to the range of its integers, which changes no number.
 
-    Without an operator between them, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows wrongly, for
-    each SoC: 1.4 times the largest value. All other numbers of rows between 1 and 64, integers of 8 bits, and what else
-    may read a norm are right.
+    Without an operator between them, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows wrongly, by
+    1.4 times the largest value, for SM8450, SM8550, SM8650 and SM8750. Right were all other numbers of rows that were
+    tried (4 to 64), integers of 8 bits, and additions, convolutions, softmax and norms that read a norm.
     """
     readers = [user for user in node.users if user.target is operator.getitem] or [node]
     scale = result_scale(readers[0])
