@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "recorder.h"
+#include "recording.h"
 #include "test_support.h"
 
 namespace edgecore::vulkan {

@@ -57,7 +57,7 @@ inline Shape strides(const Shape &shape, Layout layout) {
   return result;
 }
 
-// A tensor of one recording. `storage` is the number of its memory in the recording (see recorder.h). `texel` is the
+// A tensor of one recording. `storage` is the number of its memory in the recording (see recording.h). `texel` is the
 // number of elements of a texel, 1 or 4, if a dispatch reads the tensor as a texel buffer, and 0 for storage buffers.
 struct Tensor {
   Dtype dtype = Dtype::kFloat32;
