@@ -198,6 +198,11 @@ void Call::share(size_t index, const Tensor &source) const {
   recorder_.make(number, source);
 }
 
+void Call::set_integer(size_t index, int64_t number) const {
+  if (value(index).kind != Kind::kSymInt) damaged("argument %zu is no symbolic integer", index);
+  recorder_.set_integer(call_.args[index], number);
+}
+
 void Call::bind_state() const { recorder_.bind_state(call_.args[last()]); }
 
 bool Call::is_state(size_t index) const { return is_tensor(index) && recorder_.is_state(call_.args[index]); }

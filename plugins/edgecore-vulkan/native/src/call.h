@@ -75,6 +75,8 @@ class Call {
   void alias(size_t index, const Tensor &source, const Shape &shape) const;
   // Makes a result the same memory as `source`, which the call has written.
   void share(size_t index, const Tensor &source) const;
+  // Sets a symbolic integer, for the calls that follow.
+  void set_integer(size_t index, int64_t value) const;
   // Makes the result of the call the buffer of the session that its first argument names.
   void bind_state() const;
   bool is_state(size_t index) const;

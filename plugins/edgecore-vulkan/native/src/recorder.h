@@ -44,6 +44,7 @@ class Recorder {
   const Graph &graph() const { return graph_; }
   uint32_t current() const { return current_; }
   int64_t integer(uint32_t number) const { return integers_[number]; }
+  void set_integer(uint32_t number, int64_t value) { integers_[number] = value; }
   Tensor tensor(uint32_t number);
   Tensor tensor_as_given(uint32_t number) { return is_given_[number] ? tensors_[number] : tensor(number); }
   Tensor packed(uint32_t number, const std::string &form, int64_t elements,

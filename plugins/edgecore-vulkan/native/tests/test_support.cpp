@@ -80,6 +80,14 @@ uint32_t BlobWriter::number(double value) {
   return parts_->add(wire::GraphTypes::Double, wire::CreateDouble(parts_->builder, value));
 }
 
+uint32_t BlobWriter::integer(int64_t value) {
+  return parts_->add(wire::GraphTypes::Int, wire::CreateInt(parts_->builder, value));
+}
+
+uint32_t BlobWriter::symbolic_integer() {
+  return parts_->add(wire::GraphTypes::SymInt, wire::CreateSymInt(parts_->builder, 0));
+}
+
 uint32_t BlobWriter::integers(const std::vector<int64_t> &items) {
   return parts_->add(wire::GraphTypes::IntList, wire::CreateIntListDirect(parts_->builder, &items));
 }

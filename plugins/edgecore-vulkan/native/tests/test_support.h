@@ -54,6 +54,8 @@ class BlobWriter {
 
   uint32_t none();
   uint32_t number(double value);
+  uint32_t integer(int64_t value);
+  uint32_t symbolic_integer();
   uint32_t integers(const std::vector<int64_t> &items);
   uint32_t text(const std::string &value);
   uint32_t tensor(const std::vector<uint32_t> &dims, DataType type = DataType::kFloat32, int32_t constant = -1);

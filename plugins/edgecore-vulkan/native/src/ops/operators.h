@@ -118,6 +118,10 @@ void state(Call &call);
 void store(Call &call);
 void update_rows(Call &call);
 
+// symbolic.cpp
+void symbolic_arithmetic(Call &call);
+void symbolic_size(Call &call);
+
 }  // namespace edgecore::vulkan
 
 #endif  // EDGECORE_VULKAN_OPS_OPERATORS_H_
