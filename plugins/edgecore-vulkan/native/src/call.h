@@ -120,6 +120,8 @@ class Call {
 using Operator = void (*)(Call &);
 // Returns the function that records an operator, or nullptr if there is none.
 Operator find_operator(std::string_view name);
+// Returns whether a function can read and write tensors of kInt8.
+bool reads_int8(Operator function);
 
 }  // namespace edgecore::vulkan
 

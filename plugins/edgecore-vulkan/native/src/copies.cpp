@@ -17,7 +17,7 @@ void Call::alias(size_t index, const Tensor &source, const Shape &shape) const {
   const bool rows = Tensor{source.dtype, Layout::kRowMajor, source.shape, 0}.same_order(source) &&
                     Tensor{source.dtype, Layout::kRowMajor, shape, 0}.same_order(reshaped);
   const bool same = (rows || (shape == source.shape && reshaped.same_order(source)));
-  if (same && device_dtype(result.type) == source.dtype && !recorder_.is_output(number)) {
+  if (same && recorder_.dtype_of(number) == source.dtype && !recorder_.is_output(number)) {
     recorder_.make(number, reshaped);
     return;
   }

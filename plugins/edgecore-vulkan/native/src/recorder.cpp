@@ -1,6 +1,7 @@
 #include "recorder.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "call.h"
@@ -27,8 +28,24 @@ Recorder::Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, c
       is_made_(graph.values.size()),
       is_given_(graph.values.size()),
       is_output_(graph.values.size()),
+      is_int8_(graph.values.size()),
       integers_(graph.values.size()) {
   for (size_t i = 0; i < graph.values.size(); ++i) integers_[i] = graph.values[i].integer;
+  if (device.has_8_bit_storage()) find_int8();
+}
+
+void Recorder::find_int8() {
+  for (size_t i = 0; i < graph_.values.size(); ++i) {
+    is_int8_[i] = graph_.values[i].kind == Kind::kTensor && graph_.values[i].type == DataType::kInt8;
+  }
+  for (const OperatorCall &call : graph_.calls) {
+    if (reads_int8(find_operator(call.name))) continue;
+    for (const uint32_t number : call.args) {
+      is_int8_[number] = false;
+      if (graph_.values[number].kind != Kind::kValueList) continue;
+      for (const int64_t item : graph_.values[number].integers) is_int8_[static_cast<size_t>(item)] = false;
+    }
+  }
 }
 
 Recording Recorder::run(const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
@@ -66,14 +83,17 @@ Tensor Recorder::tensor(uint32_t number) {
   const Value &value = graph_.values[number];
   if (value.constant < 0) backend::damaged("operator call %u reads value %u before it is written", current_, number);
   const Constant &constant = graph_.constants[static_cast<size_t>(value.constant)];
-  Tensor tensor{device_dtype(value.type), Layout::kRowMajor, value.shape, 0};
-  tensor.storage = add_constant(key_of(value, "plain"), tensor, [&](uint8_t *memory) {
-    if (is_float(tensor.dtype)) {
-      store(floats_of(value, constant.bytes), tensor.dtype, memory);
-    } else {
-      store_integers(value, constant.bytes, memory);
-    }
-  });
+  Tensor tensor{dtype_of(number), Layout::kRowMajor, value.shape, 0};
+  tensor.storage =
+      add_constant(key_of(value, std::string("plain ") + name_of(tensor.dtype)), tensor, [&](uint8_t *memory) {
+        if (is_float(tensor.dtype)) {
+          store(floats_of(value, constant.bytes), tensor.dtype, memory);
+        } else if (tensor.dtype == Dtype::kInt8) {
+          std::memcpy(memory, constant.bytes.data, static_cast<size_t>(tensor.count()));
+        } else {
+          store_integers(value, constant.bytes, memory);
+        }
+      });
   return make(number, tensor);
 }
 
@@ -108,7 +128,7 @@ Tensor Recorder::packed_words(uint32_t number, const std::string &form, int64_t 
 Tensor Recorder::output(uint32_t number, const Shape &shape) {
   const Value &value = graph_.values[number];
   check_output(number, shape);
-  Tensor tensor{device_dtype(value.type), value.layout, shape, 0};
+  Tensor tensor{dtype_of(number), value.layout, shape, 0};
   tensor.storage = add_storage(tensor);
   return make(number, tensor);
 }
@@ -136,8 +156,8 @@ std::optional<Tensor> Recorder::addend_of(uint32_t number, const Shape &shape) {
   const Value &value = graph_.values[number], &result = graph_.values[sum->result];
   if (!is_made_[other] && graph_.values[other].constant < 0) return std::nullopt;
   Tensor addend = tensor(other);
-  const Tensor own{device_dtype(value.type), value.layout, shape, 0};
-  const Tensor wanted{device_dtype(result.type), result.layout, shape, 0};
+  const Tensor own{dtype_of(number), value.layout, shape, 0};
+  const Tensor wanted{dtype_of(sum->result), result.layout, shape, 0};
   const bool fits =
       addend.dtype == own.dtype && own.dtype == wanted.dtype && addend.same_order(own) && own.same_order(wanted);
   return fits ? std::optional(addend) : std::nullopt;
@@ -268,7 +288,7 @@ void Recorder::add_input(size_t index, const ArgumentFormat &format, int64_t sym
     return;
   }
   const Tensor given = add_argument(static_cast<uint32_t>(index), format.dtype, format.layout, format.shape);
-  Tensor wanted{device_dtype(value.type), value.layout, format.shape, given.storage};
+  Tensor wanted{dtype_of(number), value.layout, format.shape, given.storage};
   is_given_[number] = given.dtype != wanted.dtype || !given.same_order(wanted);
   make(number, is_given_[number] ? given : wanted);
 }
@@ -276,7 +296,7 @@ void Recorder::add_input(size_t index, const ArgumentFormat &format, int64_t sym
 void Recorder::convert_input(uint32_t number) {
   const Value &value = graph_.values[number];
   const Tensor given = tensors_[number];
-  Tensor wanted{device_dtype(value.type), value.layout, given.shape, 0};
+  Tensor wanted{dtype_of(number), value.layout, given.shape, 0};
   wanted.storage = add_storage(wanted);
   Call(*this, kBorder).copy(given, wanted);
   tensors_[number] = wanted;
@@ -286,7 +306,7 @@ void Recorder::convert_input(uint32_t number) {
 void Recorder::add_output(size_t index, Layout layout) {
   const uint32_t number = graph_.outputs[index];
   const Tensor made = tensor(number);
-  const Dtype dtype = device_dtype(graph_.values[number].staging);
+  const Dtype dtype = staging_dtype(graph_.values[number].staging, device_.has_8_bit_storage());
   const Tensor target = add_argument(static_cast<uint32_t>(graph_.inputs.size() + index), dtype, layout, made.shape);
   recording_.outputs.push_back({dtype, layout, made.shape});
   Storage &storage = recording_.storages[made.storage];

@@ -45,6 +45,10 @@ class Recorder {
   uint32_t current() const { return current_; }
   int64_t integer(uint32_t number) const { return integers_[number]; }
   void set_integer(uint32_t number, int64_t value) { integers_[number] = value; }
+  // Returns the dtype of a tensor on the device.
+  Dtype dtype_of(uint32_t number) const {
+    return is_int8_[number] ? Dtype::kInt8 : device_dtype(graph_.values[number].type);
+  }
   Tensor tensor(uint32_t number);
   Tensor tensor_as_given(uint32_t number) { return is_given_[number] ? tensors_[number] : tensor(number); }
   Tensor packed(uint32_t number, const std::string &form, int64_t elements,
@@ -68,6 +72,9 @@ class Recorder {
     std::array<uint32_t, 2> operands;
     uint32_t result;
   };
+
+  // Finds the tensors of 8-bit integers that all calls which name them can read in 8 bits.
+  void find_int8();
 
   // Returns the values of the next call if it adds two tensors.
   std::optional<Sum> next_sum() const;
@@ -100,6 +107,7 @@ class Recorder {
   std::vector<bool> is_made_;
   std::vector<bool> is_given_;  // inputs that are still as they were given
   std::vector<bool> is_output_;
+  std::vector<bool> is_int8_;  // tensors that lie in 8 bits
   std::vector<int64_t> integers_;
   std::vector<uint32_t> uses_;
   uint32_t current_ = 0;

@@ -149,7 +149,27 @@ constexpr Row kRows[] = {
     {"torchao.dequantize_affine.default", dequantize_affine},
 };
 
+constexpr Operator kOfInt8[] = {
+    add_int8,
+    cat,
+    clone,
+    convolution_int8,
+    dequantize_per_tensor,
+    expand,
+    linear_int8_static,
+    permute,
+    quantize_per_tensor,
+    select,
+    slice,
+    split_with_sizes,
+    view,
+};
+
 }  // namespace
+
+bool reads_int8(Operator function) {
+  return std::find(std::begin(kOfInt8), std::end(kOfInt8), function) != std::end(kOfInt8);
+}
 
 Operator find_operator(std::string_view name) {
   const auto *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &one) { return one.name == name; });
