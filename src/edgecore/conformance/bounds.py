@@ -80,7 +80,12 @@ class Bounded:
 
 
 def bounded_eager(
-    program: ExportedProgram, inputs: Sequence[Any], computes_in: str = "float32", *, by_row: bool = False
+    program: ExportedProgram,
+    inputs: Sequence[Any],
+    computes_in: str = "float32",
+    *,
+    by_row: bool = False,
+    steps: int = 0,
 ) -> list[Bounded]:
     """Compute the outputs of a quantized program with their bounds.
 
@@ -89,13 +94,14 @@ def bounded_eager(
         inputs: Its inputs, in order.
         computes_in: The dtype to which floating-point results are rounded.
         by_row: True to choose dynamic scales for each row (along the last dim) instead of for the tensor.
+        steps: Steps by which a computed result that is quantized with a constant scale may differ, beside the rounding.
 
     Raises:
         Skipped: This module has no rule for an operator of the program.
     """
     module = program.module()
     assert isinstance(module, GraphModule)
-    run = _Bounds(module, computes_in == "float16", by_row)
+    run = _Bounds(module, computes_in == "float16", by_row, steps)
     with torch.no_grad():
         results = run.run(*inputs)
     leaves = pytree.tree_leaves(results, is_leaf=lambda leaf: isinstance(leaf, Bounded))
@@ -105,10 +111,11 @@ def bounded_eager(
 class _Bounds(Interpreter):
     """Interpreter of a program whose values are `Bounded` instead of tensors."""
 
-    def __init__(self, module: GraphModule, half: bool, by_row: bool) -> None:
+    def __init__(self, module: GraphModule, half: bool, by_row: bool, steps: int) -> None:
         super().__init__(module)
         self.half = half
         self.by_row = by_row
+        self.steps = steps
         self.worst = CONFIDENCE if half else 1.0
         """Factor by which an `error` is multiplied to get the maximum error."""
 
@@ -442,7 +449,10 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
     # The backend may compute another zero point at run time. As zero points are rounded, its quantized range may end up
     # to half a step before the min or max of the row. Values near these ends may then be clamped, which adds one step.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
-    return Bounded(value, error + at_end.double(), rounded_from=x.error)
+    error = error + at_end.double()
+    if bool(x.error.any()) and not bool(step_error.any()):  # a computed value, not an input, with a constant scale
+        error = error + run.steps
+    return Bounded(value, error, rounded_from=x.error)
 
 
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
@@ -464,7 +474,7 @@ def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[s
     error = q.error * (step + step_error) + steps.abs() * step_error
     if q.rounded_from is not None and bool(step_error.any()):
         error = torch.minimum(error, q.rounded_from + (1 + 2 * TIE) * step + step_error)
-    error = error + FLOAT * value.double().abs()
+    error = error + FLOAT * (value.double().abs() + error)
     is_constant = not isinstance(scale, Bounded) or not bool(scale.error.any())
     return Bounded(value, error, _value_and_error(scale)[0] if is_constant else None)
 
