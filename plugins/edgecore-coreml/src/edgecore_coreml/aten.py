@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import torch
 from torch._export.verifier import Verifier
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_arg
+
+from edgecore_coreml.updates import REWRITES
 
 aten = torch.ops.aten
 
@@ -73,6 +77,8 @@ def _rewritten(graph: Graph, target: Any, args: tuple[Any, ...]) -> tuple[Any, t
         return aten.squeeze.dim, (value, last)
     if target is aten.reciprocal.default:  # coremltools' converter adds 0.0001 to the input
         return aten.div.Tensor, (1.0, *args)
+    if target in REWRITES:
+        return REWRITES[target](partial(_added, graph), *args)
     if target in _ORDERS:
         return target, tuple(_as_number(graph, value) for value in args)
     if target in _REAL_NUMBERS:
@@ -88,7 +94,8 @@ def _as_number(graph: Graph, value: Any) -> Any:
 
 def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> Node:
     node = graph.call_function(target, args, kwargs)
-    node.meta = {"val": target(*(arg.meta["val"] if isinstance(arg, Node) else arg for arg in args), **kwargs)}
+    vals = map_arg(args, lambda arg: arg.meta["val"])
+    node.meta = {"val": target(*vals, **kwargs)}  # type: ignore[misc]  # the stub says that map_arg returns one value
     return node
 
 

@@ -53,9 +53,10 @@ def _messages() -> Any:
 
 
 def _type(item: Any) -> str:
-    if item.type.WhichOneof("Type") != "multiArrayType":
-        return str(item.type.WhichOneof("Type"))
-    array = item.type.multiArrayType
+    kind = item.type.WhichOneof("Type")
+    if kind not in ("multiArrayType", "stateType"):
+        return str(kind)
+    array = item.type.multiArrayType if kind == "multiArrayType" else item.type.stateType.arrayType
     name = array.ArrayDataType.Name(array.dataType).lower()
     shapes = [list(shape.shape) for shape in array.enumeratedShapes.shapes]
     if shapes:

@@ -25,6 +25,7 @@ from edgecore.sdk import (
 )
 from edgecore_coreml.aten import VIEWS
 from edgecore_coreml.registry import converters, has_converter
+from edgecore_coreml.updates import copies_to_known_shape, has_fixed_slice, indexed_dim, overwrites
 
 FLOAT = (torch.float32, torch.float16)
 NUMBER = (*FLOAT, torch.int32, torch.int64)
@@ -202,6 +203,10 @@ def _rows() -> list[OperatorRow[None]]:
     add("scaled_dot_product_attention", (*FLOAT, torch.bool), "no dropout, equal heads", _attention, whole=True)
     add("embedding", NUMBER, any_dtype=("indices",))
     add("index_select gather", NUMBER, any_dtype=("index",))
+    add("index.Tensor", NUMBER, "one index of one dim", indexed_dim, any_dtype=("indices",))
+    add("index_put", NUMBER, "one index of one dim; no accumulate", overwrites, any_dtype=("indices",))
+    add("slice_scatter select_scatter", NUMBER, "a slice that is known", has_fixed_slice)
+    add("copy", ANY, "no broadcasting to dynamic shapes", copies_to_known_shape)
     return rows
 
 

@@ -35,7 +35,7 @@ def squeeze(x: Tensor, axes: Tensor | None = None) -> Tensor:
 @mil()
 def concat(values: list[Tensor], axis: Tensor, interleave: Tensor | bool = False) -> Tensor:
     if not interleave:
-        return torch.cat(values, int(axis))
+        return torch.cat([value.reshape(value.shape or (1,)) for value in values], int(axis))  # takes scalars, too
     dim = int(axis) % values[0].dim()
     return torch.stack(values, dim + 1).flatten(dim, dim + 1)
 
@@ -64,8 +64,7 @@ def reverse(x: Tensor, axes: Tensor | None = None) -> Tensor:
     return x.flip(dims_of(x, axes))
 
 
-@mil()
-def slice_by_index(
+def _sliced(
     x: Tensor,
     begin: Tensor,
     end: Tensor,
@@ -73,7 +72,8 @@ def slice_by_index(
     begin_mask: Tensor | None = None,
     end_mask: Tensor | None = None,
     squeeze_mask: Tensor | None = None,
-) -> Tensor:
+) -> list[int | Tensor]:
+    """Return for each dim of a slice its index, or the index of the only row if the result does not have the dim."""
     rank = x.dim()
     steps = ones_if_absent(stride, rank)
     masks = [list(mask) if mask is not None else [False] * rank for mask in (begin_mask, end_mask, squeeze_mask)]
@@ -86,8 +86,51 @@ def slice_by_index(
         first = (0 if step > 0 else size - 1) if masks[0][d] else first + size * (first < 0)
         last = (size if step > 0 else -1) if masks[1][d] else last + size * (last < 0)
         index.append(torch.arange(size)[first:last:step] if step > 0 else torch.arange(first, last, step))
-    for d, kept in reversed(list(enumerate(index))):
+    return index
+
+
+@mil()
+def slice_by_index(x: Tensor, begin: Tensor, end: Tensor, **more: Tensor | None) -> Tensor:
+    for d, kept in reversed(list(enumerate(_sliced(x, begin, end, **more)))):
         x = x.select(d, kept) if isinstance(kept, int) else x.index_select(d, kept)
+    return x
+
+
+@mil()
+def slice_update(x: Tensor, update: Tensor, begin: Tensor, end: Tensor, **more: Tensor | None) -> Tensor:
+    index = _sliced(x, begin, end, **more)
+    rows = [torch.tensor([kept]) if isinstance(kept, int) else kept for kept in index]
+    result = x.clone()
+    result[torch.meshgrid(*rows, indexing="ij")] = update.reshape([len(row) for row in rows])
+    return result
+
+
+@mil()
+def scatter(
+    data: Tensor,
+    indices: Tensor,
+    updates: Tensor,
+    axis: Tensor | float = 0,
+    mode: str = "add",
+    validate_indices: Tensor | bool = False,
+) -> Tensor:
+    assert mode in ("add", "update") and indices.dim() == 1
+    write = data.index_add if mode == "add" else data.index_copy
+    return write(int(axis), indices.long(), updates)
+
+
+@mil()
+def scatter_nd(
+    data: Tensor, indices: Tensor, updates: Tensor, mode: str = "add", validate_indices: Tensor | bool = False
+) -> Tensor:
+    assert mode in ("add", "update")
+    return data.index_put(tuple(indices.long().unbind(-1)), updates, accumulate=mode == "add")
+
+
+@mil()
+def slice_by_size(x: Tensor, begin: Tensor, size: Tensor) -> Tensor:
+    for d, (first, count) in enumerate(zip(ints(begin), ints(size), strict=True)):
+        x = x.narrow(d, first, x.shape[d] - first if count == -1 else count)
     return x
 
 
