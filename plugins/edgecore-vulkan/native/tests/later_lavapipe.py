@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "runtime_cpp" / "vu
 from debian import FetchError, apt_options, archive_uri, cache_folder, new_folder, say, unpack_deb
 
 SUITE = "sid"
-PACKAGES = ("mesa-vulkan-drivers", "libvulkan1", "vulkan-tools", "libstdc++6", "zlib1g")
+PACKAGES = ("mesa-vulkan-drivers", "libvulkan1", "vulkan-validationlayers", "libstdc++6", "zlib1g")
 SECONDS = 300
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
@@ -46,10 +46,12 @@ def download(root: Path) -> list[Path]:
     apt = ["apt-get", "-q", *apt_options(root)]
     apt += ["-o", f"Dir::State::status={root / 'status'}", "-o", "Debug::NoLocking=1"]
     install = ["install", "--yes", "--no-install-recommends", "--download-only", *PACKAGES]
-    for words in (["update"], install):
+    # An archive that cannot be reached is an error of `update`, too, which only warns by default.
+    for words in (["-o", "APT::Update::Error-Mode=any", "update"], install):
         done = subprocess.run([*apt, *words], capture_output=True, text=True, timeout=SECONDS, check=False)
         if done.returncode:
-            raise FetchError(f"apt-get {words[0]} failed for Debian {SUITE}: {done.stderr.strip()}")
+            step = "update" if "update" in words else "install"
+            raise FetchError(f"apt-get {step} failed for Debian {SUITE}: {done.stderr.strip()}")
     return sorted((root / "archives").glob("*.deb"))
 
 
@@ -80,7 +82,11 @@ def command(program: str) -> tuple[list[str], dict[str, str]]:
         raise FetchError(f"{program} is no program; give the path of one.")
     libraries = str(root / LIBRARIES)
     words = [f"{libraries}/ld-linux-x86-64.so.2", "--argv0", path, "--library-path", libraries, path]
-    return words, {**os.environ, "VK_DRIVER_FILES": str(root / "lavapipe.json")}
+    variables = {
+        "VK_DRIVER_FILES": str(root / "lavapipe.json"),
+        "VK_LAYER_PATH": str(root / "usr/share/vulkan/explicit_layer.d"),
+    }
+    return words, {**os.environ, **variables}
 
 
 def main() -> int:
