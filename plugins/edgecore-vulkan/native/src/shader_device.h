@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "cooperative_matrix.h"
 #include "pipeline_cache.h"
 #include "pipeline_maker.h"
 #include "tuning.h"
@@ -54,6 +56,9 @@ class ShaderDevice : public Device {
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.
   uint32_t subgroup_size() const { return subgroup_size_; }
 
+  // The cooperative matrices that shaders use, if the device has them.
+  const std::optional<CooperativeMatrix> &matrix() const { return matrix_; }
+
   // The sizes of shaders. They may be set before the first recording only.
   const Tuning &tuning() const { return tuning_; }
   void set_tuning(const Tuning &tuning) { tuning_ = tuning; }
@@ -79,6 +84,7 @@ class ShaderDevice : public Device {
   const bool is_processor_;
   const bool has_int64_;
   const bool has_8_bit_storage_;
+  const std::optional<CooperativeMatrix> matrix_;
   uint32_t subgroup_size_ = 1;
   Tuning tuning_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;
