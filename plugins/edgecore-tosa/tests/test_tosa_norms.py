@@ -98,6 +98,15 @@ def test_a_norm_is_as_precise_for_each_number_of_elements(count, eps):
     assert outcome.steps.max() <= LIMITS["int8"], outcome.steps.max(1)
 
 
+@pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("eps", [3.0, 1e4])
+@pytest.mark.parametrize(("module", "count"), [(nn.LayerNorm, 2), (nn.LayerNorm, 300), (nn.RMSNorm, 16)])
+def test_a_norm_is_as_precise_beside_a_large_eps(module, count, eps, config):
+    outcome = run(module(count, eps=eps), (random(16, count, scale=0.01),), config)
+    np.testing.assert_array_equal(outcome.numpy, outcome.simulator)
+    assert outcome.steps.max() <= LIMITS[config], outcome.steps.max(1)
+
+
 def test_a_norm_over_too_many_elements_is_refused():
     _, edge = graphs_of(quantized(nn.GroupNorm(1, 3), (random(1, 3, 200, 200),), CONFIGS["int8"]()))
     assert "a norm over more than 65536 elements" in str(edge.report())

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "cooperative_matrix.h"
+#include "structure_chain.h"
 #include "vulkan/instance.h"
 
 namespace edgecore::vulkan {
@@ -24,13 +26,6 @@ const char *type_text(VkPhysicalDeviceType type) {
     default:
       return "other device";
   }
-}
-
-// Appends a structure to the chain that starts at `head`.
-template <typename Head, typename Next>
-void chain(Head *head, Next *next) {
-  next->pNext = head->pNext;
-  head->pNext = next;
 }
 
 // The optional features that the delegate uses, those that it could use, and those that the device lacks.
@@ -92,11 +87,11 @@ std::string query(VkPhysicalDevice device, const VkPhysicalDeviceProperties &pro
   constexpr VkSubgroupFeatureFlags kShuffles = VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
   const bool has_subgroups = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   features->add(storage16.storageBuffer16BitAccess != VK_FALSE, true, "16-bit storage");
-  features->add(storage8.storageBuffer8BitAccess != VK_FALSE, false, "8-bit storage");
+  features->add(storage8.storageBuffer8BitAccess != VK_FALSE, true, "8-bit storage");
   features->add(arithmetic.shaderFloat16 != VK_FALSE, false, "16-bit arithmetic");
   features->add(has_subgroups, (subgroup.supportedOperations & kShuffles) != 0,
                 has_subgroups ? "subgroups of " + std::to_string(subgroup.subgroupSize) : "subgroups");
-  features->add(matrix.cooperativeMatrix != VK_FALSE, false, "cooperative matrices");
+  features->add(matrix.cooperativeMatrix != VK_FALSE, largest_matrix(device).has_value(), "cooperative matrices");
   features->add(has_timestamps(device), true, "timestamps");
   if (!names_driver) return version_text(properties.driverVersion);
   return std::string(driver.driverName) + " " + driver.driverInfo;

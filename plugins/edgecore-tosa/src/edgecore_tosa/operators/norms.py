@@ -57,7 +57,8 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
     1. E = (x - mean) * 2**F in 24 bits; F is 15 for int8 and 7 for int16.
     2. Z = E << k, with the k by which the largest |E| of its row gets 23 bits. So a row of small differences is as
        precise as any other. k is smaller where eps is much larger than the squares.
-    3. D = sum(Z**2) + count * eps, shifted to 30 bits. Squares are rounded before they are summed, in each dim.
+    3. D = sum(Z**2) + count * eps, shifted to 30 bits, and by another 2e bits where eps is still longer than that.
+       Squares are rounded before they are summed, in each dim.
     4. D << 2h has 31 or 30 bits, and is the index of a table of 1 / sqrt. Z is multiplied with its entry << h.
 
     The relative error is less than 2**-14 from the table, plus count**2 / 2**30 from the rounding of squares in the worst
@@ -76,19 +77,21 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
         whole, *extremes = (b.compute(Op.SUB, one, mean) for one in (whole, *extremes))
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
     eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # as D has it if k is 0
-    limit = min(max(math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2), 0), 31)
+    room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
+    limit, excess = min(max(room, 0), 31), max(-room, 0)
     spare = b.compute(Op.SUB, b.compute(Op.CLZ, largest), 32 - _DEVIATION_BITS)
     left = b.compute(Op.MINIMUM, spare, limit)
     differences = _shift_left(b, whole, left)
     squares = _sum_of_squares(b, differences, norm.axes)
+    if excess > 0:
+        squares = shift_right(b, squares, min(2 * excess, 31))
     right = b.compute(Op.MUL, b.compute(Op.SUB, b.number(limit, DType.INT32, x.rank), left), 2)
-    addend = shift_right(
-        b, b.number(min(round(eps * 4.0**limit), 2**29), DType.INT32, x.rank), b.compute(Op.MINIMUM, right, 31)
-    )
+    largest_addend = b.number(round(eps * 4.0 ** (limit - excess)), DType.INT32, x.rank)
+    addend = shift_right(b, largest_addend, b.compute(Op.MINIMUM, right, 31))
     root = _shift_left(b, *_root_parts(b, b.compute(Op.MAXIMUM, b.compute(Op.ADD, squares, addend), 1)))
     shift = 15 + -(-bits // 2)
     tensor = b.compute(Op.MUL, differences, root, shift=shift)
-    return tensor, math.sqrt(norm.count) * 2.0 ** (shift - _ROOT_BITS - 23.5 - bits / 2)
+    return tensor, math.sqrt(norm.count) * 2.0 ** (shift - _ROOT_BITS - 23.5 - bits / 2 - excess)
 
 
 def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, float] | None:

@@ -52,6 +52,31 @@ Tensor packed_bias(const Call &call, size_t index, size_t weight, int64_t channe
       Dtype::kFloat32);
 }
 
+// Records the product of `multiply` with cooperative matrices, and returns true, if the device has them, the tensors
+// are fp16 in storage buffers, and the matrices have no fewer rows and columns than one subgroup computes.
+static bool multiply_cooperatively(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w,
+                                   const Tensor &bias, int64_t m, int64_t k, int64_t n, const Finish &finish,
+                                   const std::vector<uint32_t> &push) {
+  const std::optional<CooperativeMatrix> &matrix = call.device().matrix();
+  constexpr uint32_t kBlocks = 4, kSubgroups = 4;  // as in the shader
+  if (!matrix.has_value() || out.dtype != Dtype::kFloat16) return false;
+  if (m < kBlocks * matrix->rows || n < kBlocks * matrix->columns || k < matrix->steps) return false;
+  const uint32_t tile_rows = 2 * kBlocks * matrix->rows, tile_columns = 2 * kBlocks * matrix->columns;
+  // Shared memory of the shader, in bytes.
+  const uint32_t steps = 2 * matrix->steps;
+  const uint32_t shared =
+      2 * (tile_rows * (steps + 8) + steps * (tile_columns + 8)) + 4 * kSubgroups * matrix->rows * matrix->columns;
+  const VkPhysicalDeviceLimits &limits = call.device().limits();
+  const uint32_t threads = kSubgroups * matrix->subgroup;
+  if (shared > limits.maxComputeSharedMemorySize || threads > limits.maxComputeWorkGroupInvocations) return false;
+  const Access access = access_of(call, "gemm_cooperative", out, x, k % 4 == 0, w, bias, finish.addend, false);
+  if (access.texels) return false;
+  const auto groups = [](int64_t size, uint32_t tile) { return static_cast<uint32_t>((size + tile - 1) / tile); };
+  call.dispatch(access.shader, {out}, access.read, push, {groups(n, tile_columns) * threads, groups(m, tile_rows), 1},
+                {threads, 1, 1}, {k % 4 == 0, finish.addend.has_value(), matrix->rows, matrix->columns, matrix->steps});
+  return true;
+}
+
 void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor &w, const Tensor &bias, int64_t m,
               int64_t k, int64_t n, const Finish &finish) {
   std::vector<uint32_t> push = {static_cast<uint32_t>(m), static_cast<uint32_t>(k), static_cast<uint32_t>(n),
@@ -60,6 +85,7 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   call.check_iterations(x_vectors != 0 ? k / 4 : k);
   Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, finish.addend, true);
   const Tuning &tuning = call.device().tuning();
+  if (multiply_cooperatively(call, out, x, w, bias, m, k, n, finish, push)) return;
   if (!access.texels && m >= 32) {
     constexpr uint32_t kThreads = 128, kTileColumns = 64, kThreadsOfColumn = 8;
     const auto groups = [](int64_t size, uint32_t tile) { return static_cast<uint32_t>((size + tile - 1) / tile); };

@@ -1,0 +1,16 @@
+// Chains of Vulkan's structures, each of which points to the next one.
+#ifndef EDGECORE_VULKAN_STRUCTURE_CHAIN_H_
+#define EDGECORE_VULKAN_STRUCTURE_CHAIN_H_
+
+namespace edgecore::vulkan {
+
+// Appends a structure to the chain that starts at `head`.
+template <typename Head, typename Next>
+void chain(Head *head, Next *next) {
+  next->pNext = head->pNext;
+  head->pNext = next;
+}
+
+}  // namespace edgecore::vulkan
+
+#endif  // EDGECORE_VULKAN_STRUCTURE_CHAIN_H_
