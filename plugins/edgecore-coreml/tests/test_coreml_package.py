@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -37,6 +40,19 @@ def test_the_check_names_the_missing_library(monkeypatch):
     monkeypatch.setattr(compiler, "native_library", lambda: "/no/libedgecore_coreml.so")
     (problem,) = CoreMLCompiler().check()
     assert problem.what == "the delegate's library /no/libedgecore_coreml.so is missing"
+
+
+def test_the_check_imports_no_coremltools(tmp_path):
+    """Its import takes many seconds from a cold disk, longer than `edgecore doctor` waits."""
+    code = """
+import sys
+from edgecore_coreml.compiler import CoreMLCompiler
+assert CoreMLCompiler().check() == []
+assert "coremltools" not in sys.modules
+"""
+    variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    subprocess.run([sys.executable, "-c", code], env=variables, check=True)
+    assert not (tmp_path / "edgecore").exists()  # where a child process with the import keeps its result
 
 
 def test_a_package_survives_its_blob():

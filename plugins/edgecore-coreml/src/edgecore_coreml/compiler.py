@@ -20,7 +20,7 @@ from edgecore_coreml.operators import TABLE, CoreMLPartitioner, inside_only
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import unpack
 from edgecore_coreml.preprocess import CoreMLResult, preprocess
-from edgecore_coreml.registry import INSTALL, converters
+from edgecore_coreml.registry import INSTALL, check_version, converters
 
 
 class CoreMLCompiler:
@@ -108,7 +108,7 @@ class CoreMLCompiler:
             remedy = "pip install --force-reinstall --no-deps edgecore-coreml"
             problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
         try:
-            converters()
+            check_version()
         except CompileError as error:
             problems.append(Problem(str(error).removesuffix(f": {INSTALL}"), INSTALL))
         return problems

@@ -36,6 +36,20 @@ def coremltools_version() -> str | None:
         return None
 
 
+def check_version() -> str:
+    """Return the version of the installed coremltools, which is not imported.
+
+    Raises:
+        CompileError: coremltools is not installed, or is another version than this package was tested with.
+    """
+    version = coremltools_version()
+    if version is None:
+        raise CompileError(f"coremltools is not installed: {INSTALL}")
+    if version.partition(".")[0] != VERSION.partition(".")[0]:
+        raise CompileError(f"coremltools {version} is installed, and edgecore-coreml needs {VERSION}: {INSTALL}")
+    return version
+
+
 def has_converter(converters: frozenset[str], operator: str) -> bool:
     """Return True if `converters` has one for an operator such as `aten.add.Tensor`."""
     namespace, _, name = operator.lower().partition(".")
@@ -50,11 +64,7 @@ def converters() -> frozenset[str]:
     Raises:
         CompileError: coremltools is not installed, is another version, or cannot be imported.
     """
-    version = coremltools_version()
-    if version is None:
-        raise CompileError(f"coremltools is not installed: {INSTALL}")
-    if version.partition(".")[0] != VERSION.partition(".")[0]:
-        raise CompileError(f"coremltools {version} is installed, and edgecore-coreml needs {VERSION}: {INSTALL}")
+    version = check_version()
     path = _cache_folder() / f"coremltools-{version}.json"
     try:
         return frozenset(json.loads(path.read_text(encoding="utf-8")))
