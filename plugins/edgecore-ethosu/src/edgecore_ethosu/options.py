@@ -50,7 +50,7 @@ class EthosUOptions(BaseModel):
         json_schema_extra={"device_only": [False]},
     )
     dump_intermediate_artifacts_to: str | None = Field(
-        default=None, description="Folder for TOSA graphs, blobs and Vela's output."
+        default=None, description="Folder for TOSA graphs, blobs, cycles, Vela's output."
     )
     operators: Names = Field(
         default=(), description="Delegate only these operators, such as `add` or `aten.add.Tensor`; empty: all."
