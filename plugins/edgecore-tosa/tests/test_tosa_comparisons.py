@@ -17,7 +17,7 @@ NO_CALLS = {
     **{(f"aten.{name}.default", "int16x8"): "refused" for name in STEPS},
     **{(f"aten.{name}.default", one): "no calls" for name in ("softshrink", "hardshrink") for one in ("int8", "int16x8")},
 }  # fmt: skip
-"""What the table says of operators that a profile has, but of which no sample is in a delegate."""
+"""The cells of operators that a profile has, but of which no sample is in a delegate."""
 
 
 def cases() -> list[tuple[str, str]]:
@@ -26,7 +26,7 @@ def cases() -> list[tuple[str, str]]:
 
 
 def cell(operator: str, profile: str) -> str:
-    """Return what the table says of an operator in a profile."""
+    """Return the cell of an operator in a profile."""
     if not is_supported(operators()[operator], profile):
         return "-"
     return NO_CALLS.get((operator, profile)) or ("near" if profile.startswith("fp") else "equal")
