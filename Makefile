@@ -82,6 +82,7 @@ test-all:
 	@$(MAKE) --no-print-directory test-emulated
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
+	.venv/bin/edgecore conformance qnn --tolerance 0.01
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory vulkan-threads
 	@$(MAKE) --no-print-directory fuzz-long

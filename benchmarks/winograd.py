@@ -1,23 +1,56 @@
-"""Time networks with each value of edgecore-xnnpack's load option `winograd`.
+"""Time networks with each value of edgecore-xnnpack's load option `winograd`, or measure their errors.
 
     python benchmarks/winograd.py [MODEL ...] [--threads 1] [--rounds 25]      MODEL: a name of tests/zoo.py
+    python benchmarks/winograd.py [MODEL ...] --errors
 
-The three loads run in turns in one process. The times are the smallest ones of CPU time, of all threads together.
+The three loads run in turns in one process. The times are the smallest ones of CPU time, of all threads together. An
+error is the root of the mean square difference from the network in float64, relative to the root mean square of its
+outputs, over 8 inputs.
 """
 
 import argparse
+import copy
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
 import edgecore
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from zoo import make
+from zoo import make, other_inputs
 
 VALUES = ("off", "accurate", "on")
+INPUTS = 8
+
+
+def times(loads: list[Any], inputs: tuple[torch.Tensor, ...], rounds: int) -> str:
+    """The smallest CPU time of each load, in ms."""
+    best = [float("inf")] * len(loads)
+    for _ in range(rounds):
+        for i, method in enumerate(loads):
+            for _ in range(3):
+                begin = time.process_time()
+                method(*inputs)
+                best[i] = min(best[i], time.process_time() - begin)
+    return "  ".join(f"{value} {seconds * 1e3:.2f} ms" for value, seconds in zip(VALUES, best))
+
+
+def errors(loads: list[Any], model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> str:
+    """The error of each load against float64, and its ratio to that of the first."""
+    exact = copy.deepcopy(model).double()
+    squares = [0.0] * len(loads)
+    torch.manual_seed(0)
+    for _ in range(INPUTS):
+        x = other_inputs(inputs)
+        expected = exact(*(tensor.double() if tensor.is_floating_point() else tensor for tensor in x))
+        for i, method in enumerate(loads):
+            difference = method(*x).double() - expected
+            squares[i] += float((difference**2).mean() / (expected**2).mean()) / INPUTS
+    roots = [square**0.5 for square in squares]
+    return "  ".join(f"{value} {root:.2e} ({root / roots[0]:.2f})" for value, root in zip(VALUES, roots))
 
 
 def main() -> None:
@@ -25,6 +58,7 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=["resnet18", "resnet50", "unet"])
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=25)
+    parser.add_argument("--errors", action="store_true", help="measure errors, not times")
     args = parser.parse_args()
     for name in args.models:
         model, inputs = make(name)
@@ -33,16 +67,9 @@ def main() -> None:
             edgecore.load(file, threads=args.threads, options={"xnnpack": {"winograd": value}})["forward"]
             for value in VALUES
         ]
-        best = [float("inf")] * len(loads)
         with torch.no_grad():
-            for _ in range(args.rounds):
-                for i, method in enumerate(loads):
-                    for _ in range(3):
-                        begin = time.process_time()
-                        method(*inputs)
-                        best[i] = min(best[i], time.process_time() - begin)
-        times = "  ".join(f"{value} {seconds * 1e3:.2f} ms" for value, seconds in zip(VALUES, best))
-        print(f"{name}, {args.threads} threads: {times}")
+            measured = errors(loads, model, inputs) if args.errors else times(loads, inputs, args.rounds)
+        print(f"{name}, {args.threads} threads: {measured}", flush=True)
 
 
 if __name__ == "__main__":

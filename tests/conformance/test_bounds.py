@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -10,12 +13,14 @@ from torch.fx import Interpreter
 
 from edgecore.conformance import bounds, recipes
 from edgecore.conformance.bounds import Bounded, bounded_eager
+from edgecore.conformance.check import Failed
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
 from edgecore.quantize.plan import make_plan
 from edgecore.quantize.recipe import quantize_model
 from edgecore.quantize.rounding import quantized_eager
 
+quantized = torch.ops.quantized_decomposed
 ROWS = 15  # the last row of a tile of 14 rows and one more
 PROBES = 200
 
@@ -34,14 +39,26 @@ class _Softmax(nn.Module):
         return torch.softmax(3 * x, -2)
 
 
+class _MaskedSoftmax(nn.Module):
+    """The middle of attention that a quantizer has taken apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("hidden", torch.ones(7, 16, dtype=torch.bool).triu(1))
+
+    def forward(self, x):
+        return torch.softmax((3 * x).masked_fill(self.hidden, -torch.inf), -1)
+
+
 class _Norm(nn.Module):
     def forward(self, x):
         return nn.functional.layer_norm(x, (16,))
 
 
 @pytest.mark.parametrize(
-    "model, inputs", [(_Attend(False), 3), (_Attend(True), 3), (_Softmax(), 1), (_Norm(), 1)],
-    ids=["attention", "causal attention", "softmax", "layer norm"],
+    "model, inputs",
+    [(_Attend(False), 3), (_Attend(True), 3), (_Softmax(), 1), (_MaskedSoftmax(), 1), (_Norm(), 1)],
+    ids=["attention", "causal attention", "softmax", "masked softmax", "layer norm"],
 )  # fmt: skip
 @pytest.mark.parametrize("error", [1e-3, 0.1])
 def test_results_of_inputs_with_errors_lie_within_the_bound_and_come_near_it(model, inputs, error, monkeypatch):
@@ -64,6 +81,86 @@ def test_results_of_inputs_with_errors_lie_within_the_bound_and_come_near_it(mod
         share = (model(*moved).double() - result.value.double()).abs() / result.error
         largest = max(largest, float(share.max()))
     assert 0.1 < largest <= 1
+
+
+class _Layer(nn.Module):
+    """A linear layer between integers of 8 bits, with a clamp."""
+
+    SCALE = 0.05
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(16, 8)
+
+    def forward(self, x):
+        def rounded(value):
+            ends = (self.SCALE, 128, 0, 255, torch.uint8)
+            return quantized.dequantize_per_tensor(quantized.quantize_per_tensor(value, *ends), *ends)
+
+        return rounded(torch.relu(rounded(self.linear(rounded(x)))))
+
+
+def test_declared_steps_widen_the_bounds_of_computed_results_by_so_many_and_no_more():
+    torch.manual_seed(0)
+    program, x = torch.export.export(_Layer(), (torch.randn(9, 16),)), torch.randn(9, 16)
+    (exact,), (wide,) = (bounded_eager(program, [x], steps=steps) for steps in (0, 1))
+    assert float((exact.error < 1e-4).float().mean()) > 0.9  # nearly no result is in the middle between two steps
+    # One step for the linear layer, one for the clamp behind it; none for the input.
+    torch.testing.assert_close(wide.error, exact.error + 2 * _Layer.SCALE)
+
+
+class _Off:
+    """Stands for a backend whose results are off by some steps."""
+
+    def __init__(self, monkeypatch, steps: int) -> None:
+        self.steps = steps
+        monkeypatch.setattr(recipes, "run_calls", self.run)
+
+    def run(self, subject, file, rows, description, environment):
+        inputs = dict(np.load(file.with_suffix(".npz")))
+        return {
+            f"{number} 0": self.program.module()(torch.from_numpy(inputs[f"{number} 0"])).numpy()
+            + np.float32(self.steps * _Layer.SCALE)
+            for number in rows
+        }
+
+    def share(self, tmp_path, declared: int) -> float:
+        torch.manual_seed(0)
+        x = torch.randn(9, 16)
+        self.program = torch.export.export(_Single(), (x,))
+        quantized_program = SimpleNamespace(program=self.program, computes_in="float32")
+        compiled = SimpleNamespace(quantized={"forward": quantized_program}, buffer=b"")
+        case = recipes._Case(tmp_path / "case.pte", compiled, [x], [9], declared)
+        return recipes._Recipe("int8", "linear", True, declared)._compare(None, case, "", {})
+
+
+class _Single(_Layer):
+    def forward(self, x):
+        ends = (self.SCALE, 128, 0, 255, torch.uint8)
+        integers = quantized.quantize_per_tensor(self.linear(x), *ends)
+        return quantized.dequantize_per_tensor(integers, *ends)
+
+
+@pytest.mark.parametrize(("off", "declared", "passes"), [(0, 0, True), (1, 0, False), (1, 1, True), (2, 1, False)])
+def test_a_result_that_is_off_by_more_steps_than_declared_fails(off, declared, passes, tmp_path, monkeypatch):
+    backend = _Off(monkeypatch, off)
+    if passes:
+        assert backend.share(tmp_path, declared) <= 1
+    else:
+        with pytest.raises(Failed, match="values differ from quantized eager by more than rounding explains"):
+            backend.share(tmp_path, declared)
+
+
+def test_inputs_on_steps_are_what_an_integer_stands_for_and_read_equally_in_half_precision():
+    torch.manual_seed(0)
+    program, x = torch.export.export(_Layer(), (torch.randn(9, 16),)), torch.randn(9, 16)
+    (moved,) = recipes.on_steps(program, [x])
+    assert float((moved - x).abs().max()) <= _Layer.SCALE / 2 + 1e-6
+    module = program.module()
+    assert torch.equal(module(moved), module(x)) and torch.equal(module(moved.half().float()), module(x))
+    words = torch.tensor([1, 2])
+    embedding = torch.export.export(nn.Embedding(4, 2), (words,))
+    assert torch.equal(recipes.on_steps(embedding, [words])[0], words)
 
 
 class _LastRowOfTheRowBefore(Interpreter):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
 
 import pytest
 from ethosu_models import CONV_INPUTS, Conv, compiled, conv_tosa
@@ -105,6 +107,7 @@ def test_an_operator_for_a_cpu_is_an_error(monkeypatch, tosa):
         command_stream, inputs, outputs, perf_report = b"", (), (), Report()
         read_only = type("Data", (), {"data": b""})
         scratch = type("Memory", (), {"size": 0})
+        opt_database = SimpleNamespace(tables={})
 
     monkeypatch.setattr(regor, "compile", lambda *args, **kwargs: Model())
     with pytest.raises(CompileError, match="Vela cannot compile 2 operators of the TOSA graph for ethos-u55-128"):
@@ -148,6 +151,20 @@ def test_the_report_has_the_estimates_of_each_delegate():
     assert "CPU operations 0" in text and "cycles" in text and "SRAM" in text and "flash" in text
 
 
+@pytest.mark.parametrize("is_in_memory", [True, False])
+def test_the_cycles_of_the_operators_are_those_of_the_delegate(monkeypatch, tosa, is_in_memory):
+    if not is_in_memory:
+        monkeypatch.setattr(vela, "_compile_in_memory", lambda *args: None)
+    report = compile_tosa(tosa, EthosUOptions()).report
+    assert report.operators
+    assert sum(one.cycles for one in report.operators.values()) == report.total_cycles
+
+
+def test_the_report_says_where_the_cycles_go():
+    text = str(compiled(Conv(), CONV_INPUTS).report())
+    assert re.search(r"delegate 0: \d+% of the cycles in .*conv", text), text
+
+
 def test_intermediate_files_are_kept(tmp_path):
     program = compiled(Conv(), CONV_INPUTS, dump_intermediate_artifacts_to=str(tmp_path))
     (folder,) = tmp_path.iterdir()
@@ -157,7 +174,9 @@ def test_intermediate_files_are_kept(tmp_path):
 
 
 def test_a_graph_that_vela_refuses_is_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(preprocess.lowering, "lower_to_tosa", lambda program, target: b"no graph")
+    monkeypatch.setattr(
+        preprocess.lowering, "lower_to_tosa", lambda program, target: SimpleNamespace(to_bytes=lambda: b"no graph")
+    )
     backend = edgecore.Backend("ethosu", dump_intermediate_artifacts_to=str(tmp_path))
     with pytest.warns(FallbackWarning, match="Vela cannot compile the TOSA graph for ethos-u55-128"):
         edgecore.compile(Conv().eval(), CONV_INPUTS, backends=[backend])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,9 @@ from edgecore.errors import ExecutionError
 pytest.importorskip("onnxruntime_qnn")
 from qnn_files import SCALE, SHAPE, ZERO_POINT, file_of, relu_blob
 from qnn_runs import providers, run_without_python
+
+TELEMETRY = ("CI", "GITHUB_ACTIONS", "ORT_DISABLE_TELEMETRY")
+"""Environment variables that switch off ONNX Runtime's telemetry."""
 
 
 def numbers(seed: int = 0) -> torch.Tensor:
@@ -150,6 +154,19 @@ def test_unknown_performance_modes_are_refused():
 def test_inputs_of_another_shape_are_refused():
     with pytest.raises(ExecutionError, match="argument 0 has size 2 in dim 0 instead of 1"):
         run(file_of(relu_blob(), shape=[2, *SHAPE[1:]]), torch.zeros(2, *SHAPE[1:]))
+
+
+def test_running_reports_nothing_to_microsoft(tmp_path):
+    """With telemetry ONNX Runtime stores an identifier of the device and unsent events in the user's cache folder."""
+    path, home = tmp_path / "relu.pte", tmp_path / "home"
+    path.write_bytes(file_of(relu_blob()))
+    home.mkdir()
+    environment = {name: value for name, value in os.environ.items() if name not in TELEMETRY}
+    code = f"import edgecore, numpy; edgecore.load({str(path)!r}, trust=True).forward(numpy.zeros({SHAPE}, 'float32'))"
+    subprocess.run(
+        [sys.executable, "-c", code], env=environment | {"HOME": str(home), "XDG_CACHE_HOME": str(home)}, check=True
+    )
+    assert not list(home.rglob("*onnxruntime*"))
 
 
 MISSING = [

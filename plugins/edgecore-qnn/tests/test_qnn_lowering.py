@@ -10,6 +10,7 @@ from onnx import numpy_helper
 from qnn_models import Small, compile_model, image, onnx_graphs, onnx_result, op_types
 from torch import nn
 
+from edgecore_qnn.operators import quantized
 from edgecore_qnn.operators.builder import Builder, Scale
 
 
@@ -48,6 +49,23 @@ def test_a_clamp_below_the_range_of_its_integers_stays(monkeypatch):
     if "Relu" in kinds:  # between integers
         assert kinds[kinds.index("Relu") - 1] == "DequantizeLinear"
     np.testing.assert_allclose(onnx_result(graphs[0], *example), 2 * example[0].numpy(), atol=0.02)
+
+
+@pytest.mark.parametrize(("limit", "is_free"), [(6.0, True), (2.0, False)])
+def test_a_long_chain_of_clamps_is_free_if_each_of_them_keeps_all_integers(limit: float, is_free: bool):
+    """The time must not double with each clamp."""
+    graph = torch.fx.Graph()
+    node = source = graph.placeholder("x")
+    clamps = []
+    for _ in range(64):
+        node = graph.call_function(torch.ops.aten.hardtanh.default, (node, 0.0, limit))
+        clamps.append(node)
+    ends = (0.02, 0, 0, 255, torch.uint8)  # up to 5.1
+    graph.call_function(torch.ops.quantized_decomposed.quantize_per_tensor.default, (node, *ends))
+    expected = quantized.Scale(0.02, 0, "uint8", 0, 255)
+    assert quantized.result_scale(clamps[-1]) == expected
+    assert quantized.result_scale(source) == (expected if is_free else None)
+    assert {quantized.is_free(clamp) for clamp in clamps} == {is_free}
 
 
 def test_a_bias_is_of_int32_with_the_product_of_the_scales(monkeypatch):

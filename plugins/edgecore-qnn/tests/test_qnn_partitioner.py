@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from qnn_models import Small, compile_model, image
+from qnn_models import Small, compile_model, image, run
 from torch import nn
 
 import edgecore
@@ -88,6 +88,24 @@ def test_a_weight_stays_outside_with_the_layer_that_reads_it():
     report = str(compile_model(Small(), image(), "int8", skip_node_op_set=("convolution",)).report())
     assert "it reads constants only, and an operator that reads it is not supported" in report
     assert "QnnBackend" in report and "FallbackWarning" not in report
+
+
+@pytest.mark.parametrize(
+    ("channels", "kernel", "stride", "is_delegated"),
+    [(33, 1, 2, False), (36, 2, 2, False), (3, 1, 2, False), (37, 1, 2, True), (36, 3, 2, True), (36, 1, 1, True)],
+)
+def test_a_depthwise_convolution_that_the_emulator_computes_wrongly_stays_outside(
+    channels: int, kernel: int, stride: int, is_delegated: bool
+):
+    model = nn.Conv2d(channels, channels, kernel, stride=stride, groups=channels)
+    x = torch.randn(4, channels, 6, 6)
+    program = compile_model(model, (x,), "int8")
+    report = str(program.report())
+    assert ("delegates: none" not in report) is is_delegated
+    assert ("a depthwise convolution of 8 bits with kernel 1x1 or 2x2" in report) is not is_delegated
+    expected = program.quantized["forward"].program.module()(x)
+    step = (expected.max() - expected.min()) / 255
+    assert (run(program, x) - expected).abs().max() < 2.5 * step
 
 
 def test_without_the_provider_the_rows_decide_and_compiling_says_what_to_install(monkeypatch):

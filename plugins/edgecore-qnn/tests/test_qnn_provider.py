@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -155,6 +156,26 @@ def test_a_partition_that_the_provider_refuses_late_names_the_node(monkeypatch):
     monkeypatch.setattr(partitioner, "is_installed", lambda: False)
     with pytest.warns(FallbackWarning, match=r"aten\.\w+.* \(node .*the QNN provider does not take it for QCM6490"):
         compile_model(Small(), image(), soc_model="QCM6490")
+
+
+def test_the_report_has_the_times_of_the_compilation():
+    report = str(compile_model(torch.nn.ReLU(), (torch.randn(1, 8),), profile_level="basic").report())
+    assert re.search(r"QNN \(finalize\) time: \d+ us", report)
+    assert "Graph Optimizations" not in report
+    report = str(compile_model(torch.nn.ReLU(), (torch.randn(1, 8),), profile_level="detailed").report())
+    assert re.search(r"Graph Optimizations: \d+ us", report)
+
+
+def test_compiling_reports_nothing_to_microsoft(own_cache, tmp_path, monkeypatch):
+    """With telemetry ONNX Runtime stores an identifier of the device and unsent events in the user's cache folder."""
+    for name in ("CI", "ORT_DISABLE_TELEMETRY", "GITHUB_ACTIONS"):
+        monkeypatch.delenv(name, raising=False)
+    home = tmp_path / "home"
+    home.mkdir()
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(home))
+    assert provider.ask("compile", model_of("Abs"), SOC, {}, seconds=60).context
+    assert not list(home.rglob("*onnxruntime*"))
 
 
 def test_artifacts_have_the_graph_as_onnx_json_and_dlc(tmp_path):

@@ -44,6 +44,14 @@ def has_integers(module: GraphModule, layer: Any) -> bool:
     return "dequantize" in str(weight.target)
 
 
+@pytest.mark.parametrize(("recipe", "minimum"), [("int8", 25), ("int16x8", 60)])
+def test_a_layer_behind_a_norm_of_16_rows_has_the_result_of_quantized_eager(recipe: str, minimum: float):
+    example = (torch.randn(16, 32),)
+    program = compile_model(nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 24)), example, recipe)
+    expected = program.quantized["forward"].program.module()(*example)
+    assert decibels(expected, run(program, *example)) > minimum
+
+
 @pytest.mark.parametrize(
     ("scheme", "minimum"),
     [("use_8a8w", 20), ("use_16a8w", 35), ("use_16a16w", 60), ("use_16a4w", 15)],

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
 from edgecore_tosa.quantizer import (
@@ -132,6 +133,26 @@ def test_the_branches_of_a_condition_are_quantized_too():
     for value, result in zip((x, -x), expected, strict=True):
         with torch.no_grad():
             torch.testing.assert_close(quantized(value), result, atol=0.1, rtol=0.1)
+
+
+def test_attention_over_a_symbolic_number_of_rows_stays_whole():
+    """TOSA has no symbolic sizes, and a causal mask of such a size is no constant."""
+
+    class Attention(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(4, 4)
+
+        def forward(self, x):
+            return self.out(functional.scaled_dot_product_attention(x, x, x, is_causal=True))
+
+    x = torch.randn(1, 1, 6, 4)
+    program = torch.export.export(Attention().eval(), (x,), dynamic_shapes=({2: torch.export.Dim("rows", max=9)},))
+    prepared = prepare_pt2e(program.module(), TosaQuantizer().set_global(get_symmetric_quantization_config()))
+    prepared(x)
+    nodes = convert_pt2e(prepared).graph.nodes
+    assert [node.target for node in nodes if node.target is aten.scaled_dot_product_attention.default]
+    assert quantize_nodes(nodes), "the linear layer"
 
 
 @pytest.mark.parametrize("make", [get_symmetric_quantization_config, get_symmetric_a16w8_quantization_config])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
 
 import pytest
 from vgf_models import SUB_INPUTS, Sub, compiled
@@ -85,7 +86,9 @@ def test_intermediate_files_are_kept_also_if_the_converter_refuses_a_graph(monke
     (folder,) = tmp_path.iterdir()
     assert (folder / "graph.vgf").read_bytes() in bytes(program.buffer)
     assert "VGF" in (folder / "converter.log").read_text()
-    monkeypatch.setattr(preprocess.lowering, "lower_to_tosa", lambda program, spec: b"no graph")
+    monkeypatch.setattr(
+        preprocess.lowering, "lower_to_tosa", lambda program, spec: SimpleNamespace(to_bytes=lambda: b"no graph")
+    )
     backend = edgecore.Backend("vgf", dump_intermediate_artifacts_to=str(tmp_path / "refused"))
     with pytest.warns(FallbackWarning, match="Arm's model converter cannot convert the TOSA graph"):
         edgecore.compile(Sub().eval(), SUB_INPUTS, backends=[backend])

@@ -18,6 +18,7 @@ LAYERS = {
     "few channels": (nn.Conv2d(3, 8, (5, 3), stride=2, padding=(2, 0)), torch.randn(1, 3, 16, 15)),
     "odd channels": (nn.Conv2d(6, 7, 3, dilation=2, bias=False), torch.randn(1, 6, 12, 9)),
     "depthwise": (nn.Conv2d(8, 8, 3, padding=1, groups=8), IMAGE),
+    "depthwise of even height": (nn.Conv2d(8, 8, 3, padding=1, groups=8), torch.randn(1, 8, 10, 7)),
     "strided depthwise": (nn.Conv2d(8, 8, 5, stride=2, padding=2, groups=8, bias=False), IMAGE),
     "dilated depthwise": (nn.Conv2d(8, 8, 3, padding=(0, 3), dilation=(1, 2), groups=8), IMAGE),
     "odd depthwise": (nn.Conv2d(5, 5, 3, padding=1, groups=5), torch.randn(1, 5, 7, 9)),

@@ -22,6 +22,8 @@ from vulkan_layers import ROWS, Net, quantized
 
 from edgecore_vulkan.quantizer import VulkanQuantizer, get_symmetric_quantization_config
 
+library = torch.ops.quantized_decomposed
+
 
 def calls(program) -> list[str]:
     names = [call.name for blob in program.pte.delegate_blobs for call in read_graph(blob).chain]
@@ -126,6 +128,33 @@ def test_static_int8_computes_in_integers(net, runtime):
     loaded = edgecore.load(program.buffer, options={"vulkan": {"validation": True}})
     for ours, theirs in zip(loaded.forward(*samples[1]), model(*samples[1]), strict=True):
         assert (ours - theirs).abs().max() < 0.05 * theirs.abs().max()
+
+
+class Requantize(nn.Module):
+    """Takes and returns integers of 8 bits."""
+
+    def forward(self, q):
+        x = library.dequantize_per_tensor(q, 0.1, 3, -128, 127, torch.int8)
+        return library.quantize_per_tensor(torch.relu(x), 0.07, -5, -128, 127, torch.int8), x
+
+
+class RequantizeRows(nn.Module):
+    """Takes and returns integers of 8 bits, which lie in 32 bits between their calls."""
+
+    def forward(self, x, q):
+        scales, zeros = library.choose_qparams_per_token_asymmetric(x, torch.int8)
+        rows = library.dequantize_per_token(q, scales, zeros, -128, 127, torch.int8, torch.float32)
+        return library.quantize_per_token(x, scales, zeros, -128, 127, torch.int8), rows
+
+
+@pytest.mark.parametrize("shape", [(1, 6, 5, 7), (3, 8), (5,)])
+def test_int8_arguments(shape):
+    q = torch.randint(-128, 128, shape, dtype=torch.int8)
+    check_on_device(Requantize(), q, load_options={"gpu_shaders": len(shape) == 1})
+
+
+def test_int8_arguments_of_rows():
+    check_on_device(RequantizeRows(), torch.randn(5, 7), torch.randint(-128, 128, (5, 7), dtype=torch.int8))
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,12 @@ class Bounded:
 
 
 def bounded_eager(
-    program: ExportedProgram, inputs: Sequence[Any], computes_in: str = "float32", *, by_row: bool = False
+    program: ExportedProgram,
+    inputs: Sequence[Any],
+    computes_in: str = "float32",
+    *,
+    by_row: bool = False,
+    steps: int = 0,
 ) -> list[Bounded]:
     """Compute the outputs of a quantized program with their bounds.
 
@@ -89,13 +94,14 @@ def bounded_eager(
         inputs: Its inputs, in order.
         computes_in: The dtype to which floating-point results are rounded.
         by_row: True to choose dynamic scales for each row (along the last dim) instead of for the tensor.
+        steps: Steps by which a computed result that is quantized with a constant scale may differ, beside the rounding.
 
     Raises:
         Skipped: This module has no rule for an operator of the program.
     """
     module = program.module()
     assert isinstance(module, GraphModule)
-    run = _Bounds(module, computes_in == "float16", by_row)
+    run = _Bounds(module, computes_in == "float16", by_row, steps)
     with torch.no_grad():
         results = run.run(*inputs)
     leaves = pytree.tree_leaves(results, is_leaf=lambda leaf: isinstance(leaf, Bounded))
@@ -105,10 +111,11 @@ def bounded_eager(
 class _Bounds(Interpreter):
     """Interpreter of a program whose values are `Bounded` instead of tensors."""
 
-    def __init__(self, module: GraphModule, half: bool, by_row: bool) -> None:
+    def __init__(self, module: GraphModule, half: bool, by_row: bool, steps: int) -> None:
         super().__init__(module)
         self.half = half
         self.by_row = by_row
+        self.steps = steps
         self.worst = CONFIDENCE if half else 1.0
         """Factor by which an `error` is multiplied to get the maximum error."""
 
@@ -369,6 +376,13 @@ def _clamp(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, A
     return Bounded(_call(target, args, kwargs), args[0].error)
 
 
+def _fill(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
+    """Bound the error of `masked_fill` by a number: the elements that it sets are exact."""
+    x, mask = args[:2]
+    hidden = mask.value if isinstance(mask, Bounded) else mask
+    return Bounded(_call(target, args, kwargs), x.error.masked_fill(hidden, 0.0))
+
+
 def _sum(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
     value = _call(target, args, kwargs)
     errors = [arg.error for arg in args if isinstance(arg, Bounded)]
@@ -435,7 +449,10 @@ def _quantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str
     # The backend may compute another zero point at run time. As zero points are rounded, its quantized range may end up
     # to half a step before the min or max of the row. Values near these ends may then be clamped, which adds one step.
     at_end = (zero_error > 0) & (torch.minimum(quantized - low, high - quantized) <= 1 + zero_error)
-    return Bounded(value, error + at_end.double(), rounded_from=x.error)
+    error = error + at_end.double()
+    if bool(x.error.any()) and not bool(step_error.any()):  # a computed value, not an input, with a constant scale
+        error = error + run.steps
+    return Bounded(value, error, rounded_from=x.error)
 
 
 def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Bounded:
@@ -457,7 +474,7 @@ def _dequantize(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[s
     error = q.error * (step + step_error) + steps.abs() * step_error
     if q.rounded_from is not None and bool(step_error.any()):
         error = torch.minimum(error, q.rounded_from + (1 + 2 * TIE) * step + step_error)
-    error = error + FLOAT * value.double().abs()
+    error = error + FLOAT * (value.double().abs() + error)
     is_constant = not isinstance(scale, Bounded) or not bool(scale.error.any())
     return Bounded(value, error, _value_and_error(scale)[0] if is_constant else None)
 
@@ -499,7 +516,7 @@ def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
     return Bounded(scale, step_error), Bounded(zero, zero_error.reshape(zero.shape))
 
 
-_EXACT = (_move, _join, _lookup)
+_EXACT = (_move, _join, _lookup, _fill)
 """Rules of operators that only copy values, so that their results need no rounding to float16."""
 
 _DATA_MOVEMENT = (
@@ -528,6 +545,7 @@ _RULES: dict[Any, Callable[..., Any]] = {
     aten.gelu.default: _function(1.13), aten.sigmoid.default: _function(0.25), aten.tanh.default: _function(1.0),
     aten.silu.default: _function(1.1), aten.hardswish.default: _function(1.5), aten.hardswish_.default: _function(1.5),
     aten.relu.default: _clamp, aten.relu_.default: _clamp, aten.hardtanh.default: _clamp, aten.clamp.default: _clamp,
+    aten.masked_fill.Scalar: _fill,
     aten.add.Tensor: _sum, aten.sub.Tensor: _sum, aten.mul.Tensor: _product,
     aten.mean.dim: _mean, aten.adaptive_avg_pool2d.default: _mean,
     library.quantize_per_tensor.default: _quantize, library.quantize_per_tensor.tensor: _quantize,

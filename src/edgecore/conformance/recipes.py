@@ -14,16 +14,18 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.export import ExportedProgram
 
 from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
-from edgecore.conformance.programs import compiled, delegated_calls
+from edgecore.conformance.programs import compiled, delegated_calls, quantizes_nothing
 from edgecore.errors import CompileError
 from edgecore.plugin import ConfigurableCompiler
 from edgecore.quantize.rounding import chooses_scales
 
+_QUANTIZE = torch.ops.quantized_decomposed.quantize_per_tensor.default
 MAX_ROWS = 40
 """Maximum number of rows: more than twice the height of the largest tile that we know of, 16 rows."""
 STATIC = (1, 2, 3, 7, 8, 9, 14, 15, 16, 17, 31, 33, MAX_ROWS)
@@ -139,7 +141,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
         yield Check("recipes/configurations", _configurations, seconds=240, needs_run=True)
     for recipe, details in getattr(subject.compiler, "recipes", dict)().items():
         for network in NETWORKS:
-            check = _Recipe(recipe, network, details.calibrates)
+            check = _Recipe(recipe, network, details.calibrates, details.steps)
             yield Check(f"recipes/{recipe}, {network}", check, seconds=240, needs_run=True)
 
 
@@ -147,13 +149,31 @@ class _Case:
     """A compiled program with its test data.
 
     The test data are an `.npz` file with inputs of each number of rows, and the expected results with error bounds.
+
+    Args:
+        file: The path of the `.pte` file to write.
+        program: The program.
+        example: Its inputs, with the largest number of rows.
+        rows: The numbers of rows.
+        steps: `RecipeSupport.steps`.
+        is_rounded: True if the backend may round its inputs to a lower precision: then they are numbers that this does not
+            change.
     """
 
-    def __init__(self, file: Path, program: Any, example: Sequence[torch.Tensor], rows: Sequence[int]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        program: Any,
+        example: Sequence[torch.Tensor],
+        rows: Sequence[int],
+        steps: int = 0,
+        is_rounded: bool = False,
+    ) -> None:
         self.file = file
         self.rows = rows
+        self.steps = steps
         self.quantized = program.quantized["forward"]
-        self.example = example
+        self.example = on_steps(self.quantized.program, example) if is_rounded else example
         file.write_bytes(program.buffer)
         arrays = {f"{rows} {index}": tensor.numpy() for rows, index, tensor in self._inputs()}
         np.savez(file.with_suffix(".npz"), **arrays)  # type: ignore[arg-type]
@@ -167,7 +187,9 @@ class _Case:
 
     def _results(self, rows: int, by_row: bool) -> list[Bounded]:
         arguments = _arguments([tensor[:rows] for tensor in self.example])
-        return bounded_eager(self.quantized.program, arguments, self.quantized.computes_in, by_row=by_row)
+        return bounded_eager(
+            self.quantized.program, arguments, self.quantized.computes_in, by_row=by_row, steps=self.steps
+        )
 
     def results_by_row(self, rows: int) -> list[Bounded]:
         """Return the results with dynamic scales for each row.
@@ -186,11 +208,31 @@ class _Case:
         return self._by_tensor[rows]
 
 
+def on_steps(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    """Move each input that the program quantizes with a constant scale to the nearest number that an integer stands for.
+
+    A backend that reads inputs with a lower precision moves other numbers to the next integer, if they are about in the
+    middle between two, and each such step of an input moves results by several steps.
+    """
+    nodes = {node.name: node for node in program.graph.find_nodes(op="placeholder")}
+
+    def move(name: str, value: torch.Tensor) -> torch.Tensor:
+        quantize = next((user for user in nodes[name].users if user.target is _QUANTIZE), None)
+        if quantize is None:
+            return value
+        scale, zero, *rest = quantize.args[1:]
+        moved: torch.Tensor = ((_QUANTIZE(value, scale, zero, *rest).int() - zero) * scale).float()
+        return moved
+
+    return [move(str(name), value) for name, value in zip(program.graph_signature.user_inputs, inputs, strict=True)]
+
+
 class _Recipe:
-    def __init__(self, recipe: str, network: str, calibrates: bool) -> None:
+    def __init__(self, recipe: str, network: str, calibrates: bool, steps: int) -> None:
         self.recipe = recipe
         self.network = network
         self.calibrates = calibrates
+        self.steps = steps
 
     def __call__(self, subject: BackendUnderTest) -> str:
         cases, sizes = self._cases(subject)
@@ -207,6 +249,7 @@ class _Recipe:
                 tried.append(name)
         rows = [row for case in cases for row in case.rows]
         text = f"{sizes}; {len(rows)} numbers of rows up to {max(rows)}; the largest error is {share:.0%} of its bound"
+        text += f"; a result may be off by {self.steps} of its steps, as the backend declares" if self.steps else ""
         text += f"; kernels of {', '.join(filter(None, tried))}" if any(tried) else ""
         return text + (f"; NOT RUN: {', '.join(not_run)}" if not_run else "")
 
@@ -218,13 +261,13 @@ class _Recipe:
         subject.trying(f"{self.network} with quantize={self.recipe!r} and 1 to {MAX_ROWS} rows")
         program = self._compiled(subject, model, example, size)
         if delegated_calls(subject, program):
-            return [_Case(self._file(subject, MAX_ROWS), program, example, range(1, MAX_ROWS + 1))], "symbolic sizes"
+            return [self._case(subject, program, example, range(1, MAX_ROWS + 1))], "symbolic sizes"
         cases = []
         for rows in STATIC[:: 4 if subject.quick else 1]:
             subject.trying(f"{self.network} with quantize={self.recipe!r} and {rows} rows")
             program = self._compiled(subject, model, [tensor[:rows] for tensor in example])
             if delegated_calls(subject, program):
-                cases.append(_Case(self._file(subject, rows), program, example, [rows]))
+                cases.append(self._case(subject, program, example, [rows]))
         if not cases:
             raise Skipped("the backend supports no layer of this network")
         return cases, "fixed sizes"
@@ -237,13 +280,16 @@ class _Recipe:
         try:
             return compiled(subject, model, arguments, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
         except CompileError as error:
-            # A recipe says so if a network has nothing that it quantizes; each recipe must quantize linear layers.
-            if self.network == "linear" or not str(error).startswith(f"quantize={self.recipe!r}"):
+            # Each recipe must quantize linear layers.
+            if self.network == "linear" or not quantizes_nothing(error, self.recipe):
                 raise
             raise Skipped(str(error)) from None
 
-    def _file(self, subject: BackendUnderTest, rows: int) -> Path:
-        return subject.folder / f"{self.recipe}, {self.network}, {rows}.pte"
+    def _case(
+        self, subject: BackendUnderTest, program: Any, example: Sequence[torch.Tensor], rows: Sequence[int]
+    ) -> _Case:
+        file = subject.folder / f"{self.recipe}, {self.network}, {max(rows)}.pte"
+        return _Case(file, program, example, rows, self.steps, is_rounded=subject.tolerance is not None)
 
     def _compare(self, subject: BackendUnderTest, case: _Case, name: str, environment: Mapping[str, str]) -> float:
         """Return the maximum of error / bound over all results. Raise `Failed` if it is above 1.

@@ -231,11 +231,15 @@ class RecipeSupport:
         parameters: Pydantic model of the parameters, derived from `edgecore.sdk.RecipeParameters`.
         make: Makes the recipe, given an instance of `parameters` with the values of the user and the backend's defaults.
         takes_rules: False if the recipe applies to the whole model, so that users cannot exclude parts of it.
+        steps: The largest difference of an operator's quantized result from quantized eager PyTorch, in steps of its
+            scale, for a device whose arithmetic rounds more often than once. The conformance suite allows it, and names
+            it in its rows.
     """
 
     parameters: type[RecipeParameters]
     make: Callable[[Any], QuantizerRecipe | RewriteRecipe]
     takes_rules: bool = True
+    steps: int = 0
 
     @property
     def calibrates(self) -> bool:

@@ -14,6 +14,7 @@ from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Prob
 from edgecore.sdk import Partitioner
 from edgecore_ethosu import lowering, native_library, simulator_library
 from edgecore_ethosu.blob import describe_blob, read_blob, tosa_key
+from edgecore_ethosu.layers import most_expensive
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.partitioner import EthosUPartitioner
 from edgecore_ethosu.preprocess import EthosUResult, preprocess
@@ -68,12 +69,13 @@ class EthosUCompiler:
         return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: Vela's estimates of cycles, time and memory."""
-        return [
-            f"delegate {index}: {result.target}, {_estimates(result.report)}"
-            for index, result in enumerate(results)
-            if isinstance(result, EthosUResult) and result.report is not None
-        ]
+        """Return lines for each delegate: Vela's estimates of cycles, time and memory, and where most cycles go."""
+        lines = []
+        for index, result in enumerate(results):
+            if isinstance(result, EthosUResult) and result.report is not None:
+                lines.append(f"delegate {index}: {result.target}, {_estimates(result.report)}")
+                lines += [f"delegate {index}: {line}" for line in most_expensive(result.layers)]
+        return lines
 
     def check(self) -> Sequence[Problem]:
         """Report if the native library of the delegate, the simulator or Vela is missing."""

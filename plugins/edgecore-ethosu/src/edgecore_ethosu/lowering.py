@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 
 from edgecore_ethosu.targets import family
+from edgecore_tosa.graph import Graph
 from edgecore_tosa.lowering import lower
 from edgecore_tosa.operators import table_of
 from edgecore_tosa.operators.table import TosaTable
@@ -23,6 +24,6 @@ def operator_table(target: str) -> TosaTable:
     return table_of(tosa_spec(target))
 
 
-def lower_to_tosa(program: ExportedProgram, target: str) -> bytes:
-    """Return the TOSA graph of one partition, as a flatbuffer."""
-    return lower(program, tosa_spec(target)).to_bytes()
+def lower_to_tosa(program: ExportedProgram, target: str) -> Graph:
+    """Return the TOSA graph of one partition."""
+    return lower(program, tosa_spec(target))

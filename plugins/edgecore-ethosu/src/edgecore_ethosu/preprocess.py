@@ -9,12 +9,14 @@ from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, MemoryNeed, NamedBlob, PreprocessResult
-from edgecore.sdk import PartitionView, debug_handles
+from edgecore.sdk import PartitionView
 from edgecore_ethosu import lowering
 from edgecore_ethosu.blob import tosa_key, write_blob
+from edgecore_ethosu.layers import Layer, layers_of, write_layers
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.vela import VelaReport, VelaResult, compile_tosa
 from edgecore_tosa.artifacts import artifact_folder
+from edgecore_tosa.origins import debug_handle_map
 
 FORMAT = "ethosu-vela 1"
 """Start of the compatibility string; the target follows. The delegate compares it."""
@@ -24,10 +26,11 @@ _ARENA_SPACE = 1  # of memory; 0 is the host's
 
 @dataclass(frozen=True)
 class EthosUResult(PreprocessResult):
-    """A compiled partition, and Vela's estimates for it."""
+    """A compiled partition, and Vela's estimates for it and its operators."""
 
     target: str = ""
     report: VelaReport | None = None
+    layers: tuple[Layer, ...] = ()
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosUResult:
@@ -37,7 +40,8 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
         CompileError: Vela cannot compile the partition.
     """
     options = EthosUOptions.from_specs(specs)
-    tosa = lowering.lower_to_tosa(program, options.target)
+    graph = lowering.lower_to_tosa(program, options.target)
+    tosa = graph.to_bytes()
     folder = artifact_folder(options.dump_intermediate_artifacts_to, "ethosu", tosa)
     if folder is not None:
         (folder / "graph.tosa").write_bytes(tosa)  # also if Vela refuses it
@@ -45,19 +49,22 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
     partition = PartitionView(program)
     _check_arguments(partition, compiled)
     blob = write_blob(compiled.program)
+    layers = layers_of(graph, compiled.report.operators)
     if folder is not None:
         (folder / "delegate.bin").write_bytes(blob)
+        write_layers(layers, folder / "operators.csv")
     memory = [MemoryNeed("scratch", compiled.program.scratch_size, space=_ARENA_SPACE)]
     if options.include_tosa:
         memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the constants
     return EthosUResult(
         blob=blob,
         named_data={tosa_key(blob): NamedBlob(tosa)} if options.include_tosa else {},
-        debug_handle_map={0: debug_handles(*partition.calls)},
+        debug_handle_map=debug_handle_map(graph),
         compatibility=f"{FORMAT} {options.target}",
         memory=tuple(memory),
         target=options.target,
         report=compiled.report,
+        layers=layers,
     )
 
 

@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 from edgecore.errors import CompileError
 from edgecore_ethosu.blob import VelaProgram, VelaTensor
 from edgecore_ethosu.flags import Flags, parse_flags
+from edgecore_ethosu.layers import OperatorEstimate, Tables, operator_estimates
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.targets import Configuration, config_path, configuration, cores, family, macs
 
@@ -55,6 +57,7 @@ class VelaReport:
         npu_operators: Number of operations of the NPU.
         encoded_weights: Bytes of the weights as the NPU reads them.
         memories: Use of each memory, by Vela's name for it; weights in SRAM count as `OnChipFlash`, as in Vela.
+        operators: The estimates for operators, by their numbers in the file of the TOSA graph.
     """
 
     npu_cycles: int
@@ -64,6 +67,7 @@ class VelaReport:
     npu_operators: int
     encoded_weights: int
     memories: Mapping[str, MemoryUse]
+    operators: Mapping[int, OperatorEstimate]
 
 
 @dataclass(frozen=True)
@@ -122,7 +126,7 @@ def _compile_in_memory(tosa: bytes, options: EthosUOptions, flags: Flags, config
         f"[vela]\nsystem_config_name={options.system}\nmemory_mode_name={options.mode}\n{config.text}"
     )
     settings = (
-        "[compiler]\noutput_format=Raw\ncop_format=COP1\n"
+        "[compiler]\nenable_db=true\noutput_format=Raw\ncop_format=COP1\n"
         f"[scheduler]\noptimize={flags.optimise}\narena_size_limit={_arena_limit(flags, config)}\n"
         f"cpu_tensor_alignment={flags.cpu_tensor_alignment}\ntensor_allocator=HillClimb\n"
         "[graph]\nsoftmax_int16_neg_exp_range=10.0\n"
@@ -138,7 +142,8 @@ def _compile_in_memory(tosa: bytes, options: EthosUOptions, flags: Flags, config
             inputs=tuple(map(_tensor, model.inputs)),
             outputs=tuple(map(_tensor, model.outputs)),
         )
-        return VelaResult(program, _report(model.perf_report, options, config))
+        tables = {name: (table.header, table.data) for name, table in model.opt_database.tables.items()}
+        return VelaResult(program, _report(model.perf_report, tables, options, config))
     except (RuntimeError, ValueError) as error:
         raise _refused(str(error), options) from None
     except (ImportError, TypeError, AttributeError):
@@ -149,7 +154,7 @@ def _tensor(tensor: Any) -> VelaTensor:
     return VelaTensor(tuple(tensor.shape), tensor.element_size, tensor.address, tensor.region)
 
 
-def _report(found: Any, options: EthosUOptions, config: Configuration) -> VelaReport:
+def _report(found: Any, tables: Tables, options: EthosUOptions, config: Configuration) -> VelaReport:
     _check_operators(found.cpuOps, options)
     memories = {
         name: MemoryUse(use.peakUsage, sum(access.bytesRead + access.bytesWritten for access in use.accesses.values()))
@@ -168,6 +173,7 @@ def _report(found: Any, options: EthosUOptions, config: Configuration) -> VelaRe
         npu_operators=found.npuOps,
         encoded_weights=found.encodedWeights,
         memories={name: use for name, use in memories.items() if use.peak},
+        operators=operator_estimates(tables),
     )
 
 
@@ -182,6 +188,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
         f"--system-config={options.system}",
         f"--memory-mode={options.mode}",
         "--output-format=raw",
+        "--enable-debug-db",
         f"--output-dir={folder}",
     ]
     command = [sys.executable, "-m", "ethosu.vela", *arguments, str(graph)]
@@ -194,7 +201,8 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
         ]
         raise _refused(message, options)
     summary = (folder / f"graph_summary_{options.system}.csv").read_text(encoding="utf-8")
-    report = _report_of_command(done.stdout, next(csv.DictReader(io.StringIO(summary))), options, config)
+    row = next(csv.DictReader(io.StringIO(summary)))
+    report = _report_of_command(done.stdout, row, _tables_of_file(folder / "graph_debug.xml"), options, config)
     return VelaResult(_program_of_file(folder / "graph_vela.npz"), report)
 
 
@@ -216,8 +224,17 @@ def _program_of_file(path: Path) -> VelaProgram:
         return VelaProgram(commands, weights, int(arrays["scratch_size"]), tensors["input"], tensors["output"])
 
 
+def _tables_of_file(path: Path) -> Tables:
+    """Read the file of Vela's debug database: each table is CSV in an element of XML."""
+    tables = {}
+    for table in ElementTree.parse(path).iter("table"):
+        header, *rows = csv.reader(io.StringIO((table.text or "").strip()))
+        tables[table.get("name", "")] = (header, rows)
+    return tables
+
+
 def _report_of_command(
-    output: str, row: Mapping[str, str], options: EthosUOptions, config: Configuration
+    output: str, row: Mapping[str, str], tables: Tables, options: EthosUOptions, config: Configuration
 ) -> VelaReport:
     operators = {unit: int(count) for unit, count in re.findall(r"^(CPU|NPU) operators = (\d+) ", output, re.MULTILINE)}
     _check_operators(operators.get("CPU", 0), options)
@@ -234,6 +251,7 @@ def _report_of_command(
         npu_operators=operators.get("NPU", 0),
         encoded_weights=int(row["total_npu_encoded_weights"]),
         memories={name: use for name, use in memories.items() if use.peak},
+        operators=operator_estimates(tables),
     )
 
 

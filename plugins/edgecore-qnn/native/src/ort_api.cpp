@@ -25,7 +25,13 @@ struct Opened {
 };
 Opened *opened = nullptr;
 
+// Switches off ONNX Runtime's telemetry, which from 1.29 on sends events to Microsoft and stores an identifier of the
+// device, unless the application has decided about it. There is no other way: OrtApi::DisableTelemetryEvents needs an
+// environment, and making one sends an event.
+void disable_telemetry() { setenv("ORT_DISABLE_TELEMETRY", "1", /*overwrite=*/0); }
+
 OrtApi load(const std::string &path) {
+  disable_telemetry();
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     fail(EDGECORE_NOT_FOUND, "ONNX Runtime cannot be loaded: %s. To reinstall it: %s --force-reinstall", dlerror(),

@@ -58,12 +58,14 @@ class QnnCompiler:
         return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
-        """Return a line for each delegate: SoC, SDK and size."""
-        return [
-            f"delegate {index}: {result.soc}, SDK {result.sdk_build}, context binary of {result.context_bytes:,} bytes"
-            for index, result in enumerate(results)
-            if isinstance(result, QnnResult)
-        ]
+        """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also the times of its compilation."""
+        lines = []
+        for index, result in enumerate(results):
+            if isinstance(result, QnnResult):
+                size = f"context binary of {result.context_bytes:,} bytes"
+                lines.append(f"delegate {index}: {result.soc}, SDK {result.sdk_build}, {size}")
+                lines += [f"  {time}" for time in result.profile]
+        return lines
 
     def check(self) -> Sequence[Problem]:
         """Report if the delegate's library, ONNX Runtime or the QNN provider is missing."""

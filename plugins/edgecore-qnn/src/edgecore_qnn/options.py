@@ -27,8 +27,8 @@ _PARTITIONING = {"operators", "min_operators", "skip_node_id_set", "skip_node_op
 
 _CANNOT = {
     "online_prepare": "ONNX Runtime's QNN provider writes compiled context binaries only; compile for the SoC here",
-    "use_multi_contexts": "ONNX Runtime's QNN provider compiles one context at a time, so each delegate has its own",
-    "use_weight_sharing": "each delegate has a context binary of its own, and weights are shared inside of one only",
+    "use_multi_contexts": "each delegate has one context; ONNX Runtime's QNN provider splits no graph",
+    "use_weight_sharing": "QNN's emulator in onnxruntime-qnn 2.7.0 crashes when it loads a context of several graphs",
     "hvx_threads": "ONNX Runtime's QNN provider has no such option; the NPU uses all its HVX threads",
     "use_dlbc": "ONNX Runtime's QNN provider has no such option",
     "use_slc_allocator": "ONNX Runtime's QNN provider has no such option",
@@ -56,7 +56,7 @@ class QnnOptions(BaseModel):
         description="Folder for ONNX model, QNN's graph and log.",
     )
     profile_level: Literal["off", "basic", "detailed"] = Field(
-        default="off", description="Profile of the compilation, in that folder."
+        default="off", description="Times of compiling, in the report and that folder."
     )
     use_fp16: bool = Field(
         default=True, description="Delegate operators that are not quantized; they compute with fp16."
@@ -80,12 +80,6 @@ class QnnOptions(BaseModel):
             if values.get(name):
                 raise ValueError(f"{name}: {reason}")
         return {name: value for name, value in values.items() if name not in _CANNOT}
-
-    @model_validator(mode="after")
-    def _profile_has_a_folder(self) -> QnnOptions:
-        if self.profile_level != "off" and self.dump_intermediate_artifacts_to is None:
-            raise ValueError("profile_level needs dump_intermediate_artifacts_to, the folder of the profile")
-        return self
 
     @field_validator("soc_model")
     @classmethod

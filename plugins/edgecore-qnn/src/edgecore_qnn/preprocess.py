@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +18,7 @@ from edgecore_qnn.blob import Header, encode
 from edgecore_qnn.lowering import OnnxGraph, lower
 from edgecore_qnn.options import QnnOptions
 from edgecore_qnn.partitioner import refused_nodes
-from edgecore_qnn.provider import Answer, ask, dump, is_installed, versions
+from edgecore_qnn.provider import Answer, ask, dump, is_installed, profile, versions
 
 FORMAT = "qnn-context 1"
 """Start of the compatibility string; the version of the SDK and the SoC follow. The delegate compares it."""
@@ -26,12 +28,13 @@ _LETTERS = 12
 
 @dataclass(frozen=True)
 class QnnResult(PreprocessResult):
-    """A compiled partition, its target, and the provider's log."""
+    """A compiled partition, its target, the provider's log, and the times of the profile of its compilation."""
 
     soc: str = ""
     sdk_build: str = ""
     context_bytes: int = 0
     log: str = ""
+    profile: tuple[str, ...] = ()
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnResult:
@@ -54,8 +57,12 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
         raise
     header = _header(graph, answer, options)
     blob = encode(header, answer.context)
+    table = ""
+    if options.profile_level != "off":
+        extra = options.provider_options()
+        table = profile(model, options.soc, extra, options.profile_level, seconds=options.timeout)
     if options.dump_intermediate_artifacts_to is not None:
-        _dump(model, answer, blob, options)
+        _dump(model, answer, blob, table, options)
     return QnnResult(
         blob=blob,
         debug_handle_map={0: debug_handles(*partition.calls)},
@@ -65,10 +72,14 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
         sdk_build=header.sdk_build,
         context_bytes=len(answer.context),
         log=answer.log,
+        profile=tuple(
+            f"{row['Event Identifier']}: {row['Time']} {row['Unit of Measurement'].lower()}"
+            for row in csv.DictReader(io.StringIO(table))
+        ),
     )
 
 
-def _dump(model: bytes, answer: Answer, blob: bytes, options: QnnOptions) -> None:
+def _dump(model: bytes, answer: Answer, blob: bytes, profile_table: str, options: QnnOptions) -> None:
     """Write the files of one delegate into a folder that is named after the bytes of its model."""
     assert options.dump_intermediate_artifacts_to is not None
     name = f"qnn-{options.soc.name}-{hashlib.sha256(model).hexdigest()[:_LETTERS]}"
@@ -76,8 +87,9 @@ def _dump(model: bytes, answer: Answer, blob: bytes, options: QnnOptions) -> Non
     folder.mkdir(parents=True, exist_ok=True)
     for file, content in (("model.onnx", model), ("context.bin", answer.context), ("delegate.bin", blob)):
         (folder / file).write_bytes(content)
-    extra = {} if options.profile_level == "off" else {"profiling_level": options.profile_level}
-    dump(model, options.soc, {**options.provider_options(), **extra}, folder, seconds=options.timeout)
+    if profile_table:
+        (folder / "profile.csv").write_text(profile_table, encoding="utf-8")
+    dump(model, options.soc, options.provider_options(), folder, seconds=options.timeout)
 
 
 def _header(graph: OnnxGraph, answer: Answer, options: QnnOptions) -> Header:

@@ -32,10 +32,13 @@ LOG = "provider.log"
 Task = Literal["compile", "assign", "dump"]
 
 _CACHE_FORMAT = 1
+_PROFILE = "profile.csv"
 _CACHE_BYTES = 2**30
 _INFO, _VERBOSE = 1, 0  # severities of ONNX Runtime's log
 _LINES = 3
 _GRACE = 5  # seconds
+_NO_TELEMETRY = {"ORT_DISABLE_TELEMETRY": "1"}
+"""Environment variable that keeps ONNX Runtime (1.29 and later) from sending events to Microsoft."""
 _COLOR = re.compile(r"\x1b?\[[0-9;]*m")
 _LOG_HEAD = re.compile(r"^\S+ \S+ \[([A-Z]):onnxruntime:[^\]]*\] ?")
 _CORE_API = re.compile(r"Found valid interface, version: ([\d.]+)")
@@ -117,7 +120,7 @@ def ask(task: Task, model: bytes, soc: Soc, provider_options: Mapping[str, str],
 
 
 def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Path, *, seconds: float) -> None:
-    """Write a model's graph as QNN's JSON and as a DLC, and the profile of its compilation, into an existing folder.
+    """Write a model's graph as QNN's JSON and as a DLC into an existing folder.
 
     Args:
         model: The ONNX model.
@@ -130,10 +133,8 @@ def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Pa
         CompileError: The provider cannot write a file.
     """
     json_options = {"backend_type": "htp", **provider_options, "dump_json_qnn_graph": "1", "json_qnn_graph_dir": "."}
-    if "profiling_level" in json_options:
-        json_options["profiling_file_path"] = "profile.csv"
     dlc_options = {"backend_type": "ir", "dump_qnn_ir_dlc": "1", "dump_qnn_ir_dlc_dir": "."}
-    for options, suffixes in ((json_options, (".json", ".csv", ".log")), (dlc_options, (".dlc",))):
+    for options, suffixes in ((json_options, (".json", ".log")), (dlc_options, (".dlc",))):
         with tempfile.TemporaryDirectory(prefix="edgecore-qnn-") as name:
             work = Path(name)
             provider = {**options, "soc_model": str(soc.number)} if options["backend_type"] == "htp" else options
@@ -144,8 +145,32 @@ def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Pa
                 if path.suffix in suffixes and path.name != "request.json":
                     # The provider names its files after the graph, which has the name of a hash.
                     kind = "graph_tensors" if path.stem.endswith("_tensor_log") else "graph"
-                    is_log = path.stem.startswith(("profile", "provider"))
-                    shutil.copy(path, folder / (path.name if is_log else kind + path.suffix))
+                    shutil.copy(path, folder / (path.name if path.name == LOG else kind + path.suffix))
+
+
+def profile(model: bytes, soc: Soc, provider_options: Mapping[str, str], level: str, *, seconds: float) -> str:
+    """Compile a model without the cache, and return the profile of its compilation as CSV.
+
+    Args:
+        model: The ONNX model.
+        soc: The target.
+        provider_options: Options of the provider beside the target.
+        level: "basic" or "detailed".
+        seconds: Time limit.
+
+    Raises:
+        CompileError: The provider cannot compile the model, or writes no profile.
+    """
+    options = {"backend_type": "htp", "soc_model": str(soc.number), **provider_options}
+    options |= {"profiling_level": level, "profiling_file_path": _PROFILE}
+    with tempfile.TemporaryDirectory(prefix="edgecore-qnn-") as name:
+        work = Path(name)
+        _write_request(work, model, {"task": "dump", "provider_options": options, "session_options": {}}, seconds)
+        _run_child(work, soc, seconds)
+        try:
+            return (work / _PROFILE).read_text(encoding="utf-8")
+        except OSError as error:
+            raise CompileError(f"the QNN provider wrote no profile for {soc.name}: {error}") from None
 
 
 def _write_request(work: Path, model: bytes, request: Mapping[str, Any], seconds: float) -> None:
@@ -189,7 +214,14 @@ def _run_child(work: Path, soc: Soc, seconds: float) -> None:
     with (work / LOG).open("wb") as log:
         try:
             done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=work, timeout=seconds, check=False
+                command,
+                env=_NO_TELEMETRY | os.environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=work,
+                timeout=seconds,
+                check=False,
             )
         except subprocess.TimeoutExpired:
             raise CompileError(

@@ -57,7 +57,7 @@ def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
 
 
 RECIPES: Mapping[str, RecipeSupport] = {
-    "int8": RecipeSupport(Integers, _int8),
-    "int16x8": RecipeSupport(Int16x8, _int16x8),
+    "int8": RecipeSupport(Integers, _int8, steps=1),
+    "int16x8": RecipeSupport(Int16x8, _int16x8, steps=16),
     "fp16": RecipeSupport(RecipeParameters, _fp16, takes_rules=False),
 }

@@ -42,12 +42,17 @@ def is_mask(node: Node) -> bool:
 
 
 def _attention(model: GraphModule, editor: Editor) -> Node | None:
-    """Return softmax(query @ key * scale + mask) @ value; None if the mask is computed and boolean, or for dropout."""
+    """Return softmax(query @ key * scale + mask) @ value.
+
+    None if the mask is computed and boolean, for dropout, and for symbolic sizes: TOSA has none.
+    """
     node = editor.origin
     query, key, value, mask = (argument(node, name) for name in ("query", "key", "value", "attn_mask"))
     if argument(node, "dropout_p") or argument(node, "enable_gqa"):
         return None
     shapes = [tuple(one.meta["val"].shape) for one in (query, key)]
+    if not all(isinstance(size, int) for shape in shapes for size in shape):
+        return None
     hidden = _hidden(model, node, mask, shapes[0][-2], shapes[1][-2])
     if mask is not None and hidden is None and mask.meta["val"].dtype == torch.bool:
         return None

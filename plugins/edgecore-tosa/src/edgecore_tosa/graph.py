@@ -80,7 +80,8 @@ class Operator:
         attribute: An instance of the class in `schema.ATTRIBUTES`.
         inputs: The inputs, in the order of the specification; constants among them.
         output: The result.
-        source: Anything that identifies the part of the model that the operator computes, such as fx nodes.
+        source: The part of the model that needs the operator, such as an fx node.
+        others: Parts that need no operator of their own because this one does their work, such as quantize nodes.
     """
 
     op: Op
@@ -88,6 +89,12 @@ class Operator:
     inputs: list[Tensor]
     output: Tensor
     source: Any = None
+    others: list[Any] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The operator and its result, such as `CONV2D t37`; unique in a graph that `Graph.to_bytes` has written."""
+        return f"{self.op.name} {self.output.name}"
 
 
 @dataclass(eq=False)
@@ -112,6 +119,10 @@ class Graph:
                 kept.append(operator)
                 read.update(operator.inputs)
         self.operators = kept[::-1]
+
+    def numbered(self) -> dict[int, Operator]:
+        """Return the operators by their number in the file, where the constants come first."""
+        return dict(enumerate(self.operators, len(self.constants())))
 
     def to_bytes(self) -> bytes:
         """Write the graph as a flatbuffer of TOSA 1.0.0. Equal graphs give equal bytes."""

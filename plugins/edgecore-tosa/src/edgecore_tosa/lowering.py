@@ -11,6 +11,7 @@ from edgecore.sdk import PartitionView
 from edgecore_tosa.builder import DTYPES, Builder, Value
 from edgecore_tosa.graph import Graph, Tensor
 from edgecore_tosa.operators import table_of
+from edgecore_tosa.origins import assign_the_others
 from edgecore_tosa.schema import Op
 from edgecore_tosa.spec import TosaSpec
 
@@ -18,7 +19,8 @@ from edgecore_tosa.spec import TosaSpec
 def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
     """Return the TOSA graph of a partition.
 
-    The inputs and outputs have the shapes of the partition's, in the same order.
+    The inputs and outputs have the shapes of the partition's, in the same order. Each operator knows the calls that it
+    computes.
 
     Args:
         program: The partition, as `BackendCompiler.preprocess` gets it. The table of `spec` supports its calls.
@@ -44,10 +46,15 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
         else:
             builder.values[node] = value
     builder.node = None
+    graph = builder.graph
     for node in part.outputs:
-        builder.graph.outputs.append(_separate(builder, builder.read(builder.real(builder.value(node)))))
-    builder.graph.remove_unread()
-    return builder.graph
+        count = len(graph.operators)
+        graph.outputs.append(_separate(builder, builder.read(builder.real(builder.value(node)))))
+        for added in graph.operators[count:]:
+            added.source = node
+    graph.remove_unread()
+    assign_the_others(graph, part.calls, builder.values)
+    return graph
 
 
 def _separate(builder: Builder, tensor: Tensor) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch.export import ExportedProgram
 
+from edgecore_tosa.graph import Graph
 from edgecore_tosa.lowering import lower
 from edgecore_tosa.operators import table_of
 from edgecore_tosa.operators.table import TosaTable
@@ -17,6 +18,6 @@ def operator_table(spec: str) -> TosaTable:
     return table_of(TosaSpec.parse(spec))
 
 
-def lower_to_tosa(program: ExportedProgram, spec: str) -> bytes:
-    """Return the TOSA graph of one partition, as a flatbuffer."""
-    return lower(program, TosaSpec.parse(spec)).to_bytes()
+def lower_to_tosa(program: ExportedProgram, spec: str) -> Graph:
+    """Return the TOSA graph of one partition."""
+    return lower(program, TosaSpec.parse(spec))

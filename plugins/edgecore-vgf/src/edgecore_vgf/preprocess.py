@@ -9,8 +9,9 @@ from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
-from edgecore.sdk import PartitionView, debug_handles
+from edgecore.sdk import PartitionView
 from edgecore_tosa.artifacts import artifact_folder
+from edgecore_tosa.origins import debug_handle_map
 from edgecore_vgf import lowering
 from edgecore_vgf.converter import convert
 from edgecore_vgf.options import VgfOptions
@@ -34,7 +35,8 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> VgfRes
         CompileError: The converter cannot convert the partition.
     """
     options = VgfOptions.from_specs(specs)
-    tosa = lowering.lower_to_tosa(program, options.tosa_spec)
+    graph = lowering.lower_to_tosa(program, options.tosa_spec)
+    tosa = graph.to_bytes()
     blob = convert(
         tosa, options.compiler_flags, folder=artifact_folder(options.dump_intermediate_artifacts_to, "vgf", tosa)
     )
@@ -44,7 +46,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> VgfRes
     tensors = (*vgf.inputs, *vgf.outputs, *vgf.constants)
     return VgfResult(
         blob=blob,
-        debug_handle_map={0: debug_handles(*partition.calls)},
+        debug_handle_map=debug_handle_map(graph),
         compatibility=COMPATIBILITY,
         memory=(MemoryNeed("persistent", sum(tensor.size for tensor in tensors)),),
         vgf=vgf,

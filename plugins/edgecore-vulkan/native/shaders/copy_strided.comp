@@ -2,15 +2,20 @@
 // copies an element or, with VECTORS, four neighbours of the result.
 #version 450
 #extension GL_EXT_shader_16bit_storage : require
+#include "integers.glsl"
 #if defined(FROM_f32)
 #define S float
 #define S4 vec4
 #elif defined(FROM_f16)
 #define S float16_t
 #define S4 f16vec4
-#else
+#elif defined(FROM_i32)
 #define S int
 #define S4 ivec4
+#else  // four elements of 8 bits are a word
+#extension GL_EXT_shader_8bit_storage : require
+#define S int8_t
+#define S4 uint
 #endif
 #if defined(TO_f32)
 #define T float
@@ -18,13 +23,17 @@
 #elif defined(TO_f16)
 #define T float16_t
 #define T4 f16vec4
-#else
+#elif defined(TO_i32)
 #define T int
 #define T4 ivec4
+#else
+#extension GL_EXT_shader_8bit_storage : require
+#define T int8_t
+#define T4 uint
 #endif
 // V holds all values of the source's dtype. Between fp16 and integers the way is by fp32: 16-bit storage has no other
 // conversions.
-#if defined(FROM_i32)
+#if defined(FROM_i32) || defined(FROM_i8)
 #define V int
 #define V4 ivec4
 #else
@@ -34,9 +43,17 @@
 #if defined(TO_f16)
 #define CONVERT(x) T(float(x))
 #define CONVERT4(x) T4(vec4(x))
+#elif defined(TO_i8)
+#define CONVERT(x) T(x)
+#define CONVERT4(x) packed(x)
 #else
 #define CONVERT(x) T(x)
 #define CONVERT4(x) T4(x)
+#endif
+#if defined(FROM_i8)
+#define VALUES(x) unpacked(x)
+#else
+#define VALUES(x) V4(x)
 #endif
 layout(local_size_x_id = 0, local_size_y_id = 1, local_size_z_id = 2) in;
 layout(constant_id = 3) const bool VECTORS = false;       // the strides of the innermost dim are those of vectors
@@ -74,7 +91,7 @@ void main() {
   if (!VECTORS) {
     target[to] = CONVERT(V(source[from]));
   } else if (FROM_VECTORS) {
-    target4[to / 4] = CONVERT4(V4(source4[from / 4]));
+    target4[to / 4] = CONVERT4(VALUES(source4[from / 4]));
   } else {
     const V4 values = V4(V(source[from]), V(source[from + in_step]), V(source[from + 2 * in_step]),
                          V(source[from + 3 * in_step]));

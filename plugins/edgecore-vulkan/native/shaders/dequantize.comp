@@ -1,20 +1,23 @@
-// Dequantizes a tensor: (q - zero point) * scale. One thread per element. Scales are one number, or one for each `inner`
-// elements; after `channels` of them they start again.
+// Dequantizes a tensor: (q - zero point) * scale. Scales are one number, with one thread per vector of four elements, or
+// one for each `inner` elements, with one thread per element; after `channels` of them they start again.
 #version 450
 #include "types.glsl"
+#include "integers.glsl"
 
 layout(push_constant) uniform Params {
-  uint count;
+  uint count;  // of threads
   uint inner;
   uint channels;
   int zero_point;  // of one scale
   float scale;     // of one scale
 };
-layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { int x[]; };
+INTEGERS_OF(1, x);
 #if defined(SCALES_many)
+layout(set = 0, binding = 0) writeonly buffer Output { T target[]; };
 layout(set = 0, binding = 2) readonly buffer Scales { float scales[]; };
 layout(set = 0, binding = 3) readonly buffer Zeros { int zeros[]; };
+#else
+layout(set = 0, binding = 0) writeonly buffer Output { T4 target[]; };
 #endif
 
 void main() {
@@ -22,8 +25,8 @@ void main() {
   if (id >= count) return;
 #if defined(SCALES_many)
   const uint channel = id / inner % channels;
-  target[id] = T(float(x[id] - zeros[channel]) * scales[channel]);
+  target[id] = T(float(INTEGER1(x, id) - zeros[channel]) * scales[channel]);
 #else
-  target[id] = T(float(x[id] - zero_point) * scale);
+  target[id] = T4(vec4(INTEGER4(x, id) - zero_point) * scale);
 #endif
 }

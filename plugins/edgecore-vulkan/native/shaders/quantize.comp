@@ -1,21 +1,24 @@
-// Quantizes a tensor: round(x / scale) + zero point, clamped. One thread per element. Scales are one number, or one for
-// each `inner` elements.
+// Quantizes a tensor: round(x / scale) + zero point, clamped. Scales are one number, with one thread per vector of
+// four elements, or one for each `inner` elements, with one thread per element.
 #version 450
 #include "types.glsl"
+#include "integers.glsl"
 
 layout(push_constant) uniform Params {
-  uint count;
+  uint count;  // of threads
   uint inner;
   float low, high;
   int zero_point;      // of one scale
   uint is_difference;  // of many scales: 1 to store the result less the zero point
   float inverse;       // of one scale: 1 / scale
 };
-layout(set = 0, binding = 0) writeonly buffer Output { int target[]; };
-layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
+RESULTS;
 #if defined(SCALES_many)
+layout(set = 0, binding = 1) readonly buffer Input { T x[]; };
 layout(set = 0, binding = 2) readonly buffer Scales { float scales[]; };
 layout(set = 0, binding = 3) readonly buffer Zeros { int zeros[]; };
+#else
+layout(set = 0, binding = 1) readonly buffer Input { T4 x[]; };
 #endif
 
 void main() {
@@ -25,8 +28,8 @@ void main() {
   const int zero = zeros[id / inner];
   const float scaled = float(x[id]) * (1 / scales[id / inner]);
   const int result = int(clamp(roundEven(scaled) + float(zero), low, high));
-  target[id] = is_difference != 0 ? result - zero : result;
+  PUT1(id, is_difference != 0 ? result - zero : result);
 #else
-  target[id] = int(clamp(roundEven(float(x[id]) * inverse) + float(zero_point), low, high));
+  PUT4(id, ivec4(clamp(roundEven(vec4(x[id]) * inverse) + float(zero_point), low, high)));
 #endif
 }

@@ -39,7 +39,7 @@ bool fits(const edgecore_dl_dtype &given, DataType type) {
   return false;
 }
 
-void to_device(const edgecore_dl_dtype &dtype, const void *from, void *to, int64_t elements) {
+void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements) {
   if (dtype.code == EDGECORE_DL_FLOAT) {
     if (dtype.bits == 64) return convert<double, float>(from, to, elements);
   } else if (dtype.bits == 64) {
@@ -49,19 +49,19 @@ void to_device(const edgecore_dl_dtype &dtype, const void *from, void *to, int64
       target[i] = static_cast<int32_t>(std::clamp<int64_t>(source[i], INT32_MIN, INT32_MAX));
     }
     return;
-  } else if (dtype.bits == 8) {
+  } else if (dtype.bits == 8 && held != Dtype::kInt8) {
     if (dtype.code == EDGECORE_DL_INT) return convert<int8_t, int32_t>(from, to, elements);
     return convert<uint8_t, int32_t>(from, to, elements);
   }
   std::memcpy(to, from, static_cast<size_t>(elements) * dtype.bits / 8);
 }
 
-void to_host(const edgecore_dl_dtype &dtype, const void *from, void *to, int64_t elements) {
+void to_host(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements) {
   if (dtype.code == EDGECORE_DL_FLOAT) {
     if (dtype.bits == 64) return convert<float, double>(from, to, elements);
   } else if (dtype.bits == 64) {
     return convert<int32_t, int64_t>(from, to, elements);
-  } else if (dtype.bits == 8) {
+  } else if (dtype.bits == 8 && held != Dtype::kInt8) {
     return convert<int32_t, uint8_t>(from, to, elements);
   }
   std::memcpy(to, from, static_cast<size_t>(elements) * dtype.bits / 8);

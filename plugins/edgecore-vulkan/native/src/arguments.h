@@ -10,9 +10,10 @@ namespace edgecore::vulkan {
 // numbers, so either width is accepted.
 bool fits(const edgecore_dl_dtype &given, DataType type);
 
-// Copies elements in memory of the host from the argument's dtype to the one that it has on the device, and back.
-void to_device(const edgecore_dl_dtype &dtype, const void *from, void *to, int64_t elements);
-void to_host(const edgecore_dl_dtype &dtype, const void *from, void *to, int64_t elements);
+// Copies elements in memory of the host from the argument's dtype to `held`, the one that it has on the device, and
+// back.
+void to_device(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
+void to_host(const edgecore_dl_dtype &dtype, Dtype held, const void *from, void *to, int64_t elements);
 
 // Returns the layout of argument `index`. Throws a Failure if it is neither row-major nor channels last.
 Layout layout_of(const edgecore_tensor &tensor, size_t index);

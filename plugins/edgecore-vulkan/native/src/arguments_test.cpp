@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "test_support.h"
 
@@ -18,9 +19,12 @@ std::vector<Host> there_and_back(uint8_t code, const std::vector<Host> &numbers,
   const edgecore_dl_dtype dtype = {code, 8 * sizeof(Host), 1};
   const auto elements = static_cast<int64_t>(numbers.size());
   between->resize(numbers.size());
-  to_device(dtype, numbers.data(), between->data(), elements);
+  const Dtype held = std::is_same_v<OnDevice, int8_t>    ? Dtype::kInt8
+                     : std::is_same_v<OnDevice, int32_t> ? Dtype::kInt32
+                                                         : Dtype::kFloat32;
+  to_device(dtype, held, numbers.data(), between->data(), elements);
   std::vector<Host> result(numbers.size());
-  to_host(dtype, between->data(), result.data(), elements);
+  to_host(dtype, held, between->data(), result.data(), elements);
   return result;
 }
 
@@ -29,6 +33,9 @@ TEST(Arguments, SmallIntegersAndBooleansKeepTheirValues) {
   const std::vector<int8_t> numbers = {-128, -1, 0, 1, 127};
   EXPECT_EQ(there_and_back(EDGECORE_DL_INT, numbers, &between), numbers);
   EXPECT_EQ(between, (std::vector<int32_t>{-128, -1, 0, 1, 127}));
+  std::vector<int8_t> same;
+  EXPECT_EQ(there_and_back(EDGECORE_DL_INT, numbers, &same), numbers);
+  EXPECT_EQ(same, numbers);
   const std::vector<uint8_t> bytes = {0, 1, 127, 128, 255};
   EXPECT_EQ(there_and_back(EDGECORE_DL_UINT, bytes, &between), bytes);
   EXPECT_EQ(between, (std::vector<int32_t>{0, 1, 127, 128, 255}));

@@ -23,11 +23,15 @@ enum class DataType : uint8_t {
   kInt64 = 7,
 };
 
-// Returns the dtype that tensors of a blob's type have on the device.
+// Returns the dtype that tensors of a blob's type have on the device, if they are no activations of 8 bits.
 constexpr Dtype device_dtype(DataType type) {
   return type == DataType::kFloat16                                 ? Dtype::kFloat16
          : type == DataType::kFloat32 || type == DataType::kFloat64 ? Dtype::kFloat32
                                                                     : Dtype::kInt32;
+}
+// Returns the dtype of an argument in memory of the host that the device reads, or that is copied to the device.
+constexpr Dtype staging_dtype(DataType type, bool has_8_bit_storage) {
+  return type == DataType::kInt8 && has_8_bit_storage ? Dtype::kInt8 : device_dtype(type);
 }
 uint64_t size_of(DataType type);
 

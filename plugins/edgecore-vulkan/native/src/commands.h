@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "recorder.h"
+#include "recording.h"
 #include "vulkan/device.h"
 
 namespace edgecore::vulkan {

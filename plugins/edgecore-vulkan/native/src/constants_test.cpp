@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "recorder.h"
+#include "recording.h"
 #include "test_support.h"
 
 namespace edgecore::vulkan {
@@ -126,7 +126,7 @@ TEST(Constants, MemoryHoldsWholeVectorsWithinThePadding) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20000; ++i) {
     const auto elements = static_cast<int64_t>(i < 10000 ? i : random() % (int64_t{1} << 31));
-    for (const Dtype dtype : {Dtype::kFloat32, Dtype::kFloat16, Dtype::kInt32}) {
+    for (const Dtype dtype : {Dtype::kFloat32, Dtype::kFloat16, Dtype::kInt32, Dtype::kInt8}) {
       const uint64_t bytes = storage_bytes(dtype, elements), used = static_cast<uint64_t>(elements) * size_of(dtype);
       ASSERT_GE(bytes, std::max<uint64_t>(used, 16)) << elements;
       ASSERT_LE(bytes, used + kMaxPadding) << elements;

@@ -65,9 +65,14 @@ class Driver {
     const Key key(options.integer("validation", 0) != 0, options.text("device", ""), folder_of(options),
                   options.integer("gpu_shaders", 0) != 0, options.integer("tune", 0) != 0);
     const std::lock_guard<std::mutex> lock(state_->mutex);
-    auto at =
-        std::find_if(state_->devices.begin(), state_->devices.end(), [&](const auto &one) { return one.first == key; });
-    if (at == state_->devices.end()) at = state_->devices.insert(at, {key, {}});
+    auto &devices = state_->devices;
+    auto at = std::find_if(devices.begin(), devices.end(), [&](const auto &one) { return one.first == key; });
+    if (at == devices.end()) {
+      // A closed device leaves its number: nothing has its memory_kind any more.
+      at = std::find_if(devices.begin(), devices.end(), [](const auto &one) { return one.second.expired(); });
+      if (at == devices.end()) at = devices.emplace(at);
+      *at = {key, {}};
+    }
     std::shared_ptr<ShaderDevice> device = at->second.lock();
     if (device == nullptr) {
       std::shared_ptr<Vulkan> &vulkan = std::get<0>(key) ? state_->validated : state_->plain;
@@ -76,7 +81,7 @@ class Driver {
       if (std::get<4>(key)) tune(*device, std::get<2>(key));
       at->second = device;
     }
-    return {std::move(device), static_cast<uint32_t>(at - state_->devices.begin() + 1)};
+    return {std::move(device), static_cast<uint32_t>(at - devices.begin() + 1)};
   }
 
   std::shared_ptr<ShaderDevice> device_of(uint32_t memory_kind) {

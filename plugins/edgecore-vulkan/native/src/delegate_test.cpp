@@ -226,6 +226,17 @@ TEST_P(DeviceDelegate, ProgramsWithStateLeaveNoMemory) {
   });
 }
 
+// The driver keeps a record for each number of a device.
+TEST_P(DeviceDelegate, DevicesThatAreClosedLeaveTheirNumbers) {
+  const uint32_t first = open(sums(), {option("timeout_ms", EDGECORE_OPTION_INT, 1000)})->memory_kind();
+  for (const char *folder : {"first", "second", "third"}) {
+    edgecore_option cache = option("pipeline_cache_folder", EDGECORE_OPTION_STRING, 0);
+    const std::string path = ::testing::TempDir() + folder;
+    cache.value.bytes = {reinterpret_cast<const uint8_t *>(path.data()), path.size()};
+    EXPECT_LE(open(sums(), {cache})->memory_kind(), first + 1);
+  }
+}
+
 TEST_P(DeviceDelegate, ProgramsThatAreRefusedLeaveNoMemory) {
   const Bytes blob = unknown_operator(), damaged(blob.begin(), blob.end() - 1);
   expect_no_leak([&] {

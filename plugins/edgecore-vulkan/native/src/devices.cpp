@@ -92,7 +92,7 @@ std::string query(VkPhysicalDevice device, const VkPhysicalDeviceProperties &pro
   constexpr VkSubgroupFeatureFlags kShuffles = VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
   const bool has_subgroups = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0;
   features->add(storage16.storageBuffer16BitAccess != VK_FALSE, true, "16-bit storage");
-  features->add(storage8.storageBuffer8BitAccess != VK_FALSE, false, "8-bit storage");
+  features->add(storage8.storageBuffer8BitAccess != VK_FALSE, true, "8-bit storage");
   features->add(arithmetic.shaderFloat16 != VK_FALSE, false, "16-bit arithmetic");
   features->add(has_subgroups, (subgroup.supportedOperations & kShuffles) != 0,
                 has_subgroups ? "subgroups of " + std::to_string(subgroup.subgroupSize) : "subgroups");

@@ -56,7 +56,7 @@ void Execution::prepare(const backend::Arguments &arguments) {
     for (size_t d = 0; allowed && d < shape.size(); ++d) allowed = shape[d] >= 0 && shape[d] <= value.shape[d];
     if (!allowed) fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has a shape that the delegate does not allow", i);
     is_max = is_max && shape == value.shape;
-    formats[i] = {device_dtype(value.staging), layout_of(tensor, i), shape};
+    formats[i] = {staging_dtype(value.staging, device_.has_8_bit_storage()), layout_of(tensor, i), shape};
     max_formats[i] = {formats[i].dtype, formats[i].layout, value.shape};
   }
   std::vector<Layout> output_layouts;
@@ -137,11 +137,13 @@ void Execution::start(const backend::Arguments &arguments) {
     const int64_t elements = count(tensor.dl);
     if (tensor.buffer != nullptr || elements == 0) continue;
     const Place &place = places_[i];
+    const Value &value = graph_.values[i < inputs ? graph_.inputs[i] : graph_.outputs[i - inputs]];
+    const Dtype held = staging_dtype(value.staging, device_.has_8_bit_storage());
     if (i >= inputs) {
-      host_outputs_.push_back({&place, tensor.dl.dtype, arguments.data<char>(i), elements});
+      host_outputs_.push_back({&place, tensor.dl.dtype, held, arguments.data<char>(i), elements});
       continue;
     }
-    to_device(tensor.dl.dtype, arguments.data<char>(i), place.host.mapped(), elements);
+    to_device(tensor.dl.dtype, held, arguments.data<char>(i), place.host.mapped(), elements);
     place.host.flush();
   }
   running_ = &commands_.get(recording_, arena_.handle(), inputs, argument_bytes_, bindings);
@@ -157,7 +159,7 @@ void Execution::finish() {
   is_pending_ = false;
   for (const HostOutput &output : outputs) {
     output.place->host.invalidate();
-    to_host(output.dtype, output.place->host.mapped(), output.data, output.elements);
+    to_host(output.dtype, output.held, output.place->host.mapped(), output.data, output.elements);
   }
   device_.check_messages();
 }

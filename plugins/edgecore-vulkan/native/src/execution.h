@@ -51,6 +51,7 @@ class Execution {
   struct HostOutput {
     const Place *place;
     edgecore_dl_dtype dtype;
+    Dtype held;
     void *data;
     int64_t elements;
   };

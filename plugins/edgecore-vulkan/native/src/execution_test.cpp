@@ -8,6 +8,7 @@
 #include <memory>
 #include <random>
 #include <thread>
+#include <tuple>
 
 #include "test_support.h"
 
@@ -164,6 +165,37 @@ TEST_P(DeviceExecution, RandomGraphsComputeWhatTheirSumsAre) {
       }
     }
   }
+}
+
+// y = x[floor(a / b):] for x of four rows.
+std::unique_ptr<Loaded> loaded_slice(ShaderDevice &device, int64_t a, int64_t b, bool is_symbolic = true) {
+  BlobWriter blob;
+  const uint32_t x = blob.tensor({4, 1000}), y = blob.tensor({4, 1000}), zero = blob.integer(0), one = blob.integer(1);
+  const uint32_t start = is_symbolic ? blob.symbolic_integer() : blob.integer(0);
+  blob.call("floordiv", {blob.integer(a), blob.integer(b), start});
+  blob.call("aten.slice_copy.Tensor", {x, zero, start, blob.none(), one, y});
+  auto loaded = std::make_unique<Loaded>(device, blob.finish({x}, {y}));
+  loaded->arguments.add({4, 1000});
+  loaded->arguments.add({4, 1000});
+  return loaded;
+}
+
+TEST_P(DeviceExecution, SymbolicSizesAreRoundedDown) {
+  for (const auto &[a, b, rows] : {std::tuple{3, 2, 3}, {-3, 2, 2}, {3, -2, 2}, {-4, 2, 2}, {-6, -2, 1}}) {
+    const std::unique_ptr<Loaded> loaded = loaded_slice(device(), a, b);
+    loaded->prepare();
+    EXPECT_EQ(loaded->arguments.shape(1), (Shape{rows, 1000})) << a << " // " << b;
+  }
+}
+
+TEST_P(DeviceExecution, SymbolicSizesThatAreDamagedAreRefused) {
+  const auto refused = [&](const std::string &sentence, int64_t a, int64_t b, bool is_symbolic) {
+    const std::unique_ptr<Loaded> loaded = loaded_slice(device(), a, b, is_symbolic);
+    expect_failure(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, sentence, [&] { loaded->prepare(); });
+  };
+  refused("operator call 0 (floordiv): it divides by 0", 3, 0, true);
+  refused("its operand -9223372036854775808 is out of range", INT64_MIN, -1, true);
+  refused("argument 2 is no symbolic integer", 3, 2, false);
 }
 
 TEST_P(DeviceExecution, ALateRunFailsWritesNothingAndDoesNotSpoilTheNext) {

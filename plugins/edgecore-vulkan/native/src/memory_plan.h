@@ -2,7 +2,7 @@
 #ifndef EDGECORE_VULKAN_MEMORY_PLAN_H_
 #define EDGECORE_VULKAN_MEMORY_PLAN_H_
 
-#include "recorder.h"
+#include "recording.h"
 
 namespace edgecore::vulkan {
 

@@ -1,6 +1,4 @@
 // Turns the operator calls of a graph into dispatches of shaders, for the sizes of one prepare.
-//
-// A *storage* is memory that tensors of one recording use: an argument's, a constant's, or a part of the arena.
 #ifndef EDGECORE_VULKAN_RECORDER_H_
 #define EDGECORE_VULKAN_RECORDER_H_
 
@@ -11,10 +9,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "blob.h"
+#include "recording.h"
 #include "shader_device.h"
 #include "tensor.h"
 
@@ -33,154 +31,88 @@ class Weights {
   std::map<std::string, std::unique_ptr<Buffer>> buffers_;
 };
 
-// The most bytes that the memory of a tensor has after the tensor's end.
-constexpr uint64_t kMaxPadding = 256 + 15;
-
-struct Storage {
-  enum class Kind : uint8_t { kArena, kConstant, kState, kArgument };
-  Kind kind = Kind::kArena;
-  uint64_t bytes = 0;
-  const Buffer *buffer = nullptr;  // kConstant, kState
-  uint32_t argument = 0;           // kArgument
-  // kArena: the dispatches that use it, and its place, which plan_memory sets.
-  size_t first = SIZE_MAX, last = 0;
-  uint64_t offset = 0;
-};
-
-// The number of the call of a dispatch that copies an argument at the border of the delegate.
-constexpr uint32_t kNoCall = UINT32_MAX;
-
-struct Dispatch {
-  const Pipeline *pipeline = nullptr;
-  std::vector<uint32_t> storages;  // of the bindings; the first `written` are written
-  std::vector<VkFormat> formats;   // of the bindings: of a texel buffer's view, or VK_FORMAT_UNDEFINED
-  uint32_t written = 0;
-  std::vector<uint32_t> push;
-  uint32_t groups[3] = {1, 1, 1};
-  uint32_t call = kNoCall;  // number of the operator call in the graph
-  std::string shader;
-};
-
-// How an argument lies in memory of the host: its staging type has the dtype that it has there on the device.
-struct ArgumentFormat {
-  Dtype dtype = Dtype::kFloat32;
-  Layout layout = Layout::kRowMajor;
-  Shape shape;
-};
-
-struct Recording {
-  std::vector<Storage> storages;
-  std::vector<Dispatch> dispatches;
-  std::vector<ArgumentFormat> outputs;
-  uint64_t arena_bytes = 0;
-};
-
-class Recorder;
-
-// One operator call with its arguments. Every member throws a Failure that names the call if an argument has another
-// kind than the member reads.
-class Call {
- public:
-  Call(Recorder &recorder, const OperatorCall &call) : recorder_(recorder), call_(call) {}
-
-  const std::string &name() const { return call_.name; }
-  const ShaderDevice &device() const;
-  size_t size() const { return call_.args.size(); }
-  size_t last() const { return call_.args.size() - 1; }
-  bool is_none(size_t index) const;
-  bool is_tensor(size_t index) const;
-  bool is_constant(size_t index) const;
-  Tensor tensor(size_t index) const;
-  // Returns a tensor as tensor() does, but an input of the graph as it was given: in any layout, and in fp32 where the
-  // graph says fp16. Saves a copy where an operator can read it.
-  Tensor tensor_as_given(size_t index) const;
-  std::vector<Tensor> tensors(size_t index) const;
-  int64_t integer(size_t index) const;
-  double number(size_t index) const;
-  const std::string &text(size_t index) const;
-  // Returns `otherwise` if the argument is absent.
-  double number_or(size_t index, double otherwise) const;
-  std::vector<int64_t> integers(size_t index) const;
-  // Returns the numbers for height and width of an argument that has one or two, each at least `min`.
-  std::array<int64_t, 2> pair(size_t index, int64_t min) const;
-  std::vector<double> numbers(size_t index) const;
-  // Returns a dim of a tensor of this rank, counted from the start.
-  size_t dim(size_t index, size_t rank) const;
-
-  // Returns the type of a tensor in the blob, which says more than its dtype on the device.
-  DataType data_type(size_t index) const;
-  // Returns the shape of a constant.
-  const Shape &constant_shape(size_t index) const;
-  // Returns a constant on the device in a form of its own: `pack` computes `elements` floats of it. `form` identifies
-  // the form and its parameters; without `dtype` the result has the constant's.
-  Tensor packed(size_t index, const std::string &form, int64_t elements,
-                const std::function<void(const float *source, float *packed)> &pack,
-                std::optional<Dtype> dtype = std::nullopt) const;
-  // Returns a constant of 8-bit integers on the device as `words` words, which `pack` computes of its bytes: 8-bit
-  // storage is optional in Vulkan.
-  Tensor packed_words(size_t index, const std::string &form, int64_t words,
-                      const std::function<void(const uint8_t *source, uint32_t *packed)> &pack) const;
-
-  // Declares the shape of a result and returns the tensor to write to. `item` is the position in a list of results.
-  Tensor output(size_t index, const Shape &shape) const;
-  Tensor output_of_list(size_t index, size_t item, const Shape &shape) const;
-  // Returns the tensor that the next call adds to result `index`, if nothing else reads the result, and if the tensor
-  // has the shape, the dtype and the order of both the result and the sum. A call that can add it, too, writes the sum.
-  std::optional<Tensor> addend_of(size_t index, const Shape &shape) const;
-  // Declares the sum of the next call and returns the tensor to write to; the next call then does nothing.
-  Tensor output_of_sum(const Shape &shape) const;
-  size_t list_size(size_t index) const;
-  // Makes a result the same memory as `source`, which has as many elements, in another shape; copies where that is not
-  // possible.
-  void alias(size_t index, const Tensor &source, const Shape &shape) const;
-  // Makes a result the same memory as `source`, which the call has written.
-  void share(size_t index, const Tensor &source) const;
-  // Makes the result of the call the buffer of the session that its first argument names.
-  void bind_state() const;
-  bool is_state(size_t index) const;
-  Tensor temporary(Dtype dtype, const Shape &shape) const;
-  // Whether a shader that has a variant for texel buffers should read this tensor of floats as one.
-  bool prefers_texels(const Tensor &tensor) const;
-  // The threads of a subgroup if they can read each other's values, or 1.
-  uint32_t subgroup_size() const;
-  // Returns a tensor for dispatch() that is read as a texel buffer with 1 or 4 elements in a texel.
-  static Tensor texels(Tensor tensor, uint32_t elements);
-
-  // Throws a Failure if a device cannot run so many iterations of the loops of a thread, inner ones included.
-  void check_iterations(int64_t iterations) const;
-
-  // Adds a dispatch. The tensors are bound in the given order, first those that are written. `constants` are the
-  // specialization constants from id 3 on; `threads` the number of threads in x, y and z.
-  void dispatch(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                std::vector<uint32_t> push, std::vector<uint32_t> threads,
-                std::vector<uint32_t> local_size = {64, 1, 1}, std::vector<uint32_t> constants = {}) const;
-  // Adds a dispatch with one thread for each of `threads` elements, for shaders that use flat_id(), in workgroups of
-  // `local_size` threads.
-  void dispatch_flat(const std::string &shader, std::vector<Tensor> written, std::vector<Tensor> read,
-                     std::vector<uint32_t> push, int64_t threads, std::vector<uint32_t> constants = {},
-                     uint32_t local_size = 64) const;
-  // Copies elements; the tensors have equal shapes.
-  void copy(const Tensor &from, const Tensor &to) const;
-  // Copies `shape` elements between two tensors, given strides and offsets in elements.
-  void copy_strided(const Tensor &from, const Shape &from_strides, int64_t from_offset, const Tensor &to,
-                    const Shape &to_strides, int64_t to_offset, const Shape &shape) const;
-
-  [[noreturn, gnu::format(printf, 2, 3)]] void damaged(const char *format, ...) const;
-  [[noreturn, gnu::format(printf, 2, 3)]] void unsupported(const char *format, ...) const;
-
- private:
-  const Value &value(size_t index) const;
-
-  Recorder &recorder_;
-  const OperatorCall &call_;
-};
-
-using Operator = void (*)(Call &);
-// Returns the function that records an operator, or nullptr if there is none.
-Operator find_operator(std::string_view name);
-
 // The memory of the session's buffers, by the numbers of the values that are these buffers.
 using StateBuffers = std::map<uint32_t, const Buffer *>;
+
+// Records one graph. Tensors of values are made when they are first written or, for constants, read. Most of its
+// members do the work of the members of Call with these names, for values by their numbers.
+class Recorder {
+ public:
+  Recorder(const Graph &graph, ShaderDevice &device, Weights &weights, const StateBuffers &states);
+  Recording run(const std::vector<ArgumentFormat> &formats, const std::vector<Layout> &output_layouts,
+                const std::vector<int64_t> &symbolic_sizes);
+  const Graph &graph() const { return graph_; }
+  uint32_t current() const { return current_; }
+  int64_t integer(uint32_t number) const { return integers_[number]; }
+  void set_integer(uint32_t number, int64_t value) { integers_[number] = value; }
+  // Returns the dtype of a tensor on the device.
+  Dtype dtype_of(uint32_t number) const {
+    return is_int8_[number] ? Dtype::kInt8 : device_dtype(graph_.values[number].type);
+  }
+  Tensor tensor(uint32_t number);
+  Tensor tensor_as_given(uint32_t number) { return is_given_[number] ? tensors_[number] : tensor(number); }
+  Tensor packed(uint32_t number, const std::string &form, int64_t elements,
+                const std::function<void(const float *, float *)> &pack, std::optional<Dtype> dtype);
+  Tensor packed_words(uint32_t number, const std::string &form, int64_t words,
+                      const std::function<void(const uint8_t *, uint32_t *)> &pack);
+  Tensor output(uint32_t number, const Shape &shape);
+  void check_output(uint32_t number, const Shape &shape) const;
+  std::optional<Tensor> addend_of(uint32_t number, const Shape &shape);
+  Tensor output_of_sum(const Shape &shape);
+  Tensor make(uint32_t number, const Tensor &tensor);
+  bool is_output(uint32_t number) const { return is_output_[number]; }
+  bool is_state(uint32_t number) const;
+  void bind_state(uint32_t number);
+  Tensor temporary(Dtype dtype, const Shape &shape);
+  void dispatch(Dispatch dispatch);
+  ShaderDevice &device() { return device_; }
+
+ private:
+  struct Sum {
+    std::array<uint32_t, 2> operands;
+    uint32_t result;
+  };
+
+  // Finds the tensors of 8-bit integers that all calls which name them can read in 8 bits.
+  void find_int8();
+
+  // Returns the values of the next call if it adds two tensors.
+  std::optional<Sum> next_sum() const;
+
+  // Counts the places that name each value, those that write it included.
+  void count_uses();
+  std::string key_of(const Value &value, const std::string &form) const;
+  uint32_t add(Storage storage);
+
+  // Returns the bytes of a tensor's memory. Throws a Failure if the device has no tensors of this size.
+  uint64_t checked_bytes(Dtype dtype, int64_t elements) const;
+  uint32_t add_storage(const Tensor &tensor);
+  uint32_t add_constant(const std::string &key, const Tensor &tensor,
+                        const std::function<void(uint8_t *memory)> &write);
+  Tensor add_argument(uint32_t argument, Dtype dtype, Layout layout, const Shape &shape);
+  void add_input(size_t index, const ArgumentFormat &format, int64_t symbolic_size);
+
+  // Copies an input to the dtype and layout that the graph says, for the first operator that needs them.
+  void convert_input(uint32_t number);
+  void add_output(size_t index, Layout layout);
+
+  static const OperatorCall kBorder;  // stands for copies at the border of the delegate
+
+  const Graph &graph_;
+  ShaderDevice &device_;
+  Weights &weights_;
+  const StateBuffers &states_;
+  Recording recording_;
+  std::vector<Tensor> tensors_;
+  std::vector<bool> is_made_;
+  std::vector<bool> is_given_;  // inputs that are still as they were given
+  std::vector<bool> is_output_;
+  std::vector<bool> is_int8_;  // tensors that lie in 8 bits
+  std::vector<int64_t> integers_;
+  std::vector<uint32_t> uses_;
+  uint32_t current_ = 0;
+  bool is_done_ = false;  // whether an earlier call has done what the next one says
+};
 
 // Records a graph for the shapes of its inputs. `formats` are those of the inputs, `output_layouts` the orders in which
 // the caller wants the outputs.

@@ -16,14 +16,21 @@ namespace {
 // The features that the shaders use, of those that a device has.
 struct Features {
   explicit Features(VkPhysicalDevice physical) {
+    VkPhysicalDevice8BitStorageFeatures storage8 = {};
+    storage8.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES;
     VkPhysicalDevice16BitStorageFeatures storage16 = {};
     storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+    const bool knows_8_bits = Extensions(physical).has(VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
+    if (knows_8_bits) storage16.pNext = &storage8;
     VkPhysicalDeviceFeatures2 supported = {};
     supported.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
     supported.pNext = &storage16;
     vkGetPhysicalDeviceFeatures2(physical, &supported);
     storage.sType = storage16.sType;
     storage.storageBuffer16BitAccess = storage16.storageBuffer16BitAccess;
+    bytes.sType = storage8.sType;
+    bytes.storageBuffer8BitAccess = storage8.storageBuffer8BitAccess;
+    if (knows_8_bits) storage.pNext = &bytes;
     core.sType = supported.sType;
     core.pNext = &storage;
     core.features.shaderInt64 = supported.features.shaderInt64;
@@ -34,9 +41,11 @@ struct Features {
   DeviceNeeds needs() const {
     DeviceNeeds result;
     result.features = &core;
+    if (storage.pNext != nullptr) result.extensions.push_back(VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
     return result;
   }
 
+  VkPhysicalDevice8BitStorageFeatures bytes = {};
   VkPhysicalDevice16BitStorageFeatures storage = {};
   VkPhysicalDeviceFeatures2 core = {};
 };
@@ -62,6 +71,7 @@ ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, VkPhysicalDevi
     : Device(vulkan, physical, Features(physical).needs()),
       is_processor_(is_software() && !gpu_shaders),
       has_int64_(Features(physical).core.features.shaderInt64 != VK_FALSE),
+      has_8_bit_storage_(Features(physical).bytes.storageBuffer8BitAccess != VK_FALSE),
       cache_file_(cache_folder, properties()) {
   VkPhysicalDeviceSubgroupProperties subgroup = {};
   subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;

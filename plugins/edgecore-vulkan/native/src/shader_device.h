@@ -49,6 +49,8 @@ class ShaderDevice : public Device {
   bool is_processor() const { return is_processor_; }
   // Whether to read by texel buffers: such a device that has the 64-bit integers of these shaders.
   bool prefers_texels() const { return is_processor_ && has_int64_; }
+  // Whether shaders can store integers of 8 bits.
+  bool has_8_bit_storage() const { return has_8_bit_storage_; }
   // The threads of a subgroup if they can read each other's values (shuffle), or 1.
   uint32_t subgroup_size() const { return subgroup_size_; }
 
@@ -76,6 +78,7 @@ class ShaderDevice : public Device {
 
   const bool is_processor_;
   const bool has_int64_;
+  const bool has_8_bit_storage_;
   uint32_t subgroup_size_ = 1;
   Tuning tuning_;
   VkPipelineCache cache_ = VK_NULL_HANDLE;

@@ -8,14 +8,15 @@
 namespace edgecore::vulkan {
 
 // The element types of tensors on the device. Integers and booleans of all widths are 32-bit integers there: 8-bit and
-// 64-bit storage are optional in Vulkan, and values of these types are small (indices, masks).
-enum class Dtype : uint8_t { kFloat32, kFloat16, kInt32 };
+// 64-bit storage are optional in Vulkan, and most values of these types are small (indices, masks). kInt8 is for
+// activations of quantized networks, on devices with 8-bit storage.
+enum class Dtype : uint8_t { kFloat32, kFloat16, kInt32, kInt8 };
 
-constexpr uint64_t size_of(Dtype dtype) { return dtype == Dtype::kFloat16 ? 2 : 4; }
-constexpr bool is_float(Dtype dtype) { return dtype != Dtype::kInt32; }
+constexpr uint64_t size_of(Dtype dtype) { return dtype == Dtype::kInt8 ? 1 : dtype == Dtype::kFloat16 ? 2 : 4; }
+constexpr bool is_float(Dtype dtype) { return dtype == Dtype::kFloat32 || dtype == Dtype::kFloat16; }
 // Returns the part of a shader's name that stands for the dtype.
 constexpr const char *name_of(Dtype dtype) {
-  return dtype == Dtype::kFloat32 ? "f32" : dtype == Dtype::kFloat16 ? "f16" : "i32";
+  return dtype == Dtype::kFloat32 ? "f32" : dtype == Dtype::kFloat16 ? "f16" : dtype == Dtype::kInt8 ? "i8" : "i32";
 }
 
 // The order of a tensor's elements in memory, always without gaps. kChannelsLast, for tensors with 3 or 4 dims, moves
@@ -57,7 +58,7 @@ inline Shape strides(const Shape &shape, Layout layout) {
   return result;
 }
 
-// A tensor of one recording. `storage` is the number of its memory in the recording (see recorder.h). `texel` is the
+// A tensor of one recording. `storage` is the number of its memory in the recording (see recording.h). `texel` is the
 // number of elements of a texel, 1 or 4, if a dispatch reads the tensor as a texel buffer, and 0 for storage buffers.
 struct Tensor {
   Dtype dtype = Dtype::kFloat32;

@@ -44,6 +44,7 @@ const edgecore_host kHost = [] {
 }();
 
 PFN_vkGetPhysicalDeviceProperties original_properties = nullptr;
+PFN_vkGetPhysicalDeviceFeatures2 original_features = nullptr;
 
 }  // namespace
 
@@ -69,6 +70,13 @@ struct BlobWriter::Parts {
     values.push_back(wire::CreateVkValue(builder, type, table.Union()));
     return static_cast<uint32_t>(values.size() - 1);
   }
+
+  // Adds a constant in the blob, and returns its number.
+  int32_t add_data(const Bytes &bytes) {
+    constants.push_back(wire::CreateVkBytes(builder, data.size(), bytes.size()));
+    data.insert(data.end(), bytes.begin(), bytes.end());
+    return static_cast<int32_t>(constants.size() - 1);
+  }
 };
 
 BlobWriter::BlobWriter() : parts_(std::make_unique<Parts>()) {}
@@ -78,6 +86,14 @@ uint32_t BlobWriter::none() { return parts_->add(wire::GraphTypes::Null, wire::C
 
 uint32_t BlobWriter::number(double value) {
   return parts_->add(wire::GraphTypes::Double, wire::CreateDouble(parts_->builder, value));
+}
+
+uint32_t BlobWriter::integer(int64_t value) {
+  return parts_->add(wire::GraphTypes::Int, wire::CreateInt(parts_->builder, value));
+}
+
+uint32_t BlobWriter::symbolic_integer() {
+  return parts_->add(wire::GraphTypes::SymInt, wire::CreateSymInt(parts_->builder, 0));
 }
 
 uint32_t BlobWriter::integers(const std::vector<int64_t> &items) {
@@ -96,10 +112,11 @@ uint32_t BlobWriter::tensor(const std::vector<uint32_t> &dims, DataType type, in
 }
 
 uint32_t BlobWriter::constant(const std::vector<uint32_t> &dims, const std::vector<float> &numbers) {
-  const Bytes bytes = bytes_of(numbers);
-  parts_->constants.push_back(wire::CreateVkBytes(parts_->builder, parts_->data.size(), bytes.size()));
-  parts_->data.insert(parts_->data.end(), bytes.begin(), bytes.end());
-  return tensor(dims, DataType::kFloat32, static_cast<int32_t>(parts_->constants.size() - 1));
+  return tensor(dims, DataType::kFloat32, parts_->add_data(bytes_of(numbers)));
+}
+
+uint32_t BlobWriter::int8_constant(const std::vector<uint32_t> &dims, const std::vector<int8_t> &numbers) {
+  return tensor(dims, DataType::kInt8, parts_->add_data(Bytes(numbers.begin(), numbers.end())));
 }
 
 uint32_t BlobWriter::named_constant(const std::vector<uint32_t> &dims, const std::string &key) {
@@ -199,6 +216,19 @@ AsDiscrete::AsDiscrete() {
 }
 
 AsDiscrete::~AsDiscrete() { vkGetPhysicalDeviceProperties = original_properties; }
+
+Without8BitStorage::Without8BitStorage() {
+  original_features = vkGetPhysicalDeviceFeatures2;
+  vkGetPhysicalDeviceFeatures2 = [](VkPhysicalDevice device, VkPhysicalDeviceFeatures2 *features) {
+    original_features(device, features);
+    for (auto *one = static_cast<VkBaseOutStructure *>(features->pNext); one != nullptr; one = one->pNext) {
+      if (one->sType != VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES) continue;
+      reinterpret_cast<VkPhysicalDevice8BitStorageFeatures *>(one)->storageBuffer8BitAccess = VK_FALSE;
+    }
+  };
+}
+
+Without8BitStorage::~Without8BitStorage() { vkGetPhysicalDeviceFeatures2 = original_features; }
 
 Gate::Gate(Device &device) : device_(device), pool_(device) {
   const VkEventCreateInfo info = {VK_STRUCTURE_TYPE_EVENT_CREATE_INFO, nullptr, 0};

@@ -54,11 +54,14 @@ class BlobWriter {
 
   uint32_t none();
   uint32_t number(double value);
+  uint32_t integer(int64_t value);
+  uint32_t symbolic_integer();
   uint32_t integers(const std::vector<int64_t> &items);
   uint32_t text(const std::string &value);
   uint32_t tensor(const std::vector<uint32_t> &dims, DataType type = DataType::kFloat32, int32_t constant = -1);
   // A constant in the blob, and one in the named data of the file.
   uint32_t constant(const std::vector<uint32_t> &dims, const std::vector<float> &numbers);
+  uint32_t int8_constant(const std::vector<uint32_t> &dims, const std::vector<int8_t> &numbers);
   uint32_t named_constant(const std::vector<uint32_t> &dims, const std::string &key);
   void call(const std::string &name, const std::vector<uint32_t> &args);
   // Adds a call of `aten.add.Tensor`, or one that copies a tensor in another shape. Returns the result.
@@ -106,6 +109,15 @@ class AsDiscrete {
   ~AsDiscrete();
   AsDiscrete(const AsDiscrete &) = delete;
   AsDiscrete &operator=(const AsDiscrete &) = delete;
+};
+
+// While it lives, devices that are opened have no 8-bit storage. For one thread; make it after the Vulkan instance.
+class Without8BitStorage {
+ public:
+  Without8BitStorage();
+  ~Without8BitStorage();
+  Without8BitStorage(const Without8BitStorage &) = delete;
+  Without8BitStorage &operator=(const Without8BitStorage &) = delete;
 };
 
 // Holds up the queue of a device: work that is submitted later waits until open() or the destructor.

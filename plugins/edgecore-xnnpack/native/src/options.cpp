@@ -14,10 +14,10 @@ constexpr edgecore_option_spec at_load(const char *name, uint32_t type, const ch
   return backend::option(name, type, EDGECORE_OPTION_AT_LOAD, help);
 }
 
-// Returns the enumerator whose name the option has; `names` has the names in the order of the enumerators.
+// Returns the enumerator whose name the option has, or `absent`; `names` has the names in the order of the enumerators.
 template <typename Enum>
-Enum read_name(const backend::Options &options, const char *option, const std::string_view (&names)[3]) {
-  const std::string name(options.text(option, names[0]));
+Enum read_name(const backend::Options &options, const char *option, const std::string_view (&names)[3], Enum absent) {
+  const std::string name(options.text(option, names[static_cast<size_t>(absent)]));
   for (size_t i = 0; i < std::size(names); ++i) {
     if (name == names[i]) return static_cast<Enum>(i);
   }
@@ -55,8 +55,9 @@ const uint64_t kOptionCount = std::size(kOptions);
 
 LoadOptions read_options(const backend::Options &options) {
   LoadOptions result;
-  result.workspace_sharing = read_name<Sharing>(options, "workspace_sharing", {"disabled", "per_model", "global"});
-  result.winograd = read_name<Winograd>(options, "winograd", {"off", "accurate", "on"});
+  result.workspace_sharing =
+      read_name(options, "workspace_sharing", {"disabled", "per_model", "global"}, result.workspace_sharing);
+  result.winograd = read_name(options, "winograd", {"off", "accurate", "on"}, result.winograd);
   result.weight_cache = options.integer("weight_cache", 1) != 0;
   const bool has_folder = options.has("weight_cache_folder");
   const char *folder = secure_getenv("EDGECORE_XNNPACK_CACHE");

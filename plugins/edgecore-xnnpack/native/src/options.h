@@ -14,7 +14,7 @@ enum class Sharing : uint8_t { kDisabled, kPerModel, kGlobal };
 enum class Winograd : uint8_t { kOff, kAccurate, kOn };
 
 struct LoadOptions {
-  Winograd winograd = Winograd::kOff;
+  Winograd winograd = Winograd::kOn;
   uint64_t winograd_memory = 128ull << 20;  // bytes by which packed weights of a delegate may grow
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;

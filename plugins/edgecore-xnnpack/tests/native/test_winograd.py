@@ -105,7 +105,7 @@ def logged(path: Path, winograd: str, memory: int, folder: Path) -> tuple[str, s
 
 
 def test_the_log_says_what_was_chosen_and_weights_are_kept_in_the_folder(tmp_path: Path) -> None:
-    layers = [nn.Conv2d(64, 64, 3, padding=1), nn.MaxPool2d(4), nn.Conv2d(64, 256, 3, padding=1)]
+    layers = [nn.Conv2d(64, 64, 3, padding=1), nn.MaxPool2d(3), nn.Conv2d(64, 256, 3, padding=1)]
     path, folder = tmp_path / "net.pte", tmp_path / "packed"
     edgecore.compile(nn.Sequential(*layers).eval(), (torch.randn(1, 64, 32, 32),), backends=["xnnpack"]).save(path)
     assert "Winograd" not in logged(path, "off", 128, folder)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,13 @@ from torch.fx import Node
 
 from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
 from edgecore_qnn.operators.builder import Build, Builder, Row, Scale, axes, rank, shape
-from edgecore_qnn.operators.quantized import BLOCKS, quantized, result_scale
+from edgecore_qnn.operators.quantized import BLOCKS, quantized, result_scale, scale_of
 
 aten = torch.ops.aten
 F32 = (torch.float32,)
 _BIAS = np.iinfo(np.int32)
 _MATRIX = 2
+_BLOCK, _WRONG = 32, 4  # channels
 
 
 def _convolution(b: Builder, node: Node) -> Any:
@@ -72,11 +74,37 @@ def _is_dequantize(node: Any) -> bool:
     return isinstance(node, Node) and node.target in _DEQUANTIZE
 
 
-def _spatial(query: NodeQuery) -> str | None:
+def _check_convolution(query: NodeQuery) -> str | None:
     count = rank(query.node) - 2
     if not 1 <= count <= 3:
         return f"{count} spatial dims"
+    if _has_wrong_channels(query.node):
+        return (
+            "a depthwise convolution of 8 bits with kernel 1x1 or 2x2, stride 2 and a multiple of 32 plus 1 to 4 "
+            "channels: onnxruntime-qnn 2.7.0 computes these 1 to 4 channels wrongly"
+        )
     return _constant_operands(query, "weight", "bias")
+
+
+def _has_wrong_channels(node: Node) -> bool:
+    """Return True for a convolution of which the emulator computes the last 1 to 4 channels wrongly.
+
+    They were off by 4 to 78 steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79), with all sizes of images and paddings
+    that were tried, and right for SM8350 and SM8450 (V68, V69) and for other kernels, strides, numbers of channels and
+    dtypes. A convolution of 3x3 over one pixel becomes one of 1x1.
+    """
+    args = arguments_by_name(node)
+    scale, kernel = scale_of(args["input"]), shape(args["weight"])
+    channels = shape(args["input"])[1]
+    return (
+        scale is not None
+        and scale.dtype in ("uint8", "int8")
+        and not args["transposed"]
+        and args["groups"] == channels == kernel[0] > 1
+        and kernel[2:] in ((1, 1), (2, 2))
+        and for_each(args["stride"], 2) == [2, 2]
+        and 1 <= channels % _BLOCK <= _WRONG
+    )
 
 
 def _constant_operands(query: NodeQuery, *names: str) -> str | None:
@@ -189,7 +217,24 @@ def _only_layer_norm(b: Builder, node: Node) -> Any:
     else:
         weight = b.array(np.ones(sizes), np.float32)
     bias = [] if args["bias"] is None else [b.value(args["bias"], value)]
-    return b.add("LayerNormalization", value, weight, *bias, axis=-len(sizes), epsilon=float(args["eps"]))
+    result = b.add("LayerNormalization", value, weight, *bias, axis=-len(sizes), epsilon=float(args["eps"]))
+    return _limited(b, node, result)
+
+
+def _limited(b: Builder, node: Node, value: str) -> str:
+    """Limit the result of a norm of 16 bits to the range of its integers, which changes no number.
+
+    Without an operator between them, onnxruntime-qnn 2.7.0 computes a matmul that reads a layer norm of 16 rows wrongly, by
+    1.4 times the largest value, for SM8450, SM8550, SM8650 and SM8750. Right were all other numbers of rows that were
+    tried (4 to 64), integers of 8 bits, and additions, convolutions, softmax and norms that read a norm.
+    """
+    readers = [user for user in node.users if user.target is operator.getitem] or [node]
+    scale = result_scale(readers[0])
+    if scale is None or scale.dtype not in ("uint16", "int16"):
+        return value
+    ends = (b.array(end, np.float32) for end in scale.range)
+    limited: str = b.add("Clip", b.requantize(value, scale), *ends)
+    return limited
 
 
 def _group_norm(b: Builder, node: Node) -> Any:
@@ -276,7 +321,7 @@ _FIRST = "only the first result may be read"
 _MULTIPLES = "4 dims; sizes that are multiples of the result's"
 _CONSTANT = "constant weight and bias"
 ROWS = [
-    _row(aten.convolution.default, _convolution, f"1 to 3 spatial dims; {_CONSTANT}", _spatial, do_not_decompose=True),
+    _row(aten.convolution.default, _convolution, f"1 to 3 spatial dims; {_CONSTANT}", _check_convolution, do_not_decompose=True),
     _row(aten.linear.default, _linear, f"{_CONSTANT}; several input features", _check_linear, do_not_decompose=True),
     _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _check_addmm),
     _row(aten.mm.default, _matmul),

@@ -66,12 +66,15 @@ def limits(node: Node) -> tuple[float, float]:
 def result_scale(node: Node) -> Scale | None:
     """Return how the result of a node is quantized; None unless all nodes that read it quantize it in the same way.
 
-    A clamp that changes no integer is skipped: see `is_free`.
+    Clamps between the node and the quantization are skipped if they change no integer: see `is_free`.
     """
-    if len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS and is_free(user):
-        return result_scale(user)
+    clamps = []
+    while len(node.users) == 1 and (user := next(iter(node.users))).target in CLAMPS:
+        clamps.append(user)
+        node = user
     scales = {scale_of(user) if _is_quantize(user) else None for user in node.users}
-    return scales.pop() if len(scales) == 1 else None
+    scale = scales.pop() if len(scales) == 1 else None
+    return scale if all(_keeps(clamp, scale) for clamp in clamps) else None
 
 
 def is_free(node: Node) -> bool:
@@ -81,10 +84,14 @@ def is_free(node: Node) -> bool:
     weights with a scale for each block: the NPU computes their layers with fp16 and does not round their input to
     integers, so numbers beyond the integers are not limited.
     """
-    scale = result_scale(node)
-    if scale is None or node.graph.find_nodes(op="call_function", target=BLOCKS):
+    return _keeps(node, result_scale(node))
+
+
+def _keeps(clamp: Node, scale: Scale | None) -> bool:
+    """Return True if a clamp changes no number for which an integer of `scale` stands."""
+    if scale is None or clamp.graph.find_nodes(op="call_function", target=BLOCKS, sort=False):
         return False
-    low, high = limits(node)
+    low, high = limits(clamp)
     return scale.range[0] >= low - scale.scale / 2 and scale.range[1] <= high + scale.scale / 2
 
 

@@ -137,16 +137,20 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
                       const Tensor &bias, const Finish &finish) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
   const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish.addend, false);
-  // Two lines share most of their window. On a GPU the registers for that would cost more than the loads.
-  constexpr int64_t kMaxTaps = 25;
-  const bool is_pair = access.texels && c.out[0] % 2 == 0 && c.dilation[0] == 1 && c.taps() <= kMaxTaps;
+  // A pair of lines that share most of their window is computed together. On a GPU the registers for that would cost
+  // more than the loads. The last line of an odd height has no partner: the pair wastes little of seven lines, and the
+  // shader of single lines is spared.
+  constexpr int64_t kMaxTaps = 25, kManyLines = 7;
+  const bool shares_most = 2 * (c.kernel[0] - c.stride[0]) >= c.kernel[0];
+  const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
+                       c.dilation[0] == 1 && c.taps() <= kMaxTaps;
   const int64_t lines = is_pair ? 2 : 1;
   call.dispatch_flat(
       access.shader, {target}, access.read,
       {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
        word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]), bits_of(finish.low),
        bits_of(finish.high)},
-      c.batch * (c.out[0] / lines) * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
+      c.batch * ((c.out[0] + lines - 1) / lines) * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
       {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1]), finish.addend.has_value(),
        word(lines), word(is_pair ? c.kernel[0] : 0), word(is_pair ? c.stride[0] : 1)},
       call.device().tuning().group_threads);

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string>
 
+#include "call.h"
 #include "ops/push.h"
-#include "recorder.h"
 
 namespace edgecore::vulkan {
 

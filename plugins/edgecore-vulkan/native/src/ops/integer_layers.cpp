@@ -144,8 +144,10 @@ void convolve(Call &call, const Window &window, const Tensor &in, const Tensor &
   const Tensor scales = scales_of(call, kScales, 1, channels), bias = bias_of(call, kBias, kScales, channels);
   const double limit = has_relu ? 0 : -std::numeric_limits<float>::infinity();
   call.check_iterations(taps * (in_group + 1));
-  call.dispatch_flat(std::string("convolution_int8_i32_") + (window.groups == 1 ? "one" : "many"), {out},
-                     {in, w, scales, bias},
+  const bool is_depthwise = in_group == 1 && channels == window.groups;
+  const bool reads_vectors = window.groups == 1 ? in_group % 4 == 0 : is_depthwise && channels % 4 == 0;
+  call.dispatch_flat(std::string("convolution_int8_") + name_of(out.dtype) + (window.groups == 1 ? "_one" : "_many"),
+                     {out}, {in, w, scales, bias},
                      {word(images[0]),
                       word(images[1]),
                       word(images[2]),
@@ -168,7 +170,7 @@ void convolve(Call &call, const Window &window, const Tensor &in, const Tensor &
                       float_word(scale_of(call, 1)),
                       float_word(1.0 / scale_of(call, 6)),
                       float_word(limit)},
-                     results[0] * results[1] * results[2] * (columns / 4));
+                     results[0] * results[1] * results[2] * (columns / 4), {reads_vectors, channels % 4 == 0});
 }
 
 // Returns whether the last argument before the result names a relu.
@@ -251,7 +253,7 @@ void convolution_int8(Call &call) {
   }
   const Tensor out = call.output(call.last(), shape);
   check_integers(call, out);
-  const Tensor in = arranged(call, x, Dtype::kInt32, Layout::kChannelsLast);
+  const Tensor in = arranged(call, x, out.dtype, Layout::kChannelsLast);
   const int64_t stride = weights[1];
   const bool relu = has_relu(call);
   in_order(call, out, Layout::kChannelsLast, [&](const Tensor &target) {
@@ -278,7 +280,7 @@ void linear_int8_static(Call &call) {
   const Tensor out = call.output(call.last(), shape);
   check_integers(call, out);
   const int64_t rows = row_count(call, x), stride = weights[1];
-  const Tensor in = arranged(call, x, Dtype::kInt32, Layout::kRowMajor);
+  const Tensor in = arranged(call, x, out.dtype, Layout::kRowMajor);
   const bool relu = has_relu(call);
   in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
     convolve(call, window, in, target, {1, 1, rows, stride}, {1, 1, rows}, relu,
@@ -293,13 +295,14 @@ void add_int8(Call &call) {
   check_integers(call, b);
   const Tensor out = call.output(call.last(), a.shape);
   check_integers(call, out);
-  const Tensor second = arranged(call, b, Dtype::kInt32, a.layout);
+  const Tensor first = arranged(call, a, out.dtype, a.layout), second = arranged(call, b, out.dtype, a.layout);
+  const int64_t vectors = (a.count() + 3) / 4;
   in_order(call, out, a.layout, [&](const Tensor &target) {
-    call.dispatch_flat("add_int8_i32", {target}, {a, second},
-                       {word(a.count()), zero_point_of(call, 3), zero_point_of(call, 5), zero_point_of(call, 7),
+    call.dispatch_flat(std::string("add_int8_") + name_of(out.dtype), {target}, {first, second},
+                       {word(vectors), zero_point_of(call, 3), zero_point_of(call, 5), zero_point_of(call, 7),
                         float_word(scale_of(call, 2)), float_word(scale_of(call, 4) * call.number(8)),
                         float_word(1.0 / scale_of(call, 6))},
-                       a.count());
+                       vectors);
   });
 }
 

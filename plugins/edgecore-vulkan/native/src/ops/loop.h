@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "call.h"
 #include "ops/push.h"
-#include "recorder.h"
 
 namespace edgecore::vulkan {
 

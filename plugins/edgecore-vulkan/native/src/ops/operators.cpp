@@ -13,6 +13,7 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
+    {"add", symbolic_arithmetic},
     {"aten._log_softmax.default", log_softmax},
     {"aten._softmax.default", softmax},
     {"aten._to_copy.default", convert},
@@ -133,6 +134,8 @@ constexpr Row kRows[] = {
     {"et_vk.q8ta_linear_gemv.default", linear_int8_static},
     {"et_vk.rms_norm.default", rms_norm},
     {"et_vk.sdpa.default", attention},
+    {"floordiv", symbolic_arithmetic},
+    {"mul", symbolic_arithmetic},
     {"quantized_decomposed.choose_qparams.tensor", choose_qparams},
     {"quantized_decomposed.choose_qparams_per_token_asymmetric.default", choose_qparams_per_token},
     {"quantized_decomposed.dequantize_per_channel.default", dequantize_per_channel},
@@ -140,11 +143,33 @@ constexpr Row kRows[] = {
     {"quantized_decomposed.dequantize_per_token.default", dequantize_per_token},
     {"quantized_decomposed.quantize_per_tensor.default", quantize_per_tensor},
     {"quantized_decomposed.quantize_per_token.default", quantize_per_token},
+    {"sub", symbolic_arithmetic},
+    {"sym_size.int", symbolic_size},
     {"torchao.choose_qparams_affine.default", choose_qparams_affine},
     {"torchao.dequantize_affine.default", dequantize_affine},
 };
 
+constexpr Operator kOfInt8[] = {
+    add_int8,
+    cat,
+    clone,
+    convolution_int8,
+    dequantize_per_tensor,
+    expand,
+    linear_int8_static,
+    permute,
+    quantize_per_tensor,
+    select,
+    slice,
+    split_with_sizes,
+    view,
+};
+
 }  // namespace
+
+bool reads_int8(Operator function) {
+  return std::find(std::begin(kOfInt8), std::end(kOfInt8), function) != std::end(kOfInt8);
+}
 
 Operator find_operator(std::string_view name) {
   const auto *row = std::find_if(std::begin(kRows), std::end(kRows), [&](const Row &one) { return one.name == name; });

@@ -2,7 +2,7 @@
 #ifndef EDGECORE_VULKAN_OPS_OPERATORS_H_
 #define EDGECORE_VULKAN_OPS_OPERATORS_H_
 
-#include "recorder.h"
+#include "call.h"
 
 namespace edgecore::vulkan {
 
@@ -117,6 +117,10 @@ void rotate_pairs(Call &call);
 void state(Call &call);
 void store(Call &call);
 void update_rows(Call &call);
+
+// symbolic.cpp
+void symbolic_arithmetic(Call &call);
+void symbolic_size(Call &call);
 
 }  // namespace edgecore::vulkan
 

@@ -47,7 +47,7 @@ Tensor arranged(const Call &call, const Tensor &x, Dtype dtype, Layout layout) {
 }
 
 void check_integers(const Call &call, const Tensor &tensor) {
-  if (tensor.dtype != Dtype::kInt32) call.unsupported("a tensor has floating-point numbers");
+  if (is_float(tensor.dtype)) call.unsupported("a tensor has floating-point numbers");
 }
 
 int64_t row_count(const Call &call, const Tensor &x) {
@@ -66,7 +66,7 @@ RowParameters row_parameters(const Call &call, size_t index, int64_t rows) {
 
 void quantize_rows(const Call &call, const Tensor &out, const Tensor &x, const RowParameters &given, int64_t inner,
                    double low, double high, bool is_difference) {
-  call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_many", {out}, {x, given.scales, given.zeros},
+  call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_many_i32", {out}, {x, given.scales, given.zeros},
                      {word(x.count()), word(inner), float_word(low), float_word(high), 0, is_difference ? 1u : 0u, 0},
                      x.count());
 }
@@ -89,7 +89,7 @@ void dequantize_channels(const Call &call, const RowParameters &given, int64_t i
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
   const Tensor ordered = arranged(call, x, x.dtype, Layout::kRowMajor);
   in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
-    call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_many", {target},
+    call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_many_i32", {target},
                        {ordered, given.scales, given.zeros}, {word(x.count()), word(inner), word(channels), 0, 0},
                        x.count());
   });
@@ -124,10 +124,11 @@ void quantize_per_tensor(Call &call) {
   if (!is_float(x.dtype) || is_float(out.dtype)) call.unsupported("its input has integers, or its result not");
   const double low = static_cast<double>(call.integer(3)), high = static_cast<double>(call.integer(4));
   in_order(call, out, x.layout, [&](const Tensor &target) {
-    call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_one", {target}, {x},
-                       {word(x.count()), 1, float_word(low), float_word(high), zero_point_of(call, 2), 0,
+    const int64_t vectors = (x.count() + 3) / 4;
+    call.dispatch_flat(std::string("quantize_") + name_of(x.dtype) + "_one_" + name_of(out.dtype), {target}, {x},
+                       {word(vectors), 1, float_word(low), float_word(high), zero_point_of(call, 2), 0,
                         float_word(1.0 / scale_of(call, 1))},
-                       x.count());
+                       vectors);
   });
 }
 
@@ -137,8 +138,9 @@ void dequantize_per_tensor(Call &call) {
   check_integers(call, x);
   if (!is_float(out.dtype)) call.unsupported("its result has integers");
   in_order(call, out, x.layout, [&](const Tensor &target) {
-    call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_one", {target}, {x},
-                       {word(x.count()), 1, 1, zero_point_of(call, 2), float_word(scale_of(call, 1))}, x.count());
+    const int64_t vectors = (x.count() + 3) / 4;
+    call.dispatch_flat(std::string("dequantize_") + name_of(out.dtype) + "_one_" + name_of(x.dtype), {target}, {x},
+                       {word(vectors), 1, 1, zero_point_of(call, 2), float_word(scale_of(call, 1))}, vectors);
   });
 }
 

@@ -2,7 +2,7 @@
 #ifndef EDGECORE_VULKAN_OPS_QUANTIZED_H_
 #define EDGECORE_VULKAN_OPS_QUANTIZED_H_
 
-#include "recorder.h"
+#include "call.h"
 
 namespace edgecore::vulkan {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "recorder.h"
+#include "call.h"
 
 namespace edgecore::vulkan {
 

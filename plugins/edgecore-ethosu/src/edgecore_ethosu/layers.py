@@ -1,0 +1,96 @@
+"""Vela's estimates for each operator of a TOSA graph, and the node of the model that needs the operator."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from edgecore.sdk import describe
+from edgecore_tosa.graph import Graph
+
+Tables = Mapping[str, tuple[Sequence[str], Iterable[Sequence[str]]]]
+"""Vela's debug database: the header and the rows of each table."""
+
+_MOST = 5
+
+
+@dataclass(frozen=True)
+class OperatorEstimate:
+    """Vela's estimates for one operator.
+
+    Attributes:
+        cycles: Cycles in which the operator runs, with waiting for memory. All operators together have `total_cycles`.
+        npu_cycles: Cycles in which the NPU computes.
+        multiplications: Number of multiply-accumulate operations.
+    """
+
+    cycles: int
+    npu_cycles: int
+    multiplications: int
+
+
+@dataclass(frozen=True)
+class Layer:
+    """An operator of a TOSA graph with its estimates.
+
+    Attributes:
+        operator: The key of the operator in the debug handles of the delegate, such as `CONV2D t37`.
+        node: The node that needs it, with the line of the model.
+        estimate: The estimates; those of operators that Vela fuses into another one are part of that one's.
+    """
+
+    operator: str
+    node: str
+    estimate: OperatorEstimate
+
+
+def operator_estimates(tables: Tables) -> dict[int, OperatorEstimate]:
+    """Return the estimates by the operators' numbers in the TOSA graph; nothing if Vela's tables are others.
+
+    Each row of the table `perf` is an operation of the NPU. `source_id` names the row of `source` that it comes from,
+    whose `ext_key` is the number of the operator in the file.
+    """
+    if not {"perf", "source"} <= tables.keys():
+        return {}
+    (perf, operations), (source, origins) = tables["perf"], tables["source"]
+    columns = ("source_id", "op_cycles", "npu_cycles", "mac_count")
+    if not {*columns} <= {*perf} or not {"id", "ext_key"} <= {*source}:
+        return {}
+    number_of = {row[source.index("id")]: int(row[source.index("ext_key")]) for row in origins}
+    sums: dict[int, list[int]] = {}
+    for row in operations:
+        origin, *numbers = (row[perf.index(column)] for column in columns)
+        so_far = sums.setdefault(number_of[origin], [0] * len(numbers))
+        sums[number_of[origin]] = [old + int(new) for old, new in zip(so_far, numbers, strict=True)]
+    return {number: OperatorEstimate(*numbers) for number, numbers in sums.items() if any(numbers)}
+
+
+def layers_of(graph: Graph, estimates: Mapping[int, OperatorEstimate]) -> tuple[Layer, ...]:
+    """Return the operators of a graph that Vela has compiled, in their order."""
+    return tuple(
+        Layer(operator.name, describe(operator.source), estimates[number])
+        for number, operator in graph.numbered().items()
+        if number in estimates
+    )
+
+
+def write_layers(layers: Sequence[Layer], path: Path) -> None:
+    """Write a table of all operators as CSV."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["operator", "cycles", "npu cycles", "multiplications", "node"])
+        for layer in layers:
+            one = layer.estimate
+            writer.writerow([layer.operator, one.cycles, one.npu_cycles, one.multiplications, layer.node])
+
+
+def most_expensive(layers: Sequence[Layer]) -> list[str]:
+    """Return lines with the nodes whose operators need the most cycles."""
+    cycles: Counter[str] = Counter()
+    for layer in layers:
+        cycles[layer.node] += layer.estimate.cycles
+    total = cycles.total()
+    return [f"{count / total:.0%} of the cycles in {node}" for node, count in cycles.most_common(_MOST) if count]

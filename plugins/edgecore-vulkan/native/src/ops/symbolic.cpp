@@ -1,0 +1,28 @@
+// Calls that compute symbolic sizes, which only ExecuTorch's partitioner writes: edgecore's compiler passes sizes as
+// arguments of the delegate. They are computed while the graph is recorded and add no dispatches.
+#include "ops/operators.h"
+
+namespace edgecore::vulkan {
+
+// sym_size.int(tensor, dim, out)
+void symbolic_size(Call &call) {
+  const Tensor x = call.tensor_as_given(0);
+  call.set_integer(call.last(), x.shape[call.dim(1, x.rank())]);
+}
+
+// add(a, b, out), and so on: functions of Python's module `operator`.
+void symbolic_arithmetic(Call &call) {
+  constexpr int64_t kMax = int64_t{1} << 31;  // of a tensor's elements; products of two have fewer than 64 bits
+  const int64_t a = call.integer(0), b = call.integer(1);
+  for (const int64_t one : {a, b}) {
+    if (one < -kMax || one > kMax) call.damaged("its operand %lld is out of range", static_cast<long long>(one));
+  }
+  if (call.name() == "add") return call.set_integer(call.last(), a + b);
+  if (call.name() == "sub") return call.set_integer(call.last(), a - b);
+  if (call.name() == "mul") return call.set_integer(call.last(), a * b);
+  if (b == 0) call.damaged("it divides by 0");
+  const bool is_rounded = a % b != 0 && (a < 0) != (b < 0);  // floordiv rounds down
+  call.set_integer(call.last(), a / b - (is_rounded ? 1 : 0));
+}
+
+}  // namespace edgecore::vulkan
