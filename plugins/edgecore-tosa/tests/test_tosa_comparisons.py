@@ -12,9 +12,12 @@ PAGE = Path(__file__).parents[1] / "docs" / "comparisons.md"
 QUICK = {"aten.add.Tensor", "aten.convolution.default", "aten.logical_and.default", "aten.layer_norm.default"}
 """Operators that every run tests; the others need --full."""
 
+WITHOUT_SAMPLES = ("conv3d.default", "alias_copy.default", "sum.default", "_upsample_nearest_exact2d.vec")
 STEPS = ("floor", "ceil", "round", "trunc", "sign")
 NO_CALLS = {
     **{(f"aten.{name}.default", "int16x8"): "refused" for name in STEPS},
+    **{(f"aten.{name}", one): "no calls" for name in WITHOUT_SAMPLES for one in PROFILES},
+    ("aten._to_copy.default", "fp16"): "no calls",
     **{(f"aten.{name}.default", one): "no calls" for name in ("softshrink", "hardshrink") for one in ("int8", "int16x8")},
 }  # fmt: skip
 """The cells of operators that a profile has, but of which no sample is in a delegate."""
