@@ -124,6 +124,21 @@ def test_a_missing_emulation_layer_is_explained(monkeypatch):
         run(sub_file(), *SUB_INPUTS)
 
 
+def test_a_missing_vulkan_library_is_one_sentence(tmp_path):
+    for name in ("libvulkan.so", "libvulkan.so.1"):
+        (tmp_path / name).write_bytes(b"no library")
+    code = f"""
+import edgecore
+try:
+    edgecore.load({sub_file()!r})
+except edgecore.errors.ExecutionError as error:
+    print(error)
+"""
+    variables = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
+    assert "this machine has no Vulkan library (libvulkan.so.1): " in done.stdout and done.stdout.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
