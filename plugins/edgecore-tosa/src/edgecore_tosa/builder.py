@@ -315,6 +315,9 @@ class Builder:
         if tensor.data is not None:
             scaled = np.rint((tensor.data.astype(np.float64) - input_zero) * np.array(scale)) + output_zero
             return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
+        is_cast = tensor.dtype in (DType.INT8, DType.INT16) and dtype == DType.INT32
+        if is_cast and scale == 1.0 and not input_zero and not output_zero:
+            return self.emit(Op.CAST, [tensor], tensor.shape, dtype)  # one operator of an NPU, where RESCALE is two
         bits = 16 if tensor.dtype == DType.INT48 else 32
         pairs = [multiplier_and_shift(one, bits) for one in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))

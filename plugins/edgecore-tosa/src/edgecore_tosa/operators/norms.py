@@ -101,7 +101,8 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
 
     1. E = count * x - sum(x), and V = (count * sum(x**2) - sum(x)**2) * 2**2f, the square of count deviations; f is
        the largest number with which V has 30 bits.
-    2. D = V + eps, and D << 2h has 31 or 30 bits, as in `normalized`. Its entry is multiplied with E << h.
+    2. D = V + eps, and D << 2h has 31 or 30 bits, as in `normalized`. E is multiplied with its entry * 2**(h - 8),
+       rounded for each row: 14 to 29 bits.
     """
     bits = _bits(norm.count)
     f = _EXACT_BITS - bits
@@ -116,10 +117,11 @@ def _exact(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tensor, 
     minuend = b.compute(Op.ADD, b.compute(Op.MUL, squares, norm.count * 4**f), eps)
     variance = b.compute(Op.SUB, minuend, b.compute(Op.MUL, b.compute(Op.MUL, total, total), 4**f))
     entry, half = _root_parts(b, b.compute(Op.MAXIMUM, variance, 1))
+    root = shift_right(b, b.compute(Op.MUL, entry, 2**7), b.compute(Op.SUB, b.number(15, DType.INT32, x.rank), half))
     differences = b.compute(Op.SUB, b.compute(Op.MUL, whole, norm.count), total)
-    shift = max(-(-3 * bits // 2) - 1, 0)  # a result is at most sqrt(count), and so its integer below 2**30
-    tensor = b.compute(Op.MUL, _shift_left(b, differences, half), entry, shift=shift)
-    return tensor, 2.0 ** (shift + f - _ROOT_BITS - 15.5)
+    shift = max(-(-3 * bits // 2) - 9, 0)  # a result is at most sqrt(count), and so its integer below 2**30
+    tensor = b.compute(Op.MUL, differences, root, shift=shift)
+    return tensor, 2.0 ** (shift + f - _ROOT_BITS + 8 - 15.5)
 
 
 def _bits(count: int) -> int:
@@ -159,8 +161,19 @@ def _real(b: Builder, x: Tensor, norm: Norm) -> Tensor:
     return b.compute(Op.MUL, x, b.compute(Op.RSQRT, b.compute(Op.ADD, variance, norm.eps)))
 
 
-def _affine(b: Builder, x: Tensor, scale: float, weight: Array | None, bias: Array | None) -> tuple[Tensor, float]:
-    """Return x * weight + bias and its scale, with operands that broadcast to x; x is below 2**30."""
+def _affine(
+    b: Builder, x: Tensor, scale: float, weight: Array | None, bias: Array | None, bits: int
+) -> tuple[Tensor, float]:
+    """Return x * weight + bias and its scale, with operands that broadcast to x; x is below 2**30.
+
+    Args:
+        b: The builder.
+        x: The norm.
+        scale: Its scale.
+        weight: The factors, or None.
+        bias: The summands, or None.
+        bits: The bits of the constants, with sign.
+    """
     if weight is None and bias is None:
         return x, scale
     weight = np.ones([1] * x.rank) if weight is None else weight
@@ -171,9 +184,20 @@ def _affine(b: Builder, x: Tensor, scale: float, weight: Array | None, bias: Arr
     largest = max(float(np.abs(weight).max()) * scale * 2**30 + float(np.abs(bias).max()), 2.0**-99)
     unit = largest / 2**30
     factors = weight * scale / unit
-    shift = min(30 - math.frexp(float(np.abs(factors).max()))[1], 62)
-    product = b.compute(Op.MUL, x, b.constant(np.rint(factors * 2.0**shift), DType.INT32), shift=shift)
-    return b.compute(Op.ADD, product, b.constant(np.rint(bias / unit), DType.INT32)), unit
+    shift = min(bits - 2 - math.frexp(float(np.abs(factors).max()))[1], 62)
+    product = b.compute(Op.MUL, x, _constant(b, np.rint(factors * 2.0**shift), bits, 0), shift=shift)
+    return b.compute(Op.ADD, product, _constant(b, np.rint(bias / unit / 2 ** (32 - bits)), bits, 32 - bits)), unit
+
+
+def _constant(b: Builder, numbers: Array, bits: int, shift: int) -> Tensor:
+    """Return integers times 2**shift as int32.
+
+    Those of 16 bits are cast by the device: an NPU reads them from flash once, and constants of 32 bits for each row.
+    """
+    if bits == 32:
+        return b.constant(numbers, DType.INT32)
+    wide = b.emit(Op.CAST, [b.constant(numbers, DType.INT16)], numbers.shape, DType.INT32)
+    return b.compute(Op.MUL, wide, 2**shift) if shift else wide
 
 
 def _write(
@@ -184,7 +208,8 @@ def _write(
         tensor, scale = _real(b, x, norm), 1.0
     else:
         tensor, scale = _exact(b, x, q, norm) or normalized(b, x, q, norm)
-    tensor, scale = _affine(b, tensor, scale, weight, bias)
+    bits = 16 if q is not None and q.dtype == DType.INT8 else 32
+    tensor, scale = _affine(b, tensor, scale, weight, bias, bits)
     return b.finish(tensor, scale, range(x.rank))
 
 

@@ -45,13 +45,13 @@ class _Exponentials:
         assert x.quantization is not None
         count, step = x.tensor.shape[axis], x.quantization.step
         self.unit = 2 * FRACTION if x.quantization.dtype == DType.INT8 else 1
-        whole, tensor, hidden = b.rescale(x.tensor, float(self.unit), DType.INT32), x.tensor, hidden_elements(x)
+        whole, tensor, hidden = self._whole(b, x.tensor), x.tensor, hidden_elements(x)
         if hidden is not None:
             smallest = np.where(hidden, LIMITS[tensor.dtype][0] * self.unit, LIMITS[DType.INT32][1])
             whole = b.compute(Op.MINIMUM, whole, b.constant(smallest, DType.INT32))
             tensor = b.rescale(whole, 1 / self.unit, tensor.dtype)
         self.whole = whole
-        self.largest = b.rescale(b.reduce(Op.REDUCE_MAX, tensor, axis), float(self.unit), DType.INT32)
+        self.largest = self._whole(b, b.reduce(Op.REDUCE_MAX, tensor, axis))
         self.bits = min(21, 30 - math.ceil(math.log2(count)))
         if x.quantization.dtype == DType.INT8:
             self.terms = self._exact(b, step)
@@ -60,6 +60,9 @@ class _Exponentials:
         if hidden is not None:
             self.terms = b.compute(Op.MUL, self.terms, b.constant(~hidden, DType.INT32))
         self.total = b.reduce(Op.REDUCE_SUM, self.terms, axis)
+
+    def _whole(self, b: Builder, x: Tensor) -> Tensor:
+        return b.compute(Op.MUL, b.rescale(x, 1.0, DType.INT32), self.unit)
 
     def differences(self, b: Builder) -> Tensor:
         """Return the integers less their maximum."""
