@@ -6,7 +6,7 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +18,12 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from edgecore.errors import CompileError
+from edgecore.sdk import PartitionView
 from edgecore_coreml.aten import to_aten
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
 from edgecore_coreml.package import Package, State
+from edgecore_coreml.palettes import PASS, Palette, palette_config, palettes_of
 
-_PALETTE = "palette"
 _CONSTANT_EXPRESSIONS = "iOS16"  # the first system with compressed weights
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
 _STATES = "iOS18"  # the first with states
@@ -46,12 +47,14 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
         CompileError: coremltools cannot convert the partition. The message is coremltools' own.
     """
     rewritten, log = to_aten(program), io.StringIO()
-    needed = options.minimum_deployment_target or _oldest_target(program, options)
+    palettes = palettes_of(PartitionView(program))
+    needed = options.minimum_deployment_target or _oldest_target(program, options, palettes)
+    _check_target(needed, palettes)
     candidates = [needed] if options.minimum_deployment_target else list(TARGETS)[list(TARGETS).index(needed) :]
     with quiet(log):
         for target in candidates:
             try:
-                package = _convert(rewritten, options, target)
+                package = _convert(rewritten, options, target, palettes)
                 break
             except Exception as error:
                 if target == candidates[-1] or "iOS" not in str(error):
@@ -60,24 +63,47 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
     return Converted(package, target, log.getvalue())
 
 
-def _oldest_target(program: ExportedProgram, options: CoreMLOptions) -> str:
-    """Return the oldest deployment target that the signature and the options of a partition allow."""
-    signature = program.graph_signature
+def _check_target(target: str, palettes: Mapping[str, Palette]) -> None:
+    """Raise `CompileError` if a deployment target has no tables of a kind: coremltools would not notice."""
+    for name, palette in palettes.items():
+        if _later(target, palette.target) != target:
+            raise CompileError(
+                f"{name} has {palette}, which need {palette.target}; minimum_deployment_target is {target}"
+            )
+
+
+def _later(*targets: str) -> str:
+    return max(targets, key=list(TARGETS).index)
+
+
+def _oldest_target(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]) -> str:
+    """Return the oldest deployment target that signature, options and weights of a partition allow."""
     vals = [node.meta.get("val") for node in program.graph.nodes]
-    enumerated = options.enumerated_shapes or {}
+    needed = ["iOS15", *(palette.target for palette in palettes.values())]
     if options.multimethod_weight_sharing_strategy == "POSITIONAL":
-        return FUNCTIONS_TARGET
-    if signature.buffers_to_mutate or len(enumerated) > 1:
-        return _STATES if signature.buffers_to_mutate else _GROUPED_SHAPES
+        needed.append(FUNCTIONS_TARGET)
+    if program.graph_signature.buffers_to_mutate:
+        needed.append(_STATES)
+    if len(options.enumerated_shapes or {}) > 1:
+        needed.append(_GROUPED_SHAPES)
     if any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals):
-        return _HALF
-    return _CONSTANT_EXPRESSIONS if options.weight_compression != "none" else "iOS15"
+        needed.append(_HALF)
+    if options.weight_compression != "none":
+        needed.append(_CONSTANT_EXPRESSIONS)
+    return _later(*needed)
 
 
-def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> Package:
+def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, palettes: Mapping[str, Palette]) -> Package:
     import coremltools as ct
 
     precision = options.compute_precision or "FLOAT32"  # which leaves values of float16 as they are
+    passes = ct.PassPipeline()
+    if palettes:  # before coremltools changes weights
+        vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.name in palettes}
+        passes.insert_pass(0, PASS)
+        passes.set_options(
+            PASS, {"config": palette_config(palettes, {name: val.shape[0] for name, val in vals.items()})}
+        )
     model = ct.convert(
         program,
         source="pytorch",
@@ -87,6 +113,7 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> P
         compute_precision=ct.precision[precision],
         minimum_deployment_target=ct.target[target],
         compute_units=ct.ComputeUnit[options.compute_unit],
+        pass_pipeline=passes,
         skip_model_load=True,
     )
     model = _compressed(model, options.weight_compression)
@@ -158,9 +185,6 @@ def _compressed(model: Any, compression: str) -> Any:
         return model
     import coremltools.optimize.coreml as cto
 
-    if compression.startswith(_PALETTE):
-        palette = cto.OpPalettizerConfig(mode="uniform", nbits=int(compression.removeprefix(_PALETTE)))
-        return cto.palettize_weights(model, cto.OptimizationConfig(global_config=palette))
     linear = cto.OpLinearQuantizerConfig(mode="linear_symmetric", dtype="int8")
     return cto.linear_quantize_weights(model, cto.OptimizationConfig(global_config=linear))
 

@@ -85,8 +85,8 @@ class CoreMLOptions(BaseModel):
     )
     weight_compression: str = Field(
         default="none",
-        pattern="^(none|int8|palette[123468])$",
-        description="Weights of 8 bits, or tables of 2 to 256 values (`palette4`: 16).",
+        pattern="^(none|int8)$",
+        description="Weights of 8 bits.",
     )
     dump_intermediate_artifacts_to: str | None = Field(
         default=None, description="Folder for model packages and coremltools' output."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch.export import ExportedProgram
@@ -13,9 +14,10 @@ from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_coreml.blob import read_blob
-from edgecore_coreml.convert import Converted, convert
+from edgecore_coreml.convert import Converted, convert, quiet
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import pack
+from edgecore_coreml.weights import stored_weights
 
 FORMAT = "coreml-package 1"
 """Start of the compatibility string; the deployment target follows."""
@@ -27,7 +29,7 @@ class CoreMLResult(PreprocessResult):
 
     target: str = ""
     precision: str = ""
-    compression: str = ""
+    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
     weights: int = 0
     shared_by: tuple[str, ...] = ()  # the methods that have one model
 
@@ -51,7 +53,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         compatibility=f"{FORMAT} {converted.target}",
         target=converted.target,
         precision=options.compute_precision or "the model's precision",
-        compression=options.weight_compression,
+        stored=_stored(program, converted),
         weights=len(converted.package.weights),
     )
 
@@ -64,6 +66,18 @@ def _check_arguments(partition: PartitionView, converted: Converted) -> None:
     ):
         if len(nodes) != len(names):
             raise CompileError(f"coremltools made a model of {len(names)} {kind} instead of {len(nodes)}")
+
+
+def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[str]]:
+    """Return precision -> qualified names of the weights that the model stores with it."""
+    with quiet(io.StringIO()):
+        from coremltools.proto import Model_pb2
+    function = Model_pb2.Model.FromString(converted.package.specification).mlProgram.functions["main"]
+    names = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
+    return {
+        precision: [names.get(weight) or weight for weight in weights]
+        for precision, weights in stored_weights(function).items()
+    }
 
 
 def _dump(folder: Path, blob: bytes, log: str) -> None:
