@@ -18,7 +18,7 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from edgecore.errors import CompileError
-from edgecore.sdk import PartitionView
+from edgecore.sdk import PartitionView, mutable_buffers
 from edgecore_coreml.aten import to_aten
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
 from edgecore_coreml.package import Package, State
@@ -139,17 +139,13 @@ def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]
     Raises:
         CompileError: A buffer is no state of the model.
     """
-    vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    mutated = set(program.graph_signature.buffers_to_mutate.values())
     states = []
-    for name, buffer in program.graph_signature.inputs_to_buffers.items():
-        if buffer not in mutated:
-            continue
-        state = re.sub(r"\W", "_", buffer)  # as coremltools names it
+    for buffer in mutable_buffers(program):
+        state = re.sub(r"\W", "_", buffer.name)  # as coremltools names it
         if state not in names:
-            raise CompileError(f"coremltools made no state of the buffer {buffer}; its states: {', '.join(names)}")
-        val = vals[name]
-        states.append(State(buffer, state, str(val.dtype).removeprefix("torch."), tuple(val.shape)))
+            raise CompileError(f"coremltools made no state of the buffer {buffer.name}; its states: {', '.join(names)}")
+        dtype = str(buffer.initial.dtype).removeprefix("torch.")
+        states.append(State(buffer.name, state, dtype, tuple(buffer.initial.shape), bool(buffer.initial.any())))
     return tuple(states)
 
 

@@ -126,8 +126,9 @@ def _fuse_batch_norms(graph_module: GraphModule, constants: Constants, selects: 
         is_grouped = conv.target in _TRANSPOSED and argument(conv, "groups") != 1
         if not is_constant or is_grouped or argument(norm, "training") or not selects(conv):
             continue
-        weight, bias, *of_norm = (None if node is None else constants.get(node).double() for node in parameters)
+        weight, bias, *of_norm = (constants.get(node).double() if node else None for node in parameters)
         mean, variance, gamma, beta = of_norm
+        assert weight is not None and mean is not None and variance is not None
         fused = fuse_conv_bn_weights(
             weight, bias, mean, variance, argument(norm, "eps"), gamma, beta, transpose=conv.target in _TRANSPOSED
         )
@@ -140,7 +141,7 @@ def _fuse_batch_norms(graph_module: GraphModule, constants: Constants, selects: 
 
 def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
     """Return a weight with each element replaced by the nearest value of its table."""
-    groups = weight.split(palette.rows(weight.shape[0]))
+    groups = torch.split(weight, palette.rows(weight.shape[0]))
     return torch.cat([torch.from_numpy(_clustered(group.numpy(), palette.bits)) for group in groups])
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.plugin import CompileSpec, PreprocessResult
+from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_coreml.blob import read_blob
 from edgecore_coreml.convert import Converted, convert, quiet
@@ -21,6 +21,8 @@ from edgecore_coreml.weights import stored_weights
 
 FORMAT = "coreml-package 1"
 """Start of the compatibility string; the deployment target follows."""
+_ALIGNMENT = 16
+"""Alignment of initial values in the file, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         _dump(Path(options.dump_intermediate_artifacts_to).expanduser(), blob, converted.log)
     return CoreMLResult(
         blob=blob,
+        named_data=_initial_values(partition),
         debug_handle_map={0: debug_handles(*partition.calls)},
         compatibility=f"{FORMAT} {converted.target}",
         target=converted.target,
@@ -66,6 +69,15 @@ def _check_arguments(partition: PartitionView, converted: Converted) -> None:
     ):
         if len(nodes) != len(names):
             raise CompileError(f"coremltools made a model of {len(names)} {kind} instead of {len(nodes)}")
+
+
+def _initial_values(partition: PartitionView) -> dict[str, NamedBlob]:
+    """Return the initial values of the buffers that are not zeros, by the buffers' names."""
+    return {
+        buffer.name: NamedBlob(memoryview(buffer.initial.detach().contiguous().numpy().data).cast("B"), _ALIGNMENT)
+        for buffer in partition.buffers
+        if buffer.initial.any()
+    }
 
 
 def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[str]]:
