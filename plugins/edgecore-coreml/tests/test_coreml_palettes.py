@@ -178,3 +178,35 @@ def test_a_target_without_such_tables_is_refused(layers, recipe):
 def test_a_model_without_large_weights_is_refused():
     with pytest.raises(CompileError, match=f"no constant weight with {MIN_ELEMENTS} elements or more"):
         compiled(nn.Linear(4, 4).eval(), (torch.randn(1, 4),), "palette4")
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """A network trained on scikit-learn's digits, with test images and their labels."""
+    data = pytest.importorskip("sklearn.datasets").load_digits()
+    images = torch.tensor(data.images, dtype=torch.float32).unsqueeze(1) / 16
+    labels = torch.tensor(data.target)
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(16, 32, 3),
+        nn.BatchNorm2d(32), nn.ReLU(), nn.Flatten(), nn.Linear(128, 10),
+    )  # fmt: skip
+    optimizer = torch.optim.Adam(model.parameters(), 0.01)
+    for _ in range(60):
+        optimizer.zero_grad()
+        functional.cross_entropy(model(images[400:]), labels[400:]).backward()
+        optimizer.step()
+    return model.eval(), images[:400], labels[:400]
+
+
+@pytest.mark.parametrize("recipe", ["palette4", edgecore.Recipe("palette4", group=8)], ids=str)
+def test_digits_lose_at_most_one_point(digits, recipe):
+    model, images, labels = digits
+    program = standin(compiled(model, (images,), recipe))
+    assert len(tables(program)) == 2, "all weights but the 144 of the first convolution"
+
+    def accuracy(scores):
+        return float((scores.argmax(1) == labels).float().mean())
+
+    before = accuracy(model(images))
+    assert before > 0.95 and accuracy(program(images)[0]) >= before - 0.01

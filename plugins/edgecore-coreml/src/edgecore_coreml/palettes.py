@@ -95,7 +95,9 @@ def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> E
             for node in nodes:
                 node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: astuple(palette)}
     if not readers:
-        raise CompileError(f"the model has no constant weight with {MIN_ELEMENTS} elements or more")
+        raise CompileError(
+            f"quantize='palette4': the model has no constant weight with {MIN_ELEMENTS} elements or more"
+        )
     constants.drop_unused()
     return program
 
