@@ -92,7 +92,8 @@ class CoreMLCompiler:
         for index, result in enumerate(results):
             if not isinstance(result, CoreMLResult):
                 continue
-            line = f"delegate {index}: {result.target} or later, computes in {result.precision}"
+            reason = f" ({result.reason})" if result.reason else ""
+            line = f"delegate {index}: {result.target} or later{reason}, computes in {result.precision}"
             line += f", weights {result.weights:,} bytes"
             line += f" ({result.compression})" if result.compression != "none" else ""
             line += f", one model for {', '.join(result.shared_by)}" if result.shared_by else ""

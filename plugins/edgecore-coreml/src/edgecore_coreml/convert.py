@@ -18,24 +18,29 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 
 from edgecore.errors import CompileError
+from edgecore.sdk import Constants
 from edgecore_coreml.aten import to_aten
+from edgecore_coreml.converters import register
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
 from edgecore_coreml.package import Package, State
+from edgecore_coreml.quantized import needed_system
 
 _PALETTE = "palette"
 _CONSTANT_EXPRESSIONS = "iOS16"  # the first system with compressed weights
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
 _STATES = "iOS18"  # the first with states
 _DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
+_ORDER = {target: index for index, target in enumerate(TARGETS)}
 _HALF = "iOS16"  # the first with inputs and outputs of float16
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A Core ML model, the oldest system that runs it, and what coremltools wrote to the terminal."""
+    """A Core ML model, the oldest system that runs it, the reason for that, and what coremltools wrote to the terminal."""
 
     package: Package
     target: str
+    reason: str
     log: str
 
 
@@ -46,9 +51,15 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
         CompileError: coremltools cannot convert the partition. The message is coremltools' own.
     """
     rewritten, log = to_aten(program), io.StringIO()
-    needed = options.minimum_deployment_target or _oldest_target(program, options)
-    candidates = [needed] if options.minimum_deployment_target else list(TARGETS)[list(TARGETS).index(needed) :]
+    needed, reason = _oldest_target(program, options)
+    chosen = options.minimum_deployment_target
+    if chosen is not None and _ORDER[chosen] < _ORDER[needed]:
+        raise CompileError(
+            f"the model needs {needed} ({reason}), and minimum_deployment_target is {chosen}: choose {needed}"
+        )
+    candidates = [chosen] if chosen else list(TARGETS)[_ORDER[needed] :]
     with quiet(log):
+        register()
         for target in candidates:
             try:
                 package = _convert(rewritten, options, target)
@@ -57,21 +68,24 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
                 if target == candidates[-1] or "iOS" not in str(error):
                     said = " ".join(str(error).split())[:500] or type(error).__name__
                     raise CompileError(f"coremltools cannot convert the partition for {target}: {said}") from error
-    return Converted(package, target, log.getvalue())
+    why = reason if target == needed else "chosen" if chosen else "operators"
+    return Converted(package, target, why, log.getvalue())
 
 
-def _oldest_target(program: ExportedProgram, options: CoreMLOptions) -> str:
-    """Return the oldest deployment target that the signature and the options of a partition allow."""
-    signature = program.graph_signature
+def _oldest_target(program: ExportedProgram, options: CoreMLOptions) -> tuple[str, str]:
+    """Return the oldest deployment target that the graph and the options of a partition allow, and the reason for it."""
+    constants, enumerated = Constants(program), options.enumerated_shapes or {}
     vals = [node.meta.get("val") for node in program.graph.nodes]
-    enumerated = options.enumerated_shapes or {}
-    if options.multimethod_weight_sharing_strategy == "POSITIONAL":
-        return FUNCTIONS_TARGET
-    if signature.buffers_to_mutate or len(enumerated) > 1:
-        return _STATES if signature.buffers_to_mutate else _GROUPED_SHAPES
-    if any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals):
-        return _HALF
-    return _CONSTANT_EXPRESSIONS if options.weight_compression != "none" else "iOS15"
+    needs = [needed_system(node, constants.has) for node in program.graph.nodes if node.op == "call_function"]
+    for target, reason, is_needed in (
+        (FUNCTIONS_TARGET, "one model of methods", options.multimethod_weight_sharing_strategy == "POSITIONAL"),
+        (_STATES, "states", bool(program.graph_signature.buffers_to_mutate)),
+        (_GROUPED_SHAPES, "enumerated shapes of several inputs", len(enumerated) > 1),
+        (_HALF, "float16", any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals)),
+        (_CONSTANT_EXPRESSIONS, "compressed weights", options.weight_compression != "none"),
+    ):
+        needs.append((target, reason) if is_needed else None)
+    return max(filter(None, needs), key=lambda need: _ORDER[need[0]], default=("iOS15", ""))
 
 
 def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> Package:

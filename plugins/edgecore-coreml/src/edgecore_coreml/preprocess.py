@@ -26,6 +26,7 @@ class CoreMLResult(PreprocessResult):
     """A compiled partition, and what the report says about it."""
 
     target: str = ""
+    reason: str = ""  # for the target
     precision: str = ""
     compression: str = ""
     weights: int = 0
@@ -50,6 +51,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         debug_handle_map={0: debug_handles(*partition.calls)},
         compatibility=f"{FORMAT} {converted.target}",
         target=converted.target,
+        reason=converted.reason,
         precision=options.compute_precision or "the model's precision",
         compression=options.weight_compression,
         weights=len(converted.package.weights),
