@@ -9,6 +9,9 @@ import numpy as np
 
 from edgecore_coreml.quantized import block_weight, channel_weight, table_weight
 
+SUFFIX = "_dequantized"
+"""End of the name of a stored weight; the rest is the name of the placeholder of its integers or indices."""
+
 
 @cache
 def register() -> None:
@@ -23,13 +26,17 @@ def register() -> None:
         name = f"{'int' if kind.dtype.kind == 'i' else 'uint'}{int(bits)}"
         return values.astype(types.nptype_from_builtin(types.string_to_builtin(name)))
 
+    def named(node: Any) -> str:
+        """Return the name of the stored weight, which is that of its integers with a suffix."""
+        return f"{node.inputs[0]}{SUFFIX}"
+
     @register_torch_op(torch_alias=[channel_weight.__name__])
     def _channel_weight(context: Any, node: Any) -> None:
         data, scales, zeros, axis, bits = (value.val for value in _get_inputs(context, node, expected=5))
         numbers, zeros = (integers(values, data, bits) for values in (data, np.broadcast_to(zeros, scales.shape)))
         dim = int(axis) if scales.ndim else None
-        weight = _construct_constexpr_dequant_op(numbers, zeros, scales.astype(np.float32), dim, name=node.name)
-        context.add(weight)
+        weight = _construct_constexpr_dequant_op(numbers, zeros, scales.astype(np.float32), dim, name=named(node))
+        context.add(weight, node.name)
 
     @register_torch_op(torch_alias=[block_weight.__name__])
     def _block_weight(context: Any, node: Any) -> None:
@@ -38,9 +45,12 @@ def register() -> None:
         stored = {"data": integers(data.reshape(shape), data, bits), "scale": scales.reshape(blocks)}
         if zeros.any():
             stored["offset"] = integers(zeros.reshape(blocks), data, bits)
-        context.add(Builder.constexpr_blockwise_shift_scale(**stored, name=node.name))
+        context.add(Builder.constexpr_blockwise_shift_scale(**stored, name=named(node)), node.name)
 
     @register_torch_op(torch_alias=[table_weight.__name__])
     def _table_weight(context: Any, node: Any) -> None:
         indices, tables = (value.val for value in _get_inputs(context, node, expected=2))
-        context.add(_construct_constexpr_lut_op(indices.astype(np.uint8), tables.astype(np.float32), name=node.name))
+        context.add(
+            _construct_constexpr_lut_op(indices.astype(np.uint8), tables.astype(np.float32), name=named(node)),
+            node.name,
+        )

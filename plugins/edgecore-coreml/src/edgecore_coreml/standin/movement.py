@@ -55,6 +55,11 @@ def split(
 
 
 @mil()
+def fill(shape: Tensor, value: Tensor | float = 0.0) -> Tensor:
+    return torch.full(ints(shape), torch.as_tensor(value).item(), dtype=torch.as_tensor(value).dtype)
+
+
+@mil()
 def tile(x: Tensor, reps: Tensor) -> Tensor:
     return x.repeat(ints(reps))
 
