@@ -171,7 +171,7 @@ def test_the_report_and_inspect_say_how_each_weight_is_stored(layers):
 
 @pytest.mark.parametrize("recipe", [edgecore.Recipe("palette4", weight_bits=3), edgecore.Recipe("palette4", group=8)])
 def test_a_target_without_such_tables_is_refused(layers, recipe):
-    with pytest.raises(CompileError, match="which need iOS18; minimum_deployment_target is iOS17"):
+    with pytest.raises(CompileError, match="minimum_deployment_target is iOS17, and the model needs iOS18"):
         compiled(layers, INPUTS, recipe, minimum_deployment_target="iOS17")
 
 

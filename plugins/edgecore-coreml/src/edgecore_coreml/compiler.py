@@ -79,7 +79,9 @@ class CoreMLCompiler:
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
+        - `int8`: weights and activations of 8 bits, with ranges from calibration.
         - `int8-weights`: weights of 8 bits with a scale for each output channel.
+        - `int4-weights`: weights of 4 bits with a scale for each group of elements.
         - `palette4`: weights as indices of 1 to 8 bits into tables of values.
         """
         from edgecore_coreml.recipes import RECIPES
@@ -92,7 +94,8 @@ class CoreMLCompiler:
         for index, result in enumerate(results):
             if not isinstance(result, CoreMLResult):
                 continue
-            line = f"delegate {index}: {result.target} or later, computes in {result.precision}"
+            reason = f" ({result.reason})" if result.reason else ""
+            line = f"delegate {index}: {result.target} or later{reason}, computes in {result.precision}"
             line += f", weights {result.weights:,} bytes"
             line += f", one model for {', '.join(result.shared_by)}" if result.shared_by else ""
             if result.precision == "FLOAT16":

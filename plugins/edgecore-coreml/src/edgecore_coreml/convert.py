@@ -20,23 +20,22 @@ from torch.export.graph_signature import InputKind
 from edgecore.errors import CompileError
 from edgecore.sdk import PartitionView, mutable_buffers
 from edgecore_coreml.aten import to_aten
-from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
+from edgecore_coreml.converters import register
+from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import Package, State
 from edgecore_coreml.palettes import PASS, Palette, palette_config, palettes_of
+from edgecore_coreml.targets import candidates
 
-_CONSTANT_EXPRESSIONS = "iOS16"  # the first system with compressed weights
-_GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
-_STATES = "iOS18"  # the first with states
 _DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
-_HALF = "iOS16"  # the first with inputs and outputs of float16
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A Core ML model, the oldest system that runs it, and what coremltools wrote to the terminal."""
+    """A Core ML model, the oldest system that runs it, the reason for that, and what coremltools wrote to the terminal."""
 
     package: Package
     target: str
+    reason: str
     log: str
 
 
@@ -44,53 +43,23 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
     """Convert a partition to a Core ML model for the oldest deployment target that has all that it needs.
 
     Raises:
-        CompileError: coremltools cannot convert the partition. The message is coremltools' own.
+        CompileError: coremltools cannot convert the partition, with coremltools' own message; or the user chose a
+            system that lacks something.
     """
     rewritten, log = to_aten(program), io.StringIO()
     palettes = palettes_of(PartitionView(program))
-    needed = options.minimum_deployment_target or _oldest_target(program, options, palettes)
-    _check_target(needed, palettes)
-    candidates = [needed] if options.minimum_deployment_target else list(TARGETS)[list(TARGETS).index(needed) :]
+    targets = candidates(program, options, palettes)
     with quiet(log):
-        for target in candidates:
+        register()
+        for target, reason in targets:
             try:
                 package = _convert(rewritten, options, target, palettes)
                 break
             except Exception as error:
-                if target == candidates[-1] or "iOS" not in str(error):
+                if target == targets[-1][0] or "iOS" not in str(error):
                     said = " ".join(str(error).split())[:500] or type(error).__name__
                     raise CompileError(f"coremltools cannot convert the partition for {target}: {said}") from error
-    return Converted(package, target, log.getvalue())
-
-
-def _check_target(target: str, palettes: Mapping[str, Palette]) -> None:
-    """Raise `CompileError` if a deployment target has no tables of a kind: coremltools would not notice."""
-    for name, palette in palettes.items():
-        if _later(target, palette.target) != target:
-            raise CompileError(
-                f"{name} has {palette}, which need {palette.target}; minimum_deployment_target is {target}"
-            )
-
-
-def _later(*targets: str) -> str:
-    return max(targets, key=list(TARGETS).index)
-
-
-def _oldest_target(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]) -> str:
-    """Return the oldest deployment target that signature, options and weights of a partition allow."""
-    vals = [node.meta.get("val") for node in program.graph.nodes]
-    needed = ["iOS15", *(palette.target for palette in palettes.values())]
-    if options.multimethod_weight_sharing_strategy == "POSITIONAL":
-        needed.append(FUNCTIONS_TARGET)
-    if program.graph_signature.buffers_to_mutate:
-        needed.append(_STATES)
-    if len(options.enumerated_shapes or {}) > 1:
-        needed.append(_GROUPED_SHAPES)
-    if any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals):
-        needed.append(_HALF)
-    if options.weight_compression != "none":
-        needed.append(_CONSTANT_EXPRESSIONS)
-    return _later(*needed)
+    return Converted(package, target, reason, log.getvalue())
 
 
 def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, palettes: Mapping[str, Palette]) -> Package:
@@ -116,7 +85,6 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
         pass_pipeline=passes,
         skip_model_load=True,
     )
-    model = _compressed(model, options.weight_compression)
     spec = model.get_spec()
     return Package(
         *contents(model),
@@ -174,15 +142,6 @@ def _outputs(program: ExportedProgram) -> list[Any]:
     vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op != "output"}
     dtypes = [vals[name].dtype for name in program.graph_signature.user_outputs]
     return [ct.TensorType(dtype=_DTYPES.get(dtype, np.int32)) for dtype in dtypes]
-
-
-def _compressed(model: Any, compression: str) -> Any:
-    if compression == "none":
-        return model
-    import coremltools.optimize.coreml as cto
-
-    linear = cto.OpLinearQuantizerConfig(mode="linear_symmetric", dtype="int8")
-    return cto.linear_quantize_weights(model, cto.OptimizationConfig(global_config=linear))
 
 
 @contextmanager

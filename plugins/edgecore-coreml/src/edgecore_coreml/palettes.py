@@ -6,21 +6,18 @@ and marks the calls that read them. Conversion finds the marks, and stores these
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Node
-from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from edgecore.errors import CompileError
 from edgecore.plugin import Selects
-from edgecore.sdk import Constants, PartitionView, argument, calls, copy_program, edit, functionalize, replace
-
-aten = torch.ops.aten
+from edgecore.sdk import Constants, PartitionView, copy_program, edit, functionalize
+from edgecore_coreml.float_weights import fuse_batch_norms, readers_of_weights, store
 
 MIN_ELEMENTS = 1024
 """Weights of fewer elements stay as they are: they are small, and often those of depthwise convolutions, which lose most."""
@@ -28,16 +25,6 @@ MARK = "coreml_palette"
 """Key in `node.meta["custom"]` of a call, with the fields of the `Palette` of its weights."""
 PASS = "compression::palettize_weights"
 """Pass of coremltools that stores weights as palettes."""
-
-_CONVOLUTIONS = (
-    aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding, aten.conv3d.default,
-    aten.conv3d.padding,
-)  # fmt: skip
-_TRANSPOSED = (aten.conv_transpose1d.default, aten.conv_transpose2d.input, aten.conv_transpose3d.input)
-_OTHERS = (
-    aten.convolution.default, aten.linear.default, aten.embedding.default, aten.matmul.default, aten.mm.default,
-    aten.addmm.default, aten.bmm.default,
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,14 +71,10 @@ def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> E
     program = functionalize(copy_program(program))
     constants = Constants(program)
     with edit(program) as graph_module:
-        _fuse_batch_norms(graph_module, constants, selects)
-        readers: dict[Node, list[Node]] = {}
-        for node in filter(selects, calls(graph_module, *_CONVOLUTIONS, *_TRANSPOSED, *_OTHERS)):
-            for source in node.all_input_nodes:
-                if constants.has(source) and _is_weight(source.meta["val"]):
-                    readers.setdefault(source, []).append(node)
+        fuse_batch_norms(graph_module, constants, selects)
+        readers = readers_of_weights(graph_module, constants, selects, _is_weight)
         for weight, nodes in readers.items():
-            _store(constants, weight, nodes, _nearest(constants.get(weight), palette))
+            store(constants, weight, nodes, _nearest(constants.get(weight), palette))
             for node in nodes:
                 node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: astuple(palette)}
     if not readers:
@@ -102,43 +85,8 @@ def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> E
     return program
 
 
-def _store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor) -> None:
-    """Replace the values of a weight for some of its readers."""
-    if set(weight.users) <= set(readers):
-        constants.set(weight, values)
-        return
-    changed = constants.add(f"{weight.name}_palettized", values)
-    for reader in readers:
-        reader.replace_input_with(weight, changed)
-
-
 def _is_weight(val: torch.Tensor) -> bool:
     return val.dtype in (torch.float32, torch.float16) and val.dim() > 1 and val.numel() >= MIN_ELEMENTS
-
-
-def _fuse_batch_norms(graph_module: GraphModule, constants: Constants, selects: Selects) -> None:
-    """Make batch norms a part of the convolution before them, as lowering does: afterwards the weights would be others."""
-    for norm in calls(graph_module, aten.batch_norm.default):
-        conv = norm.args[0]
-        if not isinstance(conv, Node) or conv.target not in _CONVOLUTIONS + _TRANSPOSED or len(conv.users) != 1:
-            continue
-        names = ("running_mean", "running_var", "weight", "bias")
-        parameters = [argument(conv, "weight"), argument(conv, "bias"), *(argument(norm, name) for name in names)]
-        is_constant = all(parameter is None or constants.has(parameter) for parameter in parameters)
-        is_grouped = conv.target in _TRANSPOSED and argument(conv, "groups") != 1
-        if not is_constant or is_grouped or argument(norm, "training") or not selects(conv):
-            continue
-        weight, bias, *of_norm = (constants.get(node).double() if node else None for node in parameters)
-        mean, variance, gamma, beta = of_norm
-        assert weight is not None and mean is not None and variance is not None
-        fused = fuse_conv_bn_weights(
-            weight, bias, mean, variance, argument(norm, "eps"), gamma, beta, transpose=conv.target in _TRANSPOSED
-        )
-        dtype = argument(conv, "weight").meta["val"].dtype
-        _store(constants, argument(conv, "weight"), [conv], fused[0].detach().to(dtype))
-        added = constants.add(f"{conv.name}_bias", fused[1].detach().to(dtype))
-        conv.args = (*conv.args[:2], added, *conv.args[3:])
-        replace(norm, conv)
 
 
 def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:

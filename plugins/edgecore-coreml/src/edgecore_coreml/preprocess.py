@@ -17,7 +17,7 @@ from edgecore_coreml.blob import read_blob
 from edgecore_coreml.convert import Converted, convert, quiet
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import pack
-from edgecore_coreml.weights import stored_weights
+from edgecore_coreml.weights import plain_name, stored_weights
 
 FORMAT = "coreml-package 1"
 """Start of the compatibility string; the deployment target follows."""
@@ -30,6 +30,7 @@ class CoreMLResult(PreprocessResult):
     """A compiled partition, and what the report says about it."""
 
     target: str = ""
+    reason: str = ""  # for the target
     precision: str = ""
     stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
     weights: int = 0
@@ -55,6 +56,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         debug_handle_map={0: debug_handles(*partition.calls)},
         compatibility=f"{FORMAT} {converted.target}",
         target=converted.target,
+        reason=converted.reason,
         precision=options.compute_precision or "the model's precision",
         stored=_stored(program, converted),
         weights=len(converted.package.weights),
@@ -85,9 +87,10 @@ def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[st
     with quiet(io.StringIO()):
         from coremltools.proto import Model_pb2
     function = Model_pb2.Model.FromString(converted.package.specification).mlProgram.functions["main"]
-    names = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs}
+    specs = program.graph_signature.input_specs
+    names = {plain_name(spec.arg.name): plain_name(spec.target) for spec in specs if spec.target}
     return {
-        precision: [names.get(weight) or weight for weight in weights]
+        precision: [names.get(weight, weight) for weight in weights]
         for precision, weights in stored_weights(function).items()
     }
 

@@ -6,8 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_SUFFIXES = re.compile(r"(_palettized|_quantized|_to_fp16|_cast_fp16)+$")
-"""Suffixes by which coremltools renames a weight."""
+_SUFFIXES = re.compile(r"(_palettized|_quantized|_to_fp16|_cast_fp16|_dequantized|_integers|_qdata|_codes)+$")
+"""Suffixes by which coremltools, torchao and this package rename a weight."""
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a weight without the suffixes of its stored forms."""
+    return _SUFFIXES.sub("", name)
 
 
 def stored_weights(function: Any) -> dict[str, list[str]]:
@@ -40,7 +45,7 @@ def stored_weights(function: Any) -> dict[str, list[str]]:
             precision = dtypes.Name(types[name].dataType).lower()
         else:
             continue
-        weights.setdefault(precision, []).append(_SUFFIXES.sub("", name))
+        weights.setdefault(precision, []).append(plain_name(name))
     return weights
 
 
