@@ -8,6 +8,7 @@ import torch
 import edgecore
 from edgecore.format import read_pte
 from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml.standin.registry import OPS
 
 functional, X, IMAGE = torch.nn.functional, torch.randn(2, 3, 4), torch.randn(1, 4, 6, 6)
 
@@ -81,6 +82,30 @@ def test_a_division_that_rounds(tmp_path, mode):
 def test_attention_with_options(tmp_path, options):
     x = torch.randn(1, 2, 5, 8)
     check(tmp_path, Call(lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1, **options)), x)
+
+
+def test_causal_attention_of_any_length(tmp_path):
+    x, length = torch.randn(1, 2, 5, 8), torch.export.Dim("length", min=2, max=9)
+    model = Call(lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1, is_causal=True)).eval()
+    program = edgecore.compile(
+        model, (x,), backends=[edgecore.Backend("coreml", required=True)], dynamic_shapes=(({2: length},),)
+    )
+    (blob,) = read_pte(bytes(program.buffer)).delegate_blobs
+    standin = StandIn(bytes(blob), {})
+    assert {"fill", "band_part"} <= standin.kinds
+    for size in (2, 5, 9):
+        x = torch.randn(1, 2, size, 8)
+        torch.testing.assert_close(standin(x)[0], model(x))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(0, -1), (-1, 0), (1, 2), (-1, -1)], ids=["upper", "lower", "band", "all"]
+)
+def test_a_band_of_a_matrix(lower, upper):
+    x = torch.randn(2, 4, 6)
+    want = x if lower < 0 else x.triu(-lower)
+    want = want if upper < 0 else want.tril(upper)
+    assert torch.equal(OPS["band_part"](x, torch.tensor(lower), torch.tensor(upper)), want)
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,10 @@ class CoreMLCompiler:
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
+        - `int8`: weights and activations of 8 bits, with ranges from calibration.
         - `int8-weights`: weights of 8 bits with a scale for each output channel.
-        - `palette4`: weights as indices of 4 bits into a table of 16 values.
+        - `int4-weights`: weights of 4 bits with a scale for each group of elements.
+        - `palette4`: weights as indices of 1 to 8 bits into tables of values.
         """
         from edgecore_coreml.recipes import RECIPES
 
@@ -92,13 +94,15 @@ class CoreMLCompiler:
         for index, result in enumerate(results):
             if not isinstance(result, CoreMLResult):
                 continue
-            line = f"delegate {index}: {result.target} or later, computes in {result.precision}"
+            reason = f" ({result.reason})" if result.reason else ""
+            line = f"delegate {index}: {result.target} or later{reason}, computes in {result.precision}"
             line += f", weights {result.weights:,} bytes"
-            line += f" ({result.compression})" if result.compression != "none" else ""
             line += f", one model for {', '.join(result.shared_by)}" if result.shared_by else ""
             if result.precision == "FLOAT16":
                 line += "; float32 values are rounded to float16"
             lines.append(line)
+            if not set(result.stored) <= {"float32", "float16"}:
+                lines += [f"  weights as {kind}: {', '.join(names)}" for kind, names in result.stored.items()]
         return lines
 
     def check(self) -> Sequence[Problem]:

@@ -24,12 +24,25 @@ from edgecore.sdk import (
     describe,
 )
 from edgecore_coreml.aten import VIEWS
+from edgecore_coreml.quantized import (
+    BLOCKS,
+    CHANNELS,
+    CODEBOOK,
+    QUANTIZE,
+    STORED,
+    TENSOR,
+    is_stored,
+    quantizes,
+    stores_channels,
+    stores_table,
+)
 from edgecore_coreml.registry import converters, has_converter
 from edgecore_coreml.updates import copies_to_known_shape, has_fixed_slice, indexed_dim, overwrites
 
 FLOAT = (torch.float32, torch.float16)
 NUMBER = (*FLOAT, torch.int32, torch.int64)
 ANY = (*NUMBER, torch.bool)
+QUANTIZED = (torch.float32, torch.int8, torch.uint8)
 BORDER = NUMBER
 """Dtypes of inputs and outputs of a Core ML model. It holds 64-bit integers as 32-bit ones."""
 _MAX_DIMS = 5
@@ -85,7 +98,7 @@ def _constant(*names: str) -> Constraint:
     def check(query: NodeQuery) -> str | None:
         for name in names:
             value = query.argument(name)
-            if isinstance(value, Node) and not query.is_constant(value):
+            if isinstance(value, Node) and not is_stored(query, value):
                 return f"{name} is not constant"
         return None
 
@@ -151,7 +164,11 @@ class CoreMLTable(OperatorTable[None]):
     def row_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why a call is not supported: there is no converter, or a constraint of its row."""
         target = query.node.target
-        if target in self.rows and not has_converter(self._converters, str(VIEWS.get(target, target))):
+        if (
+            target in self.rows
+            and target not in STORED
+            and not has_converter(self._converters, str(VIEWS.get(target, target)))
+        ):
             return "the installed coremltools has no converter for it"
         return super().row_reason(query)
 
@@ -207,6 +224,17 @@ def _rows() -> list[OperatorRow[None]]:
     add("index_put", NUMBER, "one index of one dim; no accumulate", overwrites, any_dtype=("indices",))
     add("slice_scatter select_scatter", NUMBER, "a slice that is known", has_fixed_slice)
     add("copy", ANY, "no broadcasting to dynamic shapes", copies_to_known_shape)
+    rows += [
+        OperatorRow(QUANTIZE, QUANTIZED, "all integers of int8 or uint8", quantizes),
+        OperatorRow(TENSOR, QUANTIZED, "int8 or uint8", quantizes),
+        OperatorRow(
+            CHANNELS, QUANTIZED, "constant, int8 or uint8", stores_channels, any_dtype=("scales", "zero_points")
+        ),
+        OperatorRow(BLOCKS, QUANTIZED, "constant, int8 or uint8", stores_channels, any_dtype=("scales", "zero_points")),
+        OperatorRow(
+            CODEBOOK, _SINGLE, "constant", stores_table, do_not_decompose=True, any_dtype=("codes", "codebook")
+        ),
+    ]
     return rows
 
 

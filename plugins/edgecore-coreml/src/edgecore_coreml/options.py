@@ -83,11 +83,6 @@ class CoreMLOptions(BaseModel):
     enumerated_shapes: Annotated[dict[str, list[list[int]]] | None, BeforeValidator(_shapes)] = Field(
         default=None, description="Input -> shapes; needs `lower_full_graph`."
     )
-    weight_compression: str = Field(
-        default="none",
-        pattern="^(none|int8|palette[123468])$",
-        description="Weights of 8 bits, or tables of 2 to 256 values (`palette4`: 16).",
-    )
     dump_intermediate_artifacts_to: str | None = Field(
         default=None, description="Folder for model packages and coremltools' output."
     )
