@@ -199,14 +199,17 @@ def digits():
     return model.eval(), images[:400], labels[:400]
 
 
-@pytest.mark.parametrize("recipe", ["palette4", edgecore.Recipe("palette4", group=8)], ids=str)
-def test_digits_lose_at_most_one_point(digits, recipe):
+DIGITS = [("palette4", 0.01), (edgecore.Recipe("palette4", group=8), 0.01), ("int8-weights", 0.005)]
+
+
+@pytest.mark.parametrize(("recipe", "loss"), DIGITS, ids=[str(recipe) for recipe, _ in DIGITS])
+def test_digits_lose_at_most_one_point_and_half_a_point_with_8_bits(digits, recipe, loss):
     model, images, labels = digits
     program = standin(compiled(model, (images,), recipe))
-    assert len(tables(program)) == 2, "all weights but the 144 of the first convolution"
+    assert len(list(constexprs(program))) >= 2, "all weights but the 144 of the first convolution"
 
     def accuracy(scores):
         return float((scores.argmax(1) == labels).float().mean())
 
     before = accuracy(model(images))
-    assert before > 0.95 and accuracy(program(images)[0]) >= before - 0.01
+    assert before > 0.95 and accuracy(program(images)[0]) >= before - loss

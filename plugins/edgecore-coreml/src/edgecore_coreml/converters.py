@@ -38,7 +38,7 @@ def register() -> None:
         """Return the name of the stored weight, which is that of its integers with a suffix."""
         return f"{node.inputs[0]}{SUFFIX}"
 
-    @register_torch_op(torch_alias=[channel_weight.__name__])
+    @register_torch_op(torch_alias=[channel_weight.__name__])  # type: ignore[untyped-decorator]
     def _channel_weight(context: Any, node: Any) -> None:
         data, scales, zeros, axis, bits = (value.val for value in _get_inputs(context, node, expected=5))
         numbers, zeros = (integers(values, data, bits) for values in (data, np.broadcast_to(zeros, scales.shape)))
@@ -46,7 +46,7 @@ def register() -> None:
         weight = _construct_constexpr_dequant_op(numbers, zeros, scales.astype(np.float32), dim, name=named(node))
         context.add(weight, node.name)
 
-    @register_torch_op(torch_alias=[block_weight.__name__])
+    @register_torch_op(torch_alias=[block_weight.__name__])  # type: ignore[untyped-decorator]
     def _block_weight(context: Any, node: Any) -> None:
         data, scales, zeros, shape, bits = (value.val for value in _get_inputs(context, node, expected=5))
         blocks = [*scales.shape, *[1] * (len(shape) - 2)]
@@ -55,7 +55,7 @@ def register() -> None:
             stored["offset"] = integers(zeros.reshape(blocks), data, bits)
         context.add(Builder.constexpr_blockwise_shift_scale(**stored, name=named(node)), node.name)
 
-    @register_torch_op(torch_alias=[table_weight.__name__])
+    @register_torch_op(torch_alias=[table_weight.__name__])  # type: ignore[untyped-decorator]
     def _table_weight(context: Any, node: Any) -> None:
         indices, tables = (value.val for value in _get_inputs(context, node, expected=2))
         context.add(

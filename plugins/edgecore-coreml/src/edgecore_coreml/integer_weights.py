@@ -87,7 +87,7 @@ def _channel_dim(weight: Node, reader: Node) -> int:
     if reader.target in TRANSPOSED and argument(reader, "groups") == 1:
         return 1
     if reader.target in _PRODUCTS:
-        return weight.meta["val"].dim() - (1 if reader.all_input_nodes[-1] is weight else 2)
+        return len(weight.meta["val"].shape) - (1 if reader.all_input_nodes[-1] is weight else 2)
     return 0
 
 

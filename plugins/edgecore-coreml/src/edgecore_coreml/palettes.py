@@ -90,24 +90,29 @@ def _is_weight(val: torch.Tensor) -> bool:
 
 
 def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
-    """Return a weight with each element replaced by the nearest value of its table."""
+    """Return a weight with each element replaced by the nearest value of its table.
+
+    K-means has one thread, so that its sums do not depend on the order of threads.
+    """
+    import sklearn.cluster  # noqa: F401 - threadpool_limits limits libraries that are loaded
+    from threadpoolctl import threadpool_limits
+
     groups = torch.split(weight, palette.rows(weight.shape[0]))
-    return torch.cat([torch.from_numpy(_clustered(group.numpy(), palette.bits)) for group in groups])
+    with threadpool_limits(limits=1):
+        return torch.cat([torch.from_numpy(_clustered(group.numpy(), palette.bits)) for group in groups])
 
 
 def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     """Replace each element by the nearest of 2^bits centers, which k-means finds for a histogram of the elements.
 
-    The histogram has the numbers of float16 as its bins. One thread, so that sums do not depend on the order of threads.
+    The histogram has the numbers of float16 as its bins.
     """
     from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits
 
     largest = float(np.abs(values).max()) or 1.0
     bins, counts = np.unique((values / largest).astype(np.float16), return_counts=True)
-    with threadpool_limits(limits=1):
-        means = KMeans(min(len(bins), 1 << bits), n_init=1, random_state=0)
-        means.fit(bins[:, None].astype(np.float64), sample_weight=counts)
+    means = KMeans(min(len(bins), 1 << bits), n_init=1, random_state=0)
+    means.fit(bins[:, None].astype(np.float64), sample_weight=counts)
     table = np.unique((means.cluster_centers_[:, 0] * largest).astype(values.dtype))
     middles = (table[1:].astype(np.float64) + table[:-1]) / 2
     return table[np.searchsorted(middles, values)]

@@ -47,13 +47,9 @@ def channel_weight(
         axis: The dim.
         bits: 4 or 8.
     """
-    return library.dequantize_per_channel(
-        data,
-        *(torch.as_tensor(item).expand(data.shape[axis]) for item in (scales, zeros)),
-        axis,
-        *_LIMITS[data.dtype],
-        data.dtype,
-    )
+    shape = [-1 if dim == axis else 1 for dim in range(data.dim())]
+    factors, offsets = (item.reshape(shape) if isinstance(item, torch.Tensor) else item for item in (scales, zeros))
+    return (data.float() - offsets) * factors
 
 
 def block_weight(
@@ -107,7 +103,8 @@ def stored(
     if target is CODEBOOK:
         return table_weight, args[:2]
     if target in VIEWS and isinstance(args[0], Node) and args[0].target is block_weight:
-        data, scales, zeros, _, bits = args[0].args
+        matrix: tuple[Any, ...] = args[0].args
+        data, scales, zeros, _, bits = matrix
         if _fits(data.meta["val"].shape, scales.meta["val"].shape[1], shape := list(args[1])):
             return block_weight, (data, scales, zeros, shape, bits)
     return None
@@ -133,11 +130,11 @@ def quantizes(query: NodeQuery) -> str | None:
     dtype, low, high = (query.argument(name) for name in ("dtype", "quant_min", "quant_max"))
     if dtype not in _LIMITS:
         return f"its integers are {str(dtype).removeprefix('torch.')}, not {_WORDS}"
-    least, most = _LIMITS[dtype]
-    if not least <= query.argument("zero_point") <= most:
-        return f"its zero point is beyond {least} to {most}"
-    if query.node.target is QUANTIZE and (low, high) != (least, most):
-        return f"its integers are {low} to {high}, not {least} to {most}"
+    low_limit, high_limit = _LIMITS[dtype]
+    if not low_limit <= query.argument("zero_point") <= high_limit:
+        return f"its zero point is beyond {low_limit} to {high_limit}"
+    if query.node.target is QUANTIZE and (low, high) != (low_limit, high_limit):
+        return f"its integers are {low} to {high}, not {low_limit} to {high_limit}"
     # NaN fails this comparison, too.
     return None if query.argument("scale") > 0 else "its scale is not positive"
 
@@ -150,12 +147,12 @@ def stores_channels(query: NodeQuery) -> str | None:
     if args["input"].meta["val"].dtype not in _LIMITS:
         return f"its integers are not {_WORDS}"
     zeros = args.get("zero_points")
-    least, most = args["quant_min"], args["quant_max"]
+    low_limit, high_limit = args["quant_min"], args["quant_max"]
     if zeros is None:
         return None
     values = query.constant(zeros)
-    if not torch.equal(values, values.round()) or values.min() < least or values.max() > most:
-        return f"a zero point is no integer from {least} to {most}"
+    if not torch.equal(values, values.round()) or values.min() < low_limit or values.max() > high_limit:
+        return f"a zero point is no integer from {low_limit} to {high_limit}"
     return None
 
 

@@ -78,7 +78,8 @@ class Scheme:
             return None
         is_affine = not self.has_symmetric_activations or (tail is not None and tail.target in _UNSIGNED)
         scheme = torch.per_tensor_affine if is_affine else torch.per_tensor_symmetric
-        return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=_EPS), 0, 255, scheme)
+        # Without limits: with those of uint8, torchao's symmetric zero point is 127 instead of 128.
+        return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=_EPS), qscheme=scheme)
 
     def weight(self, axis: int | None) -> QuantizationSpec | None:
         """Return the specification of a weight whose output channels are a dim, or None."""
@@ -127,7 +128,7 @@ class CoreMLQuantizer(ModuleQuantizer[Scheme]):
             tail = fused_tail(node, (NORMS, _ACTIVATIONS))
             inputs = {node.args[0]: config.activation(_source(node)), node.args[1]: config.weight(channel_dim(node))}
             specs = {source: spec for source, spec in inputs.items() if spec is not None}
-            mark_fused(tail, node, config.activation(tail), specs)  # type: ignore[arg-type]
+            mark_fused(tail, node, config.activation(tail), specs)
         elif node.target is aten.embedding.default:
             if (weight := config.weight(0)) is not None:
                 mark(node, None, {node.args[0]: weight})
@@ -138,9 +139,9 @@ class CoreMLQuantizer(ModuleQuantizer[Scheme]):
                 tail = fused_tail(node, (NORMS, _ACTIVATIONS))
                 specs = {tensor: config.activation(tensor) for tensor in tensors}
                 specs |= {node.args[1]: config.weight(1)} if is_matrix else {}
-                mark_fused(tail, node, config.activation(tail), specs)  # type: ignore[arg-type]
+                mark_fused(tail, node, config.activation(tail), specs)
         elif config.has_activations and node.target in _MOVES:
-            mark_shared(node, config.activation(_source(node)))  # type: ignore[arg-type]
+            mark_shared(node, config.activation(_source(node)))
 
 
 def _source(node: Node) -> Node | None:

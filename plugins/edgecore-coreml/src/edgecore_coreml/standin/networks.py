@@ -230,7 +230,8 @@ def lstm(
     if (recurrent_activation, cell_activation, activation) != ("sigmoid", "tanh", "tanh"):
         raise NotImplementedError("the stand-in has lstm only with the usual activations")
     forward, back = (weight_ih, weight_hh, bias), (weight_ih_back, weight_hh_back, bias_back)
-    cells = {"forward": [forward], "reverse": [forward], "bidirectional": [forward, back]}[direction]
+    cells: list[tuple[Tensor | None, Tensor | None, Tensor | None]]
+    cells = [forward, back] if direction == "bidirectional" else [forward]
     sides, states = [], []
     for index, (of_input, of_state, added) in enumerate(cells):
         assert of_input is not None and of_state is not None
