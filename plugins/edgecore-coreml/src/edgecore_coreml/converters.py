@@ -22,7 +22,8 @@ def register() -> None:
     from coremltools.converters.mil.frontend.torch.ops import _get_inputs, lstm
     from coremltools.converters.mil.mil import types
 
-    @register_torch_op(torch_alias=["lstm.input"])  # which coremltools has for scripted models only
+    # coremltools has it for scripted models only
+    @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
     def _lstm(context: Any, node: Any) -> None:
         scripted = copy.copy(node)  # whose results have names, in place of the items of one
         scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
