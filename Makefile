@@ -84,6 +84,7 @@ test-all:
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	.venv/bin/edgecore conformance qnn --tolerance 0.01
+	.venv/bin/edgecore conformance coreml --load-option standin=$(CURDIR)/.venv/bin/python
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory vulkan-threads
 	@$(MAKE) --no-print-directory fuzz-long

@@ -16,7 +16,7 @@ from edgecore.sdk import MutableBuffer, Partitioner
 from edgecore_coreml import describe as blob_lines
 from edgecore_coreml import native_library
 from edgecore_coreml.link import link
-from edgecore_coreml.operators import TABLE, CoreMLPartitioner, inside_only
+from edgecore_coreml.operators import TABLE, TABLE_WITHOUT_WEIGHTS, CoreMLPartitioner, inside_only
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import unpack
 from edgecore_coreml.preprocess import CoreMLResult, preprocess
@@ -42,7 +42,8 @@ class CoreMLCompiler:
             halves = checked.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
             return checked.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 
-        inner = TABLE.partitioner(
+        table = TABLE if checked.take_over_constant_data else TABLE_WITHOUT_WEIGHTS
+        inner = table.partitioner(
             "CoreMLBackend",
             compile_specs=checked.to_specs(),
             operators=checked.operators,
@@ -50,7 +51,12 @@ class CoreMLCompiler:
             can_hold=can_hold,
             inside_only=inside_only,
         )
-        return CoreMLPartitioner(inner, checked.skip_ops_for_coreml_delegation, checked.lower_full_graph)
+        return CoreMLPartitioner(
+            inner,
+            checked.skip_ops_for_coreml_delegation,
+            lower_full_graph=checked.lower_full_graph,
+            constants_as_inputs=not checked.take_over_constant_data,
+        )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""

@@ -1,7 +1,8 @@
-"""Converters for coremltools' registry: integer weights, and weights of indices into tables of values."""
+"""Converters for coremltools' registry: integer weights, weights of indices into tables of values, and LSTM layers."""
 
 from __future__ import annotations
 
+import copy
 from functools import cache
 from typing import Any
 
@@ -18,8 +19,16 @@ def register() -> None:
     """Add the converters to the registry of coremltools, which this imports."""
     from coremltools.converters.mil import Builder, register_torch_op
     from coremltools.converters.mil.frontend._utils import _construct_constexpr_dequant_op, _construct_constexpr_lut_op
-    from coremltools.converters.mil.frontend.torch.ops import _get_inputs
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs, lstm
     from coremltools.converters.mil.mil import types
+
+    # coremltools has it for scripted models only
+    @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
+    def _lstm(context: Any, node: Any) -> None:
+        scripted = copy.copy(node)  # whose results have names, in place of the items of one
+        scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
+        lstm(context, scripted)
+        context.add(tuple(context[name] for name in scripted.outputs), node.name)
 
     def integers(values: Any, kind: Any, bits: Any) -> Any:
         """Return numbers as integers of some bits, signed like those of `kind`."""
