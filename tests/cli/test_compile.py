@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -182,6 +184,24 @@ class TestModelArgumentOfCompile:
         result = edgecore("compile", tmp_path / "bad.pt2")
         assert result.status == 1
         assert "bad.pt2 was not written by torch.export.save" in result.err.splitlines()[-1]
+
+    def test_a_quantized_model_file_is_read_in_a_process_of_its_own(self, tmp_path):
+        import torch
+        from torch.ao.quantization.fx import _decomposed  # noqa: F401  (registers the operators)
+
+        class Quantized(torch.nn.Module):
+            def forward(self, x):
+                library = torch.ops.quantized_decomposed
+                parameters = (0.1, 0, -128, 127, torch.int8)
+                return library.dequantize_per_tensor.default(
+                    library.quantize_per_tensor.default(x, *parameters), *parameters
+                )
+
+        path = tmp_path / "quantized.pt2"
+        torch.export.save(torch.export.export(Quantized(), (torch.ones(2, 3),)), path)
+        command = [sys.executable, "-m", "edgecore", "compile", path, "-o", tmp_path / "quantized.pte"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
 
     def test_a_module_that_does_not_exist_is_reported(self, edgecore):
         one_sentence(edgecore("compile", "no_such_module:model"), "cannot import 'no_such_module'")

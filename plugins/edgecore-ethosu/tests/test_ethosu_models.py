@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import edgecore
+from edgecore_ethosu import EthosUCompileSpec, EthosUQuantizer
+from edgecore_ethosu.quantizer import get_symmetric_quantization_config
 
 TARGETS = ("ethos-u55-128", "ethos-u65-256", "ethos-u85-256")
 RECIPES = ("int8", "int16x8")
@@ -124,6 +127,28 @@ def test_data_moves_inside_of_the_npu(target, recipe):
     with torch.no_grad():
         for result, expected in zip(edgecore.load(program.buffer).forward(x), model(x), strict=True):
             assert (torch.as_tensor(result) - expected).abs().max() <= bound * expected.abs().max()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("target", TARGETS)
+def test_mobilenet_differs_from_pytorch_by_at_most_two_steps_on_average(target):
+    zoo = pytest.importorskip("zoo")  # beside the tests of the core
+    model, inputs = zoo.make("mobilenet_v2")
+    samples = [inputs, zoo.other_inputs(inputs)]
+    exported = torch.export.export(model, inputs)
+    quantizer = EthosUQuantizer(EthosUCompileSpec(target)).set_global(get_symmetric_quantization_config())
+    prepared = prepare_pt2e(exported.module(check_guards=False), quantizer)
+    for sample in samples:
+        prepared(*sample)
+    program = torch.export.export(convert_pt2e(prepared), inputs)
+    backend = edgecore.Backend("ethosu", target=target)
+    lowered = edgecore.compile(program, backends=[backend])
+    report = str(lowered.report())
+    assert "not delegated: aten" not in report and report.count("NPU operations") == 1, report
+    step = program.graph.output_node().args[0][0].args[1]
+    result = torch.as_tensor(edgecore.load(lowered.buffer).forward(*inputs))
+    steps = (result - program.module(check_guards=False)(*inputs)).abs() / step
+    assert steps.mean() <= 2, (steps.mean(), steps.max())
 
 
 @pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision")

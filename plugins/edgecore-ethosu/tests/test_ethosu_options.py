@@ -78,7 +78,8 @@ def test_an_impossible_choice_is_one_error_that_lists_what_there_is(arguments, s
 
 def test_an_impossible_choice_stops_the_compilation():
     backend = edgecore.Backend("ethosu", target="ethos-u55-256", memory_mode="Dedicated_Sram")
-    with pytest.raises(edgecore.errors.CompileError, match="the Ethos-U55 has no dedicated SRAM"):
+    sentence = "options of backend 'ethosu': memory_mode 'Dedicated_Sram' .* the Ethos-U55 has no dedicated SRAM"
+    with pytest.raises(edgecore.errors.CompileError, match=sentence):
         edgecore.compile(Sub().eval(), SUB_INPUTS, backends=[backend])
 
 

@@ -56,5 +56,13 @@ def test_the_check_of_the_package_names_what_is_missing(monkeypatch):
     assert simulator.remedy == "pip install edgecore-tosa"
 
 
+def test_doctor_lists_vela_and_the_simulator(monkeypatch):
+    rows = {check: detail for check, passed, detail, _ in edgecore_ethosu.self_test() if passed}
+    assert rows["Vela"].startswith("5.") and rows["TOSA simulator"]
+    monkeypatch.setattr(edgecore_ethosu, "installed", lambda package: None)
+    vela, simulator = edgecore_ethosu.self_test()
+    assert vela[2] == "not installed; only compiling needs it" and "workstation" in simulator[2]
+
+
 def test_the_delegate_links_neither_vela_nor_the_simulator():
     assert Path(edgecore_ethosu.native_library()).stat().st_size < 1_000_000

@@ -44,9 +44,10 @@ QUANTIZED = {
     "log sigmoid": functional.logsigmoid,
     "tan": lambda x: torch.tan(x / 8),
     "atan": torch.atan,
+    "softshrink": functional.softshrink,
 }
 STEPS = {"floor": torch.floor, "ceil": torch.ceil}
-ALL = {**ANY, **POSITIVE, **QUANTIZED, **STEPS}
+ALL = {**ANY, **POSITIVE, **QUANTIZED, **STEPS, "hardshrink": functional.hardshrink}
 
 
 def numbers(name: str) -> torch.Tensor:
@@ -101,6 +102,11 @@ def test_a_table_may_change_the_number_of_bits(source, result):
 def test_a_table_of_steps_for_int16_is_refused():
     _, edge = graphs_of(quantized(Call(torch.floor), (numbers("floor"),), CONFIGS["int16x8"]()))
     assert "a table for int16 has no steps" in str(edge.report())
+
+
+def test_hardshrink_of_int16_is_decomposed_since_a_table_would_have_no_steps():
+    graphs, edge = graphs_of(quantized(Call(functional.hardshrink), (numbers("hardshrink"),), CONFIGS["int16x8"]()))
+    assert not graphs and "aten.where.self" in str(edge.report())
 
 
 @pytest.mark.parametrize("config", CONFIGS)

@@ -221,6 +221,7 @@ def load_model(model: str) -> tuple[Any, Any, Any]:
             raise CompileError(f"{model} does not exist")
         try:
             import torch
+            import torch.ao.quantization.fx._decomposed  # registers the operators of quantized models
         except ImportError as error:
             raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
         try:

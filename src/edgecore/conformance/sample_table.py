@@ -169,7 +169,7 @@ TABLE["aten.embedding.default"] = lambda make: [
     Sample((make(11, 6), Weight(torch.tensor([3, 0, 10])))),
 ]
 TABLE["aten._to_copy.default"] = lambda make: [
-    Sample((make(3, 5),), {"dtype": torch.float16}),
+    *(Sample((make(3, 5),), {"dtype": dtype}) for dtype in (torch.float16, torch.float32)),
     Sample((make(*IMAGE),), {"memory_format": torch.channels_last}),
     Sample((make(*IMAGE, channels_last=True),), {"memory_format": torch.contiguous_format}),
 ]
@@ -218,24 +218,23 @@ def _convolution(make: Make) -> list[Sample]:
         samples += [Sample((make(2, channels, 9, 11, channels_last=last), *args)) for last in (False, True)]
     conv1d = (Weight(make(6, 4, 3)), Weight(make(6)), [2], [1], [1], False, [0], 1)
     transposed = (Weight(make(4, 6, 3, 3)), Weight(make(6)), [2, 2], [1, 1], [1, 1], True, [1, 1], 1)
-    volumes = [
-        (
-            Weight(make(6, 4 // groups, 3, 3, 2)),
-            Weight(make(6)),
-            [2, 1, 1],
-            [1, 1, 0],
-            [1, 1, 2],
-            False,
-            [0] * 3,
-            groups,
-        )
-        for groups in (1, 2)
-    ]
     samples += [Sample((make(2, 4, 9), *conv1d)), Sample((make(2, 4, 5, 6), *transposed))]
-    return [*samples, *(Sample((make(2, 4, 5, 6, 7), *arguments)) for arguments in volumes)]
+    for sample in _conv3d(make):
+        *arguments, groups = sample.args
+        samples.append(Sample((*arguments, False, [0] * 3, groups)))
+    return samples
+
+
+def _conv3d(make: Make) -> list[Sample]:
+    layers = [(Weight(make(6, 4 // groups, 3, 3, 2)), Weight(make(6)), groups) for groups in (1, 2)]
+    return [
+        Sample((make(2, 4, 5, 6, 7), weight, bias, [2, 1, 1], [1, 1, 0], [1, 1, 2], groups))
+        for weight, bias, groups in layers
+    ]
 
 
 TABLE["aten.convolution.default"] = _convolution
+TABLE["aten.conv3d.default"] = _conv3d
 for _name, _take in (("max_pool2d", None), ("max_pool2d_with_indices", 0)):
     TABLE[f"aten.{_name}.default"] = _on(
         (IMAGE, [2, 2]), (IMAGE, [3, 3], [2, 2], [1, 1]), (IMAGE, [3, 2], [1, 1], [0, 0], [2, 1]),
@@ -265,7 +264,8 @@ TABLE["aten.upsample_bilinear2d.vec"] = _on(
     (IMAGE, [16, 18], False, None), (IMAGE, None, True, [2.0, 3.0]), (IMAGE, None, False, [2.0, 2.0]),
     (IMAGE, [5, 7], False, None),
 )  # fmt: skip
-TABLE["aten.upsample_nearest2d.vec"] = _on((IMAGE, None, [2.0, 2.0]), (IMAGE, [16, 27], None), (IMAGE, [5, 7], None))
+for _name in ("upsample_nearest2d", "_upsample_nearest_exact2d"):
+    TABLE[f"aten.{_name}.vec"] = _on((IMAGE, None, [2.0, 2.0]), (IMAGE, [16, 27], None), (IMAGE, [5, 7], None))
 TABLE["aten.upsample_nearest1d.vec"] = _on(((2, 3, 5), None, [2.0]), ((2, 3, 5), [7], None))
 TABLE["aten._native_batch_norm_legit_no_training.default"] = lambda make: [
     Sample((make(*IMAGE, channels_last=last), *(Weight(make(3, low=0.5, high=2)) for _ in range(4)), 0.1, 1e-5), take=0)

@@ -363,7 +363,9 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
 def _option_problem(problem: ErrorDetails) -> str:
     name = ".".join(map(str, problem["loc"]))
     message = problem["msg"].removeprefix("Value error, ")
-    return f"no option {name!r}" if problem["type"] == "extra_forbidden" else f"{name}: {message}"
+    if problem["type"] == "extra_forbidden":
+        return f"no option {name!r}"
+    return f"{name}: {message}" if name else message  # of several options together, which the message names
 
 
 def _check_required(backends: Sequence[Backend], report: DelegationReport) -> None:

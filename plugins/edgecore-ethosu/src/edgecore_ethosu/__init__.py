@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError, version
+
 from edgecore.plugin import BackendInfo, hookimpl, installed_file, lazy_names, own_library
 
 __getattr__ = lazy_names(
@@ -30,6 +32,22 @@ def load_options() -> dict[str, str]:
     return {"simulator": path} if path else {}
 
 
+def self_test() -> list[tuple[str, bool, str, str]]:
+    """Return the rows of `edgecore doctor`: check, passed, detail and remedy. The releases of Vela and the simulator."""
+    return [
+        ("Vela", True, installed("ethos-u-vela") or "not installed; only compiling needs it", ""),
+        ("TOSA simulator", True, installed("edgecore-tosa") or "not installed; only a workstation needs it", ""),
+    ]
+
+
+def installed(package: str) -> str | None:
+    """Return the version of a package; None if it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
 @hookimpl
 def edgecore_backends() -> list[BackendInfo]:
     """Return the backend of this package."""
@@ -41,5 +59,6 @@ def edgecore_backends() -> list[BackendInfo]:
             compiler="edgecore_ethosu.compiler:EthosUCompiler",
             native_library=native_library,
             load_options=load_options,
+            self_test=self_test,
         )
     ]

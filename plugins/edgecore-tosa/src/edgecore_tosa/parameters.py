@@ -27,7 +27,7 @@ CLAMPS = frozenset({aten.relu.default, aten.hardtanh.default, aten.clamp.default
 MOVES = frozenset({
     aten.view_copy.default, aten.permute_copy.default, aten.squeeze_copy.dims, aten.unsqueeze_copy.default,
     aten.expand_copy.default, aten.repeat.default, aten.slice_copy.Tensor, aten.clone.default, aten.select_copy.int,
-    aten.constant_pad_nd.default, aten.alias_copy.default, aten.split_copy.Tensor, aten.split_with_sizes_copy.default,
+    aten.constant_pad_nd.default, aten.split_copy.Tensor, aten.split_with_sizes_copy.default,
     aten.unbind_copy.int, aten.flip.default, aten.roll.default, aten.max_pool2d.default, aten.transpose_copy.int,
     aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.embedding.default, aten.index_select.default,
     aten.index.Tensor, aten.gather.default, aten.max.dim, aten.min.dim, aten.upsample_nearest2d.vec, aten._upsample_nearest_exact2d.vec,

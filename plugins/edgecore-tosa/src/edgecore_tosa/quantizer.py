@@ -66,6 +66,7 @@ ONE_INPUT = frozenset({
     aten.sign.default, aten.trunc.default, aten.softplus.default, aten.mish.default, aten.selu.default, aten.celu.default, aten.square.default,
     aten.log_sigmoid.default, aten.tan.default, aten.atan.default, aten.log2.default, aten.log10.default,
     aten.log1p.default, aten.expm1.default, aten.floor.default, aten.ceil.default, aten.round.default,
+    aten.softshrink.default, aten.hardshrink.default,
 })  # fmt: skip
 """Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
 

@@ -12,7 +12,7 @@ from edgecore_tosa.builder import Builder, Value
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.elementwise import total
 from edgecore_tosa.operators.table import FLOAT, QUANTIZED, Query, Row, needs_integers
-from edgecore_tosa.operators.tables import table
+from edgecore_tosa.operators.tables import LIMIT, table
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten
@@ -139,6 +139,20 @@ def _prelu(b: Builder) -> Value:
     return b.finish(b.compute(Op.ADD, above, below), q.step / 2**bits, x.order)
 
 
+def _softshrink(b: Builder) -> Value:
+    """The difference x - min(max(x, -lambd), lambd); a table for int8. One for int16 would be inexact where the slope changes."""
+    bits = 8
+    x = b.input()
+    q = x.quantization
+    assert q is not None
+    if q.dtype == DType.INT8:
+        return tabulated(b)
+    limit = round(min(float(b.argument("lambd")) / q.step, LIMIT + 1.0) * 2**bits)
+    tensor = b.rescale(x.tensor, 2.0**bits, DType.INT32)
+    inner = b.compute(Op.MAXIMUM, b.compute(Op.MINIMUM, tensor, limit), -limit)
+    return b.finish(b.compute(Op.SUB, tensor, inner), q.step / 2**bits, x.order)
+
+
 def _check_prelu(query: Query) -> str | None:
     if not query.is_constant(query.argument("weight")):
         return "its weight is not a constant"
@@ -207,7 +221,7 @@ _STEPS: dict[Any, Real | None] = {
 
 _DECOMPOSED = (
     aten.silu.default, aten.hardswish.default, aten.hardsigmoid.default, aten.mish.default, aten.softplus.default,
-    aten.celu.default, aten.selu.default, aten.log_sigmoid.default, aten.softshrink.default, aten.hardshrink.default,
+    aten.celu.default, aten.selu.default, aten.log_sigmoid.default,
     aten.square.default, aten.exp2.default,
 )  # fmt: skip
 """Operators that would be decomposed; a quantized call is one table."""
@@ -222,6 +236,8 @@ ROWS = (
             _unary(real), lacks=None if real else needs_integers)
         for target, real in _STEPS.items()
     ),
+    Row(aten.softshrink.default, QUANTIZED, "quantized only", quantized, True, _softshrink, lacks=needs_integers),
+    Row(aten.hardshrink.default, QUANTIZED, "int8 only", _check_steps(has_real=False), True, tabulated, lacks=needs_integers),
     Row(aten.gelu.default, FLOAT, "", _tanh_or_none, False, _unary(_gelu)),
     Row(aten.pow.Tensor_Scalar, FLOAT, "", None, False, _unary(_power)),
     Row(aten.mul.Scalar, FLOAT, "a constant number", _number, False, _multiplied),

@@ -94,10 +94,6 @@ def _transpose(b: Builder) -> Value:
     return _reordered(b, dims)
 
 
-def _same(b: Builder) -> Value:
-    return b.convert(b.input(), b.quantization)
-
-
 def _with_leading_dims(b: Builder) -> Value:
     """Return the input with dims of size 1 before its own, so that it has as many as the result."""
     x = b.convert(b.input(), b.quantization)
@@ -153,7 +149,6 @@ ROWS = (
     Row(aten.squeeze_copy.dims, ANY, "", None, False, _view),
     Row(aten.permute_copy.default, ANY, "", None, False, _permute),
     Row(aten.transpose_copy.int, ANY, "", None, False, _transpose),
-    Row(aten.alias_copy.default, ANY, "", None, False, _same),
     Row(aten.expand_copy.default, ANY, "", None, False, _expand),
     Row(aten.repeat.default, ANY, "", None, False, _repeat),
     Row(aten.flip.default, ANY, "", None, False, _flip),

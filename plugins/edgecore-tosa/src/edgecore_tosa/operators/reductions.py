@@ -100,7 +100,6 @@ def _values(lower: Lower) -> Lower:
 ROWS = (
     Row(aten.sum.dim_IntList, FLOAT, "an input with dims", _check_total, False, _total(False)),
     Row(aten.mean.dim, FLOAT, "an input with dims", _check_total, False, _total(True)),
-    Row(aten.sum.default, FLOAT, "an input with dims", _check_total, False, _total(False)),
     Row(aten.mean.default, FLOAT, "an input with dims", _check_total, False, _total(True)),
     Row(aten.max.default, FLOAT, "an input with dims", _check, False, _extreme(Op.REDUCE_MAX)),
     Row(aten.min.default, FLOAT, "an input with dims", _check, False, _extreme(Op.REDUCE_MIN)),
