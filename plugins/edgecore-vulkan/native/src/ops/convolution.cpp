@@ -162,7 +162,7 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   call.dispatch_flat(access.shader, {target}, access.read, std::move(push), threads,
                      {word(neighbours), x_vectors, out_vectors, mixed, c.transposed, finish.addend.has_value(),
                       word(is_short ? c.kernel[1] : 0), word(is_short ? c.in_group : 0), word(part),
-                      c.taps() * c.in_group > kExactProducts},
+                      finish.splits(c.taps() * c.in_group)},
                      call.device().tuning().group_threads);
 }
 
@@ -199,7 +199,7 @@ void record(const Call &call, const Convolution &c, const Tensor &target, const 
             const Tensor &w, const Tensor &bias, const Finish &finish) {
   if (c.is_pointwise()) {
     multiply(call, target, x, w, bias, c.pixels(), c.in_group, c.out_channels, finish);
-  } else if (c.is_depthwise() && (!finish.integers.has_value() || c.taps() <= kExactProducts)) {
+  } else if (c.is_depthwise() && !finish.splits(c.taps())) {
     record_depthwise(call, c, target, x, w, bias, finish);
   } else {
     record_general(call, c, target, x, strides, c.has_vectors(), w, bias, finish);

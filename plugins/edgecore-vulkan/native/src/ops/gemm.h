@@ -15,6 +15,9 @@ namespace edgecore::vulkan {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
+// The number of products of 8-bit integers whose sum is exact in fp32.
+constexpr int64_t kExactProducts = 512;
+
 // How exact sums of products of 8-bit integers become numbers, and these the integers of the result.
 struct Requantization {
   Tensor scales;  // of the weights of each column, floats in whole vectors
@@ -29,15 +32,14 @@ struct Finish {
   std::optional<Tensor> addend;
   std::optional<Requantization> integers;
 
+  // Returns whether sums of so many products are split (shaders/layer.glsl).
+  bool splits(int64_t products) const { return integers.has_value() && products > kExactProducts; }
   // Adds the push constants that shaders of integers have after all others.
   void append_to(std::vector<uint32_t> *push) const {
     if (!integers.has_value()) return;
     push->insert(push->end(), {integers->in_zero, integers->out_zero, integers->in_scale, integers->inverse});
   }
 };
-
-// The number of products of 8-bit integers whose sum is exact in fp32.
-constexpr int64_t kExactProducts = 512;
 
 constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
 

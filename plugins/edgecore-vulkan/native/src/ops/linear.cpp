@@ -104,8 +104,7 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   const int64_t rows = rows_of_thread(m, is_long, tuning.gemm_rows), panels = (n + kPanel - 1) / kPanel;
   const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),
-                     {static_cast<uint32_t>(rows), vectors, out_vectors, adds, k > kExactProducts},
-                     tuning.group_threads);
+                     {static_cast<uint32_t>(rows), vectors, out_vectors, adds, finish.splits(k)}, tuning.group_threads);
 }
 
 void linear(Call &call) {
