@@ -12,7 +12,7 @@
 layout(constant_id = 3) const uint ROWS = 8;
 layout(constant_id = 4) const uint X_VECTORS = 1;       // how many vectors of a row are read at a time; 0 for elements
 layout(constant_id = 5) const bool OUT_VECTORS = true;  // n is a multiple of 4
-layout(constant_id = 6) const bool ADDS = false;        // addend is added to the result; with OUT_VECTORS
+layout(constant_id = 6) const bool ADDS = false;        // addend is added to the result if `adds`; with OUT_VECTORS
 LONG_CONSTANT(7)
 layout(push_constant) uniform Params {
   int m;
@@ -21,6 +21,7 @@ layout(push_constant) uniform Params {
   float low;
   float high;
   int rows_first;  // whether neighbouring threads compute other rows of the same panel, and not other panels
+  int adds;
   PARAMS_OF_INTEGERS
 };
 TENSORS;
@@ -102,7 +103,7 @@ void main() {
   [[unroll]] for (int r = 0; r < ROWS; ++r) {
     if (row + r >= m) continue;
     if (OUT_VECTORS) {
-      STORE4((row + r) * columns + column, column, r);
+      STORE4_IF(adds != 0, (row + r) * columns + column, column, r);
     } else {
       const RESULT4 result = RESULT(column, r);
       [[unroll]] for (int c = 0; c < 4; ++c) {

@@ -4,7 +4,8 @@
 // does so at the end. A total is quantized when it is written.
 //
 // X4 and X1 read the input, W4 reads weights. A shader has an array SUMS(count), each set to FIRST(column); STORE4
-// writes sum i to a vector of the result, and STORE1 an element of RESULT(column, i).
+// writes sum i to a vector of the result, with the addend if ADDS; STORE4_IF so if `adds`, too. STORE1 writes an element
+// of RESULT(column, i).
 #if defined(DTYPE_i8) || defined(DTYPE_i32)
 #include "integers.glsl"
 #include "panels.glsl"
@@ -64,6 +65,7 @@ ivec4 requantized(ivec4 total, vec4 scale, vec4 bias4, float low_limit, float in
 #define RESULT(column, i) \
   requantized(totals[i], FLOATS4(scales, column) * in_scale, FLOATS4(bias, column), low, inverse, out_zero)
 #define STORE4(at, column, i) PUT4(at, RESULT(column, i))
+#define STORE4_IF(adds, at, column, i) STORE4(at, column, i)
 #define STORE1(at, number) PUT1(at, number)
 #else
 #include "access.glsl"
@@ -85,5 +87,7 @@ ivec4 requantized(ivec4 total, vec4 scale, vec4 bias4, float low_limit, float in
 #define RESULT4 vec4
 #define RESULT(column, i) limited(sums[i], low, high)
 #define STORE4(at, column, i) FINISH4(at, sums[i])
+#define STORE4_IF(adds, at, column, i) \
+  if (ADDS && adds) FINISH4(at, sums[i]); else WRITE4(at, RESULT(column, i))
 #define STORE1(at, number) WRITE1(at, number)
 #endif

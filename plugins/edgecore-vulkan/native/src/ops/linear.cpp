@@ -97,14 +97,18 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   // Weights that do not fit into a cache of a processor are used for all rows, one panel after the other.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
+  push.push_back(adds);
   finish.append_to(&push);
   // A larger shader pays off where its loop runs often; else most of the time goes into the writes.
   constexpr int64_t kLong = 32;
   const bool is_long = access.shuffles && k > kLong;
   const int64_t rows = rows_of_thread(m, is_long, tuning.gemm_rows), panels = (n + kPanel - 1) / kPanel;
+  // One large shader, with an addend and without, is compiled sooner than two.
+  const bool may_add = finish.addend.has_value() || (is_long && out_vectors != 0 && is_float(out.dtype));
   const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),
-                     {static_cast<uint32_t>(rows), vectors, out_vectors, adds, finish.splits(k)}, tuning.group_threads);
+                     {static_cast<uint32_t>(rows), vectors, out_vectors, may_add, finish.splits(k)},
+                     tuning.group_threads);
 }
 
 void linear(Call &call) {
