@@ -36,6 +36,24 @@ def test_linear_layers_with_computed_weights(lead):
     check_on_device(model, torch.randn(*lead, 10), torch.randn(5, 10), torch.randn(5))
 
 
+class Residual(nn.Module):
+    """Linear layers with and without a tensor that is added to their result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.third = (nn.Linear(48, 48) for _ in range(3))
+
+    def forward(self, x):
+        y = self.second(self.first(x)) + x
+        return self.third(y), y
+
+
+@pytest.mark.parametrize("options", [{}, HALF], ids=["fp32", "fp16"])
+@pytest.mark.parametrize("rows", [1, 7, 28])
+def test_sums_with_the_result_of_a_linear_layer(rows, options):
+    check_on_device(Residual().eval(), torch.randn(rows, 48), **options)
+
+
 def test_products_with_constants():
     w = torch.randn(3, 6, 4)
     check_on_device(lambda x, y: (torch.bmm(x, w), torch.addmm(y, x[0], w[0])), torch.randn(3, 5, 6), torch.randn(5, 4))

@@ -50,11 +50,7 @@ layout(set = 0, binding = 0) writeonly buffer Target4 { WORDS target_vectors[]; 
 #define WRITE4(index, v) target_vectors[index] = words(v)
 #define WRITE1(index, v) target_elements[index] = T(v)
 
-// Weights of [k, columns] lie in panels of 8 vectors of four columns, one panel after the other, each [k, 8]: what a
-// workgroup reads is one piece. Returns the index of a vector of columns in row 0 of its panel; row i is 8 * i later.
-int in_panel(int column, int k) { return column / 8 * 8 * k + column % 8; }
-
-vec4 zero_unless(bool condition, vec4 v) { return condition ? v : vec4(0); }
+#include "panels.glsl"
 
 // Returns x between two limits; NaN stays NaN, as in PyTorch.
 vec4 limited(vec4 x, float low, float high) { return mix(min(max(x, vec4(low)), vec4(high)), x, isnan(x)); }

@@ -5,7 +5,7 @@
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
-#include "access.glsl"
+#include "layer.glsl"
 
 layout(constant_id = 3) const uint PIXELS = 8;
 layout(constant_id = 4) const bool X_VECTORS = true;    // x is channels-last and read in vectors of a group's channels
@@ -18,6 +18,7 @@ layout(constant_id = 8) const bool ADDS = false;  // addend is added to the resu
 layout(constant_id = 9) const int WIDTH = 0;
 layout(constant_id = 10) const int CHANNELS = 0;  // without X_VECTORS
 layout(constant_id = 11) const uint COLUMNS = 8;  // 4 or 8, with READ_shuffle
+LONG_CONSTANT(12)
 layout(push_constant) uniform Params {
   int batch, in_height, in_width, out_height, out_width, out_channels;
   int image_stride, y_stride, x_stride, channel_stride;  // of x, in vectors or elements
@@ -25,11 +26,9 @@ layout(push_constant) uniform Params {
   int stride_y, stride_x, padding_y, padding_x, dilation_y, dilation_x;
   int in_group, out_group;  // channels of a group
   float low, high;
+  PARAMS_OF_INTEGERS
 };
-INPUT(1, x);
-WEIGHTS(2, w);
-BIAS(3, bias);
-ADDEND(4, addend);
+TENSORS;
 
 // How positions in one direction of the output and the kernel map to positions in the input. The members are copies of
 // parameters: a driver may load a parameter each time that a loop names it.
@@ -84,8 +83,8 @@ void main() {
   const Axis horizontal = Axis(stride_x, padding_x, dilation_x, in_width);
   const int width = kernel_width, height = kernel_height, inputs = in_group, pixel_stride = x_stride;
   const int line_stride = y_stride, next_channel = channel_stride;
-  vec4 sums[PIXELS];
-  [[unroll]] for (int p = 0; p < PIXELS; ++p) sums[p] = READ4(bias, min(column, columns - 1));
+  SUMS(PIXELS);
+  [[unroll]] for (int p = 0; p < PIXELS; ++p) sums[p] = FIRST(min(column, columns - 1));
   const int panel = in_panel(column, height * width * inputs);
   const int start = image * image_stride;
   const bool is_image = image < batch;
@@ -114,67 +113,75 @@ void main() {
 #endif
       if (X_VECTORS) {
         const int vectors = inputs / 4, base = channel.x / 4;
-        for (int c = 0; c < vectors; ++c, at += 32) {
-          const vec4 w0 = READ4(w, at);
-          const vec4 w1 = READ4(w, at + 8);
-          const vec4 w2 = READ4(w, at + 16);
-          const vec4 w3 = READ4(w, at + 24);
+        PARTS(begin, end, vectors, 4) {
+          for (int c = begin; c < end; ++c, at += 32) {
+            const vec4 w0 = W4(at);
+            const vec4 w1 = W4(at + 8);
+            const vec4 w2 = W4(at + 16);
+            const vec4 w3 = W4(at + 24);
 #if defined(READ_shuffle)
-          vec4 own[LOADS];
-          [[unroll]] for (int l = 0; l < LOADS; ++l) {
-            own[l] = zero_unless(from[l] >= 0, READ4(x, max(from[l], 0) + base + c));
-          }
+            vec4 own[LOADS];
+            [[unroll]] for (int l = 0; l < LOADS; ++l) {
+              own[l] = zero_unless(from[l] >= 0, X4(max(from[l], 0) + base + c));
+            }
 #endif
-          [[unroll]] for (int p = 0; p < PIXELS; ++p) {
+            [[unroll]] for (int p = 0; p < PIXELS; ++p) {
 #if defined(READ_shuffle)
-            const vec4 v = subgroupShuffle(own[p / COLUMNS], reader(thread, p));
+              const vec4 v = subgroupShuffle(own[p / COLUMNS], reader(thread, p));
 #else
-            const vec4 v = zero_unless(from[p] >= 0, READ4(x, max(from[p], 0) + base + c));
+              const vec4 v = zero_unless(from[p] >= 0, X4(max(from[p], 0) + base + c));
 #endif
-            sums[p] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[p]))));
+              sums[p] = fma(v.wwww, w3, fma(v.zzzz, w2, fma(v.yyyy, w1, fma(v.xxxx, w0, sums[p]))));
+            }
           }
+          KEEP_PART(PIXELS)
         }
       } else {
-        for (int c = 0; c < (CHANNELS != 0 ? CHANNELS : inputs); ++c, at += 8) {
-          const vec4 weights = READ4(w, at);
+        const int channels = CHANNELS != 0 ? CHANNELS : inputs;
+        PARTS(begin, end, channels, 1) {
+          for (int c = begin; c < end; ++c, at += 8) {
+            const vec4 weights = W4(at);
 #if defined(READ_shuffle)
-          float own[LOADS];
-          [[unroll]] for (int l = 0; l < LOADS; ++l) {
-            const float loaded = READ1(x, max(from[l], 0) + (channel.x + c) * next_channel);
-            own[l] = from[l] >= 0 ? loaded : 0;
-          }
-          [[unroll]] for (int p = 0; p < PIXELS; ++p) {
-            sums[p] = fma(vec4(subgroupShuffle(own[p / COLUMNS], reader(thread, p))), weights, sums[p]);
-          }
-#else
-          for (int p = 0; p < PIXELS; ++p) {
-            const int base = max(from[p], 0) + c * next_channel;
-            vec4 v;
-            v.x = READ1(x, base + channel.x * next_channel);
-            if (MIXED) {
-              v.y = READ1(x, base + channel.y * next_channel);
-              v.z = READ1(x, base + channel.z * next_channel);
-              v.w = READ1(x, base + channel.w * next_channel);
-            } else {
-              v = v.xxxx;
+            float own[LOADS];
+            [[unroll]] for (int l = 0; l < LOADS; ++l) {
+              const float loaded = X1(max(from[l], 0) + (channel.x + c) * next_channel);
+              own[l] = from[l] >= 0 ? loaded : 0;
             }
-            sums[p] = fma(zero_unless(from[p] >= 0, v), weights, sums[p]);
-          }
+            [[unroll]] for (int p = 0; p < PIXELS; ++p) {
+              sums[p] = fma(vec4(subgroupShuffle(own[p / COLUMNS], reader(thread, p))), weights, sums[p]);
+            }
+#else
+            for (int p = 0; p < PIXELS; ++p) {
+              const int base = max(from[p], 0) + c * next_channel;
+              vec4 v;
+              v.x = X1(base + channel.x * next_channel);
+              if (MIXED) {
+                v.y = X1(base + channel.y * next_channel);
+                v.z = X1(base + channel.z * next_channel);
+                v.w = X1(base + channel.w * next_channel);
+              } else {
+                v = v.xxxx;
+              }
+              sums[p] = fma(zero_unless(from[p] >= 0, v), weights, sums[p]);
+            }
 #endif
+          }
+          KEEP_PART(PIXELS)
         }
       }
     }
   }
+  KEEP(PIXELS)
   if (image >= batch || column >= columns) return;
   const int pixel = (image * out_height + row) * out_width + first;
   [[unroll]] for (int p = 0; p < PIXELS; ++p) {
     if (first + p >= out_width) continue;
     if (OUT_VECTORS) {
-      FINISH4((pixel + p) * columns + column, sums[p]);
+      STORE4((pixel + p) * columns + column, column, p);
     } else {
-      const vec4 sum = limited(sums[p], low, high);
+      const RESULT4 result = RESULT(column, p);
       [[unroll]] for (int c = 0; c < 4; ++c) {
-        if (column * 4 + c < out_channels) WRITE1((pixel + p) * out_channels + column * 4 + c, sum[c]);
+        if (column * 4 + c < out_channels) STORE1((pixel + p) * out_channels + column * 4 + c, result[c]);
       }
     }
   }

@@ -4,7 +4,7 @@
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
-#include "access.glsl"
+#include "layer.glsl"
 
 layout(constant_id = 3) const uint PIXELS = 7;
 layout(constant_id = 4) const uint WIDTH = 3;   // of the kernel
@@ -19,11 +19,9 @@ layout(push_constant) uniform Params {
   int batch, in_height, in_width, out_height, out_width, vectors;
   int kernel_height, stride_y, padding_y, padding_x, dilation_y;
   float low, high;
+  PARAMS_OF_INTEGERS
 };
-INPUT(1, x);
-WEIGHTS(2, w);
-BIAS(3, bias);
-ADDEND(4, addend);
+TENSORS;
 
 const uint kWindow = (PIXELS - 1) * STRIDE + (WIDTH - 1) * DILATION + 1;
 
@@ -38,8 +36,8 @@ void main() {
   const int row = rest % pairs * LINES;
   const int image = rest / pairs;
   if (image >= batch) return;
-  vec4 sums[LINES * PIXELS];
-  const vec4 initial = READ4(bias, column);
+  SUMS(LINES * PIXELS);
+  const vec4 initial = FIRST(column);
   [[unroll]] for (int p = 0; p < LINES * PIXELS; ++p) sums[p] = initial;
   const int panel = in_panel(column, kernel_height * int(WIDTH));
   const int left = first * int(STRIDE) - padding_x;
@@ -53,25 +51,26 @@ void main() {
     [[unroll]] for (int i = 0; i < kWindow; ++i) {
       const int px = left + i;
       const bool inside = is_row && px >= 0 && px < in_width;
-      window[i] = zero_unless(inside, READ4(x, (base + (inside ? px : 0)) * vectors + column));
+      window[i] = zero_unless(inside, X4((base + (inside ? px : 0)) * vectors + column));
     }
     [[unroll]] for (int line = 0; line < LINES; ++line) {
       const int tap = ky - line * STRIDE_Y;
       if (LINES != 1 && (tap < 0 || tap >= HEIGHT)) continue;
       [[unroll]] for (int kx = 0; kx < WIDTH; ++kx) {
-        const vec4 weights = READ4(w, panel + 8 * (tap * int(WIDTH) + kx));
+        const vec4 weights = W4(panel + 8 * (tap * int(WIDTH) + kx));
         [[unroll]] for (int p = 0; p < PIXELS; ++p) {
           sums[line * PIXELS + p] = fma(window[p * STRIDE + kx * DILATION], weights, sums[line * PIXELS + p]);
         }
       }
     }
   }
+  KEEP(LINES * PIXELS)
   [[unroll]] for (int line = 0; line < LINES; ++line) {
     if (row + line >= out_height) continue;
     const int pixel = (image * out_height + row + line) * out_width + first;
     [[unroll]] for (int p = 0; p < PIXELS; ++p) {
       if (first + p >= out_width) continue;
-      FINISH4((pixel + p) * vectors + column, sums[line * PIXELS + p]);
+      STORE4((pixel + p) * vectors + column, column, line * int(PIXELS) + p);
     }
   }
 }

@@ -7,12 +7,13 @@
 #version 450
 #extension GL_EXT_control_flow_attributes : require
 #include "types.glsl"
-#include "access.glsl"
+#include "layer.glsl"
 
 layout(constant_id = 3) const uint ROWS = 8;
 layout(constant_id = 4) const uint X_VECTORS = 1;       // how many vectors of a row are read at a time; 0 for elements
 layout(constant_id = 5) const bool OUT_VECTORS = true;  // n is a multiple of 4
-layout(constant_id = 6) const bool ADDS = false;        // addend is added to the result; with OUT_VECTORS
+layout(constant_id = 6) const bool ADDS = false;        // addend is added to the result if `adds`; with OUT_VECTORS
+LONG_CONSTANT(7)
 layout(push_constant) uniform Params {
   int m;
   int k;
@@ -20,11 +21,10 @@ layout(push_constant) uniform Params {
   float low;
   float high;
   int rows_first;  // whether neighbouring threads compute other rows of the same panel, and not other panels
+  int adds;
+  PARAMS_OF_INTEGERS
 };
-INPUT(1, x);
-WEIGHTS(2, w);
-BIAS(3, bias);
-ADDEND(4, addend);
+TENSORS;
 
 const uint kVectors = X_VECTORS == 0 ? 1 : X_VECTORS;
 const uint kOwn = (ROWS + 7) / 8;  // rows that a thread reads with READ_shuffle
@@ -39,8 +39,8 @@ void main() {
   const int row = (rows_first != 0 ? across : along) * int(ROWS);
   const int column = (rows_first != 0 ? along : across) * 8 + id % 8;
   const int steps = X_VECTORS != 0 ? k / 4 : k;
-  vec4 sums[ROWS];
-  const vec4 first = READ4(bias, min(column, columns - 1));
+  SUMS(ROWS);
+  const vec4 first = FIRST(min(column, columns - 1));
   [[unroll]] for (int r = 0; r < ROWS; ++r) sums[r] = first;
   // Rows and columns past the end repeat others, and are not stored.
 #if defined(READ_shuffle)
@@ -52,55 +52,62 @@ void main() {
 #endif
   int at = in_panel(min(column, panels * 8 - 1), k);
   if (X_VECTORS != 0) {
-    for (int i = 0; i < steps; i += int(kVectors), at += 32 * int(kVectors)) {
-      vec4 weights[kVectors * 4];
-      [[unroll]] for (int j = 0; j < kVectors * 4; ++j) weights[j] = READ4(w, at + 8 * j);
+    PARTS(begin, end, steps, 4) {
+      for (int i = begin; i < end; i += int(kVectors), at += 32 * int(kVectors)) {
+        vec4 weights[kVectors * 4];
+        [[unroll]] for (int j = 0; j < kVectors * 4; ++j) weights[j] = W4(at + 8 * j);
 #if defined(READ_shuffle)
-      vec4 own[kOwn * kVectors];
-      [[unroll]] for (int o = 0; o < kOwn * kVectors; ++o) {
-        own[o] = READ4(x, from[o / kVectors] + i + o % int(kVectors));
-      }
+        vec4 own[kOwn * kVectors];
+        [[unroll]] for (int o = 0; o < kOwn * kVectors; ++o) {
+          own[o] = X4(from[o / kVectors] + i + o % int(kVectors));
+        }
 #endif
-      [[unroll]] for (int r = 0; r < ROWS; ++r) {
-        [[unroll]] for (int j = 0; j < kVectors; ++j) {
+        [[unroll]] for (int r = 0; r < ROWS; ++r) {
+          [[unroll]] for (int j = 0; j < kVectors; ++j) {
 #if defined(READ_shuffle)
-          const vec4 v = subgroupShuffle(own[r / 8 * kVectors + j], r % 8);
+            const vec4 v = subgroupShuffle(own[r / 8 * kVectors + j], r % 8);
 #else
-          const vec4 v = READ4(x, from[r] + i + j);
+            const vec4 v = X4(from[r] + i + j);
 #endif
-          sums[r] = fma(v.xxxx, weights[4 * j], sums[r]);
-          sums[r] = fma(v.yyyy, weights[4 * j + 1], sums[r]);
-          sums[r] = fma(v.zzzz, weights[4 * j + 2], sums[r]);
-          sums[r] = fma(v.wwww, weights[4 * j + 3], sums[r]);
+            sums[r] = fma(v.xxxx, weights[4 * j], sums[r]);
+            sums[r] = fma(v.yyyy, weights[4 * j + 1], sums[r]);
+            sums[r] = fma(v.zzzz, weights[4 * j + 2], sums[r]);
+            sums[r] = fma(v.wwww, weights[4 * j + 3], sums[r]);
+          }
         }
       }
+      KEEP_PART(ROWS)
     }
   } else {
-    for (int i = 0; i < steps; ++i, at += 8) {
-      const vec4 w0 = READ4(w, at);
+    PARTS(begin, end, steps, 1) {
+      for (int i = begin; i < end; ++i, at += 8) {
+        const vec4 w0 = W4(at);
 #if defined(READ_shuffle)
-      float own[kOwn];
-      [[unroll]] for (int o = 0; o < kOwn; ++o) own[o] = READ1(x, from[o] + i);
+        float own[kOwn];
+        [[unroll]] for (int o = 0; o < kOwn; ++o) own[o] = X1(from[o] + i);
 #endif
-      [[unroll]] for (int r = 0; r < ROWS; ++r) {
+        [[unroll]] for (int r = 0; r < ROWS; ++r) {
 #if defined(READ_shuffle)
-        const float v = subgroupShuffle(own[r / 8], r % 8);
+          const float v = subgroupShuffle(own[r / 8], r % 8);
 #else
-        const float v = READ1(x, from[r] + i);
+          const float v = X1(from[r] + i);
 #endif
-        sums[r] = fma(vec4(v), w0, sums[r]);
+          sums[r] = fma(vec4(v), w0, sums[r]);
+        }
       }
+      KEEP_PART(ROWS)
     }
   }
+  KEEP(ROWS)
   if (column >= columns || row >= m) return;
   [[unroll]] for (int r = 0; r < ROWS; ++r) {
     if (row + r >= m) continue;
     if (OUT_VECTORS) {
-      FINISH4((row + r) * columns + column, sums[r]);
+      STORE4_IF(adds != 0, (row + r) * columns + column, column, r);
     } else {
-      const vec4 sum = limited(sums[r], low, high);
+      const RESULT4 result = RESULT(column, r);
       [[unroll]] for (int c = 0; c < 4; ++c) {
-        if (column * 4 + c < n) WRITE1((row + r) * n + column * 4 + c, sum[c]);
+        if (column * 4 + c < n) STORE1((row + r) * n + column * 4 + c, result[c]);
       }
     }
   }

@@ -15,14 +15,16 @@ constexpr uint32_t kMaxGroups = 65535;
 
 // The format of a tensor's view as a texel buffer. Devices have all of these.
 VkFormat format_of(const Tensor &tensor) {
-  const bool is_half = tensor.dtype == Dtype::kFloat16;
+  const bool is_half = tensor.dtype == Dtype::kFloat16, is_byte = tensor.dtype == Dtype::kInt8;
   switch (tensor.texel) {
     case 0:
       return VK_FORMAT_UNDEFINED;
     case 1:
-      return is_half ? VK_FORMAT_R16_SFLOAT : VK_FORMAT_R32_SFLOAT;
+      return is_byte ? VK_FORMAT_R8_SINT : is_half ? VK_FORMAT_R16_SFLOAT : VK_FORMAT_R32_SFLOAT;
     default:
-      return is_half ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT;
+      return is_byte   ? VK_FORMAT_R8G8B8A8_SINT
+             : is_half ? VK_FORMAT_R16G16B16A16_SFLOAT
+                       : VK_FORMAT_R32G32B32A32_SFLOAT;
   }
 }
 

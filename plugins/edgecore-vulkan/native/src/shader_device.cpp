@@ -11,11 +11,9 @@ namespace edgecore::vulkan {
 
 using backend::fail;
 
-namespace {
-
 // The features that the shaders use, of those that a device has.
-struct Features {
-  explicit Features(VkPhysicalDevice physical) {
+struct ShaderDevice::Features {
+  explicit Features(VkPhysicalDevice device) : physical(device), largest(largest_matrix(device)) {
     VkPhysicalDevice8BitStorageFeatures storage8 = {};
     storage8.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES;
     VkPhysicalDevice16BitStorageFeatures storage16 = {};
@@ -35,7 +33,7 @@ struct Features {
     core.pNext = &storage;
     core.features.shaderInt64 = supported.features.shaderInt64;
     if (knows_8_bits) extensions.push_back(VK_KHR_8BIT_STORAGE_EXTENSION_NAME);
-    if (largest_matrix(physical).has_value()) matrix.add_to(&core, &extensions);
+    if (largest.has_value()) matrix.add_to(&core, &extensions);
   }
   Features(const Features &) = delete;
   Features &operator=(const Features &) = delete;
@@ -47,12 +45,16 @@ struct Features {
     return result;
   }
 
+  VkPhysicalDevice physical;
+  std::optional<CooperativeMatrix> largest;
   VkPhysicalDevice8BitStorageFeatures bytes = {};
   VkPhysicalDevice16BitStorageFeatures storage = {};
   VkPhysicalDeviceFeatures2 core = {};
   MatrixFeatures matrix;
   std::vector<const char *> extensions;
 };
+
+namespace {
 
 bool has_failed(const Pipeline &pipeline) {
   if (pipeline.compiled.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return false;
@@ -68,22 +70,22 @@ bool has_failed(const Pipeline &pipeline) {
 
 ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, std::string_view choice,
                            const std::string &cache_folder, bool gpu_shaders)
-    : ShaderDevice(vulkan, find_device(*vulkan, choice), cache_folder, gpu_shaders) {}
+    : ShaderDevice(vulkan, Features(find_device(*vulkan, choice)), cache_folder, gpu_shaders) {}
 
-ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, VkPhysicalDevice physical,
+ShaderDevice::ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, const Features &features,
                            const std::string &cache_folder, bool gpu_shaders)
-    : Device(vulkan, physical, Features(physical).needs()),
+    : Device(vulkan, features.physical, features.needs()),
       is_processor_(is_software() && !gpu_shaders),
-      has_int64_(Features(physical).core.features.shaderInt64 != VK_FALSE),
-      has_8_bit_storage_(Features(physical).bytes.storageBuffer8BitAccess != VK_FALSE),
-      matrix_(largest_matrix(physical)),
+      has_int64_(features.core.features.shaderInt64 != VK_FALSE),
+      has_8_bit_storage_(features.bytes.storageBuffer8BitAccess != VK_FALSE),
+      matrix_(features.largest),
       cache_file_(cache_folder, properties()) {
   VkPhysicalDeviceSubgroupProperties subgroup = {};
   subgroup.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES;
   VkPhysicalDeviceProperties2 more = {};
   more.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2;
   more.pNext = &subgroup;
-  vkGetPhysicalDeviceProperties2(physical, &more);
+  vkGetPhysicalDeviceProperties2(features.physical, &more);
   const bool shuffles = (subgroup.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT) != 0 &&
                         (subgroup.supportedOperations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT) != 0;
   if (shuffles) subgroup_size_ = subgroup.subgroupSize;

@@ -74,9 +74,10 @@ class ShaderDevice : public Device {
   void store_pipelines();
 
  private:
+  struct Features;
   using Key = std::tuple<std::string, std::vector<uint32_t>, uint32_t, uint32_t, uint32_t>;
 
-  ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, VkPhysicalDevice physical, const std::string &cache_folder,
+  ShaderDevice(const std::shared_ptr<Vulkan> &vulkan, const Features &features, const std::string &cache_folder,
                bool gpu_shaders);
   VkPipeline compile(const ShaderCode &code, VkPipelineLayout layout, const std::vector<uint32_t> &constants);
   void destroy(const Pipeline &pipeline);

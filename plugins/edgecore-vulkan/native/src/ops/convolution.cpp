@@ -1,3 +1,5 @@
+#include "ops/convolution.h"
+
 #include <algorithm>
 
 #include "ops/gemm.h"
@@ -7,40 +9,9 @@ namespace edgecore::vulkan {
 
 namespace {
 
-constexpr size_t kBias = 2, kStride = 3, kPadding = 4, kDilation = 5, kTransposed = 6, kExtra = 7, kGroups = 8;
-
 uint32_t word(int64_t value) { return static_cast<uint32_t>(value); }
 
-// A convolution of images [batch, channels, height, width]. One of lines has images of height 1.
-struct Convolution {
-  bool transposed = false;
-  int64_t batch = 0, groups = 1, in_channels = 0, out_channels = 0, in_group = 0, out_group = 0;
-  int64_t in[2] = {1, 1}, out[2] = {1, 1}, kernel[2] = {1, 1};  // height and width
-  int64_t stride[2] = {1, 1}, padding[2] = {0, 0}, dilation[2] = {1, 1}, extra[2] = {0, 0};
-
-  Shape out_shape() const { return {batch, out_channels, out[0], out[1]}; }
-  int64_t taps() const { return kernel[0] * kernel[1]; }
-  int64_t pixels() const { return batch * out[0] * out[1]; }
-  bool is_pointwise() const {
-    const bool moves =
-        stride[0] != 1 || stride[1] != 1 || padding[0] != 0 || padding[1] != 0 || extra[0] != 0 || extra[1] != 0;
-    return taps() == 1 && groups == 1 && !moves;
-  }
-  // Whether vectors of four output channels read vectors of four input channels.
-  bool has_vectors() const { return in_group % 4 == 0 && (groups == 1 || out_group % 4 == 0); }
-  // The columns of the input that a thread of the depthwise shader needs for some pixels of the result.
-  int64_t window(int64_t neighbours) const { return (neighbours - 1) * stride[1] + (kernel[1] - 1) * dilation[1] + 1; }
-  bool is_depthwise() const {
-    constexpr int64_t kMaxWindow = 32;
-    return !transposed && in_group == 1 && out_group == 1 && groups % 4 == 0 && window(8) <= kMaxWindow;
-  }
-  // How many neighbouring pixels a thread computes: as many as waste the fewest at the end of a row, with a preference
-  // that gives the usual images of 224 pixels one shader for all sizes.
-  int64_t neighbours() const {
-    if (out[1] == 1) return 1;
-    return (out[1] + 6) / 7 * 7 <= (out[1] + 7) / 8 * 8 ? 7 : 8;
-  }
-};
+constexpr size_t kBias = 2, kStride = 3, kPadding = 4, kDilation = 5, kTransposed = 6, kExtra = 7, kGroups = 8;
 
 // A tensor with three or four dims as images.
 struct Images {
@@ -63,11 +34,6 @@ struct Images {
     return true;
   }
 };
-
-// The strides of images [N, C, H, W] stored as [N, H, W, C].
-Shape channels_last_strides(const Shape &shape) {
-  return {shape[1] * shape[2] * shape[3], 1, shape[1] * shape[3], shape[1]};
-}
 
 Tensor channels_last_temporary(const Call &call, const Images &images, Dtype dtype) {
   return call.temporary(dtype, {images.shape[0], images.shape[2], images.shape[3], images.shape[1]});
@@ -136,7 +102,7 @@ Tensor packed_weights(const Call &call, const Convolution &c) {
 void record_depthwise(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Tensor &w,
                       const Tensor &bias, const Finish &finish) {
   const int64_t neighbours = c.neighbours(), vectors = c.out_channels / 4;
-  const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish.addend, false);
+  const Access access = access_of(call, "depthwise", target, x, true, w, bias, finish, false);
   // A pair of lines that share most of their window is computed together. On a GPU the registers for that would cost
   // more than the loads. The last line of an odd height has no partner: the pair wastes little of seven lines, and the
   // shader of single lines is spared.
@@ -145,11 +111,13 @@ void record_depthwise(const Call &call, const Convolution &c, const Tensor &targ
   const bool is_pair = access.texels && shares_most && (c.out[0] % 2 == 0 || c.out[0] >= kManyLines) &&
                        c.dilation[0] == 1 && c.taps() <= kMaxTaps;
   const int64_t lines = is_pair ? 2 : 1;
+  std::vector<uint32_t> push = {word(c.batch),       word(c.in[0]),      word(c.in[1]),       word(c.out[0]),
+                                word(c.out[1]),      word(vectors),      word(c.kernel[0]),   word(c.stride[0]),
+                                word(c.padding[0]),  word(c.padding[1]), word(c.dilation[0]), bits_of(finish.low),
+                                bits_of(finish.high)};
+  finish.append_to(&push);
   call.dispatch_flat(
-      access.shader, {target}, access.read,
-      {word(c.batch), word(c.in[0]), word(c.in[1]), word(c.out[0]), word(c.out[1]), word(vectors), word(c.kernel[0]),
-       word(c.stride[0]), word(c.padding[0]), word(c.padding[1]), word(c.dilation[0]), bits_of(finish.low),
-       bits_of(finish.high)},
+      access.shader, {target}, access.read, std::move(push),
       c.batch * ((c.out[0] + lines - 1) / lines) * ((c.out[1] + neighbours - 1) / neighbours) * vectors,
       {word(neighbours), word(c.kernel[1]), word(c.stride[1]), word(c.dilation[1]), finish.addend.has_value(),
        word(lines), word(is_pair ? c.kernel[0] : 0), word(is_pair ? c.stride[0] : 1)},
@@ -168,7 +136,7 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   const int64_t columns = (c.out_channels + 3) / 4;
   // Threads read for each other if all channels of a panel read the same input.
   const bool shuffles = (c.groups == 1 || c.out_group % kPanel == 0) && c.out_channels > kPanel / 4;
-  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish.addend, shuffles);
+  const Access access = access_of(call, "convolution", target, x, x_vectors, w, bias, finish, shuffles);
   // Eight threads compute the same pixels, or four where eight would leave half of a panel idle.
   constexpr int64_t kThreads = kPanel / 4;
   const int64_t part = (columns + 3) / 4 % 2 == 1 ? 4 : kThreads;
@@ -184,17 +152,18 @@ void record_general(const Call &call, const Convolution &c, const Tensor &target
   } else {
     threads *= columns;
   }
-  call.dispatch_flat(
-      access.shader, {target}, access.read,
-      {word(c.batch),        word(c.in[0]),       word(c.in[1]),       word(c.out[0]),    word(c.out[1]),
-       word(c.out_channels), word(strides[0]),    word(strides[2]),    word(strides[3]),  word(strides[1]),
-       word(c.kernel[0]),    word(c.kernel[1]),   word(c.stride[0]),   word(c.stride[1]), word(c.padding[0]),
-       word(c.padding[1]),   word(c.dilation[0]), word(c.dilation[1]), word(c.in_group),  word(c.out_group),
-       bits_of(finish.low),  bits_of(finish.high)},
-      threads,
-      {word(neighbours), x_vectors, out_vectors, mixed, c.transposed, finish.addend.has_value(),
-       word(is_short ? c.kernel[1] : 0), word(is_short ? c.in_group : 0), word(part)},
-      call.device().tuning().group_threads);
+  std::vector<uint32_t> push = {word(c.batch),       word(c.in[0]),        word(c.in[1]),      word(c.out[0]),
+                                word(c.out[1]),      word(c.out_channels), word(strides[0]),   word(strides[2]),
+                                word(strides[3]),    word(strides[1]),     word(c.kernel[0]),  word(c.kernel[1]),
+                                word(c.stride[0]),   word(c.stride[1]),    word(c.padding[0]), word(c.padding[1]),
+                                word(c.dilation[0]), word(c.dilation[1]),  word(c.in_group),   word(c.out_group),
+                                bits_of(finish.low), bits_of(finish.high)};
+  finish.append_to(&push);
+  call.dispatch_flat(access.shader, {target}, access.read, std::move(push), threads,
+                     {word(neighbours), x_vectors, out_vectors, mixed, c.transposed, finish.addend.has_value(),
+                      word(is_short ? c.kernel[1] : 0), word(is_short ? c.in_group : 0), word(part),
+                      finish.splits(c.taps() * c.in_group)},
+                     call.device().tuning().group_threads);
 }
 
 void convolve(const Call &call, Finish finish) {
@@ -213,30 +182,37 @@ void convolve(const Call &call, Finish finish) {
 
   // Vectors of channels need channels-last images. Few channels are read one by one, wherever they lie.
   const Images given(x), wanted(out);
-  const bool pointwise = c.is_pointwise(), depthwise = c.is_depthwise();
-  const bool needs_order = pointwise || depthwise || c.has_vectors();
+  const bool needs_order = c.needs_order();
   const bool copies = needs_order && !given.is_channels_last();
   const Tensor in = copies ? channels_last_temporary(call, given, out.dtype) : x;
   const Shape in_strides = needs_order ? channels_last_strides(given.shape) : given.strides;
   if (copies) call.copy_strided(x, given.strides, 0, in, in_strides, 0, given.shape);
   const bool writes = wanted.is_channels_last();
   const Tensor target = writes ? out : channels_last_temporary(call, wanted, out.dtype);
-  if (pointwise) {
-    multiply(call, target, in, w, bias, c.pixels(), c.in_group, c.out_channels, finish);
-  } else if (depthwise) {
-    record_depthwise(call, c, target, in, w, bias, finish);
-  } else {
-    record_general(call, c, target, in, in_strides, c.has_vectors(), w, bias, finish);
-  }
+  record(call, c, target, in, in_strides, w, bias, finish);
   if (!writes) call.copy_strided(target, channels_last_strides(wanted.shape), 0, out, wanted.strides, 0, wanted.shape);
 }
 
 }  // namespace
 
+void record(const Call &call, const Convolution &c, const Tensor &target, const Tensor &x, const Shape &strides,
+            const Tensor &w, const Tensor &bias, const Finish &finish) {
+  if (c.is_pointwise()) {
+    multiply(call, target, x, w, bias, c.pixels(), c.in_group, c.out_channels, finish);
+  } else if (c.is_depthwise() && !finish.splits(c.taps())) {
+    record_depthwise(call, c, target, x, w, bias, finish);
+  } else {
+    record_general(call, c, target, x, strides, c.has_vectors(), w, bias, finish);
+  }
+}
+
 void convolution(Call &call) { convolve(call, {}); }
 
 void convolution_with_clamp(Call &call) {
-  convolve(call, {call.number_or(9, -kNoLimit), call.number_or(10, kNoLimit), std::nullopt});
+  Finish finish;
+  finish.low = call.number_or(9, -kNoLimit);
+  finish.high = call.number_or(10, kNoLimit);
+  convolve(call, finish);
 }
 
 }  // namespace edgecore::vulkan

@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "call.h"
 #include "ops/push.h"
@@ -14,11 +15,30 @@ namespace edgecore::vulkan {
 
 constexpr double kNoLimit = std::numeric_limits<double>::infinity();
 
+// The number of products of 8-bit integers whose sum is exact in fp32.
+constexpr int64_t kExactProducts = 512;
+
+// How exact sums of products of 8-bit integers become numbers, and these the integers of the result.
+struct Requantization {
+  Tensor scales;  // of the weights of each column, floats in whole vectors
+  // Push constants: the zero points, the scale of the input, and 1 / that of the result.
+  uint32_t in_zero = 0, out_zero = 0, in_scale = 0, inverse = 0;
+};
+
 // What is done with a result before it is written: it gets a range, in which NaN stays NaN, and then a tensor of its
-// form is added. Only results in whole vectors can have that.
+// form is added. Only results in whole vectors can have that. Integers have no addend and no upper limit.
 struct Finish {
   double low = -kNoLimit, high = kNoLimit;
   std::optional<Tensor> addend;
+  std::optional<Requantization> integers;
+
+  // Returns whether sums of so many products are split (shaders/layer.glsl).
+  bool splits(int64_t products) const { return integers.has_value() && products > kExactProducts; }
+  // Adds the push constants that shaders of integers have after all others.
+  void append_to(std::vector<uint32_t> *push) const {
+    if (!integers.has_value()) return;
+    push->insert(push->end(), {integers->in_zero, integers->out_zero, integers->in_scale, integers->inverse});
+  }
 };
 
 constexpr int64_t kPanel = 32;  // columns of a panel of weights (shaders/access.glsl)
@@ -32,10 +52,10 @@ struct Access {
   bool texels = false, shuffles = false;
 };
 
-// Returns the access of a shader that computes `out` from x, weights, bias and addend. x is read in vectors or by
-// elements; `shuffles` says whether the shader may have neighbouring threads read for each other.
+// Returns the access of a shader that computes `out` from x, weights, bias and what `finish` names. x is read in
+// vectors or by elements; `shuffles` says whether the shader may have neighbouring threads read for each other.
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
-                 const Tensor &w, const Tensor &bias, const std::optional<Tensor> &addend, bool shuffles);
+                 const Tensor &w, const Tensor &bias, const Finish &finish, bool shuffles);
 
 // Returns constant weights [k, n] in panels (shaders/access.glsl): argument `index` in a form of its own. `source_of`
 // returns the index in the constant of the weight of a row and a column.
@@ -52,6 +72,24 @@ Tensor packed_panels(const Call &call, size_t index, const std::string &form, in
       }
     }
   });
+}
+
+// Returns constant weights of 8-bit integers in the same order.
+template <typename SourceOf>
+Tensor packed_integer_panels(const Call &call, size_t index, const std::string &form, int64_t k, int64_t n,
+                             SourceOf source_of) {
+  const int64_t columns = (n + kPanel - 1) / kPanel * kPanel;
+  Tensor tensor = call.packed_words(index, form, k * columns / 4, [=](const uint8_t *source, uint32_t *words) {
+    auto *packed = reinterpret_cast<uint8_t *>(words);
+    for (int64_t i = 0; i < k; ++i) {
+      for (int64_t o = 0; o < n; ++o) {
+        packed[o / kPanel * kPanel * k + i * kPanel + o % kPanel] = source[source_of(i, o)];
+      }
+    }
+  });
+  tensor.dtype = Dtype::kInt8;
+  tensor.shape = {k * columns};
+  return tensor;
 }
 
 // Returns the bias of `channels` results, in fp32 and padded to whole vectors: argument `index`, or zeros if it is

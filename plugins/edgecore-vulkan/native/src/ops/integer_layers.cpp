@@ -1,12 +1,15 @@
 #include <algorithm>
-#include <limits>
 
+#include "ops/convolution.h"
 #include "ops/operators.h"
 #include "ops/quantized.h"
 
 namespace edgecore::vulkan {
 
 namespace {
+
+// Arguments of a static layer.
+constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
 
 int64_t rounded_up(int64_t size, int64_t step) { return (size + step - 1) / step * step; }
 
@@ -117,67 +120,17 @@ void multiply_4_bits(Call &call, size_t weights, size_t scales, size_t group, co
            });
 }
 
-// The sizes of a convolution of 8-bit integers.
-struct Window {
-  int64_t height = 1, width = 1, in_group = 0, channels = 0, groups = 1;
-  std::array<int64_t, 2> stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
-};
-
-// Records a convolution of channels-last images. `place` returns the place of a weight in the constant.
-template <typename Place>
-void convolve(Call &call, const Window &window, const Tensor &in, const Tensor &out, const Shape &images,
-              const Shape &results, bool has_relu, Place place) {
-  constexpr size_t kWeights = 3, kScales = 5, kBias = 8;
-  const int64_t channels = window.channels, in_group = window.in_group, columns = rounded_up(channels, 4);
-  const int64_t taps = window.height * window.width;
-  const Tensor w = call.packed_words(kWeights, "convolution " + std::to_string(in_group) + " " + std::to_string(taps),
-                                     taps * in_group * columns / 4, [=](const uint8_t *source, uint32_t *packed) {
-                                       for (int64_t o = 0; o < channels; ++o) {
-                                         for (int64_t t = 0; t < taps; ++t) {
-                                           for (int64_t c = 0; c < in_group; ++c) {
-                                             const int64_t at = (t * in_group + c) * columns + o;
-                                             packed[at / 4] |= uint32_t{source[place(o, t, c)]} << (at % 4 * 8);
-                                           }
-                                         }
-                                       }
-                                     });
-  const Tensor scales = scales_of(call, kScales, 1, channels), bias = bias_of(call, kBias, kScales, channels);
-  const double limit = has_relu ? 0 : -std::numeric_limits<float>::infinity();
-  call.check_iterations(taps * (in_group + 1));
-  const bool is_depthwise = in_group == 1 && channels == window.groups;
-  const bool reads_vectors = window.groups == 1 ? in_group % 4 == 0 : is_depthwise && channels % 4 == 0;
-  call.dispatch_flat(std::string("convolution_int8_") + name_of(out.dtype) + (window.groups == 1 ? "_one" : "_many"),
-                     {out}, {in, w, scales, bias},
-                     {word(images[0]),
-                      word(images[1]),
-                      word(images[2]),
-                      word(images[3]),
-                      word(results[1]),
-                      word(results[2]),
-                      word(channels),
-                      word(window.height),
-                      word(window.width),
-                      word(window.stride[0]),
-                      word(window.stride[1]),
-                      word(window.padding[0]),
-                      word(window.padding[1]),
-                      word(window.dilation[0]),
-                      word(window.dilation[1]),
-                      word(in_group),
-                      word(channels / window.groups),
-                      zero_point_of(call, 2),
-                      zero_point_of(call, 7),
-                      float_word(scale_of(call, 1)),
-                      float_word(1.0 / scale_of(call, 6)),
-                      float_word(limit)},
-                     results[0] * results[1] * results[2] * (columns / 4), {reads_vectors, channels % 4 == 0});
-}
-
-// Returns whether the last argument before the result names a relu.
-bool has_relu(const Call &call) {
+// Returns how a static layer with `channels` results quantizes them. The last argument before the result names a relu
+// or nothing.
+Finish requantization(const Call &call, int64_t channels) {
   const std::string &name = call.text(call.last() - 1);
   if (name != "relu" && name != "none") call.unsupported("it has the activation %s", name.substr(0, 100).c_str());
-  return name == "relu";
+  Finish finish;
+  if (name == "relu") finish.low = 0;
+  finish.integers =
+      Requantization{scales_of(call, kScales, 1, channels), zero_point_of(call, 2), zero_point_of(call, 7),
+                     float_word(scale_of(call, 1)), float_word(1.0 / scale_of(call, 6))};
+  return finish;
 }
 
 }  // namespace
@@ -222,70 +175,69 @@ void linear_int4_dynamic(Call &call) {
 
 void convolution_int8(Call &call) {
   const Tensor x = call.tensor(0);
-  const Shape weights = call.constant_shape(3);
+  const Shape weights = call.constant_shape(kWeights);
   check_integers(call, x);
   if (x.rank() != 4) call.unsupported("it has %zu dims", x.rank());
-  Window window;
-  const std::array<int64_t, 2> kernel = call.pair(9, 1);
-  window.stride = call.pair(10, 1);
-  window.padding = call.pair(11, 0);
-  window.dilation = call.pair(12, 1);
-  window.height = kernel[0];
-  window.width = kernel[1];
-  window.groups = call.integer(13);
+  Convolution c;
+  const std::array<int64_t, 2> kernel = call.pair(9, 1), stride = call.pair(10, 1), padding = call.pair(11, 0);
+  const std::array<int64_t, 2> dilation = call.pair(12, 1);
+  c.groups = call.integer(13);
   const bool is_depthwise = call.name() == "et_vk.q8ta_conv2d_dw.default";
   if (weights.size() != (is_depthwise ? 3 : 2)) call.damaged("its weights have %zu dims", weights.size());
-  window.channels = is_depthwise ? weights[2] : weights[0];
-  if (window.groups < 1 || window.channels == 0 || window.channels % window.groups != 0 ||
-      x.shape[1] % window.groups != 0) {
+  c.batch = x.shape[0];
+  c.in_channels = x.shape[1];
+  c.out_channels = is_depthwise ? weights[2] : weights[0];
+  if (c.groups < 1 || c.out_channels == 0 || c.out_channels % c.groups != 0 || c.in_channels % c.groups != 0) {
     call.damaged("its groups do not fit its channels");
   }
-  window.in_group = x.shape[1] / window.groups;
-  const int64_t taps = window.height * window.width, in_group = window.in_group, channels = window.channels;
-  const bool fits = is_depthwise ? in_group == 1 && weights[0] == kernel[0] && weights[1] == kernel[1]
-                                 : weights[1] >= taps * in_group;
-  if (!fits) call.damaged("its weights do not fit its input");
-  Shape shape = {x.shape[0], channels, 0, 0};
+  c.in_group = c.in_channels / c.groups;
+  c.out_group = c.out_channels / c.groups;
   for (size_t i = 0; i < 2; ++i) {
-    const int64_t room = x.shape[2 + i] + 2 * window.padding[i] - window.dilation[i] * (kernel[i] - 1) - 1;
+    c.kernel[i] = kernel[i];
+    c.stride[i] = stride[i];
+    c.padding[i] = padding[i];
+    c.dilation[i] = dilation[i];
+    c.in[i] = x.shape[2 + i];
+    const int64_t room = c.in[i] + 2 * c.padding[i] - c.dilation[i] * (c.kernel[i] - 1) - 1;
     if (room < 0) call.damaged("its kernel is larger than its input");
-    shape[2 + i] = room / window.stride[i] + 1;
+    c.out[i] = room / c.stride[i] + 1;
   }
-  const Tensor out = call.output(call.last(), shape);
+  const int64_t in_group = c.in_group, channels = c.out_channels, row = weights[1];
+  const bool fits =
+      is_depthwise ? in_group == 1 && weights[0] == kernel[0] && weights[1] == kernel[1] : row >= c.taps() * in_group;
+  if (!fits) call.damaged("its weights do not fit its input");
+  const Tensor out = call.output(call.last(), c.out_shape());
   check_integers(call, out);
   const Tensor in = arranged(call, x, out.dtype, Layout::kChannelsLast);
-  const int64_t stride = weights[1];
-  const bool relu = has_relu(call);
+  const Tensor w = packed_integer_panels(
+      call, kWeights, "convolution " + std::to_string(in_group) + " " + std::to_string(c.taps()), c.taps() * in_group,
+      channels, [=](int64_t i, int64_t o) { return is_depthwise ? i * channels + o : o * row + i; });
+  const Tensor bias = bias_of(call, kBias, kScales, channels);
+  const Finish finish = requantization(call, channels);
   in_order(call, out, Layout::kChannelsLast, [&](const Tensor &target) {
-    convolve(call, window, in, target, {x.shape[0], x.shape[2], x.shape[3], x.shape[1]}, {shape[0], shape[2], shape[3]},
-             relu, [=](int64_t o, int64_t t, int64_t c) {
-               return is_depthwise ? t * channels + o : o * stride + t * in_group + c;
-             });
+    record(call, c, target, in, channels_last_strides(in.shape), w, bias, finish);
   });
 }
 
-// A linear layer is a convolution of one line of pixels, of which each is a row.
 void linear_int8_static(Call &call) {
   const Tensor x = call.tensor(0);
-  const Shape weights = call.constant_shape(3);
+  const Shape weights = call.constant_shape(kWeights);
   check_integers(call, x);
   if (weights.size() != 2 || x.rank() < 1 || x.shape.back() != weights[1] || weights[0] == 0) {
     call.damaged("its weights do not fit its input");
   }
-  Window window;
-  window.channels = weights[0];
-  window.in_group = weights[1];
+  const int64_t n = weights[0], k = weights[1], rows = row_count(call, x);
   Shape shape = x.shape;
-  shape.back() = window.channels;
+  shape.back() = n;
   const Tensor out = call.output(call.last(), shape);
   check_integers(call, out);
-  const int64_t rows = row_count(call, x), stride = weights[1];
   const Tensor in = arranged(call, x, out.dtype, Layout::kRowMajor);
-  const bool relu = has_relu(call);
-  in_order(call, out, Layout::kRowMajor, [&](const Tensor &target) {
-    convolve(call, window, in, target, {1, 1, rows, stride}, {1, 1, rows}, relu,
-             [=](int64_t o, int64_t, int64_t c) { return o * stride + c; });
-  });
+  const Tensor w =
+      packed_integer_panels(call, kWeights, "linear", k, n, [=](int64_t i, int64_t o) { return o * k + i; });
+  const Tensor bias = bias_of(call, kBias, kScales, n);
+  const Finish finish = requantization(call, n);
+  in_order(call, out, Layout::kRowMajor,
+           [&](const Tensor &target) { multiply(call, target, in, w, bias, rows, k, n, finish); });
 }
 
 void add_int8(Call &call) {

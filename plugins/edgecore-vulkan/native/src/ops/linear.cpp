@@ -20,19 +20,19 @@ int64_t rows_of_thread(int64_t m, bool is_long, uint32_t tuned) {
 }  // namespace
 
 Access access_of(const Call &call, const char *shader, const Tensor &out, const Tensor &x, bool x_vectors,
-                 const Tensor &w, const Tensor &bias, const std::optional<Tensor> &addend, bool shuffles) {
+                 const Tensor &w, const Tensor &bias, const Finish &finish, bool shuffles) {
   Access access;
-  access.texels =
-      call.prefers_texels(x) && call.prefers_texels(w) && (!addend.has_value() || call.prefers_texels(*addend));
-  const bool fits = x.dtype == out.dtype && (w.dtype == out.dtype || w.dtype == Dtype::kFloat32);
+  const bool is_integer = finish.integers.has_value();
+  const std::optional<Tensor> last = is_integer ? finish.integers->scales : finish.addend;
+  access.texels = call.prefers_texels(x) && call.prefers_texels(w) &&
+                  (!last.has_value() || call.prefers_texels(*last)) && out.dtype != Dtype::kInt32;
+  const bool has_weights = w.dtype == out.dtype || is_integer;
+  const bool fits = x.dtype == out.dtype && (has_weights || w.dtype == Dtype::kFloat32);
   if (!access.texels && !fits) call.unsupported("its input, weights and result have several dtypes");
   access.shuffles = shuffles && access.texels && call.subgroup_size() == kPanel / 4;
-  const char *reads = access.shuffles        ? "_shuffle"
-                      : access.texels        ? "_texel"
-                      : w.dtype == out.dtype ? "_buffer"
-                                             : "_mixed";
+  const char *reads = access.shuffles ? "_shuffle" : access.texels ? "_texel" : has_weights ? "_buffer" : "_mixed";
   access.shader = std::string(shader) + "_" + name_of(out.dtype) + reads;
-  access.read = {x, w, bias, addend.value_or(bias)};  // a shader without addend reads none
+  access.read = {x, w, bias, last.value_or(bias)};  // a shader without addend reads none
   if (access.texels) {
     for (Tensor &tensor : access.read) tensor.texel = 4;
     if (!x_vectors) access.read[0].texel = 1;
@@ -69,7 +69,7 @@ static bool multiply_cooperatively(const Call &call, const Tensor &out, const Te
   const VkPhysicalDeviceLimits &limits = call.device().limits();
   const uint32_t threads = kSubgroups * matrix->subgroup;
   if (shared > limits.maxComputeSharedMemorySize || threads > limits.maxComputeWorkGroupInvocations) return false;
-  const Access access = access_of(call, "gemm_cooperative", out, x, k % 4 == 0, w, bias, finish.addend, false);
+  const Access access = access_of(call, "gemm_cooperative", out, x, k % 4 == 0, w, bias, finish, false);
   if (access.texels) return false;
   const auto groups = [](int64_t size, uint32_t tile) { return static_cast<uint32_t>((size + tile - 1) / tile); };
   call.dispatch(access.shader, {out}, access.read, push, {groups(n, tile_columns) * threads, groups(m, tile_rows), 1},
@@ -83,13 +83,13 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
                                 bits_of(finish.low), bits_of(finish.high)};
   const uint32_t x_vectors = k % 4 == 0, out_vectors = n % 4 == 0, adds = finish.addend.has_value();
   call.check_iterations(x_vectors != 0 ? k / 4 : k);
-  Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, finish.addend, true);
+  Access access = access_of(call, "gemm", out, x, x_vectors != 0, w, bias, finish, true);
   const Tuning &tuning = call.device().tuning();
   if (multiply_cooperatively(call, out, x, w, bias, m, k, n, finish, push)) return;
-  if (!access.texels && m >= 32) {
+  if (!access.texels && m >= 32 && is_float(out.dtype)) {
     constexpr uint32_t kThreads = 128, kTileColumns = 64, kThreadsOfColumn = 8;
     const auto groups = [](int64_t size, uint32_t tile) { return static_cast<uint32_t>((size + tile - 1) / tile); };
-    access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias, finish.addend, false);
+    access = access_of(call, "gemm_tiled", out, x, x_vectors != 0, w, bias, finish, false);
     return call.dispatch(access.shader, {out}, access.read, std::move(push),
                          {groups(n, kTileColumns) * kThreads, groups(m, kThreadsOfColumn * tuning.tiled_rows), 1},
                          {kThreads, 1, 1}, {x_vectors, out_vectors, adds, tuning.tiled_rows});
@@ -97,13 +97,18 @@ void multiply(const Call &call, const Tensor &out, const Tensor &x, const Tensor
   // Weights that do not fit into a cache of a processor are used for all rows, one panel after the other.
   constexpr int64_t kCached = 32 * 1024;
   push.push_back(k * n > kCached);
+  push.push_back(adds);
+  finish.append_to(&push);
   // A larger shader pays off where its loop runs often; else most of the time goes into the writes.
   constexpr int64_t kLong = 32;
   const bool is_long = access.shuffles && k > kLong;
   const int64_t rows = rows_of_thread(m, is_long, tuning.gemm_rows), panels = (n + kPanel - 1) / kPanel;
+  // One large shader, with an addend and without, is compiled sooner than two.
+  const bool may_add = finish.addend.has_value() || (is_long && out_vectors != 0 && is_float(out.dtype));
   const uint32_t vectors = is_long && k % 8 == 0 ? 2 : x_vectors;
   call.dispatch_flat(access.shader, {out}, access.read, std::move(push), (m + rows - 1) / rows * panels * (kPanel / 4),
-                     {static_cast<uint32_t>(rows), vectors, out_vectors, adds}, tuning.group_threads);
+                     {static_cast<uint32_t>(rows), vectors, out_vectors, may_add, finish.splits(k)},
+                     tuning.group_threads);
 }
 
 void linear(Call &call) {
