@@ -150,3 +150,13 @@ def test_a_partition_with_the_inputs_of_its_program_returns_a_tuple_of_its_own_o
     extracted = extract(program, nodes, ())
     results = extracted.program.module(check_guards=False)(x)
     assert isinstance(results, tuple) and len(results) == 2
+
+
+def test_constants_that_stay_in_the_program_are_inputs_of_the_partition():
+    program = to_edge(torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.ones(2, 4),))).exported_program()
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    inside, outside = (
+        PartitionView(extract(program, nodes, (), constants_as_inputs=flag).program) for flag in (False, True)
+    )
+    assert len(inside.inputs) == 1 and len(inside.constants) == 2
+    assert len(outside.inputs) == 3 and not outside.constants

@@ -27,10 +27,18 @@ UnsupportedReason = Callable[[Node], "str | None"]
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that compiles the partition of a tag, and the compile specs that it gets."""
+    """The backend that compiles the partition of a tag, and the compile specs that it gets.
+
+    Attributes:
+        backend_id: The backend's id.
+        compile_specs: The compile specs.
+        constants_as_inputs: The constants that the partition reads, such as weights, stay in the program and are inputs
+            of the delegate; otherwise they are constants of the partition, and the backend stores them.
+    """
 
     backend_id: str
     compile_specs: tuple[CompileSpec, ...] = ()
+    constants_as_inputs: bool = False
 
 
 @dataclass(frozen=True)
