@@ -1,11 +1,11 @@
 """Time networks with each value of edgecore-xnnpack's load option `winograd`, or measure their errors.
 
     python benchmarks/winograd.py [MODEL ...] [--threads 1] [--rounds 25]      MODEL: a name of tests/zoo.py
-    python benchmarks/winograd.py [MODEL ...] --errors
+    python benchmarks/winograd.py [MODEL ...] --errors              by default: all networks of tests/zoo.py
 
 The three loads run in turns in one process. The times are the smallest ones of CPU time, of all threads together. An
 error is the root of the mean square difference from the network in float64, relative to the root mean square of its
-outputs, over 8 inputs.
+outputs, over 8 inputs. Exit status 1 if that of a network is more than `BOUNDS` allow of that of `off`.
 """
 
 import argparse
@@ -20,10 +20,12 @@ import torch
 import edgecore
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from zoo import make, other_inputs
+from zoo import ALL, make, other_inputs
 
 VALUES = ("off", "accurate", "on")
 INPUTS = 8
+BOUNDS = (1.0, 1.05, 3.0)
+"""Largest ratio of an error to that of `off`, for each of `VALUES`."""
 
 
 def times(loads: list[Any], inputs: tuple[torch.Tensor, ...], rounds: int) -> str:
@@ -38,8 +40,8 @@ def times(loads: list[Any], inputs: tuple[torch.Tensor, ...], rounds: int) -> st
     return "  ".join(f"{value} {seconds * 1e3:.2f} ms" for value, seconds in zip(VALUES, best))
 
 
-def errors(loads: list[Any], model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> str:
-    """The error of each load against float64, and its ratio to that of the first."""
+def errors(loads: list[Any], model: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> list[float]:
+    """The error of each load against float64."""
     exact = copy.deepcopy(model).double()
     squares = [0.0] * len(loads)
     torch.manual_seed(0)
@@ -49,18 +51,20 @@ def errors(loads: list[Any], model: torch.nn.Module, inputs: tuple[torch.Tensor,
         for i, method in enumerate(loads):
             difference = method(*x).double() - expected
             squares[i] += float((difference**2).mean() / (expected**2).mean()) / INPUTS
-    roots = [square**0.5 for square in squares]
-    return "  ".join(f"{value} {root:.2e} ({root / roots[0]:.2f})" for value, root in zip(VALUES, roots))
+    return [square**0.5 for square in squares]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=["resnet18", "resnet50", "unet"])
+    parser.add_argument("models", nargs="*")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=25)
     parser.add_argument("--errors", action="store_true", help="measure errors, not times")
     args = parser.parse_args()
-    for name in args.models:
+    if args.errors:
+        print("| model | `off` | `accurate` | `on` | ratio |\n|---|---|---|---|---|")
+    broken = []
+    for name in args.models or (ALL if args.errors else ["resnet18", "resnet50", "unet"]):
         model, inputs = make(name)
         file = bytes(edgecore.compile(model, inputs, backends=["xnnpack"]).buffer)
         loads = [
@@ -68,8 +72,16 @@ def main() -> None:
             for value in VALUES
         ]
         with torch.no_grad():
-            measured = errors(loads, model, inputs) if args.errors else times(loads, inputs, args.rounds)
-        print(f"{name}, {args.threads} threads: {measured}", flush=True)
+            if not args.errors:
+                print(f"{name}, {args.threads} threads: {times(loads, inputs, args.rounds)}", flush=True)
+                continue
+            roots = errors(loads, model, inputs)
+        ratios = [root / roots[0] for root in roots]
+        shown = " | ".join(f"{root:.2e}" for root in roots)
+        print(f"| {name} | {shown} | {ratios[1]:.2f}, {ratios[2]:.2f} |", flush=True)
+        broken += [name] * any(ratio > bound for ratio, bound in zip(ratios, BOUNDS))
+    if broken:
+        raise SystemExit(f"the errors are too large: {', '.join(broken)}")
 
 
 if __name__ == "__main__":

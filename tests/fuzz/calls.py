@@ -375,6 +375,18 @@ def _convolution(d: Drawer) -> None:
     return d.call(target, x, weight, bias, stride, padding, dilation, groups)
 
 
+def wide_convolution(d: Drawer) -> None:
+    """A convolution that backends may compute by tiles: 3x3, on images and channels that are large enough."""
+    channels, size = d.pick((16, 17, 18)), (d.pick((17, 10, 13, 18)), d.pick((17, 10, 12, 18)))
+    x = d.leaf((d.pick((1, 2, 1)), channels, *size), torch.float32)
+    if d.flag(3):
+        d.call(aten.constant_pad_nd.default, x, [d.pick((0, 1, 2, 3)) for _ in range(4)])
+        x = Ref(d.steps[-1].name)
+    weight = d.leaf((d.pick((16, 17)), channels, 3, 3), torch.float32, constant=True)
+    bias = d.leaf((d.value(weight).shape[0],), torch.float32, constant=True) if d.flag() else None
+    d.call(aten.conv2d.default, x, weight, bias, [1, 1], d.pair(1, 0, 2), [1, 1], 1)
+
+
 def _pool(d: Drawer) -> None:
     dims = d.pick((2, 1))
     x = _image(d, dims)
@@ -544,7 +556,7 @@ MOVES: tuple[Make, ...] = (
     _view, _permute, _expand, _slice, _pad, _constant_pad, _cat, _split, _index, _where, _masked_fill, _to, _shuffle,
     _search,
 )  # fmt: skip
-LAYERS: tuple[Make, ...] = (_linear, _convolution, _pool, _norm, _matmul, _resize, _attention)
+LAYERS: tuple[Make, ...] = (_linear, _convolution, _pool, _norm, _matmul, _resize, _attention, wide_convolution)
 RARE: tuple[Make, ...] = (_recurrent, _fold, _grid)
 OPERATORS = _operators()
 _BY_SCHEMA = [_by_schema(target) for target in OPERATORS]

@@ -1,15 +1,19 @@
 """A short run of the fuzzer of small graphs, the same at every time, and what it must be able to see."""
 
+import platform
 from collections import Counter
 
 import pytest
 import torch
+from fuzz.calls import wide_convolution
 from fuzz.check import Finding, Variant, check
 from fuzz.draw import Drawer, Rejected
 from fuzz.graph import Graph, Leaf, Module, Ref, Step, exported, joined
 from fuzz.run import fuzz
 from torch.utils._pytree import tree_leaves
 
+import edgecore
+from edgecore.cli.blobs import describe_blobs
 from edgecore.errors import EdgecoreError
 
 aten = torch.ops.aten
@@ -167,6 +171,18 @@ def test_padding_by_name_is_a_finding_where_lists_of_one_number_are_not_understo
     graph, results = convolution_by_name()
     with pytest.raises(Finding, match="list index out of range"):
         check([graph], [results], Variant(("xnnpack",)))
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="no Winograd kernels")
+def test_a_wide_convolution_is_one_that_xnnpack_computes_by_winograd():
+    pytest.importorskip("edgecore_xnnpack")
+    drawer = Drawer(lambda _: 0)
+    wide_convolution(drawer)
+    graph = drawer.graph()
+    file = edgecore.compile(exported(graph, drawer.results), backends=["xnnpack"])
+    (row,) = describe_blobs(file.pte, None)
+    assert any("Winograd F(4x4)" in line for line in row["lines"] if "Conv2d(" in line)
+    assert check([graph], [drawer.results], Variant(("xnnpack",))) == 1
 
 
 def test_an_operator_without_a_kernel_is_an_expected_refusal():

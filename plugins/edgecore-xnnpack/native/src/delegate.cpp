@@ -13,6 +13,7 @@
 #include "blob.h"
 #include "build.h"
 #include "check.h"
+#include "convolution_forms.h"
 #include "edgecore/backend.hpp"
 #include "exposed.h"
 #include "hardware.h"
@@ -135,8 +136,9 @@ struct Delegate {
   Delegate(Program &owner, const Host &host, const edgecore_delegate_info &info)
       : program(owner), graph(read_blob(info.blob, host)) {
     check_graph(&graph);
-    const std::string choice = choose_winograd(program.options.winograd, program.options.winograd_memory, &graph);
-    if (!choice.empty()) host.log(EDGECORE_LOG_INFO, choice);
+    for (const std::string &line : choose_winograd(program.options.winograd, program.options.winograd_memory, &graph)) {
+      host.log(EDGECORE_LOG_INFO, line);
+    }
   }
 
   uint64_t argument_count() const noexcept { return graph.externals.size(); }
@@ -378,11 +380,32 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   return lines.size();
 }
 
-// The object that this library exports: the runtime reads only `table`, the backend's functions. try_kernels.py knows
-// that the function try_kernels follows, and calls it.
+// Says which forms convolutions get on this processor with the default options: a line of text about all, and one for
+// each. `sizes` has `count` times the numbers of a ConvolutionSize. Stores at most `size` bytes in `text`, and returns
+// the size of all lines.
+uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint64_t size) noexcept {
+  std::string lines;
+  try {
+    initialize();
+    std::vector<ConvolutionSize> layers(count);
+    std::memcpy(layers.data(), sizes, count * sizeof(ConvolutionSize));
+    const LoadOptions options;
+    const std::vector<ConvolutionForm> forms = choose_forms(layers, options.winograd, options.winograd_memory);
+    lines = summary_of(forms, options.winograd_memory) + "\n";
+    for (const ConvolutionForm &form : forms) lines += form_text(form) + "\n";
+  } catch (const Failure &failure) {
+    lines = failure.text + "\n";
+  }
+  if (size != 0) std::memcpy(text, lines.data(), std::min<uint64_t>(size, lines.size()));
+  return lines.size();
+}
+
+// The object that this library exports: the runtime reads only `table`, the backend's functions. library.py knows which
+// functions follow, and calls them.
 struct Exported {
   edgecore_backend table;
   uint64_t (*try_kernels)(char *text, uint64_t size);
+  uint64_t (*describe_forms)(const uint64_t *sizes, uint64_t count, char *text, uint64_t size);
 };
 
 }  // namespace
@@ -398,7 +421,7 @@ extern "C" EDGECORE_BACKEND(xnnpack) {
     table.options = kOptions;
     table.option_count = kOptionCount;
     table.option_stride = sizeof(edgecore_option_spec);
-    return Exported{table, try_kernels};
+    return Exported{table, try_kernels, describe_forms};
   }();
   return &exported.table;
 }

@@ -69,11 +69,9 @@ bool is_convolution(const Node &node);
 // Returns the kind Conv2d.
 const NodeKind *find_conv2d();
 
-// Makes the delegate compute those 3x3 convolutions by Winograd's algorithm for which that is faster, as far as the
-// option allows. The choice depends on the shapes that the blob declares, the largest ones, and on the processor.
-// The packed weights grow by at most `limit` bytes; past it layers get F(2x2), then XNNPACK's form. Returns a sentence
-// about the choice, or "" if no layer can be changed.
-std::string choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
+// Makes the delegate compute convolutions by Winograd's algorithm, as choose_forms says (convolution_forms.h). Returns
+// a report: a sentence about all convolutions, and a line for each; empty if there are none.
+std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph);
 
 // Returns true for a node that choose_winograd changed.
 bool is_winograd(const Node &node);

@@ -1,21 +1,14 @@
 // Convolutions that the delegate computes itself, by Winograd's algorithm (winograd.h): variants of the kind Conv2d,
 // which choose_winograd gives to nodes.
-#include <algorithm>
 #include <vector>
 
-#include "build.h"
+#include "convolution_forms.h"
 #include "nodes.h"
 #include "winograd.h"
 
 namespace edgecore::xnnpack {
 
 namespace {
-
-constexpr uint64_t kMinChannels = 16;
-// A transformed filter is 1.8 or 4 times as large, and is read from memory at each run: it must serve so many tiles
-// that the products take longer than reading it. 16 tiles are too few on a processor with two AVX512 units: 256
-// channels at 14x14 took 1.5 ms with F(4x4), 0.8 ms with F(2x2); 512 channels at 7x7 gained nothing from F(2x2).
-constexpr uint64_t kMinTiles = 20;
 
 WinogradLayer layer_of(uint32_t form, const Node &node, const Shape &input, const Shape &output) {
   WinogradLayer layer;
@@ -61,59 +54,41 @@ const NodeKind *winograd_kind(const NodeKind &direct, const char *name) {
   return &kind;
 }
 
-bool is_eligible(const Graph &graph, const Node &node) {
+ConvolutionSize size_of(const Graph &graph, const Node &node) {
   const Window &w = node.window;
-  return w.height == 3 && w.width == 3 && w.stride_height == 1 && w.stride_width == 1 && w.dilation_height == 1 &&
-         w.dilation_width == 1 && node.groups == 1 && node.group_inputs >= kMinChannels &&
-         node.group_outputs >= kMinChannels && input_value(graph, node, 0).type == Type::kFp32 &&
-         input_value(graph, node, 1).type == Type::kFp32 && output_value(graph, node).type == Type::kFp32;
-}
-
-// Returns m of the form that a layer gets, or 0 for the direct form, and subtracts from `limit` the bytes by which its
-// weights grow.
-uint32_t form_of(const Graph &graph, const Node &node, Winograd winograd, uint64_t *limit) {
-  for (const uint32_t form : {4u, 2u}) {
-    if (form == 4 && winograd != Winograd::kOn) continue;
-    const WinogradLayer layer =
-        layer_of(form, node, input_value(graph, node, 0).shape, output_value(graph, node).shape);
-    // An image of one row or column fills a part of each tile only: not worth it.
-    if (winograd_tiles(layer) < kMinTiles || std::min(layer.rows, layer.columns) < form - 1) continue;
-    const uint64_t direct = input_value(graph, node, 1).bytes, bytes = winograd_packed_floats(layer) * sizeof(float);
-    const uint64_t growth = bytes - std::min(bytes, direct);
-    if (growth > *limit) continue;
-    *limit -= growth;
-    return form;
-  }
-  return 0;
+  const Shape &output = output_value(graph, node).shape;
+  const Value &filter = input_value(graph, node, 1);
+  const bool is_fp32 = input_value(graph, node, 0).type == Type::kFp32 && filter.type == Type::kFp32 &&
+                       output_value(graph, node).type == Type::kFp32;
+  return {is_fp32,           w.height,         w.width,     w.stride_height,   w.stride_width,
+          w.dilation_height, w.dilation_width, node.groups, node.group_inputs, node.group_outputs,
+          output[0],         output[1],        output[2],   filter.bytes};
 }
 
 }  // namespace
 
-std::string choose_winograd(Winograd winograd, uint64_t limit, Graph *graph) {
-  if (winograd == Winograd::kOff || winograd_target() == nullptr || !runs_parts()) return "";
+std::vector<std::string> choose_winograd(Winograd winograd, uint64_t limit, Graph *graph) {
   std::vector<Node *> nodes;
+  std::vector<ConvolutionSize> sizes;
   for (Node &node : graph->nodes) {
-    if (node.kind == find_conv2d() && is_eligible(*graph, node)) nodes.push_back(&node);
+    if (node.kind != find_conv2d()) continue;
+    nodes.push_back(&node);
+    sizes.push_back(size_of(*graph, node));
   }
-  // Large images first: they gain the most time for each byte.
-  const auto pixels = [&](const Node *node) {
-    return element_count(output_value(*graph, *node).shape) / node->group_outputs;
-  };
-  std::stable_sort(nodes.begin(), nodes.end(), [&](const Node *a, const Node *b) { return pixels(a) > pixels(b); });
-  uint64_t rest = limit, counts[2] = {};
-  for (Node *node : nodes) {
-    const uint32_t form = form_of(*graph, *node, winograd, &rest);
-    if (form == 0) continue;
-    ++counts[form / 4];
-    node->kind = form == 4 ? winograd_kind<4>(*node->kind, "Conv2d (Winograd F(4x4))")
-                           : winograd_kind<2>(*node->kind, "Conv2d (Winograd F(2x2))");
+  if (nodes.empty()) return {};
+  const std::vector<ConvolutionForm> forms = choose_forms(sizes, winograd, limit);
+  std::vector<std::string> report = {summary_of(forms, limit)};
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    Node *node = nodes[i];
+    report.push_back("node " + std::to_string(node->index) + " (Conv2d): " + form_text(forms[i]));
+    if (forms[i].form == 0) continue;
+    node->kind = forms[i].form == 4 ? winograd_kind<4>(*node->kind, "Conv2d (Winograd F(4x4))")
+                                    : winograd_kind<2>(*node->kind, "Conv2d (Winograd F(2x2))");
     const Value filter = graph->values[node->in[1]];  // a copy, since other nodes may read the value as it is
     node->in[1] = static_cast<uint32_t>(graph->values.size());
     graph->values.push_back(filter);
   }
-  return std::to_string(nodes.size()) + " convolutions fit Winograd's algorithm: " + std::to_string(counts[1]) +
-         " use F(4x4), " + std::to_string(counts[0]) + " F(2x2); their packed weights grow by " +
-         std::to_string((limit - rest) >> 10) + " KiB";
+  return report;
 }
 
 bool is_winograd(const Node &node) { return is_own(node) && is_convolution(node); }

@@ -57,7 +57,7 @@ const WinogradTarget *winograd_target() {
   static const WinogradTarget *const target = []() -> const WinogradTarget * {
     if (may_use("avx512f", __builtin_cpu_supports("avx512f"))) return &winograd_avx512f;
     if (may_use("avx2,fma3", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return &winograd_avx2;
-    return nullptr;
+    return &winograd_base;
   }();
   return target;
 #else
@@ -128,30 +128,40 @@ uint64_t winograd_packed_floats(const WinogradLayer &layer) {
 void pack_winograd(const WinogradTarget &target, const WinogradLayer &layer, const float *filter, const float *bias,
                    float *packed) {
   const uint64_t channels = round_up(layer.channels), outputs = round_up(layer.outputs), a = layer.form + 2;
+  constexpr uint64_t kLanes = kWinogradChannels;  // channels that are transformed together
   double g[6][3];
   set_transform(layer.form, g);
-  float *const biases = packed + outputs * a * a * channels;
-  std::fill(packed, biases + outputs, 0.0f);
-  for (uint64_t k = 0; k < layer.outputs; ++k) {
-    const uint64_t first = k / target.slice * target.slice, width = std::min(target.slice, outputs - first);
-    float *const slice = packed + first * a * a * channels + (k - first);
-    for (uint64_t c = 0; c < layer.channels; ++c) {
-      double half[6][3] = {};  // G times the filter
-      for (uint64_t i = 0; i < a; ++i) {
-        for (uint64_t j = 0; j < 3; ++j) {
-          for (uint64_t q = 0; q < 3; ++q)
-            half[i][j] += g[i][q] * double{filter[((k * 3 + q) * 3 + j) * layer.channels + c]};
+  // What a slice gets from a block of channels stays in the cache while its outputs come one after the other.
+  for (uint64_t first = 0; first < outputs; first += target.slice) {
+    const uint64_t width = std::min(target.slice, outputs - first);
+    for (uint64_t c = 0; c < channels; c += kLanes) {
+      for (uint64_t k = first; k < first + width; ++k) {
+        double taps[9][kLanes] = {}, half[6][3][kLanes];  // half: G times the filter
+        const uint64_t count = k < layer.outputs ? std::min(kLanes, layer.channels - c) : 0;
+        for (uint64_t tap = 0; tap < 9; ++tap) {
+          for (uint64_t i = 0; i < count; ++i) taps[tap][i] = double{filter[(k * 9 + tap) * layer.channels + c + i]};
         }
-      }
-      for (uint64_t i = 0; i < a; ++i) {
-        for (uint64_t j = 0; j < a; ++j) {
-          const double sum = half[i][0] * g[j][0] + half[i][1] * g[j][1] + half[i][2] * g[j][2];
-          slice[((i * a + j) * channels + c) * width] = static_cast<float>(sum);
+        for (uint64_t i = 0; i < a; ++i) {
+          for (uint64_t j = 0; j < 3; ++j) {
+            for (uint64_t n = 0; n < kLanes; ++n) {
+              half[i][j][n] = g[i][0] * taps[j][n] + g[i][1] * taps[3 + j][n] + g[i][2] * taps[6 + j][n];
+            }
+          }
+        }
+        for (uint64_t i = 0; i < a; ++i) {
+          for (uint64_t j = 0; j < a; ++j) {
+            float *const to = packed + first * a * a * channels + ((i * a + j) * channels + c) * width + (k - first);
+            for (uint64_t n = 0; n < kLanes; ++n) {
+              const double sum = half[i][0][n] * g[j][0] + half[i][1][n] * g[j][1] + half[i][2][n] * g[j][2];
+              to[n * width] = static_cast<float>(sum);
+            }
+          }
         }
       }
     }
-    if (bias != nullptr) biases[k] = bias[k];
   }
+  float *const biases = packed + outputs * a * a * channels;
+  for (uint64_t k = 0; k < outputs; ++k) biases[k] = bias == nullptr || k >= layer.outputs ? 0 : bias[k];
 }
 
 }  // namespace edgecore::xnnpack

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from math import prod
 from typing import Any
 
 from edgecore.sdk.flat import Buffer
+from edgecore_xnnpack import native_library
 from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.library import DESCRIBE_FORMS, call
 from edgecore_xnnpack.schema import graph as g
 
 _LIMITS_OFF = (float("-inf"), float("inf"))
@@ -16,6 +20,8 @@ _LIMITS_OFF = (float("-inf"), float("inf"))
 
 def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
     """Return lines about the blob, each argument, each state and each node. Sizes are in memory order (NHWC for images).
+
+    A convolution has the form that this processor would compute it in with the default load options (see `winograd`).
 
     Raises:
         FormatError: The blob is damaged.
@@ -33,7 +39,41 @@ def describe(blob: Buffer, named_data: Mapping[str, Any]) -> list[str]:
     for kind, ids in (("input", graph.input_ids), ("output", graph.output_ids)):
         lines += [f"{kind} {index}: {_value(values, number)}" for index, number in enumerate(ids)]
     lines += [f"state {state.name}: {_value(values, state.value_id)}" for state in graph.states or ()]
-    return lines + [f"node {index}: {_node(node, values)}" for index, node in enumerate(graph.nodes)]
+    forms = _forms(graph)
+    lines += forms.pop(-1, [])
+    for index, node in enumerate(graph.nodes):
+        lines.append("; ".join([f"node {index}: {_node(node, values)}", *forms.get(index, [])]))
+    return lines
+
+
+def _forms(graph: g.Graph) -> dict[int, list[str]]:
+    """Map the index of each convolution to a text about its form, and -1 to one about all of them."""
+    tensors = {value.id_out: value for _, value in _tensors(graph)}
+    numbers, indices = [], []
+    for index, node in enumerate(graph.nodes):
+        conv = node.node
+        if not isinstance(conv, g.Conv2d) or not {conv.input1_id, conv.filter_id, conv.output_id} <= tensors.keys():
+            continue
+        image, kernel, output = (tensors[one] for one in (conv.input1_id, conv.filter_id, conv.output_id))
+        if len(output.dims) != 4:
+            continue
+        is_fp32 = all(value.datatype == g.Datatype.FP32 for value in (image, kernel, output))
+        # The fields of ConvolutionSize in native/src/convolution_forms.h.
+        numbers += [
+            is_fp32, conv.kernel_height, conv.kernel_width, conv.subsampling_height, conv.subsampling_width,
+            conv.dilation_height, conv.dilation_width, conv.groups, conv.group_input_channels,
+            conv.group_output_channels, *output.dims[:3], 4 * prod(kernel.dims),
+        ]  # fmt: skip
+        indices.append(index)
+    if not indices:
+        return {}
+    array = (ctypes.c_uint64 * len(numbers))(*numbers)
+    try:
+        summary, *forms = call(native_library(), DESCRIBE_FORMS, array, len(indices))
+    except OSError as error:
+        return {-1: [f"forms of the convolutions unknown: {error}"]}
+    texts = {index: [f"here {form}"] for index, form in zip(indices, forms, strict=False)}
+    return {-1: [f"on this processor: {summary}"], **texts}
 
 
 def _tensors(graph: g.Graph) -> Iterator[tuple[g.TensorValue | g.QuantizedTensorValue, g.TensorValue]]:

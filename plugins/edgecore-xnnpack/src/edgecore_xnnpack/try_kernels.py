@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
+
+from edgecore_xnnpack.library import TRY_KERNELS, call
 
 
 def try_kernels(library: str) -> list[tuple[str, bool, str]]:
@@ -24,21 +25,13 @@ def try_kernels(library: str) -> list[tuple[str, bool, str]]:
     Raises:
         OSError: The library does not load.
     """
-    entry = ctypes.CDLL(library).edgecore_backend_v0
-    entry.restype = ctypes.c_void_p
-    table = entry()
-    size = ctypes.c_uint32.from_address(table).value  # the table's size; the address of the trial function follows it
-    address = ctypes.c_void_p.from_address(table + size).value
-    function = ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_char_p, ctypes.c_uint64)(address or 0)
-    text = ctypes.create_string_buffer(1 << 16)
-    used = function(text, len(text))
-    return _rows(text.raw[: min(used, len(text))].decode())
+    return _rows(call(library, TRY_KERNELS))
 
 
-def _rows(lines: str) -> list[tuple[str, bool, str]]:
+def _rows(lines: list[str]) -> list[tuple[str, bool, str]]:
     groups: dict[str, list[str]] = {}  # family -> types with right results
     rows = []
-    for line in lines.splitlines():
+    for line in lines:
         name, state, detail = line.split("\t")
         kind, form = match.groups() if (match := re.fullmatch(r"(.+?)(?: ->)? (f32|f16|u?int8)", name)) else (name, "")
         if state == "wrong":

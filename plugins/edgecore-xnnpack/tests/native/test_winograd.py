@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,8 @@ import torch
 from torch import nn
 
 import edgecore
+from edgecore.cli.blobs import describe_blobs
+from edgecore.format import read_pte
 
 
 class Padded(nn.Module):
@@ -108,23 +111,123 @@ def test_the_log_says_what_was_chosen_and_weights_are_kept_in_the_folder(tmp_pat
     layers = [nn.Conv2d(64, 64, 3, padding=1), nn.MaxPool2d(3), nn.Conv2d(64, 256, 3, padding=1)]
     path, folder = tmp_path / "net.pte", tmp_path / "packed"
     edgecore.compile(nn.Sequential(*layers).eval(), (torch.randn(1, 64, 32, 32),), backends=["xnnpack"]).save(path)
-    assert "Winograd" not in logged(path, "off", 128, folder)[1]
-    seen = len(list(folder.glob("*.packed")))
-    for winograd, memory, forms in (
-        ("accurate", 128, "0 use F(4x4), 2 F(2x2); their packed weights grow by 561 KiB"),
-        ("on", 128, "1 use F(4x4), 1 F(2x2)"),
-        ("on", 1, "1 use F(4x4), 1 F(2x2)"),
-        ("on", 0, "0 use F(4x4), 0 F(2x2); their packed weights grow by 0 KiB"),
+    sizes = {}
+    for winograd, memory, summary, first_form, second_form in (
+        ("off", 128, "0 Winograd F(4x4), 0 F(2x2), 2 direct; packed weights grow by 0 KiB of", "direct (", "direct ("),
+        ("accurate", 128, "0 Winograd F(4x4), 2 F(2x2), 0 direct; packed weights grow by 561", "F(2x2)", "F(2x2)"),
+        ("on", 128, "1 Winograd F(4x4), 1 F(2x2), 0 direct", "Winograd F(4x4), weights + 432 KiB", "F(2x2)"),
+        ("on", 0, "0 Winograd F(4x4), 0 F(2x2), 2 direct", "direct (F(2x2) takes 112 KiB more", "direct (F(2x2) takes"),
     ):
-        first, log = logged(path, winograd, memory, folder)
+        before = folder_bytes(folder)
+        result, log = logged(path, winograd, memory, folder)
+        sizes[winograd, memory] = folder_bytes(folder) - before
         if has_kernels():
-            assert f"2 convolutions fit Winograd's algorithm: {forms}" in log
-        files = list(folder.glob("*.packed"))
-        assert logged(path, winograd, memory, folder)[0] == first
-        assert list(folder.glob("*.packed")) == files  # the second load packed nothing
-    assert len(files) > seen or not has_kernels()
+            lines = [line for line in log.splitlines() if "Conv2d" in line]
+            assert f"2 convolutions: {summary}" in log
+            assert first_form in lines[0] and second_form in lines[1]
+        files = sorted(folder.glob("*.packed"))
+        assert logged(path, winograd, memory, folder)[0] == result
+        assert sorted(folder.glob("*.packed")) == files  # the second load packed nothing
+    if has_kernels():
+        # One packing of each layer: the form that it has, and no other. Without memory: that of "off", kept before.
+        filters = 4 * 9 * 64 * (64 + 256)
+        assert filters <= sizes["off", 128] < 1.1 * filters
+        assert 16 / 9 * filters <= sizes["accurate", 128] < 1.1 * 16 / 9 * filters
+        assert 4 * 9 * 64 * 64 * 4 <= sizes["on", 128] < 1.1 * 4 * 9 * 64 * 64 * 4  # the other form is kept already
+        assert sizes["on", 0] == 0
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of all packed weights in a folder."""
+    return sum(file.stat().st_size for file in folder.glob("*.packed"))
+
+
+def test_inspect_says_what_the_log_says(tmp_path: Path) -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList(
+                [
+                    nn.Conv2d(16, 64, 3, padding=1),
+                    nn.Conv2d(64, 64, 3, padding=1, stride=2),
+                    nn.Conv2d(64, 64, 3, padding=1, groups=2),
+                    nn.Conv2d(64, 24, (3, 5)),
+                    nn.Conv2d(24, 32, 3),
+                    nn.Conv2d(32, 8, 3),
+                ]
+            )
+
+        def forward(self, x: torch.Tensor) -> Any:
+            for layer in self.layers:
+                x = layer(x).relu()
+            return x
+
+    path = tmp_path / "net.pte"
+    edgecore.compile(Net().eval(), (torch.randn(1, 16, 32, 32),), backends=["xnnpack"]).save(path)
+    command = [sys.executable, "-c", "import sys, edgecore; edgecore.load(sys.argv[1])['forward']", str(path)]
+    environment = {**os.environ, "EDGECORE_LOG": "info"}
+    log = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stderr.splitlines()
+    (row,) = describe_blobs(read_pte(path.read_bytes()), None)
+    logs = dict(line.split(" (Conv2d): ") for line in log if " (Conv2d): " in line)
+    assert len(logs) == 6
+    for node, form in logs.items():
+        (line,) = [line for line in row["lines"] if line.startswith(node.removeprefix("edgecore info: ") + ":")]
+        assert line.endswith(f"; here {form}")
+    (summary,) = [line for line in log if " convolutions: " in line]
+    assert f"on this processor: {summary.removeprefix('edgecore info: ')}" in row["lines"]
+    assert "6 convolutions: " in summary
+
+
+# Runs a network on the processor that the environment names, and prints the results' bytes.
+RESTRICTED = """
+import sys
+import torch
+import edgecore
+torch.manual_seed(0)
+x = torch.randn(1, 32, 24, 21)
+for winograd in ("accurate", "on"):
+    for threads in (1, 2):
+        options = {"xnnpack": {"winograd": winograd}}
+        print(edgecore.load(sys.argv[1], threads=threads, options=options).forward(x).numpy().tobytes().hex())
+"""
+
+
+@pytest.mark.parametrize("hardware", ["", "avx2,fma3", "avx512f"])
+def test_each_instruction_set_computes_each_form(hardware: str, tmp_path: Path) -> None:
+    if not set(hardware.replace("fma3", "fma").split(",")) - {""} <= set(Path("/proc/cpuinfo").read_text().split()):
+        pytest.skip("this processor lacks it")
+    path = tmp_path / "net.pte"
+    torch.manual_seed(0)
+    x, net = torch.randn(1, 32, 24, 21), nn.Conv2d(32, 40, 3, padding=1).eval()
+    edgecore.compile(net, (x,), backends=["xnnpack"]).save(path)
+    expected = net.double()(x.double()).detach()
+    command = [sys.executable, "-c", RESTRICTED, str(path)]
+    environment = {**os.environ, "EDGECORE_XNNPACK_HARDWARE": hardware, "EDGECORE_LOG": "info"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert "1 Winograd F(4x4), 0 F(2x2)" in done.stderr and "0 Winograd F(4x4), 1 F(2x2)" in done.stderr
+    results = [torch.frombuffer(bytearray.fromhex(line), dtype=torch.float32) for line in done.stdout.splitlines()]
+    assert torch.equal(results[0], results[1]) and torch.equal(results[2], results[3])
+    for result in results:
+        assert error(result.reshape(expected.shape), expected) < 5e-6
+
+
+def test_an_infinity_makes_its_tile_nan_and_changes_no_other() -> None:
+    net = nn.Conv2d(16, 16, 3, padding=1).eval()
+    x = torch.randn(1, 16, 24, 24)
+    program = edgecore.compile(net, (x,), backends=["xnnpack"])
+    broken = x.clone()
+    broken[0, 3, 9, 9] = torch.inf  # read by the outputs from (8, 8) to (10, 10)
+    for winograd in ("off", "accurate", "on"):
+        model = load(program, winograd)
+        before, after = model.forward(x)[0], model.forward(broken)[0]
+        is_tiled = winograd == "on" and has_kernels()
+        end = 12 if is_tiled else 11
+        assert not (before == after)[:, 8:end, 8:end].any()
+        assert not is_tiled or after[:, 8:end, 8:end].isnan().all()
+        before[:, 8:end, 8:end] = after[:, 8:end, 8:end] = 0
+        assert torch.equal(before, after)
 
 
 def has_kernels() -> bool:
-    """Return True if this processor has Winograd kernels."""
-    return "avx2" in Path("/proc/cpuinfo").read_text()
+    """Return True if there are Winograd kernels for this processor."""
+    return platform.machine() == "x86_64"

@@ -1,0 +1,108 @@
+#include "convolution_forms.h"
+
+#include <algorithm>
+
+#include "build.h"
+#include "winograd.h"
+
+namespace edgecore::xnnpack {
+
+namespace {
+
+constexpr uint64_t kMinChannels = 16;
+// A transformed filter is 1.8 or 4 times as large, and is read from memory at each run: it must serve so many tiles
+// that the products take longer than reading it. 16 tiles are too few on a processor with two AVX512 units: 256
+// channels at 14x14 took 1.5 ms with F(4x4), 0.8 ms with F(2x2); 512 channels at 7x7 gained nothing from F(2x2).
+constexpr uint64_t kMinTiles = 20;
+
+std::string text(uint64_t number) { return std::to_string(number); }
+std::string size_text(uint64_t height, uint64_t width) { return text(height) + "x" + text(width); }
+std::string kib(uint64_t bytes) { return text(bytes >> 10) + " KiB"; }
+
+// Returns the reason for which no layer may get a Winograd form; empty if they may.
+std::string general_reason(Winograd winograd) {
+  if (winograd == Winograd::kOff) return "winograd is off";
+  if (winograd_target() == nullptr) return "there are no Winograd kernels for this processor";
+  if (!runs_parts()) return "the XNNPACK in this library cannot run a part of a graph";
+  return "";
+}
+
+// Returns the reason for which this layer cannot have a Winograd form; empty if it can.
+std::string layer_reason(const ConvolutionSize &layer) {
+  if (layer.is_fp32 == 0) return "not fp32";
+  if (layer.kernel_height != 3 || layer.kernel_width != 3) {
+    return "window " + size_text(layer.kernel_height, layer.kernel_width);
+  }
+  if (layer.stride_height != 1 || layer.stride_width != 1) {
+    return "stride " + size_text(layer.stride_height, layer.stride_width);
+  }
+  if (layer.dilation_height != 1 || layer.dilation_width != 1) {
+    return "dilation " + size_text(layer.dilation_height, layer.dilation_width);
+  }
+  if (layer.groups != 1) return text(layer.groups) + " groups";
+  if (std::min(layer.channels, layer.outputs) < kMinChannels) {
+    return text(layer.channels) + " inputs and " + text(layer.outputs) + " outputs, " + text(kMinChannels) +
+           " needed of each";
+  }
+  return "";
+}
+
+// Returns the reason against F(m x m) for a layer that can have it, else empty; then sets `growth`.
+std::string form_reason(uint32_t m, const ConvolutionSize &size, Winograd winograd, uint64_t rest, uint64_t *growth) {
+  if (m == 4 && winograd != Winograd::kOn) return "winograd is accurate";
+  WinogradLayer layer;
+  layer.form = m;
+  layer.batch = size.batch, layer.rows = size.rows, layer.columns = size.columns;
+  layer.channels = size.channels, layer.outputs = size.outputs;
+  const uint64_t tiles = winograd_tiles(layer);
+  if (tiles < kMinTiles) return text(tiles) + " tiles of " + size_text(m, m) + ", fewer than " + text(kMinTiles);
+  // An image of one row or column fills a part of each tile only: not worth it.
+  if (std::min(size.rows, size.columns) < m - 1) return "an image of " + size_text(size.rows, size.columns);
+  const uint64_t bytes = winograd_packed_floats(layer) * sizeof(float);
+  *growth = bytes - std::min(bytes, size.bytes);
+  if (*growth <= rest) return "";
+  return "F(" + size_text(m, m) + ") takes " + kib(*growth) + " more, winograd_memory has " + kib(rest) + " left";
+}
+
+}  // namespace
+
+std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
+                                          uint64_t limit) {
+  std::vector<ConvolutionForm> forms(layers.size());
+  const std::string general = general_reason(winograd);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    forms[i].reason = general.empty() ? layer_reason(layers[i]) : general;
+    if (forms[i].reason.empty()) order.push_back(i);
+  }
+  const auto pixels = [&](size_t i) { return layers[i].batch * layers[i].rows * layers[i].columns; };
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return pixels(a) > pixels(b); });
+  for (size_t i : order) {
+    for (const uint32_t m : {4u, 2u}) {
+      uint64_t growth = 0;
+      const std::string reason = form_reason(m, layers[i], winograd, limit, &growth);
+      if (reason.empty()) {
+        forms[i].form = m, forms[i].growth = growth;
+        limit -= growth;
+        break;
+      }
+      forms[i].reason = reason;
+    }
+  }
+  return forms;
+}
+
+std::string form_text(const ConvolutionForm &form) {
+  const std::string name =
+      form.form == 0 ? "direct" : "Winograd F(" + size_text(form.form, form.form) + "), weights + " + kib(form.growth);
+  return form.reason.empty() ? name : name + " (" + form.reason + ")";
+}
+
+std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit) {
+  uint64_t counts[5] = {}, growth = 0;
+  for (const ConvolutionForm &form : forms) ++counts[form.form], growth += form.growth;
+  return text(forms.size()) + " convolutions: " + text(counts[4]) + " Winograd F(4x4), " + text(counts[2]) +
+         " F(2x2), " + text(counts[0]) + " direct; packed weights grow by " + kib(growth) + " of " + kib(limit);
+}
+
+}  // namespace edgecore::xnnpack

@@ -1,0 +1,44 @@
+// The choice of the form in which convolutions are computed: direct (XNNPACK's), or one of Winograd's (winograd.h). It
+// depends on the sizes that the blob declares, the largest ones, on the options and on the instruction set: neither on
+// the number of threads nor on times. So results are the same in each run.
+#ifndef EDGECORE_XNNPACK_CONVOLUTION_FORMS_H_
+#define EDGECORE_XNNPACK_CONVOLUTION_FORMS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "options.h"
+
+namespace edgecore::xnnpack {
+
+// A convolution of a graph, as far as the choice depends on it. describe.py gives the same numbers in the same order to
+// the library's function describe_forms.
+struct ConvolutionSize {
+  uint64_t is_fp32;  // 1 if images and filter are fp32
+  uint64_t kernel_height, kernel_width, stride_height, stride_width, dilation_height, dilation_width;
+  uint64_t groups, channels, outputs;  // channels and outputs of a group
+  uint64_t batch, rows, columns;       // of the output
+  uint64_t bytes;                      // of the filter
+};
+
+struct ConvolutionForm {
+  uint32_t form = 0;    // 0: direct; m of Winograd's F(m x m)
+  uint64_t growth = 0;  // bytes by which the packed weights are larger than the filter
+  std::string reason;   // the reason for the choice of no larger m; empty for F(4x4)
+};
+
+// Chooses the forms of all convolutions of a delegate, whose packed weights grow by at most `limit` bytes. Past it
+// layers get F(2x2), then the direct form. Layers with large images come first: they gain the most time for each byte.
+std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
+                                          uint64_t limit);
+
+// Returns a text such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)".
+std::string form_text(const ConvolutionForm &form);
+
+// Returns a sentence about the forms of all convolutions of a delegate.
+std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit);
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_CONVOLUTION_FORMS_H_

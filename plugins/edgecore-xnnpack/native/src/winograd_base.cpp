@@ -1,0 +1,2 @@
+#define EDGECORE_WINOGRAD winograd_base
+#include "winograd_kernel.inc"
