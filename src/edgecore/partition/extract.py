@@ -33,8 +33,12 @@ class Extracted:
     buffers: list[MutableBuffer]
 
 
-def extract(program: ExportedProgram, nodes: list[Node], claimed: Collection[str]) -> Extracted:
-    """Copy nodes into a program of their own, in which the constants that they read are buffers.
+def extract(
+    program: ExportedProgram, nodes: list[Node], claimed: Collection[str], *, takes_constants: bool = True
+) -> Extracted:
+    """Copy nodes into a program of their own.
+
+    The constants that they read are buffers of that program, or with `takes_constants=False` inputs.
 
     A mutable buffer of `claimed` that the nodes use is a buffer of that program too, and its new content an output of
     the kind `BUFFER_MUTATION`: the buffer itself if the nodes only read it.
@@ -48,8 +52,8 @@ def extract(program: ExportedProgram, nodes: list[Node], claimed: Collection[str
         if buffer.name in claimed and (buffer.node in sources or buffer.update in inside)
     ]
     held = {buffer.node for buffer in buffers}
-    weights = [source for source in sources if constants.has(source)]
-    inputs = [source for source in sources if not constants.has(source) and source not in held]
+    weights = dict.fromkeys(source for source in sources if takes_constants and constants.has(source))
+    inputs = [source for source in sources if source not in held and source not in weights]
     outputs = _outputs(program, inside, nodes, {buffer.name for buffer in buffers})
 
     graph, copies = Graph(), {}

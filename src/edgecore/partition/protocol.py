@@ -27,10 +27,18 @@ UnsupportedReason = Callable[[Node], "str | None"]
 
 @dataclass(frozen=True)
 class DelegationSpec:
-    """The backend that compiles the partition of a tag, and the compile specs that it gets."""
+    """The backend that compiles the partition of a tag, and the compile specs that it gets.
+
+    Attributes:
+        backend_id: The id of the backend.
+        compile_specs: The compile specs.
+        takes_constants: The constants that the partition reads, such as weights, become part of it; otherwise they stay
+            in the program and are inputs of the delegate.
+    """
 
     backend_id: str
     compile_specs: tuple[CompileSpec, ...] = ()
+    takes_constants: bool = True
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from edgecore.sdk import MutableBuffer, Partitioner
 from edgecore_coreml import describe as blob_lines
 from edgecore_coreml import native_library
 from edgecore_coreml.link import link
-from edgecore_coreml.operators import TABLE, CoreMLPartitioner, inside_only
+from edgecore_coreml.operators import TABLE, TABLE_OF_OUTSIDE_WEIGHTS, CoreMLPartitioner, inside_only
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import unpack
 from edgecore_coreml.preprocess import CoreMLResult, preprocess
@@ -42,13 +42,15 @@ class CoreMLCompiler:
             halves = checked.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
             return checked.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 
-        inner = TABLE.partitioner(
+        takes_constants = checked.take_over_constant_data
+        inner = (TABLE if takes_constants else TABLE_OF_OUTSIDE_WEIGHTS).partitioner(
             "CoreMLBackend",
             compile_specs=checked.to_specs(),
             operators=checked.operators,
             min_partition_size=checked.min_operators,
             can_hold=can_hold,
             inside_only=inside_only,
+            takes_constants=takes_constants,
         )
         return CoreMLPartitioner(inner, checked.skip_ops_for_coreml_delegation, checked.lower_full_graph)
 
@@ -99,6 +101,14 @@ class CoreMLCompiler:
             if result.precision == "FLOAT16":
                 line += "; float32 values are rounded to float16"
             lines.append(line)
+        ranges = [
+            str(index) for index, result in enumerate(results) if isinstance(result, CoreMLResult) and result.has_ranges
+        ]
+        if ranges:
+            lines.append(
+                f"the Neural Engine does not take inputs whose sizes have a range (delegate {', '.join(ranges)}): CPU and "
+                "GPU run these; enumerated_shapes avoid it"
+            )
         return lines
 
     def check(self) -> Sequence[Problem]:

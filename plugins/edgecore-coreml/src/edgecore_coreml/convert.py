@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
+from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore_coreml.aten import to_aten
@@ -26,6 +27,7 @@ _PALETTE = "palette"
 _CONSTANT_EXPRESSIONS = "iOS16"  # the first system with compressed weights
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
 _STATES = "iOS18"  # the first with states
+_OUTSIDE_BIASES = "iOS18"  # the first with convolutions whose bias is an input
 _DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
 _HALF = "iOS16"  # the first with inputs and outputs of float16
 
@@ -69,9 +71,15 @@ def _oldest_target(program: ExportedProgram, options: CoreMLOptions) -> str:
         return FUNCTIONS_TARGET
     if signature.buffers_to_mutate or len(enumerated) > 1:
         return _STATES if signature.buffers_to_mutate else _GROUPED_SHAPES
+    if not options.take_over_constant_data and any(map(_has_bias, program.graph.nodes)):
+        return _OUTSIDE_BIASES
     if any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals):
         return _HALF
     return _CONSTANT_EXPRESSIONS if options.weight_compression != "none" else "iOS15"
+
+
+def _has_bias(node: Node) -> bool:
+    return node.target is torch.ops.aten.convolution.default and node.args[2] is not None
 
 
 def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> Package:

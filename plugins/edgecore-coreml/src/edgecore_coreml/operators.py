@@ -145,15 +145,44 @@ _COMPARISON = "eq ne lt le gt ge"
 _LOGICAL = "logical_and logical_or logical_not logical_xor bitwise_not"
 
 
+_CONSTANT_IN_CORE_ML: dict[Any, tuple[str, ...]] = {
+    torch.ops.aten.layer_norm.default: ("weight", "bias"),
+    torch.ops.aten.native_layer_norm.default: ("weight", "bias"),
+    torch.ops.aten.prelu.default: ("weight",),
+}
+"""Operator -> arguments that no Core ML model takes as inputs; so are those of a transposed convolution."""
+
+
+def _outside_weights(query: NodeQuery) -> str | None:
+    """Return the reason why a call cannot have weights that are inputs of the delegate, or None."""
+    names = _CONSTANT_IN_CORE_ML.get(query.node.target, ())
+    if query.node.target is torch.ops.aten.convolution.default and query.argument("transposed"):
+        names = ("weight", "bias")
+    name = next((name for name in names if isinstance(query.argument(name), Node)), None)
+    return f"Core ML needs its {name} as a constant, and take_over_constant_data is False" if name else None
+
+
 class CoreMLTable(OperatorTable[None]):
-    """The table of operators, of which those without a converter in the installed coremltools are not supported."""
+    """The table of operators, of which those without a converter in the installed coremltools are not supported.
+
+    Args:
+        rows: The rows.
+        common: Constraints of every row.
+        takes_constants: Weights are in the model; otherwise they are its inputs.
+    """
+
+    def __init__(
+        self, rows: Sequence[OperatorRow[None]], common: Sequence[Constraint], *, takes_constants: bool
+    ) -> None:
+        super().__init__(rows, common)
+        self._takes_constants = takes_constants
 
     def row_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why a call is not supported: there is no converter, or a constraint of its row."""
         target = query.node.target
         if target in self.rows and not has_converter(self._converters, str(VIEWS.get(target, target))):
             return "the installed coremltools has no converter for it"
-        return super().row_reason(query)
+        return super().row_reason(query) or (None if self._takes_constants else _outside_weights(query))
 
     @cached_property
     def _converters(self) -> frozenset[str]:
@@ -210,7 +239,9 @@ def _rows() -> list[OperatorRow[None]]:
     return rows
 
 
-TABLE = CoreMLTable(_rows(), common=(contiguous_only, _with_elements, at_most_dims(_MAX_DIMS)))
+_COMMON = (contiguous_only, _with_elements, at_most_dims(_MAX_DIMS))
+TABLE = CoreMLTable(_rows(), _COMMON, takes_constants=True)
+TABLE_OF_OUTSIDE_WEIGHTS = CoreMLTable(_rows(), _COMMON, takes_constants=False)
 
 
 class CoreMLPartitioner:

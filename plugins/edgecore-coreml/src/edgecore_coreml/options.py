@@ -38,12 +38,6 @@ def _model_type(value: Any) -> Any:
     return _name(value)
 
 
-def _takes_constants(value: Any) -> Any:
-    if value is False:
-        raise ValueError("weights as inputs of a delegate are not supported: leave it True")
-    return value
-
-
 def _shapes(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
@@ -71,8 +65,8 @@ class CoreMLOptions(BaseModel):
     take_over_mutable_buffer: bool = Field(
         default=True, description="Keep mutable buffers as states of Core ML, which need iOS 18."
     )
-    take_over_constant_data: Annotated[Literal[True], BeforeValidator(_takes_constants)] = Field(
-        default=True, description="Store weights in the model."
+    take_over_constant_data: bool = Field(
+        default=True, description="Store weights in the model; otherwise they are inputs of the delegate."
     )
     lower_full_graph: bool = Field(
         default=False, description="Delegate all operators or none; with `required=True`, all or an error."
@@ -108,6 +102,11 @@ class CoreMLOptions(BaseModel):
     def _consistent(self) -> CoreMLOptions:
         if self.lower_full_graph and self.skip_ops_for_coreml_delegation:
             raise ValueError("lower_full_graph=True allows no skip_ops_for_coreml_delegation")
+        if not self.take_over_constant_data:
+            if self.lower_full_graph:
+                raise ValueError("lower_full_graph=True needs take_over_constant_data=True")
+            if self.weight_compression != "none":
+                raise ValueError("take_over_constant_data=False leaves no weights in the model to compress")
         is_older = self.minimum_deployment_target not in (None, _STATE_TARGET, "iOS26")
         if self.multimethod_weight_sharing_strategy == "POSITIONAL" and is_older:
             raise ValueError("multimethod_weight_sharing_strategy='POSITIONAL' needs minimum_deployment_target='iOS18'")
