@@ -10,6 +10,7 @@
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
 #   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
+#   make bench-processor   a table of this processor, beside executorch, ONNX Runtime and OpenVINO
 #   make docs    the documentation as a site in build/docs/html; warnings are errors
 #   make lint    formatters, linters, types
 #   make shaders  the SPIR-V of edgecore-vulkan, after a change of a shader
@@ -60,7 +61,7 @@ vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' 
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz vulkan-threads fuzz-long fuzz-graphs bench docs wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -83,6 +84,7 @@ test-all:
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	.venv/bin/edgecore conformance qnn --tolerance 0.01
+	.venv/bin/edgecore conformance coreml --load-option standin=$(CURDIR)/.venv/bin/python
 	@$(MAKE) --no-print-directory fuzz
 	@$(MAKE) --no-print-directory vulkan-threads
 	@$(MAKE) --no-print-directory fuzz-long
@@ -167,6 +169,10 @@ fuzz-graphs: install $(DONE)/test
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py
+
+bench-processor: install $(DONE)/torchvision $(DONE)/test
+	$(PY) -m pip install --quiet onnxruntime onnx onnxscript openvino nncf
+	$(PY) benchmarks/processor.py
 
 docs: install $(DONE)/docs
 	$(SAY) "documentation"

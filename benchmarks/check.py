@@ -27,6 +27,8 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from zoo import make
 
 RUNS_PER_BLOCK = 5
+PAUSE = 0.1
+"""Seconds of rest before a block: threads of a runtime may spin after its block, and slow down that of the next."""
 
 
 class Worker:
@@ -72,6 +74,7 @@ def latency(files: dict[str, Path | str], threads: int, rounds: int) -> dict[str
     times: dict[str, list[float]] = {runtime: [] for runtime in workers}
     for _ in range(rounds):
         for runtime, worker in workers.items():
+            time.sleep(PAUSE)
             times[runtime] += worker.run_block()
     for worker in workers.values():
         worker.close()

@@ -19,13 +19,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from check import Worker
+from check import PAUSE, Worker
 from zoo import make
 
 import edgecore
-
-PAUSE = 0.1
-"""Seconds without work before each block of runs."""
 
 BUSY = "while True: pass"
 

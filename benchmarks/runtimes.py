@@ -1,10 +1,12 @@
-"""Compare edgecore with XNNPACK, ONNX Runtime and OpenVINO in float32, on files made from the same `torch.export` result.
+"""Compare edgecore with XNNPACK, executorch, ONNX Runtime and OpenVINO on files made from the same `torch.export` result.
 
-    pip install onnxruntime onnx onnxscript openvino
-    python benchmarks/runtimes.py [MODEL ...] [--threads 2] [--rounds 6] [--folder FOLDER]
+    pip install executorch==1.5.1 onnxruntime onnx onnxscript openvino nncf
+    python benchmarks/runtimes.py [MODEL ...] [--int8] [--threads 2] [--rounds 12] [--folder FOLDER]
 
-One process for each runtime; they alternate in blocks of five runs. The last column is edgecore's time divided by that of
-the faster of the other two. If FOLDER contains files of an earlier run, they are used again.
+One process for each runtime; they alternate in blocks of five runs, with a pause before each block. The last column is
+edgecore's time divided by that of the fastest of the others. OpenVINO computes in float32, not in bfloat16. With
+`--int8`, each runtime's own quantizer gets the same eight calibration samples; weights have a scale for each channel.
+If FOLDER contains files of an earlier run, they are used again.
 """
 
 from __future__ import annotations
@@ -12,49 +14,129 @@ from __future__ import annotations
 import argparse
 import math
 import tempfile
+import warnings
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from check import latency
-from zoo import ZOO, make
+from zoo import ZOO, make, other_inputs
 
 import edgecore
 
-SUFFIX = {"edgecore": "pte", "onnxruntime": "onnx", "openvino": "xml"}
+INT8 = ("mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "resnet18", "resnet50")
+"""Networks that are measured in int8 by default."""
+
+Samples = list[tuple[torch.Tensor, ...]]
 
 
-def files(name: str, folder: Path) -> dict[str, Path | str]:
-    """Make the file of a model for each runtime, unless they all exist."""
-    paths: dict[str, Path | str] = {runtime: folder / f"{name}.{suffix}" for runtime, suffix in SUFFIX.items()}
-    if all(Path(path).exists() for path in paths.values()):
-        return paths
+def edgecore_file(exported: Any, samples: Samples | None, path: Path) -> None:
+    options = {"quantize": "int8", "calibration": samples} if samples else {}
+    edgecore.compile(exported, backends=["xnnpack"], **options).save(path)
+
+
+def executorch_file(exported: Any, samples: Samples | None, path: Path) -> None:
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import (
+        XNNPACKQuantizer,
+        get_symmetric_quantization_config,
+    )
+    from executorch.exir import to_edge_transform_and_lower
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    if samples:
+        config = get_symmetric_quantization_config(is_per_channel=True)
+        observed = prepare_pt2e(exported.module(), XNNPACKQuantizer().set_global(config))
+        for sample in samples:
+            observed(*sample)
+        exported = torch.export.export(convert_pt2e(observed), samples[0])
+    path.write_bytes(to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()]).to_executorch().buffer)
+
+
+def onnxruntime_file(exported: Any, samples: Samples | None, path: Path) -> None:
+    torch.onnx.export(exported, f=str(path), dynamo=True, external_data=False, verbose=False)
+    if not samples:
+        return
+    import onnx
+    from onnxruntime.quantization import CalibrationDataReader, QuantType, quantize_static
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    names = [value.name for value in onnx.load(str(path)).graph.input]
+
+    class Reader(CalibrationDataReader):
+        def __init__(self) -> None:
+            self.feeds = iter([{name: t.numpy() for name, t in zip(names, sample)} for sample in samples])
+
+        def get_next(self) -> dict[str, Any] | None:
+            return next(self.feeds, None)
+
+    quant_pre_process(str(path), str(path))
+    # On x86, ONNX Runtime has its fastest kernels for uint8 activations and int8 weights.
+    types = {"activation_type": QuantType.QUInt8, "weight_type": QuantType.QInt8}
+    quantize_static(str(path), str(path), Reader(), per_channel=True, **types)
+
+
+def openvino_file(exported: Any, samples: Samples | None, path: Path) -> None:
     import openvino
 
-    model, inputs = make(name)
-    exported = torch.export.export(model, inputs)
-    edgecore.compile(exported, backends=["xnnpack"]).save(paths["edgecore"])
-    torch.onnx.export(exported, f=str(paths["onnxruntime"]), dynamo=True, external_data=False, verbose=False)
+    inputs = exported.example_inputs[0]
     converted = openvino.convert_model(exported, input=[list(tensor.shape) for tensor in inputs])
-    openvino.save_model(converted, paths["openvino"], compress_to_fp16=False)
+    if samples:
+        import nncf
+
+        data = nncf.Dataset(samples, lambda sample: [tensor.numpy() for tensor in sample])
+        converted = nncf.quantize(converted, data, subset_size=len(samples))
+    openvino.save_model(converted, path, compress_to_fp16=False)
+
+
+RUNTIMES: dict[str, tuple[str, Callable[[Any, Samples | None, Path], None]]] = {
+    "edgecore": ("pte", edgecore_file),
+    "executorch": ("executorch.pte", executorch_file),
+    "onnxruntime": ("onnx", onnxruntime_file),
+    "openvino": ("xml", openvino_file),
+}
+
+
+def files(name: str, folder: Path, int8: bool) -> dict[str, Path | str]:
+    """Make those files of a model that do not exist yet, one for each runtime."""
+    stem = f"{name}.int8" if int8 else name
+    warnings.filterwarnings("ignore")
+    paths: dict[str, Path | str] = {runtime: folder / f"{stem}.{RUNTIMES[runtime][0]}" for runtime in RUNTIMES}
+    missing = [runtime for runtime, path in paths.items() if not Path(path).exists()]
+    if missing:
+        model, inputs = make(name)
+        torch.manual_seed(0)
+        samples = [inputs, *(other_inputs(inputs) for _ in range(7))] if int8 else None
+        exported = torch.export.export(model, inputs)
+        for runtime in missing:
+            RUNTIMES[runtime][1](exported, samples, Path(paths[runtime]))
     return paths
+
+
+def table(models: list[str], int8: bool, threads: int, rounds: int, folder: Path) -> None:
+    """Measure the models, or the default ones if the list is empty, and print a table."""
+    ratios = []
+    print(f"| {threads} threads | " + " | ".join(RUNTIMES) + " | ratio |")
+    print("|---" * (len(RUNTIMES) + 2) + "|")
+    for model in models or (INT8 if int8 else sorted(ZOO)):
+        median = latency(files(model, folder, int8), threads, rounds)
+        ratios.append(median["edgecore"] / min(median[runtime] for runtime in RUNTIMES if runtime != "edgecore"))
+        times = " | ".join(f"{median[runtime] * 1e3:.2f} ms" for runtime in RUNTIMES)
+        print(f"| {model} | {times} | {ratios[-1]:.2f} |", flush=True)
+    print(f"| geometric mean |{' |' * len(RUNTIMES)} {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f} |")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=sorted(ZOO))
+    parser.add_argument("models", nargs="*", help="default: all, or with --int8 " + ", ".join(INT8))
+    parser.add_argument("--int8", action="store_true", help="quantize activations and weights")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=6, help="blocks of five runs for each runtime")
+    parser.add_argument("--rounds", type=int, default=12, help="blocks of five runs for each runtime")
     parser.add_argument("--folder", type=Path, help="folder in which the files are kept")
     arguments = parser.parse_args()
-    ratios = []
     with tempfile.TemporaryDirectory() as name:
-        folder = arguments.folder or Path(name)
-        for model in arguments.models:
-            median = latency(files(model, folder), arguments.threads, arguments.rounds)
-            ratios.append(median["edgecore"] / min(median["onnxruntime"], median["openvino"]))
-            times = " | ".join(f"{median[runtime] * 1e3:.2f} ms" for runtime in SUFFIX)
-            print(f"| {model} | {times} | {ratios[-1]:.2f} |", flush=True)
-    print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.2f}")
+        table(arguments.models, arguments.int8, arguments.threads, arguments.rounds, arguments.folder or Path(name))
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ class Recipe(_Strict):
             `int4-weights`, `int16x8` (activations of 16 bits), `fp16`, `palette4` (16 values per weight).
         weights: Scales of weights: one per `tensor`, per output `channel`, or per `group` of elements of a row.
         group: Number of elements in a group; implies `weights="group"`.
-        weight_bits: Bits of weights, 4 or 8, where the name of the recipe does not say it.
+        weight_bits: Bits of weights, where they are others than the recipe's name says, or where it says none.
         symmetric: True for activations whose zero point is 0.
         activations: Quantization of activations: `static` (from calibration), `dynamic` (at run time) or `none`.
         observer: Method that chooses static ranges of activations: `minmax`, `histogram` or `moving-average`.
@@ -115,7 +115,7 @@ class Recipe(_Strict):
     name: RecipeName
     weights: Literal["tensor", "channel", "group"] | None = None
     group: Annotated[int, Field(ge=1)] | None = None
-    weight_bits: Literal[4, 8] | None = None
+    weight_bits: Literal[1, 2, 3, 4, 6, 8] | None = None
     symmetric: bool | None = None
     activations: Literal["static", "dynamic", "none"] | None = None
     observer: Literal["minmax", "histogram", "moving-average"] | None = None

@@ -1,4 +1,4 @@
-"""The checks of declared recipes: what a vendor is told of a wrong declaration, and of a recipe that ignores rules."""
+"""The checks of declared recipes: wrong declarations, recipes that ignore rules, and those that keep small weights."""
 
 from types import SimpleNamespace
 from typing import Literal
@@ -8,8 +8,8 @@ from pydantic import Field
 
 pytest.importorskip("edgecore_xnnpack")
 import edgecore
-from edgecore.conformance import recipe_parameters
-from edgecore.conformance.check import Failed
+from edgecore.conformance import networks, recipe_parameters
+from edgecore.conformance.check import Failed, Skipped
 from edgecore.conformance.recipe_parameters import declaration_problem, ends
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import RecipeSupport, RewriteRecipe, registry
@@ -59,6 +59,27 @@ def test_a_recipe_that_ignores_rules_fails(monkeypatch):
     checks = {check.name: check for check in recipe_parameters.checks(subject)}
     with pytest.raises(Failed, match="the rule module='up' excludes a layer, which is quantized nevertheless .*int4"):
         checks["recipes/int4-weights, rules"].run(subject)
+
+
+@pytest.mark.parametrize(
+    ("message", "error"),
+    [("quantize='int4-weights': no large weight", Skipped), ("a fault", edgecore.errors.CompileError)],
+)
+def test_a_recipe_may_keep_the_small_weights_of_the_networks(monkeypatch, message, error):
+    def refuse(program, selects):
+        raise edgecore.errors.CompileError(message)
+
+    compiler = compiler_of(registry.find_by_name("xnnpack"))
+    monkeypatch.setattr(
+        "edgecore_xnnpack.recipes.support.RECIPES",
+        {"int4-weights": RecipeSupport(RecipeParameters, lambda chosen: RewriteRecipe(refuse))},
+    )
+    subject = SimpleNamespace(
+        backend=edgecore.Backend("xnnpack"), compiler=compiler, trying=lambda text: None, cache={}
+    )
+    checks = {check.name: check for check in networks.checks(subject)}
+    with pytest.raises(error, match="quantizes nothing of these networks" if error is Skipped else message):
+        checks["networks/int4-weights"].run(subject)
 
 
 def ignores_rules(program, selects):

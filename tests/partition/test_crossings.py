@@ -65,27 +65,3 @@ def test_a_value_between_two_partitions_is_outside():
 def test_values_that_stay_inside_make_no_difference_to_a_whole_partition():
     found, count = reasons(lambda x: (x.abs() + x).abs())
     assert not found and count == 1
-
-
-def test_a_constant_that_is_an_input_crosses_the_border():
-    class Model(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.register_buffer("mask", torch.tensor([True, False]))
-
-        def forward(self, x):
-            return torch.where(self.mask, x.exp(), x)
-
-    def outside(takes_constants):
-        program = to_edge(torch.export.export(Model(), (torch.randn(2),))).exported_program()
-        partitioner = CapabilityPartitioner(
-            "Fake",
-            lambda program: lambda node: None,
-            inside_only=lambda node: "booleans" if node.meta["val"].dtype == torch.bool else None,
-            takes_constants=takes_constants,
-        )
-        _, diagnostics = lower(program, partitioner)
-        return [found[0][1] for found in diagnostics.by_node.values()]
-
-    assert outside(True) == []
-    assert outside(False) == ["reads booleans that are computed outside the delegate"]

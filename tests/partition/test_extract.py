@@ -2,7 +2,6 @@
 
 import copy
 
-import fake_backends
 import torch
 from state_models import (
     Cached,
@@ -23,7 +22,7 @@ from edgecore import format as fmt
 from edgecore.ir.delegate import delegates
 from edgecore.ir.state import mutable_buffers
 from edgecore.memory import MemoryPlanningPass
-from edgecore.partition import CapabilityPartitioner, PartitionView
+from edgecore.partition import PartitionView
 from edgecore.partition.extract import extract
 from edgecore.pipeline import ExecutorchBackendConfig, to_edge
 from edgecore.plugin import NamedBlob, PreprocessResult
@@ -153,15 +152,11 @@ def test_a_partition_with_the_inputs_of_its_program_returns_a_tuple_of_its_own_o
     assert isinstance(results, tuple) and len(results) == 2
 
 
-def test_constants_are_buffers_of_the_partition_or_inputs_of_the_delegate():
-    for takes_constants in (True, False):
-        program = fake_backends.delegate(
-            fake_backends.zigzag(),
-            CapabilityPartitioner("Fake", fake_backends.no_sin, takes_constants=takes_constants),
-        )
-        (_, first), *_ = delegates(program)
-        view = PartitionView(first.original_module)
-        assert [node.name for node in view.constants] == (["p_weight"] if takes_constants else [])
-        assert ("p_weight" in {node.name for node in view.inputs}) != takes_constants
-        # A constant that no delegate takes stays in the program, and so in the file.
-        assert ("weight" in program.state_dict) != takes_constants
+def test_constants_that_stay_in_the_program_are_inputs_of_the_partition():
+    program = to_edge(torch.export.export(torch.nn.Linear(4, 3).eval(), (torch.ones(2, 4),))).exported_program()
+    nodes = [node for node in program.graph.nodes if node.op == "call_function"]
+    inside, outside = (
+        PartitionView(extract(program, nodes, (), constants_as_inputs=flag).program) for flag in (False, True)
+    )
+    assert len(inside.inputs) == 1 and len(inside.constants) == 2
+    assert len(outside.inputs) == 3 and not outside.constants

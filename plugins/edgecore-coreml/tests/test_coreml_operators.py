@@ -7,7 +7,9 @@ import torch
 
 import edgecore
 from edgecore.format import read_pte
+from edgecore_coreml.operators import TABLE
 from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml.standin.registry import OPS
 
 functional, X, IMAGE = torch.nn.functional, torch.randn(2, 3, 4), torch.randn(1, 4, 6, 6)
 
@@ -83,6 +85,30 @@ def test_attention_with_options(tmp_path, options):
     check(tmp_path, Call(lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1, **options)), x)
 
 
+def test_causal_attention_of_any_length(tmp_path):
+    x, length = torch.randn(1, 2, 5, 8), torch.export.Dim("length", min=2, max=9)
+    model = Call(lambda x: functional.scaled_dot_product_attention(x, x * 2, x + 1, is_causal=True)).eval()
+    program = edgecore.compile(
+        model, (x,), backends=[edgecore.Backend("coreml", required=True)], dynamic_shapes=(({2: length},),)
+    )
+    (blob,) = read_pte(bytes(program.buffer)).delegate_blobs
+    standin = StandIn(bytes(blob), {})
+    assert {"fill", "band_part"} <= standin.kinds
+    for size in (2, 5, 9):
+        x = torch.randn(1, 2, size, 8)
+        torch.testing.assert_close(standin(x)[0], model(x))
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(0, -1), (-1, 0), (1, 2), (-1, -1)], ids=["upper", "lower", "band", "all"]
+)
+def test_a_band_of_a_matrix(lower, upper):
+    x = torch.randn(2, 4, 6)
+    want = x if lower < 0 else x.triu(-lower)
+    want = want if upper < 0 else want.tril(upper)
+    assert torch.equal(OPS["band_part"](x, torch.tensor(lower), torch.tensor(upper)), want)
+
+
 @pytest.mark.parametrize(
     "layer",
     [
@@ -109,3 +135,44 @@ def test_an_embedding_of_int64_indices(tmp_path):
 )
 def test_arguments_that_coremltools_ignores_are_refused(function, reason):
     assert reason in str(edgecore.compile(Call(function).eval(), (X,), backends=["coreml"]).report())
+
+
+@pytest.mark.parametrize("states", [False, True], ids=["zeros", "states"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"num_layers": 2},
+        {"batch_first": True, "bias": False},
+        {"bidirectional": True},
+        {"num_layers": 2, "bidirectional": True, "batch_first": True},
+    ],
+    ids=str,
+)
+def test_an_lstm_stays_whole(layer, states):
+    model, x = torch.nn.LSTM(5, 4, **layer).eval(), torch.randn(3, 6, 5)
+    count = layer.get("num_layers", 1) * (1 + layer.get("bidirectional", False))
+    hidden, cell = (torch.randn(count, 3 if "batch_first" in layer else 6, 4) for _ in range(2))
+    inputs = (x, (hidden, cell)) if states else (x,)
+    program = edgecore.compile(model, inputs, backends=[edgecore.Backend("coreml", required=True)])
+    (blob,) = read_pte(bytes(program.buffer)).delegate_blobs
+    standin = StandIn(bytes(blob), {})
+    assert "lstm" in standin.kinds and "tanh" not in standin.kinds
+    values = {"input_1": x, "hx_0": hidden, "hx_1": cell}
+    sequence, last = model(*inputs)
+    for result, value in zip(
+        standin(*(values[name] for name in standin.package.inputs)), (sequence, *last), strict=True
+    ):
+        torch.testing.assert_close(result, value, rtol=1e-4, atol=1e-5)
+
+
+def test_an_lstm_with_a_projection_is_decomposed(tmp_path):
+    model, x = torch.nn.Sequential(torch.nn.LSTM(5, 4, proj_size=2), First()), torch.randn(3, 6, 5)
+    exported = torch.export.export(model.eval(), (x,))
+    reasons = TABLE.unsupported_reasons(exported, is_decomposed=False)
+    assert "it has a projection" in [reasons(node) for node in exported.graph.nodes if node.op == "call_function"]
+    check(tmp_path, model, x)
+
+
+class First(torch.nn.Module):
+    def forward(self, results):
+        return results[0]

@@ -32,11 +32,8 @@ def test_options_become_the_compile_specs_of_executorch():
 
 
 def test_the_other_options_survive_the_compile_specs():
-    shapes = CoreMLOptions(
-        lower_full_graph=True, enumerated_shapes='{"x": [[1, 2], [3, 2]]}', weight_compression="palette6"
-    )
-    for options in (shapes, CoreMLOptions(take_over_constant_data=False)):
-        assert CoreMLOptions.from_specs(options.to_specs()) == options
+    options = CoreMLOptions(lower_full_graph=True, enumerated_shapes='{"x": [[1, 2], [3, 2]]}')
+    assert CoreMLOptions.from_specs(options.to_specs()) == options
 
 
 @pytest.mark.parametrize(
@@ -44,13 +41,8 @@ def test_the_other_options_survive_the_compile_specs():
     [
         ({"compute_unit": "GPU"}, "ALL"),
         ({"minimum_deployment_target": "iOS14"}, "iOS15"),
-        ({"weight_compression": "palette5"}, "pattern"),
         ({"model_type": "COMPILED_MODEL"}, "compiled models are not supported: leave it MODEL"),
-        (
-            {"take_over_constant_data": False, "lower_full_graph": True},
-            "lower_full_graph=True needs take_over_constant_data=True",
-        ),
-        ({"take_over_constant_data": False, "weight_compression": "int8"}, "leaves no weights in the model"),
+        ({"take_over_constant_data": False, "lower_full_graph": True}, "needs take_over_constant_data=True"),
         ({"skip_ops_for_coreml_delegation": ("nothing",)}, "no operator 'nothing'"),
         (
             {"lower_full_graph": True, "skip_ops_for_coreml_delegation": ("aten.add.tensor",)},

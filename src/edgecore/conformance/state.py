@@ -119,7 +119,7 @@ def export_and_import(subject: BackendUnderTest) -> str:
             list(in_child(subject, target, program, model, calls, results=str(got), **states))
             for (method, step), row in zip(calls, read_results(got), strict=True):
                 compare(subject, f"{what}, step {step}", PORTABLE, row, reference(method, step))
-        plain = edgecore.load(model.compile(without_claims(subject)).buffer, trust=True)
+        plain = load(subject, model.compile(without_claims(subject)))
         plain.import_state(saved.read_bytes())
         more: Calls = [("two", 6), ("one", 7)]
         check_calls(subject, f"{name}, imported where the backend keeps no state", PORTABLE, plain, reference, more)

@@ -53,7 +53,6 @@ class CapabilityPartitioner:
             None if there are no such nodes.
         inside_only: Says which values the backend can neither take nor return, so that the nodes that compute and read
             them must be in one partition; None if there are no such values.
-        takes_constants: See `DelegationSpec`.
     """
 
     def __init__(
@@ -68,9 +67,8 @@ class CapabilityPartitioner:
         can_hold: Callable[[MutableBuffer], bool] | None = None,
         updates_in_place: Callable[[Node], bool] | None = None,
         inside_only: InsideOnly | None = None,
-        takes_constants: bool = True,
     ) -> None:
-        self.spec = DelegationSpec(backend_id, tuple(compile_specs), takes_constants)
+        self.spec = DelegationSpec(backend_id, tuple(compile_specs))
         self.unsupported_reasons = unsupported_reasons
         self._ops_to_not_decompose = tuple(ops_to_not_decompose)
         self.preserve = preserve
@@ -101,9 +99,7 @@ class CapabilityPartitioner:
 
     def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
         """Return (node -> reason) the tagged nodes that these partitions make unsupported."""
-        found: dict[Node, str] = {}
-        if self.inside_only:
-            found = crossings(exported_program, self.inside_only, takes_constants=self.spec.takes_constants)
+        found = crossings(exported_program, self.inside_only) if self.inside_only else {}
         for buffer in mutable_buffers(exported_program) if self.updates_in_place else []:
             update = buffer.update
             is_claimed = buffer.name in result.claimed_buffers
@@ -125,9 +121,7 @@ class CapabilityPartitioner:
 
         unsupported_reason: UnsupportedReason = check
         if self.inside_only:
-            unsupported_reason = keep_inside(
-                check, exported_program, self.inside_only, takes_constants=self.spec.takes_constants
-            )
+            unsupported_reason = keep_inside(check, exported_program, self.inside_only)
         unsupported_nodes: list[UnsupportedNode] = []
         levels: dict[Node, int] = {}
         accepted: dict[Node, int] = {}  # the supported nodes with their levels

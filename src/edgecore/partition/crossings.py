@@ -23,15 +23,12 @@ InsideOnly = Callable[[Node], "str | None"]
 node's value; None if it can."""
 
 
-def keep_inside(
-    supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly, *, takes_constants: bool = True
-) -> UnsupportedReason:
+def keep_inside(supported: UnsupportedReason, program: ExportedProgram, inside_only: InsideOnly) -> UnsupportedReason:
     """Return the check `supported`, extended to refuse nodes that would exchange such values with unsupported nodes.
 
     Refusing a node can make its neighbours unsupported too, so the check is repeated until no more nodes are refused.
-    With `takes_constants=False`, constants are computed outside, too.
     """
-    constants = _constants(program, takes_constants)
+    constants = Constants(program)
     reasons = {node: supported(node) for node in program.graph.nodes if isinstance(node.target, OpOverload)}
     inside = [
         node
@@ -50,15 +47,13 @@ def keep_inside(
         inside = [node for node in inside if excluded[node] is None]
 
 
-def crossings(program: ExportedProgram, inside_only: InsideOnly, *, takes_constants: bool = True) -> dict[Node, str]:
+def crossings(program: ExportedProgram, inside_only: InsideOnly) -> dict[Node, str]:
     """Find the nodes in partitions that exchange such a value with a node outside their partition.
-
-    With `takes_constants=False`, constants are outside, too.
 
     Returns:
         Node -> reason.
     """
-    constants, found = _constants(program, takes_constants), dict[Node, str]()
+    constants, found = Constants(program), dict[Node, str]()
     for node in program.graph.nodes:
         if TAG in node.meta:
             reason = _crossing(node, constants, inside_only, partial(_has_tag, node.meta[TAG]))
@@ -67,23 +62,17 @@ def crossings(program: ExportedProgram, inside_only: InsideOnly, *, takes_consta
     return found
 
 
-def _constants(program: ExportedProgram, are_taken: bool) -> frozenset[Node]:
-    """Return the constants that can be in a partition."""
-    constants = Constants(program)
-    return frozenset(node for node in program.graph.nodes if are_taken and constants.has(node))
-
-
 def _has_tag(tag: str, node: Node) -> bool:
     return node.meta.get(TAG) == tag
 
 
-def _inputs(node: Node, constants: frozenset[Node], inside_only: InsideOnly) -> list[Node]:
-    """List the inputs of a node, except `constants`, that must not cross a border."""
-    return [source for source in node.all_input_nodes if inside_only(source) and source not in constants]
+def _inputs(node: Node, constants: Constants, inside_only: InsideOnly) -> list[Node]:
+    """List the inputs of a node, except constants, that must not cross a border."""
+    return [source for source in node.all_input_nodes if inside_only(source) and not constants.has(source)]
 
 
 def _crossing(
-    node: Node, constants: frozenset[Node], inside_only: InsideOnly, is_inside: Callable[[Node], bool]
+    node: Node, constants: Constants, inside_only: InsideOnly, is_inside: Callable[[Node], bool]
 ) -> str | None:
     """Return a sentence on how a value of `node` crosses the border of the delegate; None if none does."""
     for source in _inputs(node, constants, inside_only):

@@ -278,7 +278,7 @@ def _delegate(
     """Compile a partition and replace it by a call. Returns the exception if the backend fails; then nothing changes."""
     _check_convex(partition.tag, partition.nodes)
     spec = partition.spec
-    extracted = extract(program, partition.nodes, held, takes_constants=spec.takes_constants)
+    extracted = extract(program, partition.nodes, held, constants_as_inputs=spec.constants_as_inputs)
     try:
         result, distribution = preprocess(spec.backend_id, extracted.program, spec.compile_specs)
         if not isinstance(result, PreprocessResult):

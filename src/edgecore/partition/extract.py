@@ -34,11 +34,9 @@ class Extracted:
 
 
 def extract(
-    program: ExportedProgram, nodes: list[Node], claimed: Collection[str], *, takes_constants: bool = True
+    program: ExportedProgram, nodes: list[Node], claimed: Collection[str], *, constants_as_inputs: bool = False
 ) -> Extracted:
-    """Copy nodes into a program of their own.
-
-    The constants that they read are buffers of that program, or with `takes_constants=False` inputs.
+    """Copy nodes into a program of their own, in which the constants that they read are buffers, or else inputs.
 
     A mutable buffer of `claimed` that the nodes use is a buffer of that program too, and its new content an output of
     the kind `BUFFER_MUTATION`: the buffer itself if the nodes only read it.
@@ -52,8 +50,9 @@ def extract(
         if buffer.name in claimed and (buffer.node in sources or buffer.update in inside)
     ]
     held = {buffer.node for buffer in buffers}
-    weights = dict.fromkeys(source for source in sources if takes_constants and constants.has(source))
-    inputs = [source for source in sources if source not in held and source not in weights]
+    weights = [] if constants_as_inputs else [source for source in sources if constants.has(source)]
+    others = held.union(weights)
+    inputs = [source for source in sources if source not in others]
     outputs = _outputs(program, inside, nodes, {buffer.name for buffer in buffers})
 
     graph, copies = Graph(), {}

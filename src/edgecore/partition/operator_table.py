@@ -193,7 +193,6 @@ class OperatorTable(Generic[Lower]):
         can_hold: Callable[[MutableBuffer], bool] | None = None,
         updates_in_place: Callable[[Node], bool] | None = None,
         inside_only: InsideOnly | None = None,
-        takes_constants: bool = True,
     ) -> CapabilityPartitioner:
         """Make a partitioner that delegates the calls that the table supports.
 
@@ -206,7 +205,6 @@ class OperatorTable(Generic[Lower]):
             updates_in_place: Says whether a node is supported only as the update of a mutable buffer that the backend
                 holds; None if there are no such nodes.
             inside_only: Says which values must not cross the border of a partition; None if there are no such values.
-            takes_constants: See `DelegationSpec`.
 
         Raises:
             ValueError: The table has no operator of a name in `operators`.
@@ -234,7 +232,6 @@ class OperatorTable(Generic[Lower]):
             can_hold=can_hold,
             updates_in_place=updates_in_place,
             inside_only=inside_only,
-            takes_constants=takes_constants,
         )
 
 

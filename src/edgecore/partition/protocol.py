@@ -30,15 +30,15 @@ class DelegationSpec:
     """The backend that compiles the partition of a tag, and the compile specs that it gets.
 
     Attributes:
-        backend_id: The id of the backend.
+        backend_id: The backend's id.
         compile_specs: The compile specs.
-        takes_constants: The constants that the partition reads, such as weights, become part of it; otherwise they stay
-            in the program and are inputs of the delegate.
+        constants_as_inputs: The constants that the partition reads, such as weights, stay in the program and are inputs
+            of the delegate; otherwise they are constants of the partition, and the backend stores them.
     """
 
     backend_id: str
     compile_specs: tuple[CompileSpec, ...] = ()
-    takes_constants: bool = True
+    constants_as_inputs: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,9 @@ from edgecore.passes.quantized import is_dequantize
 MAX_BYTES = 1 << 20
 """Maximum size of a folded result in bytes, unless it is no larger than the constants that it comes from."""
 
+_TABLES = "quant::dequantize_codebook"
+"""torchao's operator for weights of indices into tables. It is decomposed unless a backend wants it whole."""
+
 
 def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators that read only constants, or nothing, by constants with their results.
@@ -73,7 +76,7 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
     results = val if isinstance(val, (list, tuple)) else [val]
     if not results or not all(isinstance(result, torch.Tensor) for result in results):
         return False
-    if is_dequantize(node) or torch.Tag.nondeterministic_seeded in target.tags:
+    if is_dequantize(node) or target._schema.name == _TABLES or torch.Tag.nondeterministic_seeded in target.tags:
         return False
     is_known = constants.has if target in VIEW_COPY_FORMS else partial(_is_known, constants)
     if not all(map(is_known, sources)):

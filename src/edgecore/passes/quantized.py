@@ -11,9 +11,10 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.constants import Constants
+from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, replace
 from edgecore.ir.op_args import argument
-from edgecore.ir.op_sets import COMMUTE_WITH_QUANTIZATION
+from edgecore.ir.op_sets import COMMUTE_WITH_QUANTIZATION, VIEW_COPY_FORMS
 
 aten = torch.ops.aten
 
@@ -26,6 +27,18 @@ def is_quantize(node: Any) -> bool:
 def is_dequantize(node: Any) -> bool:
     """Return True if a node calls an operator `quantized_decomposed::dequantize_*`."""
     return _starts_with(node, "dequantize_")
+
+
+def dequantized_inputs(node: Node) -> list[Node]:
+    """List the dequantize nodes whose results a call reads: directly, or as a weight that a view gives its shape."""
+    sources = []
+    for source in node.all_input_nodes:
+        inner = source.args[0] if source.target in VIEW_COPIES or source.target in VIEW_COPY_FORMS else None
+        if is_dequantize(source):
+            sources.append(source)
+        elif isinstance(inner, Node) and is_dequantize(inner) and inner.all_input_nodes[0].op != "call_function":
+            sources.append(inner)
+    return sources
 
 
 def _starts_with(node: Any, prefix: str) -> bool:

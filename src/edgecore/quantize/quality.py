@@ -20,7 +20,7 @@ from edgecore.ir.graph import module_path, operator_name, source_line
 from edgecore.ir.op_args import argument
 from edgecore.ir.op_sets import EXPORTED_MOVEMENT_NAMES
 from edgecore.ir.program import unchanged_buffers
-from edgecore.passes.quantized import is_dequantize, is_quantize
+from edgecore.passes.quantized import dequantized_inputs, is_dequantize, is_quantize
 
 MIN_SQNR = 10.0
 """Compiling warns about an output with a lower SQNR (in dB); at 10 dB the noise is about a third of the signal."""
@@ -289,7 +289,7 @@ def _origin(node: Node) -> Node:
 def _scheme(node: Node) -> list[str]:
     """Describe the quantized values of a call, such as `weights int8 per channel`, `inputs int8` and `result int8`."""
     parts: dict[str, None] = {}
-    for source in filter(is_dequantize, node.all_input_nodes):
+    for source in dequantized_inputs(node):
         kind = "weights" if _origin(source).op == "get_attr" else "inputs"
         rounding = _rounding(source)
         parts[f"{kind} {rounding}{' per tensor' if kind == 'weights' and ' ' not in rounding else ''}"] = None

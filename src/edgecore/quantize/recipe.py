@@ -13,7 +13,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
 from edgecore.ir.program import copy_program, unchanged_buffers
-from edgecore.passes.quantized import is_dequantize
+from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
@@ -137,7 +137,7 @@ def claim(program: ExportedProgram, recipe: ChosenRecipe) -> None:
         make_quantizer([recipe], is_whole=False).annotate(module)
         claimed = {node.name for node in module.graph.nodes if "quantization_annotation" in node.meta}
     else:
-        claimed = {node.name for node in calls(program.graph_module) if any(map(is_dequantize, node.all_input_nodes))}
+        claimed = {node.name for node in calls(program.graph_module) if dequantized_inputs(node)}
     for node in filter(recipe.selects, calls(program.graph_module)):
         marks = marks_of(node)[:1] if node.name in claimed else marks_of(node)[1:]
         node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: marks}

@@ -73,6 +73,7 @@ StateInfo read_state(const Json &item) {
   const std::string &dtype = item.text_at("dtype");
   if (dtype != "float16" && dtype != "float32") damaged("the state '%s' has no dtype", state.buffer.c_str());
   state.scalar_type = dtype == "float16" ? kFloat16 : kFloat32;
+  state.has_initial = item.find("initial") != nullptr;
   uint64_t bytes = dtype == "float16" ? 2 : 4;
   for (const Json &size : item.at("shape", Json::Kind::kArray).items) {
     state.shape.push_back(size.integer);

@@ -22,6 +22,8 @@ struct StateInfo {
   std::string name;    // the name of the state in the Core ML model
   int32_t scalar_type = 0;
   std::vector<int64_t> shape;
+  bool has_initial = false;     // the file has initial values: named data with the buffer's name
+  edgecore_bytes initial = {};  // these values, in row-major order; no bytes: zeros
 };
 
 // The model of a delegate.

@@ -78,6 +78,16 @@ std::string compile_spec(const edgecore_delegate_info &info, std::string_view ke
   return {};
 }
 
+// Returns the initial values of a state. A .ptd file may have some for a buffer of zeros, too.
+edgecore_bytes initial_values(const Host &host, const StateInfo &state) {
+  try {
+    return host.named_data(state.buffer);
+  } catch (const edgecore::backend::Failure &failure) {
+    if (state.has_initial || failure.code != EDGECORE_NOT_FOUND) throw;
+    return {};
+  }
+}
+
 // A loaded model. All methods that use the delegate share it.
 class Delegate {
  public:
@@ -93,6 +103,7 @@ class Delegate {
     request.outputs = std::move(package.outputs);
     model = engine_->load(request);
     states = std::move(package.states);
+    for (StateInfo &state : states) state.initial = initial_values(host, state);
     info.release_blob(info.scope);
   }
 

@@ -16,6 +16,8 @@ size_t element_count(const std::vector<int64_t> &shape) {
   return elements;
 }
 
+size_t scalar_bytes(int32_t scalar_type) { return scalar_type == kHalf ? 2 : 4; }
+
 void to_halves(int32_t scalar_type, const void *from, std::vector<uint16_t> &to) {
   if (scalar_type == kHalf) {
     std::memcpy(to.data(), from, to.size() * sizeof(uint16_t));
@@ -59,8 +61,23 @@ size_t State::add(const StateInfo &added) {
     fail(EDGECORE_INVALID_PROGRAM, "two delegates give the state '%s' different dtypes or shapes",
          added.buffer.c_str());
   }
-  buffers_.push_back({added, std::vector<uint16_t>(element_count(added.shape)), nullptr, {}});
+  const size_t elements = element_count(added.shape);
+  if (added.initial.size != 0 && added.initial.size != elements * scalar_bytes(added.scalar_type)) {
+    fail(EDGECORE_INVALID_PROGRAM, "the initial values of the state '%s' have the wrong size", added.buffer.c_str());
+  }
+  buffers_.push_back({added, std::vector<uint16_t>(elements), nullptr, {}});
+  fill(buffers_.back());
   return buffers_.size() - 1;
+}
+
+// Gives a buffer its initial values.
+void State::fill(Buffer &buffer) {
+  buffer.holder = nullptr;
+  if (buffer.info.initial.size == 0) {
+    buffer.values.assign(buffer.values.size(), 0);
+  } else {
+    to_halves(buffer.info.scalar_type, buffer.info.initial.data, buffer.values);
+  }
 }
 
 // Copies the values of a buffer out of the state that holds them.
@@ -87,14 +104,11 @@ void State::describe(uint64_t index, edgecore_state_tensor &out) const noexcept 
   out.scalar_type = buffer.info.scalar_type;
   out.ndim = static_cast<int32_t>(buffer.info.shape.size());
   out.shape = buffer.info.shape.data();
-  out.bytes = buffer.values.size() * (buffer.info.scalar_type == kHalf ? 2 : 4);
+  out.bytes = buffer.values.size() * scalar_bytes(buffer.info.scalar_type);
 }
 
 void State::reset() {
-  for (Buffer &buffer : buffers_) {
-    buffer.values.assign(buffer.values.size(), 0);
-    buffer.holder = nullptr;
-  }
+  for (Buffer &buffer : buffers_) fill(buffer);
 }
 
 void State::export_state(uint64_t index, edgecore_memory_block out) {

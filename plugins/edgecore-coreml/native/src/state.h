@@ -21,14 +21,14 @@ struct SharedSession {
   std::vector<std::pair<size_t, std::string>> states;
 };
 
-// A state set, see backend.h. Buffers start with zeros.
+// A state set, see backend.h.
 class State {
  public:
   template <typename Program>
   State(Program &, const edgecore::backend::Host &) {}
 
-  // Adds a buffer unless the set has it, and returns its index. Throws edgecore::backend::Failure if it has another
-  // dtype or shape.
+  // Adds a buffer unless the set has it, and returns its index. Its initial values are not copied. Throws
+  // edgecore::backend::Failure if it has another dtype or shape, or initial values of another size.
   size_t add(const StateInfo &buffer);
   // Brings the values of all buffers that a session uses into its states.
   void give(const std::shared_ptr<SharedSession> &session);
@@ -48,6 +48,7 @@ class State {
   };
 
   static void take(Buffer &buffer);
+  static void fill(Buffer &buffer);
 
   std::vector<Buffer> buffers_;
 };

@@ -37,10 +37,12 @@ class Counter : public Session {
 struct Fixture {
   State state{*this, edgecore::backend::Host(nullptr, nullptr)};
   int writes = 0;
+  edgecore_bytes initial = {};
 
   std::shared_ptr<SharedSession> session(int32_t scalar_type = 6) {
     auto made = std::make_shared<SharedSession>(std::make_unique<Counter>(&writes));
-    made->states.push_back({state.add({"counter", "counter_state", scalar_type, {2}}), "counter_state"});
+    const size_t index = state.add({"counter", "counter_state", scalar_type, {2}, initial.size != 0, initial});
+    made->states.push_back({index, "counter_state"});
     return made;
   }
   void run(const std::shared_ptr<SharedSession> &session) {
@@ -84,6 +86,22 @@ TEST(State, ResetAndImportReplaceTheValues) {
   fixture.state.describe(0, described);
   EXPECT_EQ(described.bytes, 8u);
   EXPECT_EQ(described.scalar_type, 6);
+}
+
+TEST(State, BuffersStartWithTheirInitialValues) {
+  const float values[2] = {1, 40};
+  Fixture fixture;
+  fixture.initial = {reinterpret_cast<const uint8_t *>(values), sizeof(values)};
+  const auto session = fixture.session();
+  EXPECT_EQ(fixture.exported(), 40.0F);
+  fixture.run(session);
+  EXPECT_EQ(fixture.exported(), 41.0F);
+  fixture.state.reset();
+  fixture.run(session);
+  EXPECT_EQ(fixture.exported(), 41.0F);
+  Fixture wrong;
+  wrong.initial = {reinterpret_cast<const uint8_t *>(values), sizeof(float)};
+  expect_failure("the initial values of the state 'counter' have the wrong size", [&] { wrong.session(); });
 }
 
 TEST(State, ABufferOfAnotherDtypeIsRefused) {

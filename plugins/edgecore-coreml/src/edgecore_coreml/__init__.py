@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from edgecore.plugin import BackendInfo, hookimpl, own_library
+from edgecore.plugin import BackendInfo, hookimpl, lazy_names, own_library
+
+__getattr__ = lazy_names("edgecore_coreml", {"CoreMLQuantizer": "edgecore_coreml.quantizer"})
 
 
 def native_library() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,8 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
+from edgecore.sdk import Constants
+from edgecore_coreml.quantized import stored
 from edgecore_coreml.updates import REWRITES
 
 aten = torch.ops.aten
@@ -51,23 +54,28 @@ _NO_LAYOUT = {"memory_format", "layout", "device", "pin_memory", "non_blocking"}
 
 def to_aten(program: ExportedProgram) -> ExportedProgram:
     """Return a partition in the dialect "ATEN"; its tensors are shared, its graph is a copy."""
-    graph, copies = Graph(), dict[Any, Any]()
+    graph, copies, constants = Graph(), dict[Any, Any](), Constants(program)
+    weights = set[Node]()
     for node in program.graph.nodes:
         copies[node] = copied = graph.node_copy(node, copies.__getitem__)
         copied.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
         if node.op == "placeholder" and isinstance(val := node.meta["val"], torch.Tensor):
             copied.meta["val"] = val.new_empty(val.shape)  # coremltools refuses unusual strides, also of dims of size 1
+        if constants.has(node):
+            weights.add(copied)
         if node.op == "call_function":
             copied.kwargs = {key: value for key, value in copied.kwargs.items() if key not in _NO_LAYOUT}
             with graph.inserting_before(copied):
-                copied.target, copied.args = _rewritten(graph, node.target, copied.args)
+                copied.target, copied.args = _rewritten(graph, node.target, copied.args, weights.__contains__)
     converted = copy.copy(program)
     converted._graph_module = GraphModule({}, graph)
     converted._verifiers = [Verifier]
     return converted
 
 
-def _rewritten(graph: Graph, target: Any, args: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+def _rewritten(
+    graph: Graph, target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
+) -> tuple[Any, tuple[Any, ...]]:
     """Return the target and arguments that coremltools gets; operators that must come before are added to the graph."""
     if target is aten.squeeze_copy.dims:  # coremltools takes the dims of one call for an order of dims in memory
         value, dims = args
@@ -77,6 +85,8 @@ def _rewritten(graph: Graph, target: Any, args: tuple[Any, ...]) -> tuple[Any, t
         return aten.squeeze.dim, (value, last)
     if target is aten.reciprocal.default:  # coremltools' converter adds 0.0001 to the input
         return aten.div.Tensor, (1.0, *args)
+    if (weight := stored(target, args, is_constant)) is not None:
+        return weight
     if target in REWRITES:
         return REWRITES[target](partial(_added, graph), *args)
     if target in _ORDERS:

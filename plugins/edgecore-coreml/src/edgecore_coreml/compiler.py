@@ -16,7 +16,7 @@ from edgecore.sdk import MutableBuffer, Partitioner
 from edgecore_coreml import describe as blob_lines
 from edgecore_coreml import native_library
 from edgecore_coreml.link import link
-from edgecore_coreml.operators import TABLE, TABLE_OF_OUTSIDE_WEIGHTS, CoreMLPartitioner, inside_only
+from edgecore_coreml.operators import TABLE, TABLE_WITHOUT_WEIGHTS, CoreMLPartitioner, inside_only
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import unpack
 from edgecore_coreml.preprocess import CoreMLResult, preprocess
@@ -42,17 +42,21 @@ class CoreMLCompiler:
             halves = checked.compute_precision == "FLOAT16" and buffer.initial.dtype == torch.float32
             return checked.take_over_mutable_buffer and (halves or buffer.initial.dtype == torch.float16)
 
-        takes_constants = checked.take_over_constant_data
-        inner = (TABLE if takes_constants else TABLE_OF_OUTSIDE_WEIGHTS).partitioner(
+        table = TABLE if checked.take_over_constant_data else TABLE_WITHOUT_WEIGHTS
+        inner = table.partitioner(
             "CoreMLBackend",
             compile_specs=checked.to_specs(),
             operators=checked.operators,
             min_partition_size=checked.min_operators,
             can_hold=can_hold,
             inside_only=inside_only,
-            takes_constants=takes_constants,
         )
-        return CoreMLPartitioner(inner, checked.skip_ops_for_coreml_delegation, checked.lower_full_graph)
+        return CoreMLPartitioner(
+            inner,
+            checked.skip_ops_for_coreml_delegation,
+            lower_full_graph=checked.lower_full_graph,
+            constants_as_inputs=not checked.take_over_constant_data,
+        )
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -81,8 +85,10 @@ class CoreMLCompiler:
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
 
+        - `int8`: weights and activations of 8 bits, with ranges from calibration.
         - `int8-weights`: weights of 8 bits with a scale for each output channel.
-        - `palette4`: weights as indices of 4 bits into a table of 16 values.
+        - `int4-weights`: weights of 4 bits with a scale for each group of elements.
+        - `palette4`: weights as indices of 1 to 8 bits into tables of values.
         """
         from edgecore_coreml.recipes import RECIPES
 
@@ -94,13 +100,15 @@ class CoreMLCompiler:
         for index, result in enumerate(results):
             if not isinstance(result, CoreMLResult):
                 continue
-            line = f"delegate {index}: {result.target} or later, computes in {result.precision}"
+            reason = f" ({result.reason})" if result.reason else ""
+            line = f"delegate {index}: {result.target} or later{reason}, computes in {result.precision}"
             line += f", weights {result.weights:,} bytes"
-            line += f" ({result.compression})" if result.compression != "none" else ""
             line += f", one model for {', '.join(result.shared_by)}" if result.shared_by else ""
             if result.precision == "FLOAT16":
                 line += "; float32 values are rounded to float16"
             lines.append(line)
+            if not set(result.stored) <= {"float32", "float16"}:
+                lines += [f"  weights as {kind}: {', '.join(names)}" for kind, names in result.stored.items()]
         ranges = [
             str(index) for index, result in enumerate(results) if isinstance(result, CoreMLResult) and result.has_ranges
         ]

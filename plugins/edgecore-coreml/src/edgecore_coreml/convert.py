@@ -6,7 +6,7 @@ import io
 import logging
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,28 +16,26 @@ import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
-from torch.fx import Node
 
 from edgecore.errors import CompileError
+from edgecore.sdk import PartitionView, mutable_buffers
 from edgecore_coreml.aten import to_aten
-from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
+from edgecore_coreml.converters import register
+from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import Package, State
+from edgecore_coreml.palettes import PASS, Palette, palette_config, palettes_of
+from edgecore_coreml.targets import candidates
 
-_PALETTE = "palette"
-_CONSTANT_EXPRESSIONS = "iOS16"  # the first system with compressed weights
-_GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
-_STATES = "iOS18"  # the first with states
-_OUTSIDE_BIASES = "iOS18"  # the first with convolutions whose bias is an input
 _DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
-_HALF = "iOS16"  # the first with inputs and outputs of float16
 
 
 @dataclass(frozen=True)
 class Converted:
-    """A Core ML model, the oldest system that runs it, and what coremltools wrote to the terminal."""
+    """A Core ML model, the oldest system that runs it, the reason for that, and what coremltools wrote to the terminal."""
 
     package: Package
     target: str
+    reason: str
     log: str
 
 
@@ -45,47 +43,36 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
     """Convert a partition to a Core ML model for the oldest deployment target that has all that it needs.
 
     Raises:
-        CompileError: coremltools cannot convert the partition. The message is coremltools' own.
+        CompileError: coremltools cannot convert the partition, with coremltools' own message; or the user chose a
+            system that lacks something.
     """
     rewritten, log = to_aten(program), io.StringIO()
-    needed = options.minimum_deployment_target or _oldest_target(program, options)
-    candidates = [needed] if options.minimum_deployment_target else list(TARGETS)[list(TARGETS).index(needed) :]
+    palettes = palettes_of(PartitionView(program))
+    targets = candidates(program, options, palettes)
     with quiet(log):
-        for target in candidates:
+        register()
+        for target, reason in targets:
             try:
-                package = _convert(rewritten, options, target)
+                package = _convert(rewritten, options, target, palettes)
                 break
             except Exception as error:
-                if target == candidates[-1] or "iOS" not in str(error):
+                if target == targets[-1][0] or "iOS" not in str(error):
                     said = " ".join(str(error).split())[:500] or type(error).__name__
                     raise CompileError(f"coremltools cannot convert the partition for {target}: {said}") from error
-    return Converted(package, target, log.getvalue())
+    return Converted(package, target, reason, log.getvalue())
 
 
-def _oldest_target(program: ExportedProgram, options: CoreMLOptions) -> str:
-    """Return the oldest deployment target that the signature and the options of a partition allow."""
-    signature = program.graph_signature
-    vals = [node.meta.get("val") for node in program.graph.nodes]
-    enumerated = options.enumerated_shapes or {}
-    if options.multimethod_weight_sharing_strategy == "POSITIONAL":
-        return FUNCTIONS_TARGET
-    if signature.buffers_to_mutate or len(enumerated) > 1:
-        return _STATES if signature.buffers_to_mutate else _GROUPED_SHAPES
-    if not options.take_over_constant_data and any(map(_has_bias, program.graph.nodes)):
-        return _OUTSIDE_BIASES
-    if any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals):
-        return _HALF
-    return _CONSTANT_EXPRESSIONS if options.weight_compression != "none" else "iOS15"
-
-
-def _has_bias(node: Node) -> bool:
-    return node.target is torch.ops.aten.convolution.default and node.args[2] is not None
-
-
-def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> Package:
+def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, palettes: Mapping[str, Palette]) -> Package:
     import coremltools as ct
 
     precision = options.compute_precision or "FLOAT32"  # which leaves values of float16 as they are
+    passes = ct.PassPipeline()
+    if palettes:  # before coremltools changes weights
+        vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.name in palettes}
+        passes.insert_pass(0, PASS)
+        passes.set_options(
+            PASS, {"config": palette_config(palettes, {name: val.shape[0] for name, val in vals.items()})}
+        )
     model = ct.convert(
         program,
         source="pytorch",
@@ -95,9 +82,9 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str) -> P
         compute_precision=ct.precision[precision],
         minimum_deployment_target=ct.target[target],
         compute_units=ct.ComputeUnit[options.compute_unit],
+        pass_pipeline=passes,
         skip_model_load=True,
     )
-    model = _compressed(model, options.weight_compression)
     spec = model.get_spec()
     return Package(
         *contents(model),
@@ -120,17 +107,13 @@ def _states(program: ExportedProgram, names: Sequence[str]) -> tuple[State, ...]
     Raises:
         CompileError: A buffer is no state of the model.
     """
-    vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op == "placeholder"}
-    mutated = set(program.graph_signature.buffers_to_mutate.values())
     states = []
-    for name, buffer in program.graph_signature.inputs_to_buffers.items():
-        if buffer not in mutated:
-            continue
-        state = re.sub(r"\W", "_", buffer)  # as coremltools names it
+    for buffer in mutable_buffers(program):
+        state = re.sub(r"\W", "_", buffer.name)  # as coremltools names it
         if state not in names:
-            raise CompileError(f"coremltools made no state of the buffer {buffer}; its states: {', '.join(names)}")
-        val = vals[name]
-        states.append(State(buffer, state, str(val.dtype).removeprefix("torch."), tuple(val.shape)))
+            raise CompileError(f"coremltools made no state of the buffer {buffer.name}; its states: {', '.join(names)}")
+        dtype = str(buffer.initial.dtype).removeprefix("torch.")
+        states.append(State(buffer.name, state, dtype, tuple(buffer.initial.shape), bool(buffer.initial.any())))
     return tuple(states)
 
 
@@ -159,18 +142,6 @@ def _outputs(program: ExportedProgram) -> list[Any]:
     vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.op != "output"}
     dtypes = [vals[name].dtype for name in program.graph_signature.user_outputs]
     return [ct.TensorType(dtype=_DTYPES.get(dtype, np.int32)) for dtype in dtypes]
-
-
-def _compressed(model: Any, compression: str) -> Any:
-    if compression == "none":
-        return model
-    import coremltools.optimize.coreml as cto
-
-    if compression.startswith(_PALETTE):
-        palette = cto.OpPalettizerConfig(mode="uniform", nbits=int(compression.removeprefix(_PALETTE)))
-        return cto.palettize_weights(model, cto.OptimizationConfig(global_config=palette))
-    linear = cto.OpLinearQuantizerConfig(mode="linear_symmetric", dtype="int8")
-    return cto.linear_quantize_weights(model, cto.OptimizationConfig(global_config=linear))
 
 
 @contextmanager

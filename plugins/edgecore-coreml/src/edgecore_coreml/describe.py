@@ -9,6 +9,7 @@ from typing import Any
 from edgecore.errors import FormatError
 from edgecore_coreml.options import TARGETS
 from edgecore_coreml.package import unpack
+from edgecore_coreml.weights import stored_weights
 
 _SCALAR = "const"
 
@@ -40,15 +41,17 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
     description = functions.get(package.function, spec.description)
     for kind, items in (("input", description.input), ("output", description.output), ("state", description.state)):
         lines += [f"{kind} {item.name}: {_type(item)}" for item in items]
+    stored = Counter[str]()
     for name, function in sorted(spec.mlProgram.functions.items()):
         if package.function not in ("", name):
             continue
+        stored.update({kind: len(weights) for kind, weights in stored_weights(function).items()})
         for block in function.block_specializations.values():
             counts = Counter(op.type for op in block.operations if op.type != _SCALAR)
             lines += [f"function {name}: {counts.total()} operators"] if counts else []
             lines += [f"  {kind}: {count}" for kind, count in sorted(counts.items())]
     lines.append(f"weights: {len(package.weights):,} bytes")
-    return lines
+    return lines + [f"  as {kind}: {count}" for kind, count in sorted(stored.items())]
 
 
 def _messages() -> Any:

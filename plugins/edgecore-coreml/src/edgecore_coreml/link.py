@@ -56,7 +56,7 @@ def _linked(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
         replace(
             result,
             blob=write_reference(key, method),
-            named_data=named_data,
+            named_data={**result.named_data, **named_data},
             compatibility=f"{FORMAT} {target}",
             target=target,
             weights=len(weights),

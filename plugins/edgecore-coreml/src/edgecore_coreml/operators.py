@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.fx import Node
 from edgecore.errors import CompileError
 from edgecore.sdk import (
     CapabilityPartitioner,
+    Constants,
     Constraint,
     NodeQuery,
     OperatorRow,
@@ -24,12 +26,25 @@ from edgecore.sdk import (
     describe,
 )
 from edgecore_coreml.aten import VIEWS
+from edgecore_coreml.quantized import (
+    BLOCKS,
+    CHANNELS,
+    CODEBOOK,
+    QUANTIZE,
+    STORED,
+    TENSOR,
+    is_stored,
+    quantizes,
+    stores_channels,
+    stores_table,
+)
 from edgecore_coreml.registry import converters, has_converter
 from edgecore_coreml.updates import copies_to_known_shape, has_fixed_slice, indexed_dim, overwrites
 
 FLOAT = (torch.float32, torch.float16)
 NUMBER = (*FLOAT, torch.int32, torch.int64)
 ANY = (*NUMBER, torch.bool)
+QUANTIZED = (torch.float32, torch.int8, torch.uint8)
 BORDER = NUMBER
 """Dtypes of inputs and outputs of a Core ML model. It holds 64-bit integers as 32-bit ones."""
 _MAX_DIMS = 5
@@ -85,7 +100,7 @@ def _constant(*names: str) -> Constraint:
     def check(query: NodeQuery) -> str | None:
         for name in names:
             value = query.argument(name)
-            if isinstance(value, Node) and not query.is_constant(value):
+            if isinstance(value, Node) and not is_stored(query, value):
                 return f"{name} is not constant"
         return None
 
@@ -106,6 +121,17 @@ def _attention(query: NodeQuery) -> str | None:
     if query.argument("dropout_p"):
         return "dropout_p is not 0"
     return "enable_gqa is True" if query.argument("enable_gqa") else None
+
+
+def _recurrent(query: NodeQuery) -> str | None:
+    weights = query.argument("params")
+    if not all(is_stored(query, weight) for weight in weights):
+        return "a weight is not constant"
+    if query.argument("train") and query.argument("dropout"):
+        return "it drops values out"
+    directions = 2 if query.argument("bidirectional") else 1
+    for_each = 4 if query.argument("has_biases") else 2
+    return "it has a projection" if len(weights) != query.argument("num_layers") * directions * for_each else None
 
 
 def _exact(query: NodeQuery) -> str | None:
@@ -138,28 +164,19 @@ _WHOLE = (
 """Operators that edgecore would decompose; Core ML has them whole."""
 _SINGLE = (torch.float32,)
 """For operators whose converters make constants of float32 also if the input is of float16."""
-_SINGLE_REAL = "native_layer_norm native_group_norm hardtanh leaky_relu var.correction var.dim"
-_SINGLE_WHOLE = "layer_norm group_norm hardswish hardsigmoid prelu"
+_SINGLE_REAL = "native_group_norm hardtanh leaky_relu var.correction var.dim"
+_SINGLE_WHOLE = "group_norm hardswish hardsigmoid"
 _ARITHMETIC = "mul.Tensor mul.Scalar maximum minimum clamp amax amin"
 _COMPARISON = "eq ne lt le gt ge"
 _LOGICAL = "logical_and logical_or logical_not logical_xor bitwise_not"
 
 
-_CONSTANT_IN_CORE_ML: dict[Any, tuple[str, ...]] = {
-    torch.ops.aten.layer_norm.default: ("weight", "bias"),
-    torch.ops.aten.native_layer_norm.default: ("weight", "bias"),
-    torch.ops.aten.prelu.default: ("weight",),
-}
-"""Operator -> arguments that no Core ML model takes as inputs; so are those of a transposed convolution."""
+class _WithoutConstants(NodeQuery):
+    """A query for models whose weights are inputs, so that none of their values is constant."""
 
-
-def _outside_weights(query: NodeQuery) -> str | None:
-    """Return the reason why a call cannot have weights that are inputs of the delegate, or None."""
-    names = _CONSTANT_IN_CORE_ML.get(query.node.target, ())
-    if query.node.target is torch.ops.aten.convolution.default and query.argument("transposed"):
-        names = ("weight", "bias")
-    name = next((name for name in names if isinstance(query.argument(name), Node)), None)
-    return f"Core ML needs its {name} as a constant, and take_over_constant_data is False" if name else None
+    def is_constant(self, node: Any) -> bool:
+        """Return False."""
+        return False
 
 
 class CoreMLTable(OperatorTable[None]):
@@ -167,22 +184,36 @@ class CoreMLTable(OperatorTable[None]):
 
     Args:
         rows: The rows.
-        common: Constraints of every row.
-        takes_constants: Weights are in the model; otherwise they are its inputs.
+        constants_as_inputs: Constants are inputs of the delegates.
     """
 
-    def __init__(
-        self, rows: Sequence[OperatorRow[None]], common: Sequence[Constraint], *, takes_constants: bool
-    ) -> None:
-        super().__init__(rows, common)
-        self._takes_constants = takes_constants
+    def __init__(self, rows: Iterable[OperatorRow[None]], *, constants_as_inputs: bool = False) -> None:
+        super().__init__(rows, common=(contiguous_only, _with_elements, at_most_dims(_MAX_DIMS)))
+        self.constants_as_inputs = constants_as_inputs
+
+    def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:
+        """Return the function that makes the query about a call."""
+        if not self.constants_as_inputs:
+            return super().make_query(program, is_decomposed=is_decomposed)
+        constants = Constants(program)
+        return lambda node: _WithoutConstants(node, constants, is_decomposed)
 
     def row_reason(self, query: NodeQuery) -> str | None:
         """Return the reason why a call is not supported: there is no converter, or a constraint of its row."""
         target = query.node.target
-        if target in self.rows and not has_converter(self._converters, str(VIEWS.get(target, target))):
+        if (
+            target in self.rows
+            and target not in STORED
+            and not has_converter(self._converters, str(VIEWS.get(target, target)))
+        ):
             return "the installed coremltools has no converter for it"
-        return super().row_reason(query) or (None if self._takes_constants else _outside_weights(query))
+        reason = super().row_reason(query)
+        if not self.constants_as_inputs:
+            return reason
+        constants = list(filter(query.constants.has, query.node.all_input_nodes))
+        refused = next(filter(None, map(inside_only, constants)), None)
+        reason = f"constants that are {refused} cannot be inputs" if refused else reason
+        return f"{reason}, with take_over_constant_data=False" if reason and constants else reason
 
     @cached_property
     def _converters(self) -> frozenset[str]:
@@ -211,6 +242,9 @@ def _rows() -> list[OperatorRow[None]]:
     add(_WHOLE, FLOAT, whole=True)
     add(_SINGLE_REAL, _SINGLE)
     add(_SINGLE_WHOLE, _SINGLE, whole=True)
+    add("native_layer_norm", _SINGLE, "constant weight and bias", _constant("weight", "bias"))
+    add("layer_norm", _SINGLE, "constant weight and bias", _constant("weight", "bias"), whole=True)
+    add("prelu", _SINGLE, "constant weight", _constant("weight"), whole=True)
     add("max_pool2d", FLOAT, "no dilation", _without_dilation, whole=True)
     add("addmm", FLOAT, "alpha and beta must be 1", _plain_product)
     add("elu", _SINGLE, "scale and input_scale must be 1", _plain_elu)
@@ -229,6 +263,7 @@ def _rows() -> list[OperatorRow[None]]:
     add("argmax argmin", NUMBER, "along one dim", _with_dim)
     weight = _all(_constant("weight", "bias"), _transposed)
     add("convolution", FLOAT, "constant weight and bias; transposed: no output_padding", weight)
+    add("lstm.input", _SINGLE, "constant weights, no projection, no dropout", _recurrent, whole=True)
     add("scaled_dot_product_attention", (*FLOAT, torch.bool), "no dropout, equal heads", _attention, whole=True)
     add("embedding", NUMBER, any_dtype=("indices",))
     add("index_select gather", NUMBER, any_dtype=("index",))
@@ -236,12 +271,23 @@ def _rows() -> list[OperatorRow[None]]:
     add("index_put", NUMBER, "one index of one dim; no accumulate", overwrites, any_dtype=("indices",))
     add("slice_scatter select_scatter", NUMBER, "a slice that is known", has_fixed_slice)
     add("copy", ANY, "no broadcasting to dynamic shapes", copies_to_known_shape)
+    rows += [
+        OperatorRow(QUANTIZE, QUANTIZED, "all integers of int8 or uint8", quantizes),
+        OperatorRow(TENSOR, QUANTIZED, "int8 or uint8", quantizes),
+        OperatorRow(
+            CHANNELS, QUANTIZED, "constant, int8 or uint8", stores_channels, any_dtype=("scales", "zero_points")
+        ),
+        OperatorRow(BLOCKS, QUANTIZED, "constant, int8 or uint8", stores_channels, any_dtype=("scales", "zero_points")),
+        OperatorRow(
+            CODEBOOK, _SINGLE, "constant", stores_table, do_not_decompose=True, any_dtype=("codes", "codebook")
+        ),
+    ]
     return rows
 
 
-_COMMON = (contiguous_only, _with_elements, at_most_dims(_MAX_DIMS))
-TABLE = CoreMLTable(_rows(), _COMMON, takes_constants=True)
-TABLE_OF_OUTSIDE_WEIGHTS = CoreMLTable(_rows(), _COMMON, takes_constants=False)
+TABLE = CoreMLTable(_rows())
+TABLE_WITHOUT_WEIGHTS = CoreMLTable(_rows(), constants_as_inputs=True)
+"""The operators of models whose weights are inputs."""
 
 
 class CoreMLPartitioner:
@@ -251,9 +297,18 @@ class CoreMLPartitioner:
         inner: A partitioner of the table.
         skipped: Names of operators that are not delegated, such as `add` or `aten.add.Tensor`.
         lower_full_graph: An operator that is not delegated is an error.
+        constants_as_inputs: Constants are inputs of the delegates.
     """
 
-    def __init__(self, inner: CapabilityPartitioner, skipped: Sequence[str], lower_full_graph: bool) -> None:
+    def __init__(
+        self,
+        inner: CapabilityPartitioner,
+        skipped: Sequence[str],
+        *,
+        lower_full_graph: bool = False,
+        constants_as_inputs: bool = False,
+    ) -> None:
+        inner.spec = replace(inner.spec, constants_as_inputs=constants_as_inputs)
         self._inner, self._skipped, self._lower_full_graph = inner, frozenset(skipped), lower_full_graph
         self._reasons = inner.unsupported_reasons
         inner.unsupported_reasons = self._with_skipped

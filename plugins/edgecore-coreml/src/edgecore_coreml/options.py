@@ -66,7 +66,7 @@ class CoreMLOptions(BaseModel):
         default=True, description="Keep mutable buffers as states of Core ML, which need iOS 18."
     )
     take_over_constant_data: bool = Field(
-        default=True, description="Store weights in the model; otherwise they are inputs of the delegate."
+        default=True, description="Store weights in the model; otherwise they are inputs of it."
     )
     lower_full_graph: bool = Field(
         default=False, description="Delegate all operators or none; with `required=True`, all or an error."
@@ -76,11 +76,6 @@ class CoreMLOptions(BaseModel):
     )
     enumerated_shapes: Annotated[dict[str, list[list[int]]] | None, BeforeValidator(_shapes)] = Field(
         default=None, description="Input -> shapes; needs `lower_full_graph`."
-    )
-    weight_compression: str = Field(
-        default="none",
-        pattern="^(none|int8|palette[123468])$",
-        description="Weights of 8 bits, or tables of 2 to 256 values (`palette4`: 16).",
     )
     dump_intermediate_artifacts_to: str | None = Field(
         default=None, description="Folder for model packages and coremltools' output."
@@ -102,11 +97,8 @@ class CoreMLOptions(BaseModel):
     def _consistent(self) -> CoreMLOptions:
         if self.lower_full_graph and self.skip_ops_for_coreml_delegation:
             raise ValueError("lower_full_graph=True allows no skip_ops_for_coreml_delegation")
-        if not self.take_over_constant_data:
-            if self.lower_full_graph:
-                raise ValueError("lower_full_graph=True needs take_over_constant_data=True")
-            if self.weight_compression != "none":
-                raise ValueError("take_over_constant_data=False leaves no weights in the model to compress")
+        if self.lower_full_graph and not self.take_over_constant_data:
+            raise ValueError("lower_full_graph=True needs take_over_constant_data=True: the model then has all weights")
         is_older = self.minimum_deployment_target not in (None, _STATE_TARGET, "iOS26")
         if self.multimethod_weight_sharing_strategy == "POSITIONAL" and is_older:
             raise ValueError("multimethod_weight_sharing_strategy='POSITIONAL' needs minimum_deployment_target='iOS18'")

@@ -31,12 +31,15 @@ class State:
         state: Name of the state in the Core ML model, where it is of float16.
         dtype: "float32" or "float16", of the buffer.
         shape: Shape of both.
+        initial: True if the file has initial values: named data with the name of the buffer. Core ML itself starts with
+            zeros.
     """
 
     buffer: str
     state: str
     dtype: str
     shape: tuple[int, ...]
+    initial: bool = False
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,10 @@ def _folder(specification: bytes, weights: bytes, metadata: Mapping[str, Any]) -
 def _arguments(package: Package) -> dict[str, Any]:
     arguments: dict[str, Any] = {"inputNames": list(package.inputs), "outputNames": list(package.outputs)}
     if package.states:  # ExecuTorch's delegate ignores what it does not know
-        arguments["edgecoreStates"] = [asdict(state) for state in package.states]
+        states = [asdict(state) for state in package.states]
+        arguments["edgecoreStates"] = [
+            {key: value for key, value in state.items() if value is not False} for state in states
+        ]
     return arguments
 
 
@@ -141,7 +147,13 @@ def _metadata(files: Files) -> Any:
 def _states(metadata: Any) -> tuple[State, ...]:
     try:
         return tuple(
-            State(str(item["buffer"]), str(item["state"]), str(item["dtype"]), tuple(map(int, item["shape"])))
+            State(
+                str(item["buffer"]),
+                str(item["state"]),
+                str(item["dtype"]),
+                tuple(map(int, item["shape"])),
+                "initial" in item,
+            )
             for item in metadata.get("edgecoreStates", ())
         )
     except (ValueError, TypeError, KeyError):

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.plugin import CompileSpec, PreprocessResult
+from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_coreml.blob import read_blob
-from edgecore_coreml.convert import Converted, convert
+from edgecore_coreml.convert import Converted, convert, quiet
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import pack
+from edgecore_coreml.weights import plain_name, stored_weights
 
 FORMAT = "coreml-package 1"
 """Start of the compatibility string; the deployment target follows."""
+_ALIGNMENT = 16
+"""Alignment of initial values in the file, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -26,8 +30,9 @@ class CoreMLResult(PreprocessResult):
     """A compiled partition, and what the report says about it."""
 
     target: str = ""
+    reason: str = ""  # for the target
     precision: str = ""
-    compression: str = ""
+    stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
     weights: int = 0
     has_ranges: bool = False  # an input has a range of sizes, which the Neural Engine does not take
     shared_by: tuple[str, ...] = ()  # the methods that have one model
@@ -48,11 +53,13 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         _dump(Path(options.dump_intermediate_artifacts_to).expanduser(), blob, converted.log)
     return CoreMLResult(
         blob=blob,
+        named_data=_initial_values(partition),
         debug_handle_map={0: debug_handles(*partition.calls)},
         compatibility=f"{FORMAT} {converted.target}",
         target=converted.target,
+        reason=converted.reason,
         precision=options.compute_precision or "the model's precision",
-        compression=options.weight_compression,
+        stored=_stored(program, converted),
         weights=len(converted.package.weights),
         has_ranges=_has_ranges(partition, options),
     )
@@ -73,6 +80,28 @@ def _check_arguments(partition: PartitionView, converted: Converted) -> None:
     ):
         if len(nodes) != len(names):
             raise CompileError(f"coremltools made a model of {len(names)} {kind} instead of {len(nodes)}")
+
+
+def _initial_values(partition: PartitionView) -> dict[str, NamedBlob]:
+    """Return the initial values of the buffers that are not zeros, by the buffers' names."""
+    return {
+        buffer.name: NamedBlob(memoryview(buffer.initial.detach().contiguous().numpy().data).cast("B"), _ALIGNMENT)
+        for buffer in partition.buffers
+        if buffer.initial.any()
+    }
+
+
+def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[str]]:
+    """Return precision -> qualified names of the weights that the model stores with it."""
+    with quiet(io.StringIO()):
+        from coremltools.proto import Model_pb2
+    function = Model_pb2.Model.FromString(converted.package.specification).mlProgram.functions["main"]
+    specs = program.graph_signature.input_specs
+    names = {plain_name(spec.arg.name): plain_name(spec.target) for spec in specs if spec.target}
+    return {
+        precision: [names.get(weight, weight) for weight in weights]
+        for precision, weights in stored_weights(function).items()
+    }
 
 
 def _dump(folder: Path, blob: bytes, log: str) -> None:

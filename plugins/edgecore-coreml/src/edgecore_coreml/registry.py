@@ -18,7 +18,7 @@ from edgecore.errors import CompileError
 VERSION = "9.0"
 INSTALL = 'pip install "coremltools>=9,<10"'
 
-_UNDISTINGUISHED = {"default", "int", "tensor", "tensor_mode", "scalar", "tensor_scalar"}
+_UNDISTINGUISHED = {"default", "input", "int", "tensor", "tensor_mode", "scalar", "tensor_scalar"}
 """Overloads that share the converter of their operator."""
 _ASK = """
 import json, sys

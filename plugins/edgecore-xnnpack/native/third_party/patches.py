@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import corrections
 import forced_hardware
+import int8_gemm
 from patch import Kernel, Patch
 
 
@@ -18,19 +19,7 @@ def _gemm(kind: str, rows: int) -> Kernel:
     return Kernel(f"src/f32-{kind}/avx512-broadcast.c.in", options, name % rows, name % 7, listing)
 
 
-_INT8_ROWS = (1, 7, 10, 12)
 _INT8_TAPS = (9, 25, 49)
-
-
-def _int8(kind: str, rows: int, dynamic: bool) -> Kernel:
-    folder, suffix = (f"qd8-f32-qc8w-{kind}", "minmax") if dynamic else (f"qs8-qc8w-{kind}", "minmax-fp32")
-    return Kernel(
-        "src/edgecore/qs8-c2-avx512skx.c.in",
-        f"MR={rows} KIND={kind.upper()} DYNAMIC={int(dynamic)}",
-        f"src/{folder}/gen/{folder}-{rows}x32c2-{suffix}-avx512skx.c",
-        f"src/{folder}/gen/{folder}-1x16c8-{suffix}-avx512skx-prfm.c",
-        "cmake/gen/avx512skx_microkernels.cmake",
-    )
 
 
 _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
@@ -42,9 +31,7 @@ KERNELS = [
     # largest number of rows whose pointers fit the registers. 10 rows waste less of 49 and 196 rows, the number of
     # pixels in the last stages of most image networks.
     *(_gemm(kind, rows) for kind in ("gemm", "igemm") for rows in (10, 12)),
-    # int8 GEMM for AVX512 without VNNI. XNNPACK's kernels spend 5 of 12 instructions on moving bytes, and reach less
-    # than two thirds of the speed of fp32.
-    *(_int8(kind, rows, dynamic) for kind in ("gemm", "igemm") for dynamic in (False, True) for rows in _INT8_ROWS),
+    *int8_gemm.KERNELS,
     # int8 depthwise convolution. XNNPACK's kernels widen int8 to 32 bits and compute one pixel at a time, which takes
     # three times as long as these kernels. For 7x7 XNNPACK has no int8 kernel at all.
     *(
@@ -121,51 +108,6 @@ def _add_dwconv(tile: int, isa: str) -> list[Patch]:
     ]
 
 
-def _int8_function(kind: str, dynamic: bool) -> str:
-    """Return a format string of the kernel's name: `%d` is the number of rows, `%s` the rest, as `32c2__avx512skx`."""
-    return (
-        f"xnn_qd8_f32_qc8w_{kind}_minmax_ukernel_%dx%s" if dynamic else f"xnn_qs8_qc8w_{kind}_minmax_fp32_ukernel_%dx%s"
-    )
-
-
-def _declare_int8(kind: str, dynamic: bool) -> Patch:
-    macro = f"DECLARE_{'QD8_F32' if dynamic else 'QS8'}_QC8W_{kind.upper()}_MINMAX_UKERNEL_FUNCTION"
-    line = f"{macro}({_int8_function(kind, dynamic)})\n"
-    existing = line % (1, "16c8__avx512skx_prfm")
-    added = "".join(line % (rows, "32c2__avx512skx") for rows in _INT8_ROWS)
-    return Patch(f"src/xnnpack/{kind}.h", existing, existing + added)
-
-
-def _select_int8(dynamic: bool) -> Patch:
-    """Replace XNNPACK's int8 kernels in the configuration by ours, with tiles of 12 rows and 32 columns (kr = 2)."""
-    config, dq = ("qd8_f32_qc8w_gemm_config", "dq") if dynamic else ("qs8_qc8w_gemm_config", "")
-
-    def table(rows: tuple[int, ...], shape: str, middle: str, tile: tuple[int, int, int]) -> str:
-        lines = [
-            f"minmax.{dq}{kind}[XNN_MR_TO_INDEX({mr})] = xnn_init_hmp_{dq}{kind}_ukernel("
-            f"(xnn_{dq}{kind}_ukernel_fn) {_int8_function(kind, dynamic) % (mr, shape)});"
-            for kind in ("gemm", "igemm")
-            for mr in rows
-        ]
-        lines += [middle, *(f"{name} = {number};" for name, number in zip(("mr", "nr", "log2_kr"), tile))]
-        return "".join(f"        {config}.{line}\n" for line in lines)
-
-    middle = (
-        "init.f32 = xnn_init_f32_minmax_scalar_params;"
-        if dynamic
-        else f"""init.qs8_qc8w = xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params;
-        {config}.pack_igemm_goki = (xnn_pack_conv_goki_w_fn) xnn_pack_qs8_conv_goki_w;
-        {config}.pack_igemm_kgo = (xnn_pack_conv_kgo_w_fn) xnn_pack_qs8_conv_kgo_w;
-        {config}.pack_deconv_goki = (xnn_pack_deconv_goki_w_fn) xnn_pack_qs8_deconv_goki_w;"""
-    )
-    max_rows = 8 if dynamic else 7
-    return Patch(
-        "src/configs/gemm-config.c",
-        table((1, max_rows), "16c8__avx512skx_prfm", middle, (max_rows, 16, 3)),
-        table(_INT8_ROWS, "32c2__avx512skx", middle, (12, 32, 1)),
-    )
-
-
 def _add_int8_dwconv() -> list[Patch]:
     name = "xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_%dp32c__avx512skx_%s"
     declaration = (
@@ -221,17 +163,6 @@ def _fit_rows(file: str, rows: str, cases: str, nr: str = "nr") -> Patch:
     return Patch(f"src/operators/{file}.c", old, f"  mr = xnn_get_heuristic_mr_gemm({rows}, mr, {nr}, {cases});\n")
 
 
-def _choose_int8(file: str, preceding: str, width: str) -> Patch:
-    """Choose between AMX and VNNI by the layer's width.
-
-    The replaced text must occur once in the file, so `preceding` is the text before the line, which occurs repeatedly.
-    """
-    old = preceding + "  const struct xnn_gemm_config* gemm_config = %s;\n"
-    path = f"src/operators/{file}.c"
-    chosen = f"xnn_choose_qs8_qc8w_gemm_config({width})"
-    return Patch(path, old % "xnn_init_qs8_qc8w_gemm_config()", old % chosen)
-
-
 _INVOKE = """enum xnn_status xnn_invoke_runtime(
   xnn_runtime_t runtime)
 {
@@ -264,16 +195,6 @@ enum xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, si
   }
   for (size_t i = begin; i < end; i++) {
 """
-_PACKING = "  const struct xnn_qs8_packing_params packing_params = { .input_zero_point = input_zero_point%s};\n\n"
-_CONVOLUTION_WIDTH = "(size_t) kernel_height * kernel_width, group_input_channels, group_output_channels"
-_AMX_ENDS = """        qs8_qc8w_gemm_config.mr = 16;
-        qs8_qc8w_gemm_config.nr = 64;
-        qs8_qc8w_gemm_config.log2_kr = 2;
-"""
-_VNNI_BEGINS = """    #endif
-    #if XNN_ENABLE_AVX512VNNI
-      if (!XNN_PLATFORM_MOBILE && hardware_config->use_x86_avx512vnni) {
-        qs8_qc8w_gemm_config.minmax"""
 _CONVOLUTION = """  if (num_threads > 1) {
     const size_t num_other_tiles = groups * %sdivide_round_up(%soutput_size, mr);
 """
@@ -326,8 +247,7 @@ XNNPACK_PATCHES = [
         f32_gemm_config.mr = 12;
 """,
     ),
-    *(_declare_int8(kind, dynamic) for kind in ("gemm", "igemm") for dynamic in (False, True)),
-    *(_select_int8(dynamic) for dynamic in (False, True)),
+    *int8_gemm.PATCHES,
     *_add_int8_dwconv(),
     *_add_dwconv(16, "avx512f"),
     *_add_dwconv(8, "fma3"),
@@ -396,60 +316,4 @@ void* xnn_get_pointer_to_write_weights(
         "dynamic-fully-connected-nc", "output_channels", "dynamic_fully_connected_op->context.gemm.gemm.gemm.w_stride"
     ),
     _keep_in_cache("batch-matrix-multiply-nc", "n", "w_stride"),
-    # An AMX kernel always computes blocks of 64 inputs and 64 outputs, also for narrower layers. XNNPACK used AMX for
-    # every int8 layer if the processor has it. With this patch each layer uses AMX or VNNI, whichever is estimated to
-    # be faster for the layer's width.
-    Patch(
-        "src/configs/gemm-config.c",
-        _AMX_ENDS + "      } else\n" + _VNNI_BEGINS,
-        _AMX_ENDS
-        + """        qs8_qc8w_amx_gemm_config = qs8_qc8w_gemm_config;
-        memset(&qs8_qc8w_gemm_config, 0, sizeof(qs8_qc8w_gemm_config));
-      }
-"""
-        + _VNNI_BEGINS,
-    ),
-    Patch(
-        "src/configs/gemm-config.c",
-        '#include "xnnpack/init-once.h"\n',
-        '#include "xnnpack/init-once.h"\n#include "xnnpack/math.h"\n',
-    ),
-    Patch("src/configs/gemm-config.c", "#include <stddef.h>\n", "#include <stddef.h>\n#include <string.h>\n"),
-    Patch(
-        "src/configs/gemm-config.c",
-        "static struct xnn_gemm_config qs8_qc8w_gemm_config = {0};\n",
-        "static struct xnn_gemm_config qs8_qc8w_gemm_config = {0};\n"
-        "static struct xnn_gemm_config qs8_qc8w_amx_gemm_config = {0};\n",
-    ),
-    Patch(
-        "src/configs/gemm-config.c",
-        "const struct xnn_gemm_config* xnn_init_qu8_gemm_config() {\n",
-        # The estimated cost is the number of multiplications of the padded layer. AMX computes 3 to 3.5 multiplications
-        # in the time that VNNI needs for one (measured on Sapphire Rapids).
-        """const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
-    size_t kernel_size, size_t input_channels, size_t output_channels) {
-  const struct xnn_gemm_config* config = xnn_init_qs8_qc8w_gemm_config();
-  if (config == NULL || qs8_qc8w_amx_gemm_config.mr == 0) {
-    return config;
-  }
-  const size_t amx = kernel_size * round_up_po2(input_channels, 64) * round_up_po2(output_channels, 64);
-  const size_t vnni = kernel_size * round_up_po2(input_channels, 8) * round_up_po2(output_channels, 16);
-  return amx <= 3 * vnni ? &qs8_qc8w_amx_gemm_config : config;
-}
-
-const struct xnn_gemm_config* xnn_init_qu8_gemm_config() {
-""",
-    ),
-    Patch(
-        "src/xnnpack/config.h",
-        "XNN_INTERNAL const struct xnn_gemm_config* xnn_init_qs8_qc8w_gemm_config();\n",
-        """XNN_INTERNAL const struct xnn_gemm_config* xnn_init_qs8_qc8w_gemm_config();
-XNN_INTERNAL const struct xnn_gemm_config* xnn_choose_qs8_qc8w_gemm_config(
-    size_t kernel_size, size_t input_channels, size_t output_channels);
-""",
-    ),
-    _choose_int8("convolution-nhwc", "] = requantization_scale;\n  }\n\n" + _PACKING % ", ", _CONVOLUTION_WIDTH),
-    _choose_int8("convolution-nhwc", "_parameter;\n    }\n  }\n\n" + _PACKING % ", ", _CONVOLUTION_WIDTH),
-    _choose_int8("fully-connected-nc", "_parameter;\n  }\n\n", "1, input_channels, output_channels"),
-    _choose_int8("fully-connected-nc", "  }\n\n" + _PACKING % " ", "1, input_channels, output_channels"),
 ]

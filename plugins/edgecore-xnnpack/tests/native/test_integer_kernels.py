@@ -18,6 +18,8 @@ LINEAR_SHAPES = [
     (11, 513, 31),
     (13, 1030, 48),
     (25, 7, 65),
+    (5, 4609, 33),  # more inputs than a kernel holds of a row
+    (4, 9300, 16),
 ]
 """Rows, inputs and outputs."""
 
@@ -62,11 +64,14 @@ def test_convolutions_of_all_borders_strides_and_groups_give_the_integers_of_exe
         nn.Conv2d(5, 31, 3, 1, 2, dilation=2),
         nn.Conv2d(5, 7, 3, 1, 9, dilation=9),  # of 3 x 3 the middle row is left
         nn.Conv2d(520, 17, 3, 1, 1),
+        nn.Conv2d(4620, 5, 2),  # one tap has more inputs than a kernel holds of a row
+        nn.Conv2d(16, 40, 3, 1, 1),
+        nn.Conv2d(17, 16, 3, 1, 1),
         nn.Conv2d(64, 65, 1),
         nn.Conv2d(12, 18, 3, 1, 1, groups=3),
         nn.ConvTranspose2d(6, 10, 3, 2, 1),
     ]
-    sizes = [(3, 15), (5, 9), (5, 9), (520, 4), (64, 7), (12, 6), (6, 5)]
+    sizes = [(3, 15), (5, 9), (5, 9), (520, 4), (4620, 2), (16, 6), (17, 5), (64, 7), (12, 6), (6, 5)]
     assert_equal_to_executorch(list(layers), [torch.randn(1, c, s, s + 1) for c, s in sizes], "int8", 0)
 
 

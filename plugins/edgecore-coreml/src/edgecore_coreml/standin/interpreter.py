@@ -17,7 +17,7 @@ import torch
 
 from edgecore_coreml.convert import quiet
 from edgecore_coreml.package import unpack
-from edgecore_coreml.standin import elementwise, movement, networks  # noqa: F401 - they register their operators
+from edgecore_coreml.standin import elementwise, movement, networks, quantized  # noqa: F401 - they register their operators
 from edgecore_coreml.standin.registry import OPS
 
 Values = dict[str, torch.Tensor]
@@ -46,13 +46,13 @@ class MilFunction:
                 del spec.mlProgram.functions[other]
             program = load(spec, spec.specificationVersion, str(weights_folder))
             self.function = program.functions[chosen]
-            self.constants = {
-                op.outputs[0].name: _tensor(
-                    op.outputs[0].val if op.op_type == "const" else op.materialized_val_inference()
-                )
-                for op in self.function.operations
-                if op.op_type == "const" or op.op_type.startswith("constexpr_")
-            }
+            self.constants: dict[str, Any] = {}
+            for op in self.function.operations:
+                if op.op_type == "const":
+                    self.constants[op.outputs[0].name] = _tensor(op.outputs[0].val)
+                elif op.op_type.startswith("constexpr_"):
+                    given = {name: self.constants[var.name] for name, var in op.inputs.items() if var is not None}
+                    self.constants[op.outputs[0].name] = OPS[op.op_type](**given)
 
     @property
     def kinds(self) -> set[str]:

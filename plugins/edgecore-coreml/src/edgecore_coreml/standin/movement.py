@@ -55,6 +55,22 @@ def split(
 
 
 @mil()
+def fill(shape: Tensor, value: Tensor | float = 0.0) -> Tensor:
+    return torch.full(ints(shape), torch.as_tensor(value).item(), dtype=torch.as_tensor(value).dtype)
+
+
+@mil()
+def band_part(x: Tensor, lower: Tensor | int = -1, upper: Tensor | int = -1) -> Tensor:
+    below = torch.arange(x.shape[-2])[:, None] - torch.arange(x.shape[-1])
+    kept = torch.ones_like(below, dtype=torch.bool)
+    if lower >= 0:
+        kept &= below <= lower
+    if upper >= 0:
+        kept &= -below <= upper
+    return torch.where(kept, x, torch.zeros_like(x))
+
+
+@mil()
 def tile(x: Tensor, reps: Tensor) -> Tensor:
     return x.repeat(ints(reps))
 

@@ -208,3 +208,44 @@ def upsample_bilinear(
         raise NotImplementedError("upsample_bilinear with this combination of corners and centers")
     sizes = [int(x.shape[2] * float(scale_factor_height)), int(x.shape[3] * float(scale_factor_width))]
     return torch.nn.functional.interpolate(x, sizes, mode="bilinear", align_corners=bool(align_corners))
+
+
+@mil()
+def lstm(
+    x: Tensor,
+    initial_h: Tensor,
+    initial_c: Tensor,
+    weight_ih: Tensor,
+    weight_hh: Tensor,
+    bias: Tensor | None = None,
+    weight_ih_back: Tensor | None = None,
+    weight_hh_back: Tensor | None = None,
+    bias_back: Tensor | None = None,
+    direction: str = "forward",
+    output_sequence: Tensor | bool = False,
+    recurrent_activation: str = "sigmoid",
+    cell_activation: str = "tanh",
+    activation: str = "tanh",
+) -> list[Tensor]:
+    if (recurrent_activation, cell_activation, activation) != ("sigmoid", "tanh", "tanh"):
+        raise NotImplementedError("the stand-in has lstm only with the usual activations")
+    forward, back = (weight_ih, weight_hh, bias), (weight_ih_back, weight_hh_back, bias_back)
+    cells: list[tuple[Tensor | None, Tensor | None, Tensor | None]]
+    cells = [forward, back] if direction == "bidirectional" else [forward]
+    sides, states = [], []
+    for index, (of_input, of_state, added) in enumerate(cells):
+        assert of_input is not None and of_state is not None
+        is_reverse = direction == "reverse" or index == 1
+        h, c = (state.chunk(len(cells), 1)[index] for state in (initial_h, initial_c))
+        steps = []
+        for step in x.flip(0) if is_reverse else x:
+            gates = step @ of_input.T + h @ of_state.T + (0.0 if added is None else added)
+            i, f, o, z = gates.chunk(4, 1)
+            c = f.sigmoid() * c + i.sigmoid() * z.tanh()
+            h = o.sigmoid() * c.tanh()
+            steps.append(h)
+        outputs = torch.stack(steps)
+        sides.append(outputs.flip(0) if is_reverse else outputs)
+        states.append((h, c))
+    sequence = torch.cat(sides, 2) if output_sequence else torch.cat([h for h, _ in states], 1)[None]
+    return [sequence, *(torch.cat(side, 1) for side in zip(*states, strict=True))]

@@ -1,0 +1,65 @@
+"""Converters for coremltools' registry: integer weights, weights of indices into tables of values, and LSTM layers."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from edgecore_coreml.quantized import block_weight, channel_weight, table_weight
+
+SUFFIX = "_dequantized"
+"""End of the name of a stored weight; the rest is the name of the placeholder of its integers or indices."""
+
+
+@cache
+def register() -> None:
+    """Add the converters to the registry of coremltools, which this imports."""
+    from coremltools.converters.mil import Builder, register_torch_op
+    from coremltools.converters.mil.frontend._utils import _construct_constexpr_dequant_op, _construct_constexpr_lut_op
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs, lstm
+    from coremltools.converters.mil.mil import types
+
+    # coremltools has it for scripted models only
+    @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
+    def _lstm(context: Any, node: Any) -> None:
+        scripted = copy.copy(node)  # whose results have names, in place of the items of one
+        scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
+        lstm(context, scripted)
+        context.add(tuple(context[name] for name in scripted.outputs), node.name)
+
+    def integers(values: Any, kind: Any, bits: Any) -> Any:
+        """Return numbers as integers of some bits, signed like those of `kind`."""
+        name = f"{'int' if kind.dtype.kind == 'i' else 'uint'}{int(bits)}"
+        return values.astype(types.nptype_from_builtin(types.string_to_builtin(name)))
+
+    def named(node: Any) -> str:
+        """Return the name of the stored weight, which is that of its integers with a suffix."""
+        return f"{node.inputs[0]}{SUFFIX}"
+
+    @register_torch_op(torch_alias=[channel_weight.__name__])  # type: ignore[untyped-decorator]
+    def _channel_weight(context: Any, node: Any) -> None:
+        data, scales, zeros, axis, bits = (value.val for value in _get_inputs(context, node, expected=5))
+        numbers, zeros = (integers(values, data, bits) for values in (data, np.broadcast_to(zeros, scales.shape)))
+        dim = int(axis) if scales.ndim else None
+        weight = _construct_constexpr_dequant_op(numbers, zeros, scales.astype(np.float32), dim, name=named(node))
+        context.add(weight, node.name)
+
+    @register_torch_op(torch_alias=[block_weight.__name__])  # type: ignore[untyped-decorator]
+    def _block_weight(context: Any, node: Any) -> None:
+        data, scales, zeros, shape, bits = (value.val for value in _get_inputs(context, node, expected=5))
+        blocks = [*scales.shape, *[1] * (len(shape) - 2)]
+        stored = {"data": integers(data.reshape(shape), data, bits), "scale": scales.reshape(blocks)}
+        if zeros.any():
+            stored["offset"] = integers(zeros.reshape(blocks), data, bits)
+        context.add(Builder.constexpr_blockwise_shift_scale(**stored, name=named(node)), node.name)
+
+    @register_torch_op(torch_alias=[table_weight.__name__])  # type: ignore[untyped-decorator]
+    def _table_weight(context: Any, node: Any) -> None:
+        indices, tables = (value.val for value in _get_inputs(context, node, expected=2))
+        context.add(
+            _construct_constexpr_lut_op(indices.astype(np.uint8), tables.astype(np.float32), name=named(node)),
+            node.name,
+        )

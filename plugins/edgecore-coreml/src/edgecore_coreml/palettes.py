@@ -1,0 +1,160 @@
+"""Palettes: weights as indices into a table of values, which the recipe `palette4` chooses by k-means.
+
+The recipe rewrites the weights of the exported program, so that quantized eager computes with the values of the tables,
+and marks the calls that read them. Conversion finds the marks, and stores these tables and indices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError
+from edgecore.plugin import Selects
+from edgecore.sdk import Constants, PartitionView, copy_program, edit, functionalize
+from edgecore_coreml.float_weights import fuse_batch_norms, readers_of_weights, store
+
+MIN_ELEMENTS = 1024
+"""Weights of fewer elements stay as they are: they are small, and often those of depthwise convolutions, which lose most."""
+MARK = "coreml_palette"
+"""Key in `node.meta["custom"]` of a call, with the fields of the `Palette` of its weights."""
+PASS = "compression::palettize_weights"
+"""Pass of coremltools that stores weights as palettes."""
+
+
+@dataclass(frozen=True)
+class Palette:
+    """The tables of a weight.
+
+    Attributes:
+        bits: Bits of an index; a table has 2^bits values.
+        group: Rows (of the first dim) that share a table; 0: all rows. A weight whose number of rows is no multiple of
+            it gets one table.
+    """
+
+    bits: int
+    group: int = 0
+
+    def __str__(self) -> str:
+        share = f" for each {self.group} rows" if self.group else ""
+        return f"indices of {self.bits} bits into a table{share}"
+
+    @property
+    def target(self) -> str:
+        """The oldest deployment target with such tables."""
+        return "iOS18" if self.group or self.bits == 3 else "iOS16"
+
+    def rows(self, count: int) -> int:
+        """Return the number of rows that share a table, of a weight with `count` rows."""
+        return self.group if self.group and count % self.group == 0 else count
+
+
+def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> ExportedProgram:
+    """Return a copy of an exported program whose weights have the values of tables.
+
+    Batch norms become a part of the convolution before them. Results with equal weights are equal.
+
+    Args:
+        program: The exported program.
+        selects: Returns True for the calls whose weights get tables: constants of float32 or float16 with two or more
+            dims and at least `MIN_ELEMENTS` elements.
+        palette: The kind of tables.
+
+    Raises:
+        CompileError: The program has no such weight.
+    """
+    program = functionalize(copy_program(program))
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        fuse_batch_norms(graph_module, constants, selects)
+        readers = readers_of_weights(graph_module, constants, selects, _is_weight)
+        for weight, nodes in readers.items():
+            store(constants, weight, nodes, _nearest(constants.get(weight), palette))
+            for node in nodes:
+                node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: astuple(palette)}
+    if not readers:
+        raise CompileError(
+            f"quantize='palette4': the model has no constant weight with {MIN_ELEMENTS} elements or more"
+        )
+    constants.drop_unused()
+    return program
+
+
+def _is_weight(val: torch.Tensor) -> bool:
+    return val.dtype in (torch.float32, torch.float16) and val.dim() > 1 and val.numel() >= MIN_ELEMENTS
+
+
+def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
+    """Return a weight with each element replaced by the nearest value of its table.
+
+    K-means has one thread, so that its sums do not depend on the order of threads.
+    """
+    import sklearn.cluster  # noqa: F401 - threadpool_limits limits libraries that are loaded
+    from threadpoolctl import threadpool_limits
+
+    groups = torch.split(weight, palette.rows(weight.shape[0]))
+    with threadpool_limits(limits=1):
+        return torch.cat([torch.from_numpy(_clustered(group.numpy(), palette.bits)) for group in groups])
+
+
+def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
+    """Replace each element by the nearest of 2^bits centers, which k-means finds for a histogram of the elements.
+
+    The histogram has the numbers of float16 as its bins.
+    """
+    from sklearn.cluster import KMeans
+
+    largest = float(np.abs(values).max()) or 1.0
+    bins, counts = np.unique((values / largest).astype(np.float16), return_counts=True)
+    means = KMeans(min(len(bins), 1 << bits), n_init=1, random_state=0)
+    means.fit(bins[:, None].astype(np.float64), sample_weight=counts)
+    table = np.unique((means.cluster_centers_[:, 0] * largest).astype(values.dtype))
+    middles = (table[1:].astype(np.float64) + table[:-1]) / 2
+    return table[np.searchsorted(middles, values)]
+
+
+def palettes_of(partition: PartitionView) -> dict[str, Palette]:
+    """Return the palettes of the weights of a partition that the recipe has marked, by the names of their placeholders."""
+    marked = {}
+    for node in partition.calls:
+        fields = (node.meta.get("custom") or {}).get(MARK)
+        if fields is None:
+            continue
+        for source in node.all_input_nodes:
+            if source in partition.constants and _is_weight(source.meta["val"]):
+                marked[source.name] = Palette(*fields)
+    return marked
+
+
+def palette_config(palettes: Mapping[str, Palette], rows: Mapping[str, int]) -> Any:
+    """Return the configuration of coremltools' pass `PASS` that stores palettes as they are.
+
+    Args:
+        palettes: Name of a weight's placeholder -> its palette.
+        rows: Name of a weight's placeholder -> the size of its first dim.
+    """
+    from coremltools.optimize.coreml import OpPalettizerConfig, OptimizationConfig
+
+    configs = {}
+    for name, palette in palettes.items():
+        settings: dict[str, Any] = {"mode": "custom", "lut_function": _exact_table(name, palette.bits)}
+        if palette.rows(rows[name]) != rows[name]:
+            settings |= {"granularity": "per_grouped_channel", "group_size": palette.group, "channel_axis": 0}
+        configs[name] = OpPalettizerConfig(weight_threshold=0, **settings)
+    return OptimizationConfig(op_name_configs=configs)
+
+
+def _exact_table(name: str, bits: int) -> Callable[[np.ndarray[Any, Any]], tuple[np.ndarray[Any, Any], ...]]:
+    def table_of(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        """Return a table of the values, and the index of each element."""
+        found, indices = np.unique(values, return_inverse=True)
+        if len(found) > 1 << bits:
+            raise CompileError(f"{name} has {len(found)} values, and its table {1 << bits}")
+        return np.pad(found, (0, (1 << bits) - len(found))), indices.astype(np.uint8).ravel()
+
+    return table_of

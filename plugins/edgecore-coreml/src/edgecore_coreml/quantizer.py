@@ -1,0 +1,184 @@
+"""The `Quantizer` for torchao's PT2E quantization: it annotates the values that become integers for Core ML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch.fx import Node
+from torchao.quantization.pt2e.observer import MinMaxObserver, PerChannelMinMaxObserver
+from torchao.quantization.pt2e.quantizer import QuantizationSpec
+
+from edgecore.sdk import argument
+from edgecore.sdk.annotations import (
+    LAYERS,
+    NORMS,
+    OBSERVERS,
+    ModuleQuantizer,
+    channel_dim,
+    float_args,
+    fused_tail,
+    mark,
+    mark_fused,
+    mark_shared,
+)
+
+aten = torch.ops.aten
+
+_UNSIGNED = frozenset({
+    aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.sigmoid.default,
+    aten.softmax.int, aten.hardsigmoid.default,
+})  # fmt: skip
+"""Operators whose results are not negative, so that all 256 integers stand for such numbers."""
+_ACTIVATIONS = frozenset({
+    *_UNSIGNED, aten.hardtanh.default, aten.hardtanh_.default, aten.hardswish.default, aten.hardswish_.default,
+    aten.leaky_relu.default, aten.leaky_relu_.default, aten.silu.default, aten.silu_.default, aten.gelu.default,
+    aten.tanh.default, aten.elu.default,
+}) - {aten.softmax.int}  # fmt: skip
+_SUMS = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.mul.Tensor, aten.mul_.Tensor, aten.matmul.default})
+_MOVES = frozenset({
+    aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default, aten.transpose.int,
+    aten.unsqueeze.default, aten.squeeze.dim, aten.dropout.default, aten.dropout_.default, aten.max_pool2d.default,
+    aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default,
+})  # fmt: skip
+"""Operators whose result has the quantization parameters of the input, so that the next layer reads integers."""
+_EPS = torch.finfo(torch.float32).eps
+_OBSERVERS = {
+    "moving_average_min_max": "moving-average", "ema_min_max": "moving-average", "min_max": "minmax",
+}  # fmt: skip
+"""coremltools' names of observers, and those of edgecore. coremltools' `ema_min_max` is a moving average, too."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """How the layers of a module are quantized.
+
+    Attributes:
+        weight_bits: 4 or 8; None for weights in floating point.
+        weight_dtype: Type of the integers of weights: torch.int8 or torch.uint8.
+        is_per_channel: Weights have a scale for each output channel.
+        has_activations: Activations become integers of uint8.
+        has_symmetric_weights: The zero point of weights is that of the middle of the integers.
+        has_symmetric_activations: The zero point of activations is 128, or 0 for results that are not negative.
+        observer: The name of the observer of activations, as `edgecore.Recipe` has it.
+    """
+
+    weight_bits: Literal[4, 8] | None = 8
+    weight_dtype: torch.dtype = torch.int8
+    is_per_channel: bool = True
+    has_activations: bool = True
+    has_symmetric_weights: bool = True
+    has_symmetric_activations: bool = True
+    observer: Literal["histogram", "minmax", "moving-average"] = "moving-average"
+
+    def activation(self, tail: Node | None) -> QuantizationSpec | None:
+        """Return the specification of an activation, the result of `tail`; None if it stays in floating point."""
+        if not self.has_activations:
+            return None
+        is_affine = not self.has_symmetric_activations or (tail is not None and tail.target in _UNSIGNED)
+        scheme = torch.per_tensor_affine if is_affine else torch.per_tensor_symmetric
+        # Without limits: with those of uint8, torchao's symmetric zero point is 127 instead of 128.
+        return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=_EPS), qscheme=scheme)
+
+    def weight(self, axis: int | None) -> QuantizationSpec | None:
+        """Return the specification of a weight whose output channels are a dim, or None."""
+        if self.weight_bits is None:
+            return None
+        low, high = (0, (1 << self.weight_bits) - 1) if self.weight_dtype == torch.uint8 else _signed(self)
+        if not self.is_per_channel or axis is None:
+            scheme = torch.per_tensor_symmetric if self.has_symmetric_weights else torch.per_tensor_affine
+            return QuantizationSpec(self.weight_dtype, MinMaxObserver.with_args(eps=_EPS), low, high, scheme)
+        scheme = torch.per_channel_symmetric if self.has_symmetric_weights else torch.per_channel_affine
+        observer = PerChannelMinMaxObserver.with_args(eps=_EPS)
+        return QuantizationSpec(self.weight_dtype, observer, low, high, scheme, ch_axis=axis)
+
+
+def _signed(scheme: Scheme) -> tuple[int, int]:
+    limit = 1 << ((scheme.weight_bits or 8) - 1)
+    return (1 - limit if scheme.has_symmetric_weights else -limit), limit - 1
+
+
+class CoreMLQuantizer(ModuleQuantizer[Scheme]):
+    """Annotates an exported model for `prepare_pt2e`.
+
+    Args:
+        config: A `coremltools.optimize.torch.quantization.LinearQuantizerConfig`. `milestones`, which training uses, and
+            `non_traceable_module_names` are ignored. None for weights and activations of 8 bits, as coremltools' own
+            defaults are.
+
+    Raises:
+        ValueError: The configuration has something that PT2E quantization for Core ML has not.
+    """
+
+    def __init__(self, config: Any = None) -> None:
+        super().__init__()
+        if config is None:
+            self.set_global(Scheme())
+            return
+        self.set_global(_scheme(config.global_config))
+        for kind, settings in config.module_type_configs.items():
+            self.set_object_type(_module_type(kind), _scheme(settings))
+        for name, settings in config.module_name_configs.items():
+            self.set_module_name(name, _scheme(settings))
+
+    def annotate_node(self, node: Node, config: Scheme) -> None:
+        """Annotate a node, and the batch norm and activation that are fused with it."""
+        if node.target in LAYERS:
+            tail = fused_tail(node, (NORMS, _ACTIVATIONS))
+            inputs = {node.args[0]: config.activation(_source(node)), node.args[1]: config.weight(channel_dim(node))}
+            specs = {source: spec for source, spec in inputs.items() if spec is not None}
+            mark_fused(tail, node, config.activation(tail), specs)
+        elif node.target is aten.embedding.default:
+            if (weight := config.weight(0)) is not None:
+                mark(node, None, {node.args[0]: weight})
+        elif config.has_activations and node.target in _SUMS:
+            tensors = float_args(node)
+            is_matrix = node.target is aten.matmul.default and _is_matrix(node.args[1])
+            if len(tensors) == 2 and (is_matrix or all(tensor.op != "get_attr" for tensor in tensors)):
+                tail = fused_tail(node, (NORMS, _ACTIVATIONS))
+                specs = {tensor: config.activation(tensor) for tensor in tensors}
+                specs |= {node.args[1]: config.weight(1)} if is_matrix else {}
+                mark_fused(tail, node, config.activation(tail), specs)
+        elif config.has_activations and node.target in _MOVES:
+            mark_shared(node, config.activation(_source(node)))
+
+
+def _source(node: Node) -> Node | None:
+    source = argument(node, "input") if node.target in LAYERS else node.args[0]
+    return source if isinstance(source, Node) else None
+
+
+def _is_matrix(value: Any) -> bool:
+    """Return True for a constant matrix, whose output channels are the second dim."""
+    return isinstance(value, Node) and value.op == "get_attr" and value.meta["val"].dim() == 2
+
+
+def _module_type(kind: Any) -> type[torch.nn.Module]:
+    found = getattr(torch.nn, kind, None) if isinstance(kind, str) else kind
+    if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
+        raise ValueError(f"module_type_configs has {kind!r}: give the class of a module, or its name in torch.nn")
+    return found
+
+
+def _scheme(settings: Any) -> Scheme | None:
+    """Return the scheme of a `ModuleLinearQuantizerConfig`; None for a module that stays in floating point."""
+    if settings is None:
+        return None
+    if settings.algorithm != "vanilla":
+        raise ValueError(f"algorithm={settings.algorithm!r} needs training with coremltools; PT2E has 'vanilla'")
+    is_float = settings.weight_dtype == torch.float32
+    if is_float and settings.activation_dtype != torch.float32:
+        raise ValueError(
+            "weight_dtype=torch.float32 needs activation_dtype=torch.float32: Core ML reads both as integers"
+        )
+    is_symmetric = settings.quantization_scheme.value == "symmetric"
+    return Scheme(
+        weight_bits=None if is_float else settings.weight_n_bits,
+        weight_dtype=torch.uint8 if settings.weight_dtype in (torch.quint8, "quint4") else torch.int8,
+        is_per_channel=settings.weight_per_channel,
+        has_activations=settings.activation_dtype != torch.float32,
+        has_symmetric_weights=is_symmetric,
+        has_symmetric_activations=is_symmetric,
+        observer=_OBSERVERS[settings.activation_observer.value],  # type: ignore[arg-type]
+    )
