@@ -77,6 +77,18 @@ def tree(files, **changes) -> bytes:
     return b"abc" + json.dumps({"nodes": [file, root]}).encode()[::-1]
 
 
+def chain(depth) -> bytes:
+    """Return a tree of folders, each in the next one, around a file."""
+    region = {"offset": 0, "size": 0}
+    nodes = [{"name": "f", "kind": 0, "dataRegion": region, "children": {}}]
+    nodes += [{"name": "d", "kind": 1, "dataRegion": region, "children": {"d": number}} for number in range(depth)]
+    return json.dumps({"nodes": nodes}).encode()[::-1]
+
+
+def test_folders_may_be_nested():
+    assert read_blob(chain(16), {}) == {"/".join("d" * 16): b""}
+
+
 @pytest.mark.parametrize(
     ("blob", "message"),
     [
@@ -97,6 +109,18 @@ def tree(files, **changes) -> bytes:
         (tree({"a": 0}, children={"b": 0}), "node 0 of its tree of files is no file"),
         (tree({"a": 0}, dataRegion={"offset": 1, "size": 3}), "the file 'a' lies outside its 3 bytes"),
         (tree({"a": 0}, dataRegion={"offset": -1, "size": 3}), "has a wrong number"),
+        (tree({"a": 0}, dataRegion={"offset": 0, "size": "3"}), "has a wrong number"),
+        (tree({"a": 0}, dataRegion={"offset": 2**70, "size": 3}), "the file 'a' lies outside its 3 bytes"),
+        (tree({"a": 0}, dataRegion=[]), "lacks a field"),
+        (tree({"a": "0"}), "'0' is no node"),
+        (tree({"a": [0]}), r"\[0\] is no node"),
+        (tree({"a": 0}, kind=1, children={"b": 1}), "1 is no node of its tree of files, or two folders have it"),
+        (tree({"a": 0}).replace(b'0 :"a"', b'0 :"a" ,0 :"a"'), "no tree of files is at its end"),
+        (b'CMJR{"version": 1, "key": "k", "key": "l", "functionName": "f"}', "is no reference to a model"),
+        (b"CMJR" + b" " * 2_000_000 + b"{}", "is no reference to a model"),
+        (b'CMJR\xff{"version": 1}', "is no reference to a model"),
+        (chain(17), "has more than 16 folders in each other"),
+        (chain(5000), "has more than 16 folders in each other"),
     ],
 )
 def test_a_damaged_blob_gives_one_error(blob, message):

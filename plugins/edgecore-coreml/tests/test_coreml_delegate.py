@@ -83,6 +83,47 @@ def test_a_wrong_load_option_is_named(tmp_path, options, message):
         load(compiled(Network(), TOKENS), tmp_path / "model.pte", tmp_path, **options)
 
 
+def test_runs_of_sessions_may_be_pending_at_once(tmp_path):
+    class Shifted(torch.nn.Module):
+        def forward(self, tokens):  # its result is of int64, which the delegate converts when the run has ended
+            return torch.cat([tokens + 1, tokens], 1)
+
+    for model in (Network(), Shifted()):
+        first = load(compiled(model, TOKENS), tmp_path / "model.pte", tmp_path)
+        sessions = (first, first.new_session(), first.new_session())
+        for shift in range(2):
+            inputs = [TOKENS.roll(shift + number, 1) for number in range(3)]
+            runs = [session.forward.start(tokens) for session, tokens in zip(sessions, inputs, strict=True)]
+            for run, tokens in reversed(list(zip(runs, inputs, strict=True))):
+                torch.testing.assert_close(run.wait(), model(tokens))
+
+
+def test_a_pending_run_that_is_dropped_ends(tmp_path):
+    model = Network()
+    loaded = load(compiled(model, TOKENS), tmp_path / "model.pte", tmp_path)
+    other = loaded.new_session()
+    other.forward.start(TOKENS)
+    del other
+    torch.testing.assert_close(loaded.forward(TOKENS), model(TOKENS))
+
+
+def test_a_pending_run_keeps_the_state_of_its_session(tmp_path):
+    x = torch.ones(2, 4)
+    first = load(compiled(Decay(), x, compute_precision="FLOAT16"), tmp_path / "model.pte", tmp_path)
+    second = first.new_session()
+    for expected in (2.0, 3.0, 3.5):
+        runs = [session.forward.start(x) for session in (first, second)]
+        assert [float(run.wait()[0, 0]) for run in reversed(runs)] == [expected, expected]
+        first.import_state(first.export_state())
+
+
+def test_a_run_that_does_not_start_leaves_the_session_usable(tmp_path):
+    loaded = load(compiled(Network(), TOKENS), tmp_path / "model.pte", tmp_path)
+    with pytest.raises(ExecutionError, match="the value 4294967296; Core ML's integers have 32 bits"):
+        loaded.forward.start(torch.tensor([[1, 2**32, 0]])).wait()
+    assert loaded.forward(TOKENS).shape == (1, 3, 3)
+
+
 def test_an_index_of_more_than_32_bits_is_named(tmp_path):
     loaded = load(compiled(Network(), TOKENS), tmp_path / "model.pte", tmp_path)
     with pytest.raises(ExecutionError, match="the value 4294967296; Core ML's integers have 32 bits"):

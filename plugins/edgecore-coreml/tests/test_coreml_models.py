@@ -84,6 +84,15 @@ def test_a_dynamic_batch_becomes_a_range(tmp_path):
     program = compiled(model, x, dynamic_shapes={"x": {0: batch}})
     lines = CoreMLCompiler().describe_blob(blob_of(program, tmp_path / "model.pte"), {})
     assert "input x: float32 [1 to 4, 3, 8, 8]" in lines
+    assert str(program.report()).count("the Neural Engine does not take inputs whose sizes have a range") == 1
+
+
+def test_ranges_are_no_matter_where_the_neural_engine_has_no_part():
+    batch = torch.export.Dim("batch", min=1, max=4)
+    inputs, shapes = torch.randn(2, *IMAGE[1:]), {"x": {0: batch}}
+    program = compiled(Classifier(), inputs, dynamic_shapes=shapes, compute_unit="CPU_AND_GPU")
+    assert "Neural Engine" not in str(program.report())
+    assert "Neural Engine" not in str(compiled(Classifier(), inputs).report())
 
 
 def test_enumerated_shapes_are_in_the_package(tmp_path):
@@ -97,6 +106,7 @@ def test_enumerated_shapes_are_in_the_package(tmp_path):
     )
     lines = CoreMLCompiler().describe_blob(blob_of(program, tmp_path / "model.pte"), {})
     assert "input x: float32, one of [1, 3, 8, 8], [4, 3, 8, 8]" in lines
+    assert "Neural Engine" not in str(program.report())
 
 
 def test_extract_writes_the_model_package(tmp_path):

@@ -67,6 +67,9 @@ def test_a_package_survives_its_blob():
         (b"", "metadata.json has no names of inputs and outputs"),
         (b"[1]", "metadata.json has no names of inputs and outputs"),
         (b'{"inputNames": [1], "outputNames": []}', "has a name that is no text"),
+        (b'{"inputNames": ["x", "x"], "outputNames": []}', "has the same input twice"),
+        (b'{"inputNames": [], "inputNames": [], "outputNames": []}', "has no names of inputs and outputs"),
+        (b'{"inputNames": [' + b" " * 2_000_000 + b'], "outputNames": []}', "has no names of inputs and outputs"),
         (b'{"inputNames": [], "outputNames": [], "edgecoreStates": [{}]}', "has a state without names"),
     ],
 )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +201,7 @@ def _expression(size: Any) -> Any:
     return size if isinstance(size, int) else size.node.expr
 
 
+@cache  # a stack trace repeats few files, and pathlib takes microseconds
 def is_inside_torch(path: str) -> bool:
     """Return True if a source file belongs to the package torch; torchvision does not."""
     return Path(path).is_relative_to(_TORCH)

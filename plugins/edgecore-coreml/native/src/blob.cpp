@@ -10,7 +10,7 @@ namespace {
 using edgecore::backend::damaged;
 
 constexpr std::string_view kReference = "CMJR";  // see blob.py
-constexpr size_t kMaxTree = 1 << 20;
+constexpr size_t kMaxText = 1 << 20;  // size of a JSON text, whose values take much more memory than its bytes
 constexpr int kMaxDepth = 16;
 constexpr uint64_t kFile = 0, kFolder = 1;
 constexpr int32_t kFloat16 = 5, kFloat32 = 6;  // ScalarType of the .pte
@@ -62,6 +62,7 @@ std::string_view to_view(edgecore_bytes bytes) {
 
 Json parse(edgecore_bytes content) {
   size_t end = 0;
+  if (content.size > kMaxText) damaged("it has JSON of %llu bytes", static_cast<unsigned long long>(content.size));
   return parse_json(to_view(content), &end);
 }
 
@@ -88,7 +89,7 @@ StateInfo read_state(const Json &item) {
 
 std::vector<File> read_files(edgecore_bytes folder) {
   const std::string_view bytes = to_view(folder);
-  const std::string_view end = bytes.substr(bytes.size() - std::min(bytes.size(), kMaxTree));
+  const std::string_view end = bytes.substr(bytes.size() - std::min(bytes.size(), kMaxText));
   const std::string text(end.rbegin(), end.rend());
   size_t size = 0;
   const Json tree = parse_json(text, &size);
@@ -117,9 +118,14 @@ Package read_package(edgecore_bytes blob, const std::function<edgecore_bytes(std
                           : metadata.at("methods", Json::Kind::kObject).at(package.function, Json::Kind::kObject);
   package.inputs = names.texts_at("inputNames");
   package.outputs = names.texts_at("outputNames");
-  const Json *states = names.find("edgecoreStates");
-  if (states == nullptr) return package;
-  for (const Json &item : states->items) package.states.push_back(read_state(item));
+  std::vector<std::string> inputs = package.inputs;
+  std::sort(inputs.begin(), inputs.end());
+  const auto same = std::adjacent_find(inputs.begin(), inputs.end());
+  if (same != inputs.end()) damaged("two of its inputs are '%s'", same->c_str());
+  if (names.find("edgecoreStates") == nullptr) return package;
+  for (const Json &item : names.at("edgecoreStates", Json::Kind::kArray).items) {
+    package.states.push_back(read_state(item));
+  }
   return package;
 }
 

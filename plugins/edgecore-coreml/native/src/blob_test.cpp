@@ -1,6 +1,10 @@
 // Tests of the reader of blobs: a damaged blob is refused, or read as files that lie inside of it.
 #include "blob.h"
 
+#include <algorithm>
+#include <iterator>
+#include <random>
+
 #include "test_support.h"
 
 namespace edgecore_coreml {
@@ -22,6 +26,13 @@ std::string tree(const std::string &root_children, const std::string &file = nod
   return folder("abc", R"({"nodes":[)" + file + "," + node(1, 0, 0, root_children) + "]}");
 }
 
+// Returns a tree of `depth` folders, each in the next one, around a file.
+std::string chain(int depth) {
+  std::string nodes = node(0, 0, 0);
+  for (int i = 0; i < depth; ++i) nodes += "," + node(1, 0, 0, R"("d":)" + std::to_string(i));
+  return R"({"nodes":[)" + nodes + "]}";
+}
+
 TEST(Blob, FilesHaveTheirPathsAndContents) {
   const std::string blob =
       folder("abcde", R"({"nodes":[)" + node(0, 0, 3) + "," + node(0, 3, 2) + "," + node(1, 0, 0, R"("y":1)") + "," +
@@ -32,6 +43,8 @@ TEST(Blob, FilesHaveTheirPathsAndContents) {
   EXPECT_EQ(text_of(files[0].content), "abc");
   EXPECT_EQ(files[1].path, "d/y");
   EXPECT_EQ(text_of(files[1].content), "de");
+  const std::string deep = folder("", chain(16));
+  EXPECT_EQ(read_files(view(deep)).at(0).path.size(), 31u);
 }
 
 TEST(Blob, ADamagedTreeIsNamed) {
@@ -52,6 +65,30 @@ TEST(Blob, ADamagedTreeIsNamed) {
       {tree(R"("..":0)"), "'..' is no name of a file"},
       {tree(R"("a/b":0)"), "'a/b' is no name of a file"},
       {tree(R"("":0)"), "'' is no name of a file"},
+      {tree(R"("a":0,"a":0)"), "two members 'a'"},
+      {tree(R"("a":"0")"), "lacks the member 'a', or it has another type"},
+      {tree(R"("a":0.0)"), "lacks the member 'a', or it has another type"},
+      {tree(R"("a":null)"), "lacks the member 'a', or it has another type"},
+      {tree(R"("a":-1)"), "a negative number for 'a'"},
+      {tree(R"("a":99999999999999999999)"), "lacks the member 'a', or it has another type"},
+      {tree(R"("a":9223372036854775807)"), "is no node of its tree"},
+      {tree(R"("a":0)", "7"), "lacks the member 'dataRegion'"},
+      {tree(R"("a":0)", R"("text")"), "lacks the member 'dataRegion'"},
+      {tree(R"("a":0)", "[]"), "lacks the member 'dataRegion'"},
+      {tree(R"("a":0)", R"({"kind":0,"dataRegion":[],"children":{}})"), "lacks the member 'dataRegion'"},
+      {tree(R"("a":0)", R"({"kind":0,"dataRegion":{},"children":[]})"), "lacks the member 'children'"},
+      {tree(R"("a":0)", R"({"kind":"0","dataRegion":{},"children":{}})"), "lacks the member 'kind'"},
+      {tree(R"("a":0)", R"({"kind":0,"dataRegion":{"offset":0,"size":"3"},"children":{}})"), "the member 'size'"},
+      {tree(R"("a":0)", node(0, 4, 0)), "the file 'a' lies outside of it"},
+      {tree(R"("a":0)", node(0, 3, 9223372036854775807)), "the file 'a' lies outside of it"},
+      {tree(R"("a":0)", node(0, 9223372036854775807, 9223372036854775807)), "the file 'a' lies outside of it"},
+      {tree(R"("a":0)", node(1, 0, 0, R"("b":1)")), "or two folders have it"},  // the root inside of itself
+      {tree(R"("a":0)", node(1, 0, 0, R"("b":0)")), "or two folders have it"},
+      {folder("", R"({"nodes":[)" + node(0, 0, 0) + "]}"), "is no file"},
+      {folder("", R"({"nodes":{}})"), "lacks the member 'nodes', or it has another type"},
+      {folder("", "[]"), "lacks the member 'nodes', or it has another type"},
+      {folder("", chain(17)), "or two folders have it"},
+      {folder("", chain(10000)), "or two folders have it"},
   };
   for (const auto &row : rows) expect_failure(row.sentence, [&] { read_files(view(row.blob)); });
 }
@@ -68,6 +105,62 @@ TEST(Blob, EveryChangedByteIsReadOrRefused) {
         ASSERT_LE(sum, blob.size());
       } catch (const edgecore::backend::Failure &) {
       }
+    }
+  }
+}
+
+// Blobs whose JSON has parts of these texts in other places. Nothing is expected but an end without a crash, which the
+// build with sanitizers checks.
+TEST(Blob, AnyJsonIsReadOrRefused) {
+  const std::string parts[] = {"0",
+                               "1",
+                               "-1",
+                               "2",
+                               "9223372036854775807",
+                               "1e9",
+                               "null",
+                               "\"\"",
+                               "\"a\"",
+                               "\"..\"",
+                               "[]",
+                               "{}",
+                               "[0]",
+                               R"({"a":0})",
+                               R"({"nodes":[]})",
+                               "\"kind\"",
+                               ":",
+                               ",",
+                               "{",
+                               "}",
+                               "[",
+                               "]",
+                               R"("\ud800\udc00")",
+                               node(0, 0, 3),
+                               node(1, 0, 0, R"("a":0)"),
+                               R"("shape":[2,3])"};
+  const std::string metadata = R"({"inputNames":["x"],"outputNames":["y"],)"
+                               R"("edgecoreStates":[{"buffer":"b","state":"s","dtype":"float32","shape":[1,8]}]})";
+  const std::string reference = R"({"version": 1, "key": "k", "functionName": "f"})";
+  const std::string nodes = R"({"nodes":[)" + node(0, 0, metadata.size()) + "," +
+                            node(1, 0, 0, R"("metadata.json":0)") + "," + node(1, 0, 0, R"("d":1)") + "]}";
+  std::minstd_rand random(1);
+  const auto below = [&](size_t limit) { return static_cast<size_t>(random()) % limit; };
+  const auto mutated = [&](std::string text) {
+    for (size_t changes = below(4); changes > 0; --changes) {
+      const size_t at = below(text.size() + 1);
+      text.replace(at, below(std::min<size_t>(12, text.size() - at + 1)), parts[below(std::size(parts))]);
+    }
+    return text;
+  };
+  for (int i = 0; i < 20000; ++i) {
+    const std::string shared = with_metadata(mutated(R"({"methods":{"f":)" + metadata + "}}"));
+    const std::string blob = below(3) == 0 ? "CMJR" + mutated(reference) : folder(mutated(metadata), mutated(nodes));
+    try {
+      const Package package = read_package(view(blob), [&](std::string_view) { return view(shared); });
+      size_t sum = 0;
+      for (const File &file : package.files) sum += text_of(file.content).size();
+      ASSERT_LE(sum, package.folder.size);
+    } catch (const edgecore::backend::Failure &) {
     }
   }
 }
@@ -106,9 +199,36 @@ TEST(Blob, APackageOfSeveralFunctionsIsNamedData) {
   });
 }
 
+TEST(Blob, ADamagedReferenceIsRefused) {
+  const std::string whole = R"(CMJR{"version":1,"key":"k","functionName":"f"})";
+  for (const char *text :
+       {"", "[]", "{}", "{\"version\":1", R"({"version":"1","key":"k","functionName":"f"})",
+        R"({"version":-1,"key":"k","functionName":"f"})", R"({"version":1.0,"key":"k","functionName":"f"})",
+        R"({"version":1,"key":["k"],"functionName":"f"})", R"({"version":1,"key":"k","functionName":{}})",
+        R"({"version":1,"key":"k","key":"l","functionName":"f"})"}) {
+    expect_failure("JSON", [&] { read_package(view("CMJR" + std::string(text)), no_named_data); });
+  }
+  expect_failure("nested more than 16 times",
+                 [] { read_package(view("CMJR" + std::string(100000, '[')), no_named_data); });
+  expect_failure("JSON of 2000000 bytes",
+                 [] { read_package(view("CMJR" + std::string(2000000, ' ')), no_named_data); });
+  // A reference to a reference is no folder.
+  expect_failure("JSON lacks", [&] { read_package(view(whole), [&](std::string_view) { return view(whole); }); });
+}
+
 TEST(Blob, DamagedMetadataIsRefused) {
   expect_failure("no metadata.json", [] { read_package(view(tree(R"("a":0)")), no_named_data); });
   expect_failure("'outputNames'", [] { read_package(view(with_metadata(R"({"inputNames":[]})")), no_named_data); });
+  expect_failure("two of its inputs are 'x'", [] {
+    read_package(view(with_metadata(R"({"inputNames":["x","y","x"],"outputNames":[]})")), no_named_data);
+  });
+  expect_failure("no text in 'inputNames'",
+                 [] { read_package(view(with_metadata(R"({"inputNames":[1],"outputNames":[]})")), no_named_data); });
+  expect_failure("'edgecoreStates', or it has another type", [] {
+    read_package(view(with_metadata(R"({"inputNames":[],"outputNames":[],"edgecoreStates":{}})")), no_named_data);
+  });
+  const std::string large = R"({"inputNames":[)" + std::string(2000000, ' ') + "]}";
+  expect_failure("JSON of 2000017 bytes", [&] { read_package(view(with_metadata(large)), no_named_data); });
   const std::string start = R"({"inputNames":[],"outputNames":[],"edgecoreStates":[{"buffer":"b","state":"s",)";
   expect_failure("the state 'b' has no dtype",
                  [&] { read_package(view(with_metadata(start + R"("dtype":"int8","shape":[1]}]})")), no_named_data); });

@@ -138,41 +138,93 @@ class CoreMlSession : public Session {
 
   void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) override {
     @autoreleasepool {
-      NSMutableDictionary<NSString *, id> *values = [NSMutableDictionary dictionary];
-      for (size_t i = 0; i < inputs.size(); ++i) values[to_string(inputs_[i].name)] = over_memory(inputs[i]);
+      MLDictionaryFeatureProvider *features = to_features(inputs);
+      NSDictionary<NSString *, id> *backings = to_backings(outputs);
       NSError *error = nil;
-      MLDictionaryFeatureProvider *features = [[MLDictionaryFeatureProvider alloc] initWithDictionary:values
-                                                                                                error:&error];
-      if (features == nil) fail_with(error, "take the inputs");
-      // Core ML writes into these arrays where it can; otherwise its result has arrays of its own.
-      NSMutableDictionary<NSString *, id> *backings = [NSMutableDictionary dictionary];
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        if (outputs[i].data != nullptr) backings[to_string(outputs_[i].name)] = over_memory(outputs[i]);
-      }
       id<MLFeatureProvider> results = run(features, backings, &error);
-      if (results == nil && backings.count != 0) results = run(features, @{}, &error);
-      if (results == nil) fail_with(error, "run the model");
-      for (size_t i = 0; i < outputs.size(); ++i) {
-        NSString *name = to_string(outputs_[i].name);
-        MLMultiArray *result = [results featureValueForName:name].multiArrayValue;
-        if (result == nil) fail(EDGECORE_INVALID_PROGRAM, "Core ML gives no output '%s'", outputs_[i].name.c_str());
-        if (outputs[i].data == nullptr) {
-          outputs[i].shape = to_sizes(result.shape);
-        } else if (result != backings[name]) {
-          copy_elements(result, outputs[i], false);
+      take(results, error, features, backings, outputs);
+    }
+  }
+
+  // Core ML calls the block on a thread of its own. A model with a state predicts before `start` returns.
+  void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
+    if (@available(macOS 14.0, iOS 17.0, tvOS 17.0, *)) {
+      if (state_ == nil) {
+        @autoreleasepool {
+          MLDictionaryFeatureProvider *features = to_features(inputs);
+          NSDictionary<NSString *, id> *backings = to_backings(outputs);
+          std::vector<Array> *filled = &outputs;
+          const Done kept = done;
+          [model_ predictionFromFeatures:features
+                                 options:to_options(backings)
+                       completionHandler:^(id<MLFeatureProvider> results, NSError *error) {
+                         std::exception_ptr failure;
+                         @autoreleasepool {
+                           try {
+                             take(results, error, features, backings, *filled);
+                           } catch (...) {
+                             failure = std::current_exception();
+                           }
+                         }
+                         kept(failure);
+                       }];
         }
+        return;
       }
     }
+    Session::start(inputs, outputs, done);
   }
 
   void read_state(const std::string &name, Array out) override { copy_state(name, out, false); }
   void write_state(const std::string &name, Array in) override { copy_state(name, in, true); }
 
  private:
-  id<MLFeatureProvider> run(MLDictionaryFeatureProvider *features, NSDictionary<NSString *, id> *backings,
-                            NSError **error) {
+  MLDictionaryFeatureProvider *to_features(const std::vector<Array> &inputs) {
+    NSMutableDictionary<NSString *, id> *values = [NSMutableDictionary dictionary];
+    for (size_t i = 0; i < inputs.size(); ++i) values[to_string(inputs_[i].name)] = over_memory(inputs[i]);
+    NSError *error = nil;
+    MLDictionaryFeatureProvider *features = [[MLDictionaryFeatureProvider alloc] initWithDictionary:values
+                                                                                              error:&error];
+    if (features == nil) fail_with(error, "take the inputs");
+    return features;
+  }
+
+  // Returns arrays over the outputs. Core ML writes into them where it can; otherwise its results have arrays of their
+  // own.
+  NSDictionary<NSString *, id> *to_backings(const std::vector<Array> &outputs) {
+    NSMutableDictionary<NSString *, id> *backings = [NSMutableDictionary dictionary];
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (outputs[i].data != nullptr) backings[to_string(outputs_[i].name)] = over_memory(outputs[i]);
+    }
+    return backings;
+  }
+
+  static MLPredictionOptions *to_options(NSDictionary<NSString *, id> *backings) {
     MLPredictionOptions *options = [[MLPredictionOptions alloc] init];
     options.outputBackings = backings;
+    return options;
+  }
+
+  // Takes the results of a prediction, which is repeated without `backings` if it failed with them.
+  void take(id<MLFeatureProvider> results, NSError *error, MLDictionaryFeatureProvider *features,
+            NSDictionary<NSString *, id> *backings, std::vector<Array> &outputs) {
+    if (results == nil && backings.count != 0) results = run(features, @{}, &error);
+    if (results == nil) fail_with(error, "run the model");
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      NSString *name = to_string(outputs_[i].name);
+      MLMultiArray *result = [results featureValueForName:name].multiArrayValue;
+      if (result == nil) fail(EDGECORE_INVALID_PROGRAM, "Core ML gives no output '%s'", outputs_[i].name.c_str());
+      if (outputs[i].data == nullptr) {
+        outputs[i].shape = to_sizes(result.shape);
+      } else if (result != backings[name]) {
+        copy_elements(result, outputs[i], false);
+      }
+    }
+  }
+
+  id<MLFeatureProvider> run(MLDictionaryFeatureProvider *features, NSDictionary<NSString *, id> *backings,
+                            NSError **error) {
+    MLPredictionOptions *options = to_options(backings);
     if (@available(macOS 15.0, iOS 18.0, tvOS 18.0, *)) {
       if (state_ != nil) {
         return [model_ predictionFromFeatures:features usingState:(MLState *)state_ options:options error:error];

@@ -1,5 +1,6 @@
 // The Core ML backend: unpacks the model of a delegate's blob into a cache, and runs it with the engine of this system.
 #include <algorithm>
+#include <exception>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -11,6 +12,7 @@
 #include "cache.h"
 #include "edgecore/backend.hpp"
 #include "model.h"
+#include "pending.h"
 #include "state.h"
 
 #ifndef EDGECORE_COREML_VERSION
@@ -23,6 +25,7 @@ namespace {
 using edgecore::backend::Arguments;
 using edgecore::backend::Event;
 using edgecore::backend::fail;
+using edgecore::backend::Failure;
 using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
@@ -136,13 +139,16 @@ uint64_t count(const std::vector<int64_t> &shape) {
   return elements;
 }
 
-void check_shape(size_t index, const Feature &feature, const std::vector<int64_t> &shape) {
+void check_range(size_t index, const Feature &feature, const std::vector<int64_t> &shape) {
   for (size_t d = 0; d < shape.size(); ++d) {
     const Range range = feature.sizes[d];
     if (range.low <= shape[d] && shape[d] <= range.high) continue;
     fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has size %lld in dim %zu, and the model takes %lld to %lld", index,
          static_cast<long long>(shape[d]), d, static_cast<long long>(range.low), static_cast<long long>(range.high));
   }
+}
+
+void check_choice(size_t index, const Feature &feature, const std::vector<int64_t> &shape) {
   const auto &choice = feature.shapes;
   if (choice.empty() || std::find(choice.begin(), choice.end(), shape) != choice.end()) return;
   fail(EDGECORE_INVALID_ARGUMENT, "argument %zu has none of the %zu shapes that the model takes", index, choice.size());
@@ -152,7 +158,10 @@ void check_shape(size_t index, const Feature &feature, const std::vector<int64_t
 class Instance {
  public:
   Instance(Delegate &delegate, const Host &host, const edgecore_instance_info &info)
-      : model_(*delegate.model), host_(host), session_(std::make_shared<SharedSession>(model_.make_session())) {
+      : model_(*delegate.model),
+        host_(host),
+        is_profiled_((info.flags & EDGECORE_INSTANCE_PROFILED) != 0),
+        session_(std::make_shared<SharedSession>(model_.make_session())) {
     if (delegate.states.empty()) return;
     state_ = &edgecore::backend::state_set<State>(info);
     for (const StateInfo &buffer : delegate.states) session_->states.push_back({state_->add(buffer), buffer.name});
@@ -169,10 +178,18 @@ class Instance {
       const Feature &feature = model_.inputs[i];
       const edgecore_tensor &tensor = checked(args, i, feature, static_cast<int32_t>(feature.sizes.size()));
       inputs_.push_back({feature.element, shape_of(tensor), nullptr});
-      check_shape(i, feature, inputs_[i].shape);
+      check_range(i, feature, inputs_[i].shape);
       if (is_converted(tensor, feature.element)) wide_[i].resize(count(inputs_[i].shape));
     }
-    set_output_shapes();
+    refusal_ = nullptr;
+    try {
+      for (size_t i = 0; i < inputs_.size(); ++i) check_choice(i, model_.inputs[i], inputs_[i].shape);
+      set_output_shapes();
+    } catch (const Failure &) {
+      if (!may_be_maximum()) throw;
+      refusal_ = std::current_exception();
+      keep_output_shapes(args);
+    }
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const size_t index = inputs_.size() + i;
       const std::vector<int64_t> &shape = outputs_[i].shape;
@@ -184,7 +201,13 @@ class Instance {
     return {};  // Core ML allocates its own memory
   }
 
-  void execute(const Arguments &args, const Memory &) {
+  void execute(const Arguments &, const Memory &) {}  // the table has run() instead
+
+  const Host &host() const { return host_; }
+
+  // Runs the model. Returns EDGECORE_PENDING if the host wants to be called at the end.
+  int32_t run(const edgecore_execute_info &info, const Arguments &args) {
+    if (refusal_) std::rethrow_exception(refusal_);
     for (size_t i = 0; i < inputs_.size(); ++i) {
       inputs_[i].data = wide_[i].empty() ? args.data<void>(i) : narrowed(i, args.data<int64_t>(i));
     }
@@ -193,16 +216,47 @@ class Instance {
       outputs_[i].data = wide_[index].empty() ? args.data<void>(index) : wide_[index].data();
     }
     if (state_ != nullptr) state_->give(session_);
-    {
+    std::vector<int64_t *> wide_outputs;
+    for (size_t i = inputs_.size(); i < wide_.size(); ++i) {
+      wide_outputs.push_back(wide_[i].empty() ? nullptr : args.data<int64_t>(i));
+    }
+    const auto widen = [this, wide_outputs = std::move(wide_outputs)] {
+      for (size_t i = 0; i < wide_outputs.size(); ++i) {
+        const std::vector<int32_t> &from = wide_[inputs_.size() + i];
+        std::copy(from.begin(), from.end(), wide_outputs[i]);
+      }
+    };
+    if (info.completion == nullptr || is_profiled_) {  // events may be added only before execute returns
       const Event event(host_, "Core ML", 0);
       session_->session->predict(inputs_, outputs_);
+      widen();
+      return EDGECORE_OK;
     }
-    for (size_t i = inputs_.size(); i < wide_.size(); ++i) {
-      std::copy(wide_[i].begin(), wide_[i].end(), wide_[i].empty() ? nullptr : args.data<int64_t>(i));
-    }
+    return pending_.begin(
+        info, [this](const Done &done) { session_->session->start(inputs_, outputs_, done); }, widen);
   }
 
  private:
+  // When a method is loaded, each input has its maximum shape. A model with a choice of shapes may not take these
+  // shapes together: it can be prepared for them nevertheless, but not run.
+  bool may_be_maximum() const {
+    bool has_choice = false;
+    for (size_t i = 0; i < inputs_.size(); ++i) {
+      has_choice = has_choice || !model_.inputs[i].shapes.empty();
+      for (size_t d = 0; d < inputs_[i].shape.size(); ++d) {
+        if (inputs_[i].shape[d] != model_.inputs[i].sizes[d].high) return false;
+      }
+    }
+    return has_choice;
+  }
+
+  void keep_output_shapes(const Arguments &args) {
+    outputs_.clear();
+    for (const Feature &feature : model_.outputs) {
+      outputs_.push_back({feature.element, shape_of(args.tensor(inputs_.size() + outputs_.size())), nullptr});
+    }
+  }
+
   // Core ML says the shapes of outputs that depend on those of inputs after a prediction only, so this makes one, of
   // zeros, with states of its own.
   void set_output_shapes() {
@@ -235,10 +289,13 @@ class Instance {
 
   Model &model_;
   Host host_;
+  bool is_profiled_;
   std::shared_ptr<SharedSession> session_;
   State *state_ = nullptr;
+  std::exception_ptr refusal_;  // of the shapes for which the instance was prepared
   std::vector<Array> inputs_, outputs_;
   std::vector<std::vector<int32_t>> wide_;  // by argument: the elements of an argument of 64 bits
+  Pending pending_;                         // last: it uses the other members until it goes
 };
 
 }  // namespace
@@ -253,10 +310,11 @@ extern "C" EDGECORE_BACKEND(coreml) {
       edgecore::backend::option("standin", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
                                 "For tests on Linux: absolute path of a Python interpreter with this package, torch "
                                 "and coremltools, which then computes the models instead of Core ML.")};
+  constexpr uint32_t kThreadsAndHeap = EDGECORE_VENDOR_THREADS | EDGECORE_OWN_HEAP;
 #if defined(__APPLE__)
-  constexpr uint32_t kFlags = EDGECORE_VENDOR_THREADS | EDGECORE_NEEDS_TRUSTED_BLOBS | EDGECORE_OWN_HEAP;
+  constexpr uint32_t kFlags = kThreadsAndHeap | EDGECORE_NEEDS_TRUSTED_BLOBS;
 #else
-  constexpr uint32_t kFlags = EDGECORE_NO_THREADS | EDGECORE_VALIDATES_BLOBS | EDGECORE_OWN_HEAP;
+  constexpr uint32_t kFlags = kThreadsAndHeap | EDGECORE_VALIDATES_BLOBS;
 #endif
   static const edgecore_backend table = [] {
     edgecore_backend created = edgecore::backend::make_table<Driver, Program, Delegate, Instance, State>(
@@ -264,6 +322,12 @@ extern "C" EDGECORE_BACKEND(coreml) {
     created.options = options;
     created.option_count = std::size(options);
     created.option_stride = sizeof(options[0]);
+    created.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
+                         uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
+      auto &run = edgecore::backend::get<Instance>(instance);
+      return edgecore::backend::detail::guard(
+          run.host().table(), error, [&] { return run.run(*info, Arguments(run.host(), args, count, stride, error)); });
+    };
     return created;
   }();
   return &table;

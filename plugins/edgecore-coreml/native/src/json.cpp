@@ -1,5 +1,6 @@
 #include "json.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -80,6 +81,16 @@ class Parser {
       result.members.emplace_back(std::move(key), value(depth + 1));
     } while (take(','));
     if (!take('}')) expected("'}'");
+    refuse_same_keys(result);
+  }
+
+  // Two readers could take different ones of two members with the same key.
+  static void refuse_same_keys(const Json &object) {
+    std::vector<std::string_view> keys;
+    for (const auto &[key, member] : object.members) keys.push_back(key);
+    std::sort(keys.begin(), keys.end());
+    const auto same = std::adjacent_find(keys.begin(), keys.end());
+    if (same != keys.end()) damaged("JSON has two members '%.*s'", static_cast<int>(same->size()), same->data());
   }
 
   void items(Json &result, int depth) {

@@ -52,6 +52,11 @@ TEST(Json, DamagedTextsAreRefused) {
     expect_failure("JSON lacks", [&] { parse(text); });
   }
   expect_failure("nested more than 16 times", [] { parse(std::string(100000, '[')); });
+  std::string objects;
+  for (int depth = 0; depth < 100000; ++depth) objects += R"({"a":)";
+  expect_failure("nested more than 16 times", [&] { parse(objects); });
+  expect_failure("has two members 'b'", [] { parse(R"([{"a":1,"b":2,"c":3,"b":{}}])"); });
+  expect_failure("has two members 'a'", [] { parse(R"({"a":1,"\u0061":2})"); });
 }
 
 }  // namespace

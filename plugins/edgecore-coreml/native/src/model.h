@@ -4,6 +4,8 @@
 #define EDGECORE_COREML_MODEL_H_
 
 #include <cstdint>
+#include <exception>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -36,6 +38,9 @@ struct Array {
   void *data = nullptr;
 };
 
+// Is called at the end of a prediction, by any thread, with null or what the prediction has thrown.
+using Done = std::function<void(std::exception_ptr failure)>;
+
 // The values of a model's states, and its predictions. One thread at a time.
 class Session {
  public:
@@ -43,6 +48,12 @@ class Session {
   // Computes the outputs. Sets the shapes of `outputs`, and writes those that have `data`, whose shapes must be right.
   // The arrays have the order of Model::inputs and Model::outputs.
   virtual void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) = 0;
+  // Predicts as above and may return before the end, which is when it calls `done`, once. Until then the caller calls
+  // nothing else, and keeps the arrays. If it throws, nothing was started.
+  virtual void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) {
+    predict(inputs, outputs);
+    done(nullptr);
+  }
   // Copy a state from or to memory that has its elements.
   virtual void read_state(const std::string &name, Array out) = 0;
   virtual void write_state(const std::string &name, Array in) = 0;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <mutex>
 #include <sstream>
+#include <thread>
 
 #include "model.h"
 
@@ -170,7 +171,10 @@ class StandInSession : public Session {
  public:
   StandInSession(std::shared_ptr<Child> child, const std::string &model)
       : child_(std::move(child)), id_(child_->call({"session", model}).at(0)) {}
-  ~StandInSession() override { forget(*child_, id_); }
+  ~StandInSession() override {
+    if (thread_.joinable()) thread_.join();
+    forget(*child_, id_);
+  }
 
   void predict(const std::vector<Array> &inputs, std::vector<Array> &outputs) override {
     Items request = {"predict", id_};
@@ -197,6 +201,19 @@ class StandInSession : public Session {
     }
   }
 
+  void start(const std::vector<Array> &inputs, std::vector<Array> &outputs, const Done &done) override {
+    if (thread_.joinable()) thread_.join();  // it has ended, but for its last statements
+    thread_ = std::thread([this, &inputs, &outputs, done] {
+      std::exception_ptr failure;
+      try {
+        predict(inputs, outputs);
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      done(failure);
+    });
+  }
+
   void read_state(const std::string &name, Array out) override {
     const std::string bytes = child_->call({"read_state", id_, name}).at(0);
     if (bytes.size() != bytes_of(out)) fail(EDGECORE_INVALID_PROGRAM, "the state '%s' has another size", name.c_str());
@@ -216,6 +233,7 @@ class StandInSession : public Session {
  private:
   const std::shared_ptr<Child> child_;
   const std::string id_;
+  std::thread thread_;  // that waits for the child process
 };
 
 class StandInModel : public Model {

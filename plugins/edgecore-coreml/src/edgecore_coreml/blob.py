@@ -24,8 +24,10 @@ METADATA = "metadata.json"
 
 _FILE, _FOLDER = 0, 1
 _ROOT = "lowered_module"
-_MAX_TREE = 1 << 20
-"""Maximum size of the JSON text in bytes. A model package has fewer than ten files."""
+_MAX_TEXT = 1 << 20
+"""Maximum size of a JSON text in bytes. A model package has fewer than ten files."""
+_MAX_DEPTH = 16
+"""Maximum number of folders in each other."""
 _REFERENCE = b"CMJR"
 """The first bytes of a blob that is a reference to a folder."""
 _VERSION = 1
@@ -79,7 +81,7 @@ def resolve(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> tuple[by
     if bytes(blob[: len(_REFERENCE)]) != _REFERENCE:
         return blob, ""
     try:
-        reference = json.loads(bytes(blob[len(_REFERENCE) :]))
+        reference = parse(bytes(blob[len(_REFERENCE) :]))
         version, key, function = (reference[name] for name in ("version", "key", "functionName"))
     except (ValueError, RecursionError, TypeError, KeyError):
         raise FormatError("the blob is damaged: it is no reference to a model") from None
@@ -106,6 +108,26 @@ def read_blob(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Files:
     used: set[int] = set()
     _collect(nodes, len(nodes) - 1, "", data, files, used)
     return files
+
+
+def parse(text: bytes) -> Any:
+    """Return the value of a JSON text of a blob.
+
+    Raises:
+        ValueError: It is no JSON, is larger than 1 MiB, or has an object with the same key twice, of which two readers
+            could take different ones.
+        RecursionError: It is nested too deeply.
+    """
+    if len(text) > _MAX_TEXT:
+        raise ValueError(f"JSON of {len(text)} bytes")
+    return json.loads(text.decode(), object_pairs_hook=_object)
+
+
+def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("an object has the same key twice")
+    return found
 
 
 def _is_name(name: str) -> bool:
@@ -135,11 +157,11 @@ def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str
 
 def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
     """Return the nodes of a blob, and the bytes before them."""
-    end = bytes(blob[-_MAX_TREE:])[::-1]
+    end = bytes(blob[-_MAX_TEXT:])[::-1]
     try:
         # Contents of files follow the JSON text here, so only a decoder that accepts all bytes can find its end.
         _, size = json.JSONDecoder().raw_decode(end.decode("latin-1"))
-        tree = json.loads(end[:size].decode())
+        tree = parse(end[:size])
     except (ValueError, RecursionError):
         raise FormatError("the blob was not written for a Core ML delegate: no tree of files is at its end") from None
     nodes = tree.get("nodes") if isinstance(tree, dict) else None
@@ -148,8 +170,12 @@ def _nodes(blob: bytes | memoryview) -> tuple[Sequence[Any], memoryview]:
     return nodes, memoryview(blob)[: len(blob) - size]
 
 
-def _collect(nodes: Sequence[Any], index: int, path: str, data: memoryview, files: Files, used: set[int]) -> None:
+def _collect(
+    nodes: Sequence[Any], index: int, path: str, data: memoryview, files: Files, used: set[int], depth: int = 0
+) -> None:
     """Add the file `index`, or all files in the folder `index`, to `files`. Each node may be reached once."""
+    if depth > _MAX_DEPTH:
+        raise FormatError(f"the blob is damaged: its tree has more than {_MAX_DEPTH} folders in each other")
     kind, offset, size, children = _fields(nodes, index, used)
     if kind == _FILE:
         if path == "" or children:
@@ -161,7 +187,7 @@ def _collect(nodes: Sequence[Any], index: int, path: str, data: memoryview, file
     for name, child in children.items():
         if not _is_name(name):
             raise FormatError(f"the blob is damaged: {name!r} is no name of a file")
-        _collect(nodes, child, f"{path}/{name}" if path else name, data, files, used)
+        _collect(nodes, child, f"{path}/{name}" if path else name, data, files, used, depth + 1)
 
 
 def _fields(nodes: Sequence[Any], index: Any, used: set[int]) -> tuple[int, int, int, dict[str, Any]]:

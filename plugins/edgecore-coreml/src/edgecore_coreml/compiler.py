@@ -109,6 +109,14 @@ class CoreMLCompiler:
             lines.append(line)
             if not set(result.stored) <= {"float32", "float16"}:
                 lines += [f"  weights as {kind}: {', '.join(names)}" for kind, names in result.stored.items()]
+        ranges = [
+            str(index) for index, result in enumerate(results) if isinstance(result, CoreMLResult) and result.has_ranges
+        ]
+        if ranges:
+            lines.append(
+                f"the Neural Engine does not take inputs whose sizes have a range (delegate {', '.join(ranges)}): CPU and "
+                "GPU run these; enumerated_shapes avoid it"
+            )
         return lines
 
     def check(self) -> Sequence[Problem]:

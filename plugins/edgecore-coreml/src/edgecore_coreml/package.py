@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from edgecore.errors import FormatError
-from edgecore_coreml.blob import METADATA, MODEL, Files, read_blob, resolve, write_blob
+from edgecore_coreml.blob import METADATA, MODEL, Files, parse, read_blob, resolve, write_blob
 
 _AUTHOR = "com.apple.CoreML"
 SPECIFICATION = f"{MODEL}/Data/{_AUTHOR}/model.mlmodel"
@@ -139,7 +139,7 @@ def _arguments(package: Package) -> dict[str, Any]:
 
 def _metadata(files: Files) -> Any:
     try:
-        return json.loads(files.get(METADATA, b""))
+        return parse(files.get(METADATA, b""))
     except (ValueError, RecursionError):
         return None
 
@@ -168,6 +168,8 @@ def _names(metadata: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
     for listed in names:
         if not isinstance(listed, list) or not all(isinstance(name, str) for name in listed):
             raise FormatError(f"the blob is damaged: {METADATA} has a name that is no text")
+    if len(set(names[0])) < len(names[0]):
+        raise FormatError(f"the blob is damaged: {METADATA} has the same input twice")
     return tuple(names[0]), tuple(names[1])
 
 

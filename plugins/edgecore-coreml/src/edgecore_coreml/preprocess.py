@@ -34,6 +34,7 @@ class CoreMLResult(PreprocessResult):
     precision: str = ""
     stored: Mapping[str, Sequence[str]] = field(default_factory=dict)  # precision -> names of weights
     weights: int = 0
+    has_ranges: bool = False  # an input has a range of sizes, which the Neural Engine does not take
     shared_by: tuple[str, ...] = ()  # the methods that have one model
 
 
@@ -60,7 +61,15 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         precision=options.compute_precision or "the model's precision",
         stored=_stored(program, converted),
         weights=len(converted.package.weights),
+        has_ranges=_has_ranges(partition, options),
     )
+
+
+def _has_ranges(partition: PartitionView, options: CoreMLOptions) -> bool:
+    """Return True if an input has a range of sizes, and the options let the Neural Engine run the model."""
+    free = [node for node in partition.inputs if node.name not in (options.enumerated_shapes or {})]
+    sizes = [size for node in free for size in node.meta["val"].shape]
+    return options.compute_unit in ("ALL", "CPU_AND_NE") and not all(isinstance(size, int) for size in sizes)
 
 
 def _check_arguments(partition: PartitionView, converted: Converted) -> None:

@@ -30,6 +30,7 @@ class Server:
 
     def __init__(self) -> None:
         self._models: dict[bytes, tuple[MilFunction, list[str], list[str]]] = {}
+        self._choices: dict[bytes, dict[str, list[list[int]]]] = {}
         self._sessions: dict[bytes, tuple[bytes, Values]] = {}
         self._numbers = count()
 
@@ -52,6 +53,7 @@ class Server:
         inputs, outputs = texts[: int(input_count)], texts[int(input_count) :]
         number = self._number()
         self._models[number] = model, inputs, outputs
+        self._choices[number] = {item.name: shapes for item in model.description.input if (shapes := _shapes(item))}
         described = {item.name: item for item in (*model.description.input, *model.description.output)}
         variables = {var.name: var for var in model.function.outputs}
         features = [_input(described[name]) for name in inputs]
@@ -66,6 +68,10 @@ class Server:
         model, states = self._sessions[session]
         function, names, outputs = self._models[model]
         values = {name: _array(*inputs[2 * i : 2 * i + 2]) for i, name in enumerate(names)}
+        choices = self._choices[model]
+        given = tuple(list(values[name].shape) for name in choices)
+        if choices and given not in zip(*choices.values(), strict=True):
+            raise ValueError(f"the shapes of {', '.join(choices)} are not enumerated together")
         with torch.inference_mode():
             results = function(values, states)
         return [item for name in outputs for item in _described(results[name])]
@@ -81,6 +87,7 @@ class Server:
     def _forget(self, number: bytes) -> Items:
         self._sessions.pop(number, None)
         self._models.pop(number, None)
+        self._choices.pop(number, None)
         return []
 
     def _number(self) -> bytes:
@@ -92,10 +99,15 @@ def _type(item: Any) -> str:
     return str(array.ArrayDataType.Name(array.dataType)).lower()
 
 
+def _shapes(item: Any) -> list[list[int]]:
+    """Return the shapes of which an input has one; none if it has no such choice."""
+    return [list(shape.shape) for shape in item.type.multiArrayType.enumeratedShapes.shapes]
+
+
 def _input(item: Any) -> bytes:
     """Return the dtype, the ranges of sizes and the shapes of an input, as text."""
     array = item.type.multiArrayType
-    shapes = [list(shape.shape) for shape in array.enumeratedShapes.shapes]
+    shapes = _shapes(item)
     ranges = [(size.lowerBound, size.upperBound) for size in array.shapeRange.sizeRanges]
     if shapes:
         ranges = [(min(sizes), max(sizes)) for sizes in zip(*shapes, strict=True)]

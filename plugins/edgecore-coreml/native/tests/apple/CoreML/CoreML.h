@@ -97,6 +97,10 @@ __attribute__((availability(macos, introduced = 15.0)))
 - (id<MLFeatureProvider>)predictionFromFeatures:(id<MLFeatureProvider>)features
                                         options:(MLPredictionOptions *)options
                                           error:(NSError **)error;
+- (void)predictionFromFeatures:(id<MLFeatureProvider>)features
+                       options:(MLPredictionOptions *)options
+             completionHandler:(void (^)(id<MLFeatureProvider> output, NSError *error))handler
+    __attribute__((availability(macos, introduced = 14.0)));
 - (id<MLFeatureProvider>)predictionFromFeatures:(id<MLFeatureProvider>)features
                                      usingState:(MLState *)state
                                         options:(MLPredictionOptions *)options
