@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import edgecore_coreml
 from edgecore.errors import FormatError
+from edgecore.plugin.doctor import diagnose
 from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_coreml import compiler
 from edgecore_coreml.blob import read_blob, write_blob
@@ -53,6 +55,15 @@ assert "coremltools" not in sys.modules
     variables = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], env=variables, check=True)
     assert not (tmp_path / "edgecore").exists()  # where a child process with the import keeps its result
+
+
+def test_doctor_says_what_a_mac_is_needed_for(monkeypatch):
+    rows = {finding.check: finding.detail for diagnosis in diagnose("coreml") for finding in diagnosis.findings}
+    assert rows["coremltools"].startswith("9.")
+    monkeypatch.setattr("platform.mac_ver", lambda: ("", ("", "", ""), ""))
+    assert edgecore_coreml.self_test()[1][2].startswith("only a Mac, an iPhone or an iPad runs the models")
+    monkeypatch.setattr("platform.mac_ver", lambda: ("15.1", ("", "", ""), "arm64"))
+    assert edgecore_coreml.self_test()[1][2] == "macOS 15.1 runs the models"
 
 
 def test_a_package_survives_its_blob():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
 from edgecore.plugin import BackendInfo, hookimpl, lazy_names, own_library
 
 __getattr__ = lazy_names("edgecore_coreml", {"CoreMLQuantizer": "edgecore_coreml.quantizer"})
@@ -10,6 +13,21 @@ __getattr__ = lazy_names("edgecore_coreml", {"CoreMLQuantizer": "edgecore_coreml
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""
     return own_library(__path__, "edgecore_coreml")
+
+
+def self_test() -> list[tuple[str, bool, str, str]]:
+    """Return the rows of `edgecore doctor`: check, passed, detail and remedy. The converter, and the use of a Mac."""
+    try:
+        converter = version("coremltools")
+    except PackageNotFoundError:
+        converter = "not installed; only compiling needs it"
+    system = platform.mac_ver()[0]
+    core_ml = (
+        f"macOS {system} runs the models"
+        if system
+        else "only a Mac, an iPhone or an iPad runs the models; this system compiles, inspects and verifies them"
+    )
+    return [("coremltools", True, converter, ""), ("Core ML", True, core_ml, "")]
 
 
 @hookimpl
@@ -22,6 +40,7 @@ def edgecore_backends() -> list[BackendInfo]:
             summary="Apple's Core ML: Neural Engine, GPU and CPU",
             compiler="edgecore_coreml.compiler:CoreMLCompiler",
             native_library=native_library,
+            self_test=self_test,
             unpack="edgecore_coreml.blob:read_blob",
         )
     ]
