@@ -74,8 +74,11 @@ def test_float16_is_reported_and_close(tmp_path):
     model, x = Classifier(), torch.randn(IMAGE)
     program = compiled(model, x, compute_precision="FLOAT16")
     assert "computes in FLOAT16" in str(program.report()) and "rounded to float16" in str(program.report())
-    standin = StandIn(blob_of(program, tmp_path / "model.pte"), {})
-    torch.testing.assert_close(standin(x)[0].float(), model(x), rtol=0, atol=0.01)
+    blob = blob_of(program, tmp_path / "model.pte")
+    lines = CoreMLCompiler().describe_blob(blob, {})
+    assert "  in float32: 1" in lines  # the cast of the result
+    assert any(line.startswith("  in float16: ") for line in lines)
+    torch.testing.assert_close(StandIn(blob, {})(x)[0].float(), model(x), rtol=0, atol=0.01)
 
 
 def test_a_dynamic_batch_becomes_a_range(tmp_path):

@@ -1,4 +1,4 @@
-"""Describe a blob: its model's deployment target, arguments, operators and weights."""
+"""Describe a blob: its model's deployment target, arguments, operators, precision and weights."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from edgecore_coreml.package import unpack
 from edgecore_coreml.weights import stored_weights
 
 _SCALAR = "const"
+_PRECISIONS = ("FLOAT32", "FLOAT16")
 
 
 def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
@@ -50,6 +51,8 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
             counts = Counter(op.type for op in block.operations if op.type != _SCALAR)
             lines += [f"function {name}: {counts.total()} operators"] if counts else []
             lines += [f"  {kind}: {count}" for kind, count in sorted(counts.items())]
+            computed = Counter(precision for op in block.operations if (precision := _precision(op)))
+            lines += [f"  in {precision}: {count}" for precision, count in sorted(computed.items())]
     lines.append(f"weights: {len(package.weights):,} bytes")
     return lines + [f"  as {kind}: {count}" for kind, count in sorted(stored.items())]
 
@@ -63,6 +66,15 @@ def _messages() -> Any:
     with quiet(io.StringIO()):
         from coremltools.proto import Model_pb2
     return Model_pb2
+
+
+def _precision(op: Any) -> str | None:
+    """Return the float type of an operator's first result; None for constants and other types."""
+    if op.type == _SCALAR or not op.outputs:
+        return None
+    data_type = op.outputs[0].type.tensorType.DESCRIPTOR.fields_by_name["dataType"].enum_type
+    name = data_type.values_by_number[op.outputs[0].type.tensorType.dataType].name
+    return name.lower() if name in _PRECISIONS else None
 
 
 def _type(item: Any) -> str:
