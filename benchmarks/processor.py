@@ -1,4 +1,4 @@
-"""Measure edgecore with XNNPACK and its peers on this processor: a table in the form of `processors.md`.
+"""Measure edgecore with XNNPACK and its peers on this processor: tables for `processors.md`.
 
     make bench-processor        or        python benchmarks/processor.py [MODEL ...] [--folder FOLDER] [--rounds 12]
 
