@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
+from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
+from edgecore.errors import CompileError
 from edgecore.plugin import Selects
-from edgecore.sdk import Constants, argument, calls, replace
+from edgecore.sdk import Constants, argument, calls, copy_program, edit, functionalize, replace
 
 aten = torch.ops.aten
 
@@ -22,6 +24,40 @@ OTHERS = (
     aten.convolution.default, aten.linear.default, aten.embedding.default, aten.matmul.default, aten.mm.default,
     aten.addmm.default, aten.bmm.default,
 )  # fmt: skip
+
+
+def rewrite_weights(
+    program: ExportedProgram,
+    selects: Selects,
+    is_weight: Callable[[torch.Tensor], bool],
+    rewrite: Callable[[GraphModule, Constants, Node, list[Node]], None],
+    missing: str,
+) -> ExportedProgram:
+    """Return a copy of an exported program in which `rewrite` has replaced the weights.
+
+    Batch norms become a part of the convolution before them first.
+
+    Args:
+        program: The exported program.
+        selects: Returns True for the calls that a recipe may quantize.
+        is_weight: Returns True for the values of constants that are weights.
+        rewrite: Replaces a weight for the calls that read it.
+        missing: The error message for a program without such a weight.
+
+    Raises:
+        CompileError: The program has no such weight.
+    """
+    program = functionalize(copy_program(program))
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        fuse_batch_norms(graph_module, constants, selects)
+        readers = readers_of_weights(graph_module, constants, selects, is_weight)
+        for weight, nodes in readers.items():
+            rewrite(graph_module, constants, weight, nodes)
+    if not readers:
+        raise CompileError(missing)
+    constants.drop_unused()
+    return program
 
 
 def readers_of_weights(

@@ -12,10 +12,9 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.errors import CompileError
 from edgecore.plugin import Selects
-from edgecore.sdk import Constants, Editor, argument, copy_program, edit, fake_mode, functionalize
-from edgecore_coreml.float_weights import CONVOLUTIONS, TRANSPOSED, fuse_batch_norms, readers_of_weights
+from edgecore.sdk import Constants, Editor, argument, fake_mode
+from edgecore_coreml.float_weights import CONVOLUTIONS, TRANSPOSED, rewrite_weights
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
@@ -43,24 +42,19 @@ def quantize_weights(
     Raises:
         CompileError: The program has no such weight.
     """
-    program = functionalize(copy_program(program))
-    constants = Constants(program)
-    with edit(program) as graph_module:
-        fuse_batch_norms(graph_module, constants, selects)
-        readers = readers_of_weights(graph_module, constants, selects, _is_weight)
-        for weight, nodes in readers.items():
-            needed = 8 if _is_depthwise(nodes[0]) else bits
-            size = None if needed != bits or group is None else _elements(weight.meta["val"].shape, group)
-            if size is None:
-                dequantized = _of_channels(graph_module, constants, weight, nodes[0], needed)
-            else:
-                dequantized = _of_groups(graph_module, constants, weight, nodes[0], needed, size)
-            for node in nodes:
-                node.replace_input_with(weight, dequantized)
-        if not readers:
-            raise CompileError(f"quantize={recipe!r}: the model has no constant float32 weight with two or more dims")
-    constants.drop_unused()
-    return program
+
+    def rewrite(graph_module: GraphModule, constants: Constants, weight: Node, nodes: list[Node]) -> None:
+        needed = 8 if _is_depthwise(nodes[0]) else bits
+        size = None if needed != bits or group is None else _elements(weight.meta["val"].shape, group)
+        if size is None:
+            dequantized = _of_channels(graph_module, constants, weight, nodes[0], needed)
+        else:
+            dequantized = _of_groups(graph_module, constants, weight, nodes[0], needed, size)
+        for node in nodes:
+            node.replace_input_with(weight, dequantized)
+
+    missing = f"quantize={recipe!r}: the model has no constant float32 weight with two or more dims"
+    return rewrite_weights(program, selects, _is_weight, rewrite, missing)
 
 
 def _is_weight(val: torch.Tensor) -> bool:

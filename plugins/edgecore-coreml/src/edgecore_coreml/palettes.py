@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import torch
 from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.plugin import Selects
-from edgecore.sdk import Constants, PartitionView, copy_program, edit, functionalize
-from edgecore_coreml.float_weights import fuse_batch_norms, readers_of_weights, store
+from edgecore.sdk import Constants, PartitionView
+from edgecore_coreml.float_weights import rewrite_weights, store
 
 MIN_ELEMENTS = 1024
 """Weights of fewer elements stay as they are: they are small, and often those of depthwise convolutions, which lose most."""
@@ -68,21 +69,14 @@ def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> E
     Raises:
         CompileError: The program has no such weight.
     """
-    program = functionalize(copy_program(program))
-    constants = Constants(program)
-    with edit(program) as graph_module:
-        fuse_batch_norms(graph_module, constants, selects)
-        readers = readers_of_weights(graph_module, constants, selects, _is_weight)
-        for weight, nodes in readers.items():
-            store(constants, weight, nodes, _nearest(constants.get(weight), palette))
-            for node in nodes:
-                node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: astuple(palette)}
-    if not readers:
-        raise CompileError(
-            f"quantize='palette4': the model has no constant weight with {MIN_ELEMENTS} elements or more"
-        )
-    constants.drop_unused()
-    return program
+
+    def rewrite(_: GraphModule, constants: Constants, weight: Node, nodes: list[Node]) -> None:
+        store(constants, weight, nodes, _nearest(constants.get(weight), palette))
+        for node in nodes:
+            node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: astuple(palette)}
+
+    missing = f"quantize='palette4': the model has no constant weight with {MIN_ELEMENTS} elements or more"
+    return rewrite_weights(program, selects, _is_weight, rewrite, missing)
 
 
 def _is_weight(val: torch.Tensor) -> bool:
