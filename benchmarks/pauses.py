@@ -20,9 +20,8 @@ from pathlib import Path
 
 import torch
 from check import PAUSE, Worker
+from runtimes import edgecore_file, executorch_file
 from zoo import make
-
-import edgecore
 
 BUSY = "while True: pass"
 
@@ -42,17 +41,12 @@ def busy_cpu(wanted: bool):
 def files(name: str, folder: Path, int8: bool, peer: bool) -> dict[str, Path]:
     """Compile a model of the zoo for edgecore, and in float32 for executorch if `peer` is true."""
     model, inputs = make(name)
+    exported = torch.export.export(model, inputs)
     made = {"edgecore": folder / f"{name}.pte"}
-    options = {"quantize": "int8", "calibration": [inputs]} if int8 else {}
-    edgecore.compile(model, inputs, backends=["xnnpack"], **options).save(made["edgecore"])
+    edgecore_file(exported, [inputs] if int8 else None, made["edgecore"])
     if peer:
-        from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-        from executorch.exir import to_edge_transform_and_lower
-
-        exported = torch.export.export(model, inputs)
-        lowered = to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
         made["executorch"] = folder / f"{name}.executorch.pte"
-        made["executorch"].write_bytes(lowered.to_executorch().buffer)
+        executorch_file(exported, None, made["executorch"])
     return made
 
 

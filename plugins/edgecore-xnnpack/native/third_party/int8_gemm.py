@@ -17,11 +17,10 @@ class _Family:
     A tile of XNNPACK's kernels has 16 columns and 8 inputs. Ours has 32 columns and `2 ** log2_kr` inputs.
     """
 
-    isa: str  # the suffix of the names of our kernels
+    isa: str  # the suffix of the kernels' names, and the list of files to which they belong
     log2_kr: int
     rows: tuple[int, ...]  # of our tiles
     replaced: tuple[int, int]  # rows of XNNPACK's largest tile: static, dynamic quantization
-    listing: str
     packing: tuple[tuple[str, str], tuple[str, str]]  # lines of the configuration and what replaces them, both likewise
 
     @property
@@ -38,7 +37,7 @@ class _Family:
             f"MR={rows} KIND={kind.upper()} DYNAMIC={int(dynamic)}",
             f"src/{folder}/gen/{folder}-{rows}x{self.tile}-{suffix}-{self.isa}.c",
             f"src/{folder}/gen/{folder}-{like}.c",
-            f"cmake/gen/{self.listing}_microkernels.cmake",
+            f"cmake/gen/{self.isa}_microkernels.cmake",
         )
 
     def declare(self, kind: str, dynamic: bool) -> Patch:
@@ -131,11 +130,11 @@ def _packing_of_vnni(dynamic: bool) -> tuple[str, str]:
 _FAMILIES = (
     # Without VNNI, XNNPACK's kernels spend 5 of 12 instructions on moving bytes, and reach less than two thirds of the
     # speed of fp32.
-    _Family("avx512skx", 1, (1, 7, 10, 12), (7, 8), "avx512skx", (_unchanged(False), _unchanged(True))),
+    _Family("avx512skx", 1, (1, 7, 10, 12), (7, 8), (_unchanged(False), _unchanged(True))),
     # With VNNI, XNNPACK's kernels add 128 to each input on a port that multiplies, and add sums across lanes at the end
     # of a tile. Ours take 0.65 to 0.9 of their time (Sapphire Rapids, one thread). The numbers of pixels in the last
     # stages of most image networks are multiples of 7; more than 8 rows are no faster.
-    _Family("avx512vnni", 2, (1, 4, 7, 8), (7, 10), "avx512vnni", (_packing_of_vnni(False), _packing_of_vnni(True))),
+    _Family("avx512vnni", 2, (1, 4, 7, 8), (7, 10), (_packing_of_vnni(False), _packing_of_vnni(True))),
 )
 
 KERNELS = [
@@ -176,7 +175,7 @@ PATCHES = [
     # every int8 layer if the processor has it. With this patch each layer uses AMX or VNNI, whichever is estimated to
     # be faster for the layer's width.
     Patch(
-        "src/configs/gemm-config.c",
+        _CONFIGURATIONS,
         _AMX_ENDS + "      } else\n" + _VNNI_BEGINS,
         _AMX_ENDS
         + """        qs8_qc8w_amx_gemm_config = qs8_qc8w_gemm_config;
@@ -186,19 +185,19 @@ PATCHES = [
         + _VNNI_BEGINS,
     ),
     Patch(
-        "src/configs/gemm-config.c",
+        _CONFIGURATIONS,
         '#include "xnnpack/init-once.h"\n',
         '#include "xnnpack/init-once.h"\n#include "xnnpack/math.h"\n',
     ),
-    Patch("src/configs/gemm-config.c", "#include <stddef.h>\n", "#include <stddef.h>\n#include <string.h>\n"),
+    Patch(_CONFIGURATIONS, "#include <stddef.h>\n", "#include <stddef.h>\n#include <string.h>\n"),
     Patch(
-        "src/configs/gemm-config.c",
+        _CONFIGURATIONS,
         "static struct xnn_gemm_config qs8_qc8w_gemm_config = {0};\n",
         "static struct xnn_gemm_config qs8_qc8w_gemm_config = {0};\n"
         "static struct xnn_gemm_config qs8_qc8w_amx_gemm_config = {0};\n",
     ),
     Patch(
-        "src/configs/gemm-config.c",
+        _CONFIGURATIONS,
         "const struct xnn_gemm_config* xnn_init_qu8_gemm_config() {\n",
         # The estimated cost is the number of multiplications of the padded layer. AMX computes 3 to 3.5 multiplications
         # in the time that XNNPACK's kernels with VNNI need for one, and ours take two thirds of that time (measured on
