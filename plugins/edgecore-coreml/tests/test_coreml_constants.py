@@ -60,6 +60,45 @@ def test_two_models_with_other_weights_have_one_model_package():
     assert blobs[0].delegate_blobs == blobs[1].delegate_blobs
 
 
+@pytest.mark.parametrize("precision", [None, "FLOAT16"])
+@pytest.mark.parametrize(
+    ("layer", "shape", "target"),
+    [
+        (torch.nn.Conv1d(3, 4, 3, padding=1), (1, 3, 8), "iOS15"),
+        (torch.nn.Conv2d(4, 6, 3, 2, 1, groups=2), (1, 4, 8, 8), "iOS15"),
+        (torch.nn.Conv2d(4, 4, 3, groups=4, bias=False), (1, 4, 8, 8), "iOS15"),
+        (torch.nn.ConvTranspose2d(4, 6, 3, 2, 1), (1, 4, 5, 5), "iOS17"),
+        (torch.nn.Sequential(torch.nn.Conv2d(4, 6, 3), torch.nn.BatchNorm2d(6)), (1, 4, 5, 5), "iOS15"),
+    ],
+    ids=["1d", "groups", "depthwise", "transposed", "batch norm"],
+)
+def test_weights_of_convolutions_are_inputs(layer, shape, target, precision):
+    model, x = layer.eval(), torch.randn(shape)
+    backend = edgecore.Backend("coreml", take_over_constant_data=False, compute_precision=precision, required=True)
+    program = edgecore.compile(model, (x,), backends=[backend])
+    data = read_pte(bytes(program.buffer))
+    standin = StandIn(bytes(data.delegate_blobs[0]), {})
+    assert not standin.package.weights and "operators delegated: 1 of 1" in str(program.report())
+    loaded = edgecore.load(bytes(program.buffer), options={"coreml": {"standin": sys.executable}})
+    tolerance = {"rtol": 0, "atol": 0.01} if precision else {}
+    torch.testing.assert_close(loaded.forward(x), model(x), **tolerance)
+    assert f"{target} or later" in str(program.report())
+
+
+def test_a_convolution_takes_a_weight_that_the_model_computes():
+    class Filtered(torch.nn.Module):
+        def forward(self, x, weight):
+            return torch.conv2d(x, weight.tanh())
+
+    x, weight = torch.randn(1, 3, 8, 8), torch.randn(4, 3, 3, 3)
+    backend = edgecore.Backend("coreml", required=True)
+    program = edgecore.compile(Filtered().eval(), (x, weight), backends=[backend])
+    (blob,) = read_pte(bytes(program.buffer)).delegate_blobs
+    standin, values = StandIn(bytes(blob), {}), {"x": x, "weight": weight}
+    (result,) = standin(*(values[name] for name in standin.package.inputs))
+    torch.testing.assert_close(result, Filtered()(x, weight))
+
+
 class Masked(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -73,12 +112,20 @@ class Masked(torch.nn.Module):
 @pytest.mark.parametrize(
     ("model", "shape", "reason"),
     [
-        (torch.nn.Conv2d(3, 4, 3), (1, 3, 8, 8), "weight is not constant, with take_over_constant_data=False"),
-        (torch.nn.LayerNorm(8), (2, 8), "weight is not constant, with take_over_constant_data=False"),
+        (
+            torch.nn.Conv2d(3, 4, 3, dilation=2),
+            (1, 3, 8, 8),
+            "coremltools takes a dilation with constant weights only, with take_over_constant_data=False",
+        ),
+        (
+            torch.nn.LayerNorm(8),
+            (2, 8),
+            "coremltools takes weight as a constant only, with take_over_constant_data=False",
+        ),
         (Masked(), (2,), "constants that are booleans cannot be inputs"),
         (Masked(), (2,), "constants that are tensors without dims cannot be inputs"),
     ],
-    ids=["convolution", "layer norm", "boolean", "number"],
+    ids=["dilation", "layer norm", "boolean", "number"],
 )
 def test_operators_that_need_constants_run_elsewhere(model, shape, reason):
     x = torch.randn(shape)

@@ -14,7 +14,7 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 
 from edgecore.sdk import Constants
-from edgecore_coreml.quantized import stored
+from edgecore_coreml.quantized import WEIGHTS, stored
 from edgecore_coreml.updates import REWRITES
 
 aten = torch.ops.aten
@@ -87,6 +87,11 @@ def _rewritten(
         return aten.div.Tensor, (1.0, *args)
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
+    if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
+        # coremltools takes a bias that is not constant from iOS 17 on, and for transposed convolutions not at all.
+        result = _added(graph, target, (*args[:2], None, *args[3:]))
+        shape = [1, -1, *[1] * (result.meta["val"].dim() - 2)]
+        return aten.add.Tensor, (result, _added(graph, aten.view.default, (bias, shape)))
     if target in REWRITES:
         return REWRITES[target](partial(_added, graph), *args)
     if target in _ORDERS:
@@ -94,6 +99,11 @@ def _rewritten(
     if target in _REAL_NUMBERS:
         args = tuple(float(value) if type(value) is int else value for value in args)
     return VIEWS.get(target, target), _with_defaults(target, args)
+
+
+def _is_variable(value: Any, is_constant: Callable[[Any], bool]) -> bool:
+    """Return True for a value that the model does not store."""
+    return isinstance(value, Node) and not is_constant(value) and value.target not in WEIGHTS
 
 
 def _as_number(graph: Graph, value: Any) -> Any:

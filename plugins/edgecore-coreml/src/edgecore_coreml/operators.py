@@ -101,17 +101,15 @@ def _constant(*names: str) -> Constraint:
         for name in names:
             value = query.argument(name)
             if isinstance(value, Node) and not is_stored(query, value):
-                return f"{name} is not constant"
+                return f"coremltools takes {name} as a constant only"
         return None
 
     return check
 
 
-def _all(*checks: Constraint) -> Constraint:
-    return lambda query: next(filter(None, (check(query) for check in checks)), None)
-
-
-def _transposed(query: NodeQuery) -> str | None:
+def _convolution(query: NodeQuery) -> str | None:
+    if any(step != 1 for step in query.argument("dilation")) and not is_stored(query, query.argument("weight")):
+        return "coremltools takes a dilation with constant weights only"
     if query.argument("transposed") and any(query.argument("output_padding")):
         return "it is transposed with output_padding"
     return None
@@ -126,7 +124,7 @@ def _attention(query: NodeQuery) -> str | None:
 def _recurrent(query: NodeQuery) -> str | None:
     weights = query.argument("params")
     if not all(is_stored(query, weight) for weight in weights):
-        return "a weight is not constant"
+        return "coremltools takes its weights as constants only"
     if query.argument("train") and query.argument("dropout"):
         return "it drops values out"
     directions = 2 if query.argument("bidirectional") else 1
@@ -261,8 +259,7 @@ def _rows() -> list[OperatorRow[None]]:
     add("sum.dim_IntList", NUMBER, "no dtype", _without_dtype)
     add("avg_pool2d", FLOAT, "no divisor_override", _without_divisor)
     add("argmax argmin", NUMBER, "along one dim", _with_dim)
-    weight = _all(_constant("weight", "bias"), _transposed)
-    add("convolution", FLOAT, "constant weight and bias; transposed: no output_padding", weight)
+    add("convolution", FLOAT, "dilation: constant weight; transposed: no output_padding", _convolution)
     add("lstm.input", _SINGLE, "constant weights, no projection, no dropout", _recurrent, whole=True)
     add("scaled_dot_product_attention", (*FLOAT, torch.bool), "no dropout, equal heads", _attention, whole=True)
     add("embedding", NUMBER, any_dtype=("indices",))

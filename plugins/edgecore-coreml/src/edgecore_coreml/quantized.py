@@ -80,6 +80,10 @@ def table_weight(indices: torch.Tensor, tables: torch.Tensor) -> torch.Tensor:
     return tables[(*torch.meshgrid(*groups, indexing="ij"), indices.long())].squeeze(-1).float()
 
 
+WEIGHTS = (channel_weight, block_weight, table_weight)
+"""The functions that stand for a stored weight."""
+
+
 def stored(
     target: Any, args: tuple[Any, ...], is_constant: Callable[[Any], bool]
 ) -> tuple[Any, tuple[Any, ...]] | None:

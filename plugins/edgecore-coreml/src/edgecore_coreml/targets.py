@@ -6,16 +6,18 @@ from collections.abc import Mapping
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import Constants
+from edgecore.sdk import Constants, NodeQuery, argument
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
 from edgecore_coreml.palettes import Palette
-from edgecore_coreml.quantized import needed_system
+from edgecore_coreml.quantized import is_stored, needed_system
 
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
 _STATES = "iOS18"  # the first with states
 _HALF = "iOS16"  # the first with inputs and outputs of float16
+_VARIABLE = "iOS17"  # the first whose transposed convolutions take weights that are not constant
 _ORDER = {target: index for index, target in enumerate(TARGETS)}
 
 
@@ -47,11 +49,13 @@ def _oldest(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[
     """Return the oldest target that the graph and the options of a partition allow, and what it is the first to have."""
     constants = Constants(program)
     vals = [node.meta.get("val") for node in program.graph.nodes]
-    needs = [needed_system(node, constants.has) for node in program.graph.nodes if node.op == "call_function"]
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    needs = [needed_system(node, constants.has) for node in calls]
     for palette in palettes.values():
         groups = " for groups of rows" if palette.group else ""
         needs.append((palette.target, f"palettes of {palette.bits} bits{groups}"))
     for target, reason, is_needed in (
+        (_VARIABLE, "transposed convolutions of variable weights", any(_is_variable(node, constants) for node in calls)),
         (FUNCTIONS_TARGET, "one model of methods", options.multimethod_weight_sharing_strategy == "POSITIONAL"),
         (_STATES, "states", bool(program.graph_signature.buffers_to_mutate)),
         (_GROUPED_SHAPES, "enumerated shapes of several inputs", len(options.enumerated_shapes or {}) > 1),
@@ -59,3 +63,10 @@ def _oldest(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[
     ):
         needs.append((target, reason) if is_needed else None)
     return max(filter(None, needs), key=lambda need: _ORDER[need[0]], default=("iOS15", ""))
+
+
+def _is_variable(node: Node, constants: Constants) -> bool:
+    """Return True for a transposed convolution whose weight is not constant."""
+    if node.target is not torch.ops.aten.convolution.default or not argument(node, "transposed"):
+        return False
+    return not is_stored(NodeQuery(node, constants), argument(node, "weight"))
