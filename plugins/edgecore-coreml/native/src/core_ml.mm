@@ -5,6 +5,7 @@
 
 #include "array.h"
 #include "model.h"
+#include "prediction.h"
 
 namespace edgecore_coreml {
 namespace {
@@ -141,8 +142,13 @@ class CoreMlSession : public Session {
       MLDictionaryFeatureProvider *features = to_features(inputs);
       NSDictionary<NSString *, id> *backings = to_backings(outputs);
       NSError *error = nil;
-      id<MLFeatureProvider> results = run(features, backings, &error);
-      take(results, error, features, backings, outputs);
+      id<MLFeatureProvider> results = predict_once(state_ != nil, [&](bool in_memory) {
+        NSError *reason = nil;
+        id<MLFeatureProvider> found = run(features, in_memory ? backings : @{}, &reason);
+        error = reason;
+        return found;
+      });
+      take(results, error, backings, outputs);
     }
   }
 
@@ -161,7 +167,9 @@ class CoreMlSession : public Session {
                          std::exception_ptr failure;
                          @autoreleasepool {
                            try {
-                             take(results, error, features, backings, *filled);
+                             NSError *reason = error;
+                             if (results == nil) results = run(features, @{}, &reason);
+                             take(results, reason, backings, *filled);
                            } catch (...) {
                              failure = std::current_exception();
                            }
@@ -205,10 +213,8 @@ class CoreMlSession : public Session {
     return options;
   }
 
-  // Takes the results of a prediction, which is repeated without `backings` if it failed with them.
-  void take(id<MLFeatureProvider> results, NSError *error, MLDictionaryFeatureProvider *features,
-            NSDictionary<NSString *, id> *backings, std::vector<Array> &outputs) {
-    if (results == nil && backings.count != 0) results = run(features, @{}, &error);
+  void take(id<MLFeatureProvider> results, NSError *error, NSDictionary<NSString *, id> *backings,
+            std::vector<Array> &outputs) {
     if (results == nil) fail_with(error, "run the model");
     for (size_t i = 0; i < outputs.size(); ++i) {
       NSString *name = to_string(outputs_[i].name);

@@ -1,0 +1,19 @@
+// How often a prediction runs.
+#ifndef EDGECORE_COREML_PREDICTION_H_
+#define EDGECORE_COREML_PREDICTION_H_
+
+namespace edgecore_coreml {
+
+// Returns what `run` returns, null if the prediction has failed. `run(true)` asks the engine to write into the caller's
+// memory, which it may refuse; then `run(false)` lets it use memory of its own. A prediction that updates states must
+// not run twice, so it uses memory of its own at once.
+template <typename Run>
+auto predict_once(bool has_states, const Run &run) {
+  if (has_states) return run(false);
+  auto results = run(true);
+  return results ? results : run(false);
+}
+
+}  // namespace edgecore_coreml
+
+#endif  // EDGECORE_COREML_PREDICTION_H_
