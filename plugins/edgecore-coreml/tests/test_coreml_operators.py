@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import torch
 
 import edgecore
+from edgecore.errors import ExecutionError
 from edgecore.format import read_pte
 from edgecore_coreml.operators import TABLE
 from edgecore_coreml.standin.interpreter import StandIn
@@ -123,6 +126,34 @@ def test_a_convolution_of_an_image(tmp_path, layer):
 
 def test_an_embedding_of_int64_indices(tmp_path):
     check(tmp_path, torch.nn.Embedding(7, 3), torch.tensor([[1, 6, 0]]))
+
+
+@pytest.mark.parametrize("index", [7, -8])
+@pytest.mark.parametrize(
+    ("kind", "arguments"),
+    [
+        ("gather", {"x": torch.ones(7, 3)}),
+        ("gather_along_axis", {"x": torch.ones(7, 3)}),
+        ("scatter", {"data": torch.ones(7, 3), "updates": torch.ones(2, 3)}),
+        ("scatter_nd", {"data": torch.ones(7, 3), "updates": torch.ones(2, 3)}),
+    ],
+)
+def test_an_index_out_of_range_is_an_error(kind, arguments, index):
+    shape = {"gather_along_axis": (2, 1), "scatter_nd": (2, 1)}.get(kind, (2,))
+    for indices in ([0, -1], [6, -7]):  # negative ones count from the end
+        OPS[kind](**arguments, indices=torch.tensor(indices, dtype=torch.int32).reshape(shape))
+    wrong = torch.tensor([0, index], dtype=torch.int32).reshape(shape)
+    with pytest.raises(IndexError, match=f"index {index} is out of range for a dim of size 7"):
+        OPS[kind](**arguments, indices=wrong)
+
+
+def test_a_file_says_which_index_is_out_of_range(tmp_path):
+    program = edgecore.compile(torch.nn.Embedding(7, 3).eval(), (torch.tensor([1, 6]),), backends=["coreml"])
+    program.save(tmp_path / "model.pte")
+    loaded = edgecore.load(tmp_path / "model.pte", options={"coreml": {"standin": sys.executable}})
+    with pytest.raises(ExecutionError, match="index 7 is out of range for a dim of size 7"):
+        loaded.forward(torch.tensor([1, 7]))
+    assert loaded.forward(torch.tensor([6, 1])).shape == (2, 3)
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,18 @@ def slice_update(x: Tensor, update: Tensor, begin: Tensor, end: Tensor, **more: 
     return result
 
 
+def _rows(indices: Tensor, size: int) -> Tensor:
+    """Return indices of a dim, where negative ones count from its end, as they are used.
+
+    Raises:
+        IndexError: An index is out of range. Core ML does not say what it then does.
+    """
+    if not bool(((indices >= -size) & (indices < size)).all()):
+        wrong = indices[(indices < -size) | (indices >= size)].flatten()[0]
+        raise IndexError(f"index {int(wrong)} is out of range for a dim of size {size}")
+    return indices.long() % size
+
+
 @mil()
 def scatter(
     data: Tensor,
@@ -132,7 +144,7 @@ def scatter(
 ) -> Tensor:
     assert mode in ("add", "update") and indices.dim() == 1
     write = data.index_add if mode == "add" else data.index_copy
-    return write(int(axis), indices.long(), updates)
+    return write(int(axis), _rows(indices, data.shape[int(axis)]), updates)
 
 
 @mil()
@@ -140,7 +152,8 @@ def scatter_nd(
     data: Tensor, indices: Tensor, updates: Tensor, mode: str = "add", validate_indices: Tensor | bool = False
 ) -> Tensor:
     assert mode in ("add", "update")
-    return data.index_put(tuple(indices.long().unbind(-1)), updates, accumulate=mode == "add")
+    rows = [_rows(index, size) for index, size in zip(indices.unbind(-1), data.shape, strict=False)]
+    return data.index_put(rows, updates, accumulate=mode == "add")
 
 
 @mil()
@@ -160,7 +173,7 @@ def gather(
 ) -> Tensor:
     assert not int(batch_dims)
     axis = int(axis) % x.dim()
-    flat = x.index_select(axis, indices.reshape(-1).long() % x.shape[axis])
+    flat = x.index_select(axis, _rows(indices, x.shape[axis]).reshape(-1))
     return flat.reshape(*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
 
@@ -168,7 +181,7 @@ def gather(
 def gather_along_axis(
     x: Tensor, indices: Tensor, axis: Tensor | float = 0, validate_indices: Tensor | bool = False
 ) -> Tensor:
-    return torch.gather(x, int(axis), indices.long() % x.shape[int(axis)])
+    return torch.gather(x, int(axis), _rows(indices, x.shape[int(axis)]))
 
 
 @mil()
