@@ -115,9 +115,22 @@ def _convolution(query: NodeQuery) -> str | None:
     return None
 
 
+def _is_half(query: NodeQuery) -> bool:
+    return bool(query.node.meta["val"].dtype == torch.float16)
+
+
+def _plain_softplus(query: NodeQuery) -> str | None:
+    beta = query.argument("beta")
+    return f"beta is {beta} and the input float16" if beta != 1 and _is_half(query) else None
+
+
 def _attention(query: NodeQuery) -> str | None:
     if query.argument("dropout_p"):
         return "dropout_p is not 0"
+    mask = query.argument("attn_mask")
+    has_booleans = isinstance(mask, Node) and mask.meta["val"].dtype == torch.bool
+    if _is_half(query) and (query.argument("scale") is not None or query.argument("is_causal") or has_booleans):
+        return "the input is float16, and it has a scale, is causal, or has a mask of booleans"
     return "enable_gqa is True" if query.argument("enable_gqa") else None
 
 
@@ -157,7 +170,7 @@ _REAL = (
 )
 _WHOLE = (
     "softmax.int log_softmax.int linear matmul silu mish upsample_nearest2d.vec upsample_bilinear2d.vec "
-    "adaptive_avg_pool2d glu softplus"
+    "adaptive_avg_pool2d glu"
 )
 """Operators that edgecore would decompose; Core ML has them whole."""
 _SINGLE = (torch.float32,)
@@ -238,6 +251,7 @@ def _rows() -> list[OperatorRow[None]]:
     add(_MOVEMENT, ANY)
     add(_REAL, FLOAT)
     add(_WHOLE, FLOAT, whole=True)
+    add("softplus", FLOAT, "in float16: beta must be 1", _plain_softplus, whole=True)
     add(_SINGLE_REAL, _SINGLE)
     add(_SINGLE_WHOLE, _SINGLE, whole=True)
     add("native_layer_norm", _SINGLE, "constant weight and bias", _constant("weight", "bias"))
@@ -261,7 +275,7 @@ def _rows() -> list[OperatorRow[None]]:
     add("argmax argmin", NUMBER, "along one dim", _with_dim)
     add("convolution", FLOAT, "dilation: constant weight; transposed: no output_padding", _convolution)
     add("lstm.input", _SINGLE, "constant weights, no projection, no dropout", _recurrent, whole=True)
-    add("scaled_dot_product_attention", (*FLOAT, torch.bool), "no dropout, equal heads", _attention, whole=True)
+    add("scaled_dot_product_attention", (*FLOAT, torch.bool), "no dropout, equal heads; in float16: no scale, not causal, no mask of booleans", _attention, whole=True)
     add("embedding", NUMBER, any_dtype=("indices",))
     add("index_select gather", NUMBER, any_dtype=("index",))
     add("index.Tensor", NUMBER, "one index of one dim", indexed_dim, any_dtype=("indices",))
