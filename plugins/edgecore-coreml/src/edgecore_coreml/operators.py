@@ -275,7 +275,13 @@ def _rows() -> list[OperatorRow[None]]:
     add("argmax argmin", NUMBER, "along one dim", _with_dim)
     add("convolution", FLOAT, "dilation: constant weight; transposed: no output_padding", _convolution)
     add("lstm.input", _SINGLE, "constant weights, no projection, no dropout", _recurrent, whole=True)
-    add("scaled_dot_product_attention", (*FLOAT, torch.bool), "no dropout, equal heads; in float16: no scale, not causal, no mask of booleans", _attention, whole=True)
+    add(
+        "scaled_dot_product_attention",
+        (*FLOAT, torch.bool),
+        "no dropout, equal heads; in float16: no scale, not causal, no mask of booleans",
+        _attention,
+        whole=True,
+    )
     add("embedding", NUMBER, any_dtype=("indices",))
     add("index_select gather", NUMBER, any_dtype=("index",))
     add("index.Tensor", NUMBER, "one index of one dim", indexed_dim, any_dtype=("indices",))
