@@ -133,9 +133,49 @@ def test_float16_keeps_integer_weights(layers):
     assert sorted(stored(check(program, INPUTS, want, rtol=0, atol=0.05))) == sorted(GROUPS)
 
 
-def test_the_report_names_the_weights_of_each_precision(layers):
-    text = str(compiled(layers, INPUTS, "int4-weights").report())
-    assert "weights as int8: each_weight" in text and "weights as int4: image_weight, up_weight" in text
+def names(program):
+    """Return precision -> the weights in the lines of the report about it."""
+    lines = (line.strip() for line in str(program.report()).splitlines() if line.startswith("    weights as "))
+    return {
+        kind.removeprefix("weights as "): set(listed.split(", ")) for kind, _, listed in (x.partition(": ") for x in lines)
+    }
+
+
+LAYERS = {"image.weight", "up.weight", "words.weight", "head.weight"}
+
+
+def test_the_report_has_the_models_names_of_the_weights_of_each_precision(layers):
+    program = compiled(layers, INPUTS, "int4-weights")
+    assert names(program) == {"int4": {*LAYERS, "matrix"}, "int8": {"each.weight"}}
+    assert "weights int4 in groups of 32" in str(program.report(quantization=True))
+
+
+def test_the_report_has_the_models_names_of_weights_that_pt2e_quantizes(layers):
+    program = compiled(layers, INPUTS, "int8", [INPUTS])
+    assert names(program) == {"int8": {*LAYERS, "each.weight", "constant of matmul"}}
+    model = quantized(layers, INPUTS, config(**WEIGHTS_ONLY))
+    program = edgecore.compile(torch.export.export(model, INPUTS), backends=["coreml"])
+    assert names(program) == {"int8": {*LAYERS, "each.weight", "constant of matmul"}}
+
+
+def test_a_weight_that_a_norm_changed_keeps_its_name():
+    """One of two readers has a batch norm, so that the file has the weight twice."""
+
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.second = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Conv2d(3, 16, 3)
+            self.second.weight = self.first.weight
+            self.norm.running_var.uniform_(2, 3)
+
+        def forward(self, image):
+            return self.norm(self.first(image)) + self.second(image)
+
+    model = Shared().eval().requires_grad_(False)
+    for recipe in ("int8-weights", "int4-weights"):
+        program = compiled(model, INPUTS[:1], recipe)
+        assert names(program) == {recipe.removesuffix("-weights"): {"first.weight"}}
+        check(program, INPUTS[:1], program.quantized["forward"].program.module()(INPUTS[0]))
 
 
 def test_rules_leave_layers_in_floating_point(layers):
