@@ -137,7 +137,8 @@ def names(program):
     """Return precision -> the weights in the lines of the report about it."""
     lines = (line.strip() for line in str(program.report()).splitlines() if line.startswith("    weights as "))
     return {
-        kind.removeprefix("weights as "): set(listed.split(", ")) for kind, _, listed in (x.partition(": ") for x in lines)
+        kind.removeprefix("weights as "): set(listed.split(", "))
+        for kind, _, listed in (x.partition(": ") for x in lines)
     }
 
 

@@ -53,7 +53,17 @@ if TYPE_CHECKING:
     from edgecore.ir.attention import without_repeated_heads
     from edgecore.ir.constants import Constants
     from edgecore.ir.dtypes import dtype_name
-    from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, for_each, module_path, operator_name, replace
+    from edgecore.ir.graph import (
+        Editor,
+        calls,
+        describe,
+        edit,
+        fake_mode,
+        for_each,
+        module_path,
+        operator_name,
+        replace,
+    )
     from edgecore.ir.op_args import argument, arguments_by_name
     from edgecore.ir.program import copy_program
     from edgecore.ir.state import MutableBuffer, mutable_buffers

@@ -55,7 +55,11 @@ def _oldest(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[
         groups = " for groups of rows" if palette.group else ""
         needs.append((palette.target, f"palettes of {palette.bits} bits{groups}"))
     for target, reason, is_needed in (
-        (_VARIABLE, "transposed convolutions of variable weights", any(_is_variable(node, constants) for node in calls)),
+        (
+            _VARIABLE,
+            "transposed convolutions of variable weights",
+            any(_is_variable(node, constants) for node in calls),
+        ),
         (FUNCTIONS_TARGET, "one model of methods", options.multimethod_weight_sharing_strategy == "POSITIONAL"),
         (_STATES, "states", bool(program.graph_signature.buffers_to_mutate)),
         (_GROUPED_SHAPES, "enumerated shapes of several inputs", len(options.enumerated_shapes or {}) > 1),
