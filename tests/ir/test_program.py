@@ -3,6 +3,7 @@
 import torch
 from edge_programs import Model, export
 
+from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls, edit
 from edgecore.ir.program import buffer_of, copy_program
 
@@ -26,3 +27,15 @@ def test_a_copy_shares_the_tensors_of_the_original():
     assert buffer_of(copy, "weight") is buffer_of(program, "weight")
     copy.state_dict.clear()
     assert list(program.state_dict) == ["weight"]
+
+
+def test_an_added_constant_has_a_qualified_name():
+    program = copy_program(export(lambda s, x: x + 1, torch.ones(2)))
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        (add,) = calls(graph_module)
+        for name in ("layers.0.weight", "layers.0.weight", "layers_0_weight"):
+            node = constants.add(name, torch.full((2,), 5.0))
+        add.args = (add.args[0], node)
+    assert list(program.state_dict) == ["layers.0.weight", "layers.0.weight_1", "layers_0_weight_2"]
+    assert torch.equal(program.module(check_guards=False)(torch.ones(2)), torch.full((2,), 6.0))

@@ -3,12 +3,15 @@
 from typing import Literal
 
 import pytest
+import torch
 from pydantic import Field
 
 from edgecore import Recipe, Rule
 from edgecore.errors import CompileError
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe
 from edgecore.quantize.plan import compute_dtype, make_plan, options_of, recipes_of
+from edgecore.quantize.quality import layer_qualities
+from edgecore.quantize.recipe import quantize_model
 from edgecore.recipe import RecipeParameters
 
 
@@ -100,3 +103,18 @@ def test_options_of_a_recipe_count_unless_the_user_sets_others():
 def test_what_a_backend_cannot_do_is_an_error_that_lists_what_it_can(quantize, message):
     with pytest.raises(CompileError, match=message):
         make_plan(quantize, {"plain": Plain(), "a": Compiler()})
+
+
+def test_a_rewrite_says_in_the_report_how_weights_are_stored():
+    class Tables(Compiler):
+        def recipes(self):
+            method = RewriteRecipe(
+                rewrite, describe_weights=lambda node: "weights as a table" if "linear" in node.name else None
+            )
+            return {"palette4": RecipeSupport(RecipeParameters, lambda parameters: method)}
+
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Tanh()).eval()
+    exported = torch.export.export(model, (torch.ones(1, 3),))
+    rows = layer_qualities(quantize_model(exported, make_plan("palette4", {"a": Tables()}), None))
+    schemes = {row.operator: row.scheme for row in rows}
+    assert schemes == {"aten.linear.default": "weights as a table", "aten.tanh.default": "float32"}

@@ -7,9 +7,13 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
+import edgecore
 from edgecore.errors import FormatError
+from edgecore.format import read_pte
 from edgecore_coreml.blob import read_blob, write_blob, write_reference
+from edgecore_coreml.package import unpack
 
 FILES = {
     "metadata.json": b'{"inputNames": []}',
@@ -48,6 +52,17 @@ def test_we_unpack_a_blob_of_executorch(tmp_path):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(content)
     assert read_blob(helper().flatten_directory_contents(str(tmp_path)), {}) == FILES
+
+
+def test_executorch_and_we_unpack_the_blob_of_a_model_alike(tmp_path):
+    """The whole way: a compiled model, ExecuTorch's folder of it, that folder packed by ExecuTorch, and ours of that."""
+    program = edgecore.compile(torch.nn.Linear(64, 32).eval(), (torch.randn(1, 64),), backends=["coreml"])
+    (blob,) = map(bytes, read_pte(bytes(program.buffer)).delegate_blobs)
+    assert helper().unflatten_directory_contents(blob, str(tmp_path))
+    files = files_in(tmp_path / "lowered_module")
+    assert files == read_blob(blob, {}) and "model.mlpackage/Data/com.apple.CoreML/weights/weight.bin" in files
+    packed = helper().flatten_directory_contents(str(tmp_path / "lowered_module"))
+    assert read_blob(packed, {}) == files and unpack(packed, {}) == unpack(blob, {})
 
 
 def test_equal_folders_give_equal_blobs():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from coremltools.optimize.torch.quantization import LinearQuantizerConfig, ModuleLinearQuantizerConfig
@@ -15,6 +17,7 @@ import edgecore
 from edgecore.errors import CompileError
 from edgecore.format import read_pte
 from edgecore_coreml import CoreMLQuantizer
+from edgecore_coreml.operators import TABLE as OPERATORS
 from edgecore_coreml.standin.interpreter import StandIn
 
 AFFINE, BLOCKS, TABLE = "constexpr_affine_dequantize", "constexpr_blockwise_shift_scale", "constexpr_lut_to_dense"
@@ -52,10 +55,16 @@ class Text(nn.Module):
 INPUTS, WORDS = (torch.randn(2, 3, 9, 9), torch.tensor([3, 49])), torch.tensor([[3, 49, 0]])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def layers():
     torch.manual_seed(0)
     return Layers().eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def program_of(layers):
+    """Return a function that compiles the layers with a recipe, once for each."""
+    return cache(lambda recipe: compiled(layers, INPUTS, recipe, [INPUTS] if recipe == "int8" else None))
 
 
 def compiled(model, inputs, quantize=None, calibration=None, **options):
@@ -103,8 +112,8 @@ GROUPS = [
     ],
     ids=str,
 )
-def test_a_recipe_for_weights_computes_what_quantized_eager_does(layers, recipe, target, weights, decibels):
-    program = compiled(layers, INPUTS, recipe)
+def test_a_recipe_for_weights_computes_what_quantized_eager_does(layers, program_of, recipe, target, weights, decibels):
+    program = program_of(recipe)
     want, exact = program.quantized["forward"].program.module()(*INPUTS), layers(*INPUTS)
     model = check(program, INPUTS, want)
     assert target in str(program.report()) and "batch_norm" not in model.kinds
@@ -119,8 +128,8 @@ def test_groups_have_about_the_size_that_the_user_says(layers):
     assert sorted(shapes) == sorted([(16, 1, 1, 1), (16, 1, 1, 1), (16, 4, 1, 1), (50, 4), (8, 4), (8, 4)])
 
 
-def test_the_recipe_int8_has_integer_activations(layers):
-    program = compiled(layers, INPUTS, "int8", [INPUTS])
+def test_the_recipe_int8_has_integer_activations(program_of):
+    program = program_of("int8")
     model = check(program, INPUTS, program.quantized["forward"].program.module()(*INPUTS), rtol=0, atol=0.02)
     assert {"quantize", "dequantize"} <= model.kinds
     assert {(kind, bits) for kind, bits, _ in stored(model)} == {(AFFINE, 8)} and len(stored(model)) == 6
@@ -133,9 +142,47 @@ def test_float16_keeps_integer_weights(layers):
     assert sorted(stored(check(program, INPUTS, want, rtol=0, atol=0.05))) == sorted(GROUPS)
 
 
-def test_the_report_names_the_weights_of_each_precision(layers):
-    text = str(compiled(layers, INPUTS, "int4-weights").report())
-    assert "weights as int8: each_weight" in text and "weights as int4: image_weight, up_weight" in text
+def names(program):
+    """Return precision -> the weights in the lines of the report about it."""
+    lines = (line.strip() for line in str(program.report()).splitlines() if line.startswith("    weights as "))
+    return {
+        kind.removeprefix("weights as "): set(listed.split(", "))
+        for kind, _, listed in (x.partition(": ") for x in lines)
+    }
+
+
+LAYERS = {"image.weight", "up.weight", "words.weight", "head.weight"}
+
+
+def test_the_report_has_the_models_names_of_the_weights_of_each_precision(program_of):
+    program = program_of("int4-weights")
+    assert names(program) == {"int4": {*LAYERS, "matrix"}, "int8": {"each.weight"}}
+    assert "weights int4 in groups of 32" in str(program.report(quantization=True))
+
+
+def test_the_report_has_the_layers_names_of_weights_that_pt2e_quantizes(program_of):
+    assert names(program_of("int8")) == {"int8": {*LAYERS, "each.weight", "constant of matmul"}}
+
+
+def test_a_weight_that_a_norm_changed_keeps_its_name():
+    """One of two readers has a batch norm, so that the file has the weight twice."""
+
+    class Shared(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.norm, self.second = nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), nn.Conv2d(3, 16, 3)
+            self.second.weight = self.first.weight
+            self.norm.running_var.uniform_(2, 3)
+
+        def forward(self, image):
+            return self.norm(self.first(image)) + self.second(image)
+
+    model = Shared().eval().requires_grad_(False)
+    for recipe in ("int8-weights", "int4-weights"):
+        program = compiled(model, INPUTS[:1], recipe)
+        (named,) = names(program)[recipe.removesuffix("-weights")]
+        assert named in ("first.weight", "second.weight"), "both are names of it"
+        check(program, INPUTS[:1], program.quantized["forward"].program.module()(INPUTS[0]))
 
 
 def test_rules_leave_layers_in_floating_point(layers):
@@ -154,6 +201,11 @@ def test_a_weight_of_two_layers_is_stored_once():
     assert len(stored(standin(program))) == 1
 
 
+def full(*values):
+    """Return a row of parameters that only the full run has."""
+    return pytest.param(*values, marks=pytest.mark.full)
+
+
 INT8 = IntxWeightOnlyConfig(weight_dtype=torch.int8, granularity=PerAxis(0))
 INT4 = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerAxis(0))
 INT4_GROUPS = IntxWeightOnlyConfig(weight_dtype=torch.int4, granularity=PerGroup(32))
@@ -167,11 +219,12 @@ ROW_TABLES = CodebookWeightOnlyConfig(torch.uint4, [16, -1])
         (INT8, "iOS16", (AFFINE, 8, (32,))),
         (INT4, "iOS18", (BLOCKS, 4, (32, 1))),
         (INT4_GROUPS, "iOS18", (BLOCKS, 4, (32, 2))),
-        *((TABLES[bits], "iOS16", (TABLE, 8, (1 << bits,))) for bits in (1, 2, 4, 6)),
+        *(full(TABLES[bits], "iOS16", (TABLE, 8, (1 << bits,))) for bits in (1, 2, 6)),
+        (TABLES[4], "iOS16", (TABLE, 8, (16,))),
         (TABLES[3], "iOS18", (TABLE, 3, (1, 1, 8, 1))),
         (ROW_TABLES, "iOS18", (TABLE, 4, (2, 1, 16, 1))),
     ],
-    ids=["int8", "int4", "int4 groups", "1 bit", "2 bits", "4 bits", "6 bits", "3 bits", "table for 16 rows"],
+    ids=["int8", "int4", "int4 groups", "1 bit", "2 bits", "6 bits", "4 bits", "3 bits", "table for 16 rows"],
 )
 def test_weights_of_torchaos_quantize(config, target, weight):
     model = Text().eval().requires_grad_(False)
@@ -233,9 +286,9 @@ WEIGHTS_ONLY = {**STATIC, "activation_dtype": torch.float32}
     ("settings", "target", "activations"),
     [
         (STATIC, "iOS17", True),
-        (STATIC | {"weight_per_channel": False}, "iOS17", True),
-        (STATIC | {"quantization_scheme": "affine", "activation_observer": "min_max"}, "iOS17", True),
-        (WEIGHTS_ONLY, "iOS16", False),
+        full(STATIC | {"weight_per_channel": False}, "iOS17", True),
+        full(STATIC | {"quantization_scheme": "affine", "activation_observer": "min_max"}, "iOS17", True),
+        full(WEIGHTS_ONLY, "iOS16", False),
         (WEIGHTS_ONLY | {"weight_dtype": torch.quint8, "quantization_scheme": "affine"}, "iOS16", False),
         (WEIGHTS_ONLY | {"weight_dtype": "qint4"}, "iOS18", False),
     ],
@@ -247,7 +300,11 @@ def test_the_quantizer_takes_coremltools_configuration(layers, settings, target,
     result = check(program, INPUTS, model(*INPUTS), rtol=0, atol=0.05 if activations else 1e-5)
     assert ("quantize" in result.kinds) == activations
     assert f"{target} or later" in str(program.report())
-    assert {bits for _, bits, _ in stored(result)} == {4 if target == "iOS18" else 8}
+    bits = 4 if target == "iOS18" else 8
+    assert {bits for _, bits, _ in stored(result)} == {bits}
+    if not activations:
+        kind = f"{'u' if settings['weight_dtype'] is torch.quint8 else ''}int{bits}"
+        assert names(program) == {kind: {*LAYERS, "each.weight"}, "float32": {"matrix"}}
 
 
 def test_the_quantizer_leaves_modules_alone(layers):
@@ -308,5 +365,7 @@ class Quantize(nn.Module):
     ],
 )
 def test_integers_that_core_ml_has_not_stay_out(parameters, reason):
-    report = edgecore.compile(Quantize(*parameters).eval(), (torch.randn(4),), backends=["coreml"]).report()
-    assert reason in str(report)
+    exported = torch.export.export(Quantize(*parameters).eval(), (torch.randn(4),))
+    reasons = OPERATORS.unsupported_reasons(exported)
+    found = [reasons(node) for node in exported.graph.nodes if node.op == "call_function"]
+    assert any(text and reason in text for text in found)

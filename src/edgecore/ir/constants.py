@@ -65,17 +65,18 @@ class Constants:
     def add(self, name: str, tensor: torch.Tensor) -> Node:
         """Add a constant placeholder before the first node that is not a constant, and return the placeholder.
 
-        If `name` is taken, the placeholder gets a name such as `name_1`.
+        If `name` is taken, the placeholder gets a name such as `name_1`. `name` is the qualified name of the constant;
+        its dots are underscores in the name of the placeholder.
         """
         program, graph = self.program, self.program.graph_module.graph
         taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}
         unique, count = name, 0
-        while unique in taken:
+        while {unique, unique.replace(".", "_")} & taken:
             count += 1
             unique = f"{name}_{count}"
         first = next(node for node in graph.nodes if node.name not in self.specs)
         with graph.inserting_before(first):
-            node: Node = graph.placeholder(unique)
+            node: Node = graph.placeholder(unique.replace(".", "_"))
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         index = sum(1 for other in graph.nodes if other.op == "placeholder" and other < node)
         spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), unique, persistent=True)

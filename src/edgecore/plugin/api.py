@@ -215,11 +215,15 @@ class RewriteRecipe:
         options: Options of the backend that the recipe needs. Options that the user sets take precedence.
         computes_in: Dtype in which the backend computes floating-point values with these options. The quantization
             report and `compare` round results to this dtype.
+        describe_weights: Returns for the quantization report how the weights of a call are stored, such as `weights as
+            indices of 4 bits into a table`, where the rewritten program does not show it by dequantize calls; None for
+            other calls.
     """
 
     rewrite: Callable[[ExportedProgram, Selects], ExportedProgram]
     options: Mapping[str, Any] = field(default_factory=dict)
     computes_in: Literal["float32", "float16"] = "float32"
+    describe_weights: Callable[[Node], str | None] = lambda node: None
     calibrates: ClassVar[bool] = False
 
 

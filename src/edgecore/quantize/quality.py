@@ -82,6 +82,7 @@ class Quantized:
         computes_in: The dtype in which the backend computes floating-point values; the nodes of `program` do not show
             it.
         rules: Name of a node of `original` -> the rule that keeps it in floating point.
+        weights: Name of a node of `original` -> how its weights are stored, where the nodes of `program` do not show it.
     """
 
     original: ExportedProgram
@@ -90,6 +91,7 @@ class Quantized:
     inputs: Inputs | None
     computes_in: str = "float32"
     rules: Mapping[str, str] = field(default_factory=dict)
+    weights: Mapping[str, str] = field(default_factory=dict)
 
 
 def layer_qualities(quantized: Quantized, method: str = "forward") -> list[LayerQuality]:
@@ -271,8 +273,9 @@ def _is_layer(node: Node) -> bool:
 def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], quantized: Quantized, method: str) -> LayerQuality:
     inputs = [ratios[source] for source in map(_origin, node.all_input_nodes) if source in ratios]
     worst = min((ratio for ratio in inputs if not math.isnan(ratio)), default=math.inf)
-    rule = quantized.rules.get(quantized.names.get(node.name, ""))
-    parts = [*([f"{quantized.computes_in} by {rule}"] if rule else []), *_scheme(node)]
+    name = quantized.names.get(node.name, "")
+    rule, weights = quantized.rules.get(name), quantized.weights.get(name)
+    parts = [*([f"{quantized.computes_in} by {rule}"] if rule else []), *([weights] if weights else []), *_scheme(node)]
     scheme = ", ".join(parts) or quantized.computes_in
     return LayerQuality(
         method, module_path(node), node.name, operator_name(node.target), scheme, sqnr, worst, source_line(node)

@@ -59,19 +59,22 @@ def quantize_model(
             "that calls the model that it gets as its argument"
         )
     program, excluded = mark(exported, plan) if len(recipes) > 1 or plan[0].rules else (exported, {})
+    weights: dict[str, str] = {}
     for recipe in recipes:
         with failures_named(title):
             if recipe.embeddings:
                 program = quantize_embeddings(program, recipe.embeddings, recipe.selects)
             if isinstance(recipe.method, RewriteRecipe):
                 program = recipe.method.rewrite(program, recipe.selects)
+                texts = {node.name: recipe.method.describe_weights(node) for node in calls(program.graph_module)}
+                weights |= {name: text for name, text in texts.items() if text is not None}
             if len(plan) > 1:
                 claim(program, recipe)
     if quantizers:
         converted = _convert(exported, program, quantizers, title, calibration, dynamic_shapes)
-        return replace(converted, rules=excluded, computes_in=computes_in)
+        return replace(converted, rules=excluded, weights=weights, computes_in=computes_in)
     names = {node.name: node.name for node in program.graph.nodes}
-    return Quantized(exported, program, names, exported.example_inputs, computes_in, excluded)
+    return Quantized(exported, program, names, exported.example_inputs, computes_in, excluded, weights)
 
 
 def _convert(

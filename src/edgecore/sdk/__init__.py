@@ -24,7 +24,8 @@ Compiling a partition, in `preprocess`.
 - `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
 - `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
-- `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages.
+- `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages; `module_path`: the
+  qualified name of the module that a node comes from.
 
 Recipes of `quantize=`, which rewrite a program.
 
@@ -52,7 +53,17 @@ if TYPE_CHECKING:
     from edgecore.ir.attention import without_repeated_heads
     from edgecore.ir.constants import Constants
     from edgecore.ir.dtypes import dtype_name
-    from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode, for_each, operator_name, replace
+    from edgecore.ir.graph import (
+        Editor,
+        calls,
+        describe,
+        edit,
+        fake_mode,
+        for_each,
+        module_path,
+        operator_name,
+        replace,
+    )
     from edgecore.ir.op_args import argument, arguments_by_name
     from edgecore.ir.program import copy_program
     from edgecore.ir.state import MutableBuffer, mutable_buffers
@@ -124,6 +135,7 @@ __all__ = [
     "functionalize",
     "is_dequantize",
     "is_quantize",
+    "module_path",
     "mutable_buffers",
     "operator_name",
     "operators_markdown",
@@ -137,7 +149,9 @@ _NAMES_OF = {
     "edgecore.ir.attention": ("without_repeated_heads",),
     "edgecore.ir.constants": ("Constants",),
     "edgecore.ir.dtypes": ("dtype_name",),
-    "edgecore.ir.graph": ("Editor", "calls", "describe", "edit", "fake_mode", "for_each", "operator_name", "replace"),
+    "edgecore.ir.graph": (
+        "Editor", "calls", "describe", "edit", "fake_mode", "for_each", "module_path", "operator_name", "replace",
+    ),
     "edgecore.ir.op_args": ("argument", "arguments_by_name"),
     "edgecore.ir.program": ("copy_program",),
     "edgecore.ir.state": ("MutableBuffer", "mutable_buffers"),

@@ -68,11 +68,8 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
     precision = options.compute_precision or "FLOAT32"  # which leaves values of float16 as they are
     passes = ct.PassPipeline()
     if palettes:  # before coremltools changes weights
-        vals = {node.name: node.meta["val"] for node in program.graph.nodes if node.name in palettes}
         passes.insert_pass(0, PASS)
-        passes.set_options(
-            PASS, {"config": palette_config(palettes, {name: val.shape[0] for name, val in vals.items()})}
-        )
+        passes.set_options(PASS, {"config": palette_config(palettes)})
     model = ct.convert(
         program,
         source="pytorch",

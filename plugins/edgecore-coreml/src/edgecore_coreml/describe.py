@@ -46,7 +46,7 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
     for name, function in sorted(spec.mlProgram.functions.items()):
         if package.function not in ("", name):
             continue
-        stored.update({kind: len(weights) for kind, weights in stored_weights(function).items()})
+        stored.update(weight.precision for weight in stored_weights(function))
         for block in function.block_specializations.values():
             counts = Counter(op.type for op in block.operations if op.type != _SCALAR)
             lines += [f"function {name}: {counts.total()} operators"] if counts else []

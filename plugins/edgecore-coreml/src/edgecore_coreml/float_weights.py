@@ -79,12 +79,12 @@ def readers_of_weights(
     return readers
 
 
-def store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor) -> None:
-    """Replace the values of a weight for some of its readers."""
+def store(constants: Constants, weight: Node, readers: Sequence[Node], values: torch.Tensor, suffix: str) -> None:
+    """Replace the values of a weight for some of its readers; the others keep it, and the new one gets a suffix."""
     if set(weight.users) <= set(readers):
         constants.set(weight, values)
         return
-    changed = constants.add(f"{weight.name}_palettized", values)
+    changed = constants.add(f"{constants.specs[weight.name].target}{suffix}", values)
     for reader in readers:
         reader.replace_input_with(weight, changed)
 
@@ -108,7 +108,7 @@ def fuse_batch_norms(graph_module: GraphModule, constants: Constants, selects: S
             weight, bias, mean, variance, argument(norm, "eps"), gamma, beta, transpose=conv.target in TRANSPOSED
         )
         dtype = argument(conv, "weight").meta["val"].dtype
-        store(constants, argument(conv, "weight"), [conv], fused[0].detach().to(dtype))
+        store(constants, argument(conv, "weight"), [conv], fused[0].detach().to(dtype), "_fused")
         added = constants.add(f"{conv.name}_bias", fused[1].detach().to(dtype))
         conv.args = (*conv.args[:2], added, *conv.args[3:])
         replace(norm, conv)

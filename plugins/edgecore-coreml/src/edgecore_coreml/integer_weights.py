@@ -115,7 +115,7 @@ def _of_groups(
 
 
 def _added(constants: Constants, weight: Node, **tensors: torch.Tensor) -> list[Node]:
-    target = str(constants.specs[weight.name].target).replace(".", "_")
+    target = constants.specs[weight.name].target
     return [constants.add(f"{target}_{name}", tensor) for name, tensor in tensors.items()]
 
 

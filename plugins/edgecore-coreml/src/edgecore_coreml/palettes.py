@@ -7,7 +7,7 @@ and marks the calls that read them. Conversion finds the marks, and stores these
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,8 +34,7 @@ class Palette:
 
     Attributes:
         bits: Bits of an index; a table has 2^bits values.
-        group: Rows (of the first dim) that share a table; 0: all rows. A weight whose number of rows is no multiple of
-            it gets one table.
+        group: Rows (of the first dim) that share a table; 0: all rows.
     """
 
     bits: int
@@ -50,9 +49,10 @@ class Palette:
         """The oldest deployment target with such tables."""
         return "iOS18" if self.group or self.bits == 3 else "iOS16"
 
-    def rows(self, count: int) -> int:
-        """Return the number of rows that share a table, of a weight with `count` rows."""
-        return self.group if self.group and count % self.group == 0 else count
+    def of(self, rows: int) -> Palette:
+        """Return the tables of a weight with a number of rows: one table if it is no multiple of `group`."""
+        is_grouped = self.group and rows % self.group == 0 and rows != self.group
+        return self if is_grouped else replace(self, group=0)
 
 
 def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> ExportedProgram:
@@ -71,9 +71,10 @@ def palettize(program: ExportedProgram, selects: Selects, palette: Palette) -> E
     """
 
     def rewrite(_: GraphModule, constants: Constants, weight: Node, nodes: list[Node]) -> None:
-        store(constants, weight, nodes, _nearest(constants.get(weight), palette))
+        kept = palette.of(weight.meta["val"].shape[0])
+        store(constants, weight, nodes, _nearest(constants.get(weight), kept), "_palettized")
         for node in nodes:
-            node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: astuple(palette)}
+            node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: astuple(kept)}
 
     missing = f"quantize='palette4': the model has no constant weight with {MIN_ELEMENTS} elements or more"
     return rewrite_weights(program, selects, _is_weight, rewrite, missing)
@@ -91,7 +92,7 @@ def _nearest(weight: torch.Tensor, palette: Palette) -> torch.Tensor:
     import sklearn.cluster  # noqa: F401 - threadpool_limits limits libraries that are loaded
     from threadpoolctl import threadpool_limits
 
-    groups = torch.split(weight, palette.rows(weight.shape[0]))
+    groups = torch.split(weight, palette.group or weight.shape[0])
     with threadpool_limits(limits=1):
         return torch.cat([torch.from_numpy(_clustered(group.numpy(), palette.bits)) for group in groups])
 
@@ -112,6 +113,12 @@ def _clustered(values: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
     return table[np.searchsorted(middles, values)]
 
 
+def describe_weights(node: Node) -> str | None:
+    """Return how the weights of a call are stored, for the report; None for a call that the recipe has not marked."""
+    fields = (node.meta.get("custom") or {}).get(MARK)
+    return None if fields is None else f"weights as {Palette(*fields)}"
+
+
 def palettes_of(partition: PartitionView) -> dict[str, Palette]:
     """Return the palettes of the weights of a partition that the recipe has marked, by the names of their placeholders."""
     marked = {}
@@ -125,19 +132,18 @@ def palettes_of(partition: PartitionView) -> dict[str, Palette]:
     return marked
 
 
-def palette_config(palettes: Mapping[str, Palette], rows: Mapping[str, int]) -> Any:
+def palette_config(palettes: Mapping[str, Palette]) -> Any:
     """Return the configuration of coremltools' pass `PASS` that stores palettes as they are.
 
     Args:
         palettes: Name of a weight's placeholder -> its palette.
-        rows: Name of a weight's placeholder -> the size of its first dim.
     """
     from coremltools.optimize.coreml import OpPalettizerConfig, OptimizationConfig
 
     configs = {}
     for name, palette in palettes.items():
         settings: dict[str, Any] = {"mode": "custom", "lut_function": _exact_table(name, palette.bits)}
-        if palette.rows(rows[name]) != rows[name]:
+        if palette.group:
             settings |= {"granularity": "per_grouped_channel", "group_size": palette.group, "channel_axis": 0}
         configs[name] = OpPalettizerConfig(weight_threshold=0, **settings)
     return OptimizationConfig(op_name_configs=configs)

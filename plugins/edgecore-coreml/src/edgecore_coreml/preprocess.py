@@ -15,9 +15,10 @@ from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_coreml.blob import read_blob
 from edgecore_coreml.convert import Converted, convert, quiet
+from edgecore_coreml.names import names_by_precision
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import pack
-from edgecore_coreml.weights import plain_name, stored_weights
+from edgecore_coreml.weights import stored_weights
 
 FORMAT = "coreml-package 1"
 """Start of the compatibility string; the deployment target follows."""
@@ -96,12 +97,7 @@ def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[st
     with quiet(io.StringIO()):
         from coremltools.proto import Model_pb2
     function = Model_pb2.Model.FromString(converted.package.specification).mlProgram.functions["main"]
-    specs = program.graph_signature.input_specs
-    names = {plain_name(spec.arg.name): plain_name(spec.target) for spec in specs if spec.target}
-    return {
-        precision: [names.get(weight, weight) for weight in weights]
-        for precision, weights in stored_weights(function).items()
-    }
+    return names_by_precision(program, stored_weights(function))
 
 
 def _dump(folder: Path, blob: bytes, log: str) -> None:

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe
 from edgecore.sdk import RecipeParameters
 from edgecore_coreml.integer_weights import quantize_weights
-from edgecore_coreml.palettes import Palette, palettize
+from edgecore_coreml.palettes import Palette, describe_weights, palettize
 from edgecore_coreml.quantizer import CoreMLQuantizer, Scheme
 
 
@@ -53,7 +53,7 @@ class Palettes(RecipeParameters):
 
 def _palette4(parameters: Palettes) -> RewriteRecipe:
     palette = Palette(parameters.weight_bits, parameters.group if parameters.weights == "group" else 0)
-    return RewriteRecipe(partial(palettize, palette=palette))
+    return RewriteRecipe(partial(palettize, palette=palette), describe_weights=describe_weights)
 
 
 def _int8(parameters: Int8) -> QuantizerRecipe:

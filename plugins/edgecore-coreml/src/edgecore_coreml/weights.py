@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-_SUFFIXES = re.compile(r"(_palettized|_quantized|_to_fp16|_cast_fp16|_dequantized|_integers|_qdata|_codes)+$")
+_SUFFIXES = re.compile(r"(_palettized|_quantized|_fused|_to_fp16|_cast_fp16|_dequantized|_integers|_qdata|_codes)+$")
 """Suffixes by which coremltools, torchao and this package rename a weight."""
+
+
+@dataclass(frozen=True)
+class StoredWeight:
+    """A weight of an ML program: its name there, the outputs of the operators that read it, and its precision."""
+
+    name: str
+    readers: Sequence[str]
+    precision: str
 
 
 def plain_name(name: str) -> str:
@@ -15,8 +25,8 @@ def plain_name(name: str) -> str:
     return _SUFFIXES.sub("", name)
 
 
-def stored_weights(function: Any) -> dict[str, list[str]]:
-    """Return precision -> the weights with it: constants with two or more dims in the file of the weights.
+def stored_weights(function: Any) -> list[StoredWeight]:
+    """List the weights of a function: constants with two or more dims in the file of the weights.
 
     Args:
         function: A function of an ML program, a protobuf message of coremltools.
@@ -33,7 +43,12 @@ def stored_weights(function: Any) -> dict[str, list[str]]:
         for value in op.inputs.values()
         for argument in value.arguments
     }
-    weights: dict[str, list[str]] = {}
+    readers: dict[str, list[str]] = {}
+    for op in filter(lambda op: op.outputs, operations):
+        for value in op.inputs.values():
+            for argument in value.arguments:
+                readers.setdefault(argument.name, []).append(op.outputs[0].name)
+    weights: list[StoredWeight] = []
     for op in operations:
         name = op.outputs[0].name if op.outputs else ""
         if op.type == "constexpr_lut_to_dense":
@@ -45,7 +60,7 @@ def stored_weights(function: Any) -> dict[str, list[str]]:
             precision = dtypes.Name(types[name].dataType).lower()
         else:
             continue
-        weights.setdefault(precision, []).append(plain_name(name))
+        weights.append(StoredWeight(name, readers.get(name, ()), precision))
     return weights
 
 

@@ -152,7 +152,7 @@ def scatter_nd(
     data: Tensor, indices: Tensor, updates: Tensor, mode: str = "add", validate_indices: Tensor | bool = False
 ) -> Tensor:
     assert mode in ("add", "update")
-    rows = [_rows(index, size) for index, size in zip(indices.unbind(-1), data.shape, strict=False)]
+    rows = tuple(_rows(index, size) for index, size in zip(indices.unbind(-1), data.shape, strict=False))
     return data.index_put(rows, updates, accumulate=mode == "add")
 
 
