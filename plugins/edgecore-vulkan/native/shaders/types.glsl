@@ -17,10 +17,6 @@
 #extension GL_EXT_shader_8bit_storage : require
 #define T int8_t
 #define T4 i8vec4
-#elif defined(DTYPE_u8)
-#extension GL_EXT_shader_8bit_storage : require
-#define T uint8_t
-#define T4 u8vec4
 #else
 #error "variants.toml gives this shader no DTYPE that types.glsl knows"
 #endif
@@ -28,9 +24,6 @@
 #if defined(DTYPE_f32) || defined(DTYPE_f16)
 #define A float
 #define A4 vec4
-#elif defined(DTYPE_u8)  // unsigned, since bookworm's glslc fails to optimize ivec4(u8vec4)
-#define A uint
-#define A4 uvec4
 #else
 #define A int
 #define A4 ivec4

@@ -1,10 +1,10 @@
-"""Measure MobileNetV2 and a matrix product on the first Vulkan device, next to eager PyTorch.
+"""Measure networks and a matrix product on the first Vulkan device, next to eager PyTorch in float32.
 
-    python plugins/edgecore-vulkan/benchmarks/mobilenet.py [--rounds 20] [--threads 2] [--fp16] [--runtime edgecore]
+    python plugins/edgecore-vulkan/benchmarks/networks.py [MODEL ...] [--rounds 20] [--threads 2] [--fp16] [--int8]
 
 Both run in one process and alternate, run by run. The ratio is that of the fastest runs, and that of the processor time
 of the runs that took the least: on a software device, other programs disturb it less. First runs include the compilation
-of shaders, which a driver may have kept from an earlier process.
+of shaders, which a driver may have kept from an earlier process. The names of models are those of `tests/zoo.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def measure(
 ) -> float:
     """Print a line for a model, and return the seconds of the fastest run on the device."""
     backend = edgecore.Backend("vulkan", force_fp16=arguments.fp16)
-    program = edgecore.load(edgecore.compile(model, inputs, backends=[backend], runtime=arguments.runtime).buffer)
+    options = {"quantize": "int8", "calibration": [inputs]} if arguments.int8 else {}
+    compiled = edgecore.compile(model, inputs, backends=[backend], runtime=arguments.runtime, **options)
+    program = edgecore.load(compiled.buffer)
     first, device, eager = Clock(), Clock(), Clock()
     with torch.no_grad():
         expected = model(*inputs)
@@ -70,15 +72,18 @@ def measure(
 
 
 def main() -> None:
-    """Measure the network and the product."""
+    """Measure the networks and the product."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", default=["mobilenet_v2"])
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2, help="threads of PyTorch")
     parser.add_argument("--fp16", action="store_true", help="compile with force_fp16")
+    parser.add_argument("--int8", action="store_true", help="quantize activations and weights")
     parser.add_argument("--runtime", default="executorch-1.5", help="the target runtime of the compilation")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    measure("MobileNetV2", *make("mobilenet_v2"), arguments)
+    for name in arguments.models:
+        measure(name, *make(name), arguments)
     layer = torch.nn.Linear(SIZE, SIZE).eval()
     seconds = measure(f"product of {SIZE} x {SIZE} matrices", layer, (torch.randn(SIZE, SIZE),), arguments)
     print(f"product: {2 * SIZE**3 / seconds / 1e9:.1f} GFLOP/s")
