@@ -94,8 +94,8 @@ def main() -> None:
     print(f"start: median {medians[0] * 1e3:.0f} and {medians[1] * 1e3:.0f} ms, ratio {medians[1] / medians[0]:.3f}")
     print(f"start: fastest {fastest[0] * 1e3:.0f} and {fastest[1] * 1e3:.0f} ms, ratio {fastest[1] / fastest[0]:.3f}")
     print(f"median of the ratios of neighbours: {paired:.3f}")
-    minimum = [min(one[3] for one in starts) for starts in (without, kept)]
-    print(f"processor time: minimum {minimum[0] * 1e3:.0f} and {minimum[1] * 1e3:.0f} ms, ratio {minimum[1] / minimum[0]:.3f}")
+    used = [min(one[3] for one in starts) for starts in (without, kept)]
+    print(f"processor time: minimum {used[0] * 1e3:.0f} and {used[1] * 1e3:.0f} ms, ratio {used[1] / used[0]:.3f}")
 
 
 if __name__ == "__main__":
