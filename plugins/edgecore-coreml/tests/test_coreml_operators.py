@@ -153,6 +153,19 @@ def test_a_convolution_of_an_image(tmp_path, layer):
     check(tmp_path, layer, IMAGE)
 
 
+def test_padding_keeps_float16():
+    """A convolution needs one dtype; edgecore computes one of three dims with a dilation by padding and one of two dims."""
+    layer, x = (
+        torch.nn.Conv3d(4, 6, (3, 3, 2), (2, 1, 1), (1, 1, 0), (1, 1, 2)).half().eval(),
+        torch.randn(2, 4, 5, 6, 7),
+    )
+    program = edgecore.compile(layer, (x.half(),), backends=[edgecore.Backend("coreml", required=True)])
+    (blob,) = read_pte(bytes(program.buffer)).delegate_blobs
+    standin = StandIn(bytes(blob), {})
+    assert "pad" in standin.kinds
+    torch.testing.assert_close(standin(x.half())[0], layer(x.half()), rtol=0, atol=0.01)
+
+
 def test_an_embedding_of_int64_indices(tmp_path):
     check(tmp_path, torch.nn.Embedding(7, 3), torch.tensor([[1, 6, 0]]))
 

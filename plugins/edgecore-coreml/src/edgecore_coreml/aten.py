@@ -85,6 +85,9 @@ def _rewritten(
         return aten.squeeze.dim, (value, last)
     if target is aten.reciprocal.default:  # coremltools' converter adds 0.0001 to the input
         return aten.div.Tensor, (1.0, *args)
+    if target is aten.constant_pad_nd.default and args[0].meta["val"].dtype == torch.float16:
+        padded = _added(graph, target, args)  # coremltools' converter pads in float32
+        return aten.clone.default, (_added(graph, aten._to_copy.default, (padded,), dtype=torch.float16),)
     if (weight := stored(target, args, is_constant)) is not None:
         return weight
     if target is aten.convolution.default and _is_variable(bias := args[2], is_constant):
