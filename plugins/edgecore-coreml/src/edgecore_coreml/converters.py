@@ -1,4 +1,4 @@
-"""Converters for coremltools' registry: stored weights of integers or of indices into tables, LSTM layers, padding."""
+"""Converters for coremltools' registry: integer weights, weights of indices into tables of values, and LSTM layers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def register() -> None:
     """Add the converters to the registry of coremltools, which this imports."""
     from coremltools.converters.mil import Builder, register_torch_op
     from coremltools.converters.mil.frontend._utils import _construct_constexpr_dequant_op, _construct_constexpr_lut_op
-    from coremltools.converters.mil.frontend.torch.ops import _get_inputs, lstm, pad
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs, lstm
     from coremltools.converters.mil.mil import types
 
     # coremltools has it for scripted models only
@@ -29,14 +29,6 @@ def register() -> None:
         scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)
-
-    # that of coremltools returns float32 where it pads float16
-    @register_torch_op(torch_alias=["constant_pad_nd"], override=True)  # type: ignore[untyped-decorator]
-    def _constant_pad(context: Any, node: Any) -> None:
-        pad(context, node)
-        dtype, padded = context[node.inputs[0]].dtype, context[node.name]
-        if padded.dtype != dtype:
-            context.add(Builder.cast(x=padded, dtype=types.builtin_to_string(dtype)), node.name, override=True)
 
     def integers(values: Any, kind: Any, bits: Any) -> Any:
         """Return numbers as integers of some bits, signed like those of `kind`."""
