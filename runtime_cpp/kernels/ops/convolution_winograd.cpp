@@ -3,8 +3,8 @@
 // is a matrix product over the channels, and the 16 products of a tile are transformed to its outputs.
 //
 // The factors of the transforms are 1 and 1/2, and a sum has one term for each input channel, not nine. So results are
-// as exact as those of the direct form: errors (rms) are 0.6 to 1.7 times as large. Larger tiles are faster, but err
-// more.
+// as exact as those of the direct form: errors (rms) are 0.6 to 1.7 times as large. They are
+// relative to the largest input of a tile, which all of its outputs share. Larger tiles are faster, but err more.
 #include "lib/tile.h"
 #include "ops/convolution.h"
 
