@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from ctypes import POINTER, Structure, Union, c_char, c_double, c_int32, c_int64, c_uint8, c_uint16, c_uint32, c_uint64
 from pathlib import Path
 from typing import Any
@@ -205,6 +206,15 @@ class Library:
             name = f"{kernel.name.text()}.{kernel.overload.text()}".rstrip(".")
             assert name not in self.kernels, f"{name} appears twice"
             self.kernels[name] = kernel.run
+
+    @contextlib.contextmanager
+    def refused_scratch(self) -> Iterator[None]:
+        """Refuse kernels the first block of scratch memory that they ask for, in calls within this context."""
+        self._dll.edgecore_kernels_test_refuse_scratch(ctypes.c_bool(True))
+        try:
+            yield
+        finally:
+            self._dll.edgecore_kernels_test_refuse_scratch(ctypes.c_bool(False))
 
     def call(self, name: str, *args: Any, workers: int = 3) -> Arguments:
         """Run kernel `name` with its schema arguments, followed by its outputs.

@@ -296,13 +296,14 @@ bool Call::check_cast(Type from, Tensor out) {
   return !failed();
 }
 
-void *Call::scratch(int64_t bytes) {
-  if (failed()) return nullptr;
+void *Call::optional_scratch(int64_t bytes) {
   const edgecore_host *host = call_->host;
-  void *data = nullptr;
-  if (EDGECORE_HAS(host, scratch) && host->scratch != nullptr) {
-    data = host->scratch(call_->scope, static_cast<uint64_t>(bytes > 0 ? bytes : 1), 64);
-  }
+  if (failed() || !EDGECORE_HAS(host, scratch) || host->scratch == nullptr) return nullptr;
+  return host->scratch(call_->scope, static_cast<uint64_t>(bytes > 0 ? bytes : 1), 64);
+}
+
+void *Call::scratch(int64_t bytes) {
+  void *const data = optional_scratch(bytes);
   if (data == nullptr) {
     fail(EDGECORE_MEMORY_ALLOCATION_FAILED,
          Message() << "no scratch memory of " << bytes << " bytes; give the method a larger temporary allocator");

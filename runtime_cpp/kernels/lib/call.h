@@ -139,10 +139,15 @@ class Call {
   // integer tensor (torch.can_cast). Returns false after a failure.
   bool check_cast(Type from, Tensor out);
 
-  void *scratch(int64_t bytes);  // 64-byte aligned memory until the end of the call; NULL after a failure
+  void *scratch(int64_t bytes);           // 64-byte aligned memory until the end of the call; NULL after a failure
+  void *optional_scratch(int64_t bytes);  // the same; that the host has too little is no failure
   template <class T>
   T *scratch(int64_t count) {
     return static_cast<T *>(scratch(count * static_cast<int64_t>(sizeof(T))));
+  }
+  template <class T>
+  T *optional_scratch(int64_t count) {
+    return static_cast<T *>(optional_scratch(count * static_cast<int64_t>(sizeof(T))));
   }
   int64_t worker_count() const;
   // Calls fn for parts of [0, n), each of at least `grain` indices, on the threads of the host.

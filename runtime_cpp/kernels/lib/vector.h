@@ -105,6 +105,41 @@ inline void copy_steps(C *to, const C *from, int64_t step, int64_t n) {
   }
 }
 
+// Copies a block of 4x4 elements with rows and columns exchanged: to[j * to_step + i] = from[i * step + j].
+inline void transpose_block(const float *from, int64_t step, float *to, int64_t to_step) {
+#if defined(__clang__) || __GNUC__ >= 12
+  typedef float Four __attribute__((vector_size(16)));
+  Four rows[4];
+  for (int i = 0; i < 4; ++i) __builtin_memcpy(&rows[i], from + i * step, sizeof(Four));
+  const Four low01 = __builtin_shufflevector(rows[0], rows[1], 0, 4, 1, 5);
+  const Four low23 = __builtin_shufflevector(rows[2], rows[3], 0, 4, 1, 5);
+  const Four high01 = __builtin_shufflevector(rows[0], rows[1], 2, 6, 3, 7);
+  const Four high23 = __builtin_shufflevector(rows[2], rows[3], 2, 6, 3, 7);
+  const Four columns[4] = {
+      __builtin_shufflevector(low01, low23, 0, 1, 4, 5), __builtin_shufflevector(low01, low23, 2, 3, 6, 7),
+      __builtin_shufflevector(high01, high23, 0, 1, 4, 5), __builtin_shufflevector(high01, high23, 2, 3, 6, 7)};
+  for (int j = 0; j < 4; ++j) __builtin_memcpy(to + j * to_step, &columns[j], sizeof(Four));
+#else
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 4; ++j) to[j * to_step + i] = from[i * step + j];
+  }
+#endif
+}
+
+// Copies a matrix with rows and columns exchanged: to[j * to_step + i] = from[i * step + j].
+inline void copy_transposed(const float *from, int64_t step, int64_t rows, int64_t columns, float *to,
+                            int64_t to_step) {
+  const int64_t full_rows = rows / 4 * 4;
+  const int64_t full_columns = columns / 4 * 4;
+  for (int64_t i = 0; i < full_rows; i += 4) {
+    for (int64_t j = 0; j < full_columns; j += 4)
+      transpose_block(from + i * step + j, step, to + j * to_step + i, to_step);
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = i < full_rows ? full_columns : 0; j < columns; ++j) to[j * to_step + i] = from[i * step + j];
+  }
+}
+
 constexpr int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 constexpr int64_t min_of(int64_t a, int64_t b) { return a < b ? a : b; }
 constexpr int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }

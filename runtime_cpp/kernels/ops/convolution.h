@@ -77,6 +77,16 @@ template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out);
 
+// Winograd's convolution (convolution_winograd.cpp). prefers_winograd() returns true if it is faster; that depends on
+// the sizes alone, so results are the same bits for any number of threads. winograd_planes() returns false if the
+// output must be computed otherwise: the host lacks scratch memory, or an output is infinite or NaN, which can spread
+// to the other outputs of a tile.
+bool prefers_winograd(const Conv &conv);
+bool winograd_planes(Call &call, const Conv &conv, const float *input, const float *weight, const float *bias,
+                     float *out);
+bool winograd_pixels(Call &call, const Conv &conv, const float *input, const float *weight, const int64_t *strides,
+                     const float *bias, float *out);
+
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore
 

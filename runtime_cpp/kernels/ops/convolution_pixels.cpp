@@ -54,6 +54,9 @@ void pack_weights(const Conv &conv, const C *weight, const int64_t *strides, int
 template <class C>
 void convolve_pixels(Call &call, const Conv &conv, const C *input, const C *weight, const int64_t *strides,
                      const C *bias, C *out) {
+  if constexpr (__is_same(C, float)) {
+    if (prefers_winograd(conv) && winograd_pixels(call, conv, input, weight, strides, bias, out)) return;
+  }
   const int64_t k = conv.group_in() * conv.taps();
   const int64_t width = conv.group_out();
   const Panels<C> panels(width);

@@ -101,6 +101,9 @@ void convolve_planes(Call &call, const Conv &conv, const C *input, const C *weig
     const Phases phases(conv);
     if (phases.fit) return depthwise_planes(call, conv, phases, input, weight, bias, out);
   }
+  if constexpr (__is_same(C, float)) {
+    if (prefers_winograd(conv) && winograd_planes(call, conv, input, weight, bias, out)) return;
+  }
   const int64_t width = conv.group_out();
   const int64_t k = conv.group_in() * conv.taps();
   // The weights and the result of one group of one image.

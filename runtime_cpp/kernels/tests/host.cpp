@@ -17,6 +17,8 @@ struct edgecore_scope {
 
 namespace {
 
+bool refuse_first = false;
+
 int32_t fail(edgecore_error *error, int32_t code, edgecore_str text) {
   if (error != nullptr) {
     const uint64_t size = text.size < sizeof(error->text) - 1 ? text.size : sizeof(error->text) - 1;
@@ -27,6 +29,10 @@ int32_t fail(edgecore_error *error, int32_t code, edgecore_str text) {
 }
 
 void *scratch(edgecore_scope *scope, uint64_t size, uint64_t alignment) {
+  if (refuse_first && scope->blocks.empty()) {
+    scope->blocks.push_back(nullptr);
+    return nullptr;
+  }
   void *block = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   scope->blocks.push_back(block);
   return block;
@@ -80,6 +86,9 @@ EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_v0(void) { retur
 EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_test_variant(const char *name) {
   return edgecore_kernels_library_for(name);
 }
+
+// Lets calls from now on be refused their first block of scratch memory, or no longer.
+EDGECORE_EXPORT void edgecore_kernels_test_refuse_scratch(bool first) { refuse_first = first; }
 
 // Runs a kernel. After a failure `text`, which has 600 bytes, holds the error message.
 EDGECORE_EXPORT int32_t edgecore_kernels_test_call(edgecore_kernel_fn kernel, const edgecore_value *args,
