@@ -99,9 +99,10 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
 }
 
 std::string form_text(const ConvolutionForm &form) {
-  std::string name = form.tile.columns == 0 ? "direct" : "direct, tiles of " + tile_text(form.tile);
-  if (form.form != 0) name = "Winograd F(" + size_text(form.form, form.form) + "), weights + " + kib(form.growth);
-  return form.reason.empty() ? name : name + " (" + form.reason + ")";
+  const std::string name =
+      form.form == 0 ? "direct" : "Winograd F(" + size_text(form.form, form.form) + "), weights + " + kib(form.growth);
+  const std::string tile = form.tile.columns == 0 ? "" : ", tiles of " + tile_text(form.tile);
+  return (form.reason.empty() ? name : name + " (" + form.reason + ")") + tile;
 }
 
 std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit) {

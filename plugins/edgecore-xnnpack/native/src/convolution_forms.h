@@ -35,8 +35,8 @@ struct ConvolutionForm {
 std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
                                           uint64_t limit);
 
-// Returns a text such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)", or "direct, tiles of 7x16
-// (window 1x1)".
+// Returns a text such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)", or "direct (window
+// 1x1), tiles of 7x16".
 std::string form_text(const ConvolutionForm &form);
 
 // Returns a sentence about the forms of all convolutions of a delegate.

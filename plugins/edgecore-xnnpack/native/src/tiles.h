@@ -1,5 +1,5 @@
-// The tiles of XNNPACK's fp32 matrix products: how many rows (pixels) and columns (outputs) a kernel computes at a time.
-// A patch of XNNPACK (third_party/fp32_gemm.py) has the tiles, and chooses one for each layer.
+// The tiles of XNNPACK's fp32 matrix products: how many rows (pixels) and columns (outputs) a kernel computes at a
+// time. A patch of XNNPACK (third_party/fp32_gemm.py) has the tiles, and chooses one for each layer.
 #ifndef EDGECORE_XNNPACK_TILES_H_
 #define EDGECORE_XNNPACK_TILES_H_
 
@@ -16,8 +16,8 @@ struct Tile {
 // Returns the tiles of this processor; none if the XNNPACK in this library is not the patched one.
 std::vector<Tile> tiles();
 
-// Returns the tile with the most rows that XNNPACK uses for a layer with so many outputs (in a group); `row_bytes` is the
-// distance of its inputs' rows in memory. {0, 0} if the XNNPACK in this library is not the patched one.
+// Returns the tile with the most rows that XNNPACK uses for a layer with so many outputs (in a group); `row_bytes` is
+// the distance of its inputs' rows in memory. {0, 0} if the XNNPACK in this library is not the patched one.
 Tile chosen_tile(uint64_t outputs, uint64_t row_bytes);
 
 // Throws backend::Failure if this processor has no tile with these columns.

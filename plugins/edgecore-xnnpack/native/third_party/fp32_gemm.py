@@ -258,5 +258,9 @@ PATCHES = [
     # XNNPACK took tiles of 4 rows and 2 columns (SSE) for each layer with fewer outputs than its tile has columns. 24
     # outputs of 49 rows took 2.3 times as long as with 16 columns.
     _few("fully-connected-nc", "output_channels", " {\n    // Default microkernel"),
-    _few("deconvolution-nhwc", "group_output_channels", " {\n    // Default micro-kernel is suboptimal. Try to find a better micro-kernel.\n    if (gemm_nr2_config->minmax.igemm[gemm_nr2_config->mr - 1]"),
+    _few(
+        "deconvolution-nhwc",
+        "group_output_channels",
+        " {\n    // Default micro-kernel is suboptimal. Try to find a better micro-kernel.\n    if (gemm_nr2_config->minmax.igemm[gemm_nr2_config->mr - 1]",
+    ),
 ]

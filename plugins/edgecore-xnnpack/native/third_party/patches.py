@@ -12,7 +12,6 @@ import fp32_gemm
 import int8_gemm
 from patch import Kernel, Patch
 
-
 _INT8_TAPS = (9, 25, 49)
 
 
