@@ -26,14 +26,14 @@ GROUPED = (  # size, channels, outputs, kernel, stride, groups
     (56, 128, 128, 3, 1, 32), (28, 256, 256, 3, 1, 32), (14, 512, 512, 3, 1, 32), (7, 1024, 1024, 3, 1, 32),
 )  # fmt: skip
 
-Layer = tuple[int, int, int, int, int, int]
+Layer = tuple[int, ...]
 
 
 def layers() -> list[Layer]:
     with LAYERS.open() as file:
         rows = [row for row in csv.DictReader(file) if row["kind"] == "conv"]
     names = ("size", "in", "out", "kernel", "stride")
-    return [(*(int(row[name]) for name in names), 1) for row in rows] + list(GROUPED)  # type: ignore[misc]
+    return [(*(int(row[name]) for name in names), 1) for row in rows] + list(GROUPED)
 
 
 def load(file: bytes, threads: int, **options: int) -> Any:

@@ -84,7 +84,7 @@ def test_packed_weights_belong_to_a_width_and_to_each_number_of_rows(tmp_path: P
     widths: set[int] = set()
     for rows, columns in own_tiles():
         widths.add(columns)
-        options = {"tile_rows": rows, "tile_columns": columns, "weight_cache_folder": str(folder)}
+        options: dict[str, Any] = {"tile_rows": rows, "tile_columns": columns, "weight_cache_folder": str(folder)}
         assert torch.equal(load(path, **options).forward(x), expected)
         assert len(list(folder.glob("*.packed"))) == len(widths)
 
