@@ -228,6 +228,7 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
   if (runtime->steps.size() > 1) flags |= kNoFusion;
   const std::unique_lock<std::mutex> lock = lock_workspace(runtime->workspace);
   const xnn_weights_cache_t weights = runtime->weight_cache ? runtime->weights.provider() : nullptr;
+  const ForcedTile forced(runtime->tile);
   // Without a shared workspace, xnn_create_runtime_v4 allocates one, which it loses if a later step fails.
   status = runtime->workspace == nullptr
                ? xnn_create_runtime_v3(subgraph.get(), weights, threadpool, flags, &runtime->handle)

@@ -6,6 +6,7 @@
 
 #include "edgecore/backend.hpp"
 #include "graph.h"
+#include "tiles.h"
 #include "weights.h"
 #include "workspace.h"
 
@@ -28,6 +29,7 @@ struct Runtime {
   Weights weights;
   bool weight_cache;                     // true: runtimes share packed weights; false: each packs its own
   std::shared_ptr<Workspace> workspace;  // null: the runtime has its own workspace
+  Tile tile;                             // of fp32 layers; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
   std::vector<Step> steps = {};
   std::vector<const void *> constant_data = {};  // of each value of the graph; null: no constant

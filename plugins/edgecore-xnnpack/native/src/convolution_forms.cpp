@@ -89,13 +89,20 @@ std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &la
       forms[i].reason = reason;
     }
   }
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const ConvolutionSize &layer = layers[i];
+    // XNNPACK computes convolutions of single channels by other kernels, if it has them for the window.
+    if (forms[i].form != 0 || layer.is_fp32 == 0 || (layer.channels == 1 && layer.outputs == 1)) continue;
+    forms[i].tile = chosen_tile(layer.outputs, layer.stride_width * layer.groups * layer.channels * sizeof(float));
+  }
   return forms;
 }
 
 std::string form_text(const ConvolutionForm &form) {
   const std::string name =
       form.form == 0 ? "direct" : "Winograd F(" + size_text(form.form, form.form) + "), weights + " + kib(form.growth);
-  return form.reason.empty() ? name : name + " (" + form.reason + ")";
+  const std::string tile = form.tile.columns == 0 ? "" : ", tiles of " + tile_text(form.tile);
+  return (form.reason.empty() ? name : name + " (" + form.reason + ")") + tile;
 }
 
 std::string summary_of(const std::vector<ConvolutionForm> &forms, uint64_t limit) {

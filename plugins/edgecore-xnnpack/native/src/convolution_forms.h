@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "options.h"
+#include "tiles.h"
 
 namespace edgecore::xnnpack {
 
@@ -25,6 +26,7 @@ struct ConvolutionSize {
 struct ConvolutionForm {
   uint32_t form = 0;    // 0: direct; m of Winograd's F(m x m)
   uint64_t growth = 0;  // bytes by which the packed weights are larger than the filter
+  Tile tile = {};       // of a direct fp32 convolution
   std::string reason;   // the reason for the choice of no larger m; empty for F(4x4)
 };
 
@@ -33,7 +35,8 @@ struct ConvolutionForm {
 std::vector<ConvolutionForm> choose_forms(const std::vector<ConvolutionSize> &layers, Winograd winograd,
                                           uint64_t limit);
 
-// Returns a text such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)".
+// Returns a text such as "Winograd F(2x2), weights + 112 KiB (16 tiles of 4x4, fewer than 20)", or "direct (window
+// 1x1), tiles of 7x16".
 std::string form_text(const ConvolutionForm &form);
 
 // Returns a sentence about the forms of all convolutions of a delegate.

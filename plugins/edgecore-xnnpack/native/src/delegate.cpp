@@ -136,6 +136,7 @@ struct Delegate {
   Delegate(Program &owner, const Host &host, const edgecore_delegate_info &info)
       : program(owner), graph(read_blob(info.blob, host)) {
     check_graph(&graph);
+    const ForcedTile forced(program.options.tile);
     for (const std::string &line : choose_winograd(program.options.winograd, program.options.winograd_memory, &graph)) {
       host.log(EDGECORE_LOG_INFO, line);
     }
@@ -162,7 +163,8 @@ class Instance {
       : graph_(delegate.graph),
         host_(host),
         pool_{host},
-        runtime_{Weights(delegate.program.weights), delegate.program.options.weight_cache, delegate.program.workspace},
+        runtime_{Weights(delegate.program.weights), delegate.program.options.weight_cache, delegate.program.workspace,
+                 delegate.program.options.tile},
         watches_((info.flags & EDGECORE_INSTANCE_VALUES) != 0),
         exposed_(exposed_values(graph_, watches_ ? watched_values(graph_) : std::vector<uint32_t>())),
         memory_(graph_, exposed_, add_states(graph_, info), watches_) {

@@ -36,6 +36,16 @@ uint64_t read_size(const backend::Options &options, const char *option, int64_t 
   return static_cast<uint64_t>(size * kMiB);
 }
 
+// Returns the rows or columns of a tile; 0 if the option is not set.
+uint32_t read_tile(const backend::Options &options, const char *option) {
+  const int64_t number = options.integer(option, 0);
+  if (number < 0 || number > UINT8_MAX || (number == 0 && options.has(option))) {
+    fail(EDGECORE_INVALID_ARGUMENT, "the option %s is at least 1 and at most %d; got %lld", option, UINT8_MAX,
+         static_cast<long long>(number));
+  }
+  return static_cast<uint32_t>(number);
+}
+
 }  // namespace
 
 const edgecore_option_spec kOptions[] = {
@@ -50,6 +60,10 @@ const edgecore_option_spec kOptions[] = {
             "compute 3x3 convolutions by Winograd's algorithm: off, accurate (2x2 tiles), on (4x4 tiles, too)"),
     at_load("winograd_memory", EDGECORE_OPTION_INT,
             "MiB by which winograd may enlarge the packed weights of a delegate"),
+    at_load("tile_columns", EDGECORE_OPTION_INT,
+            "outputs that fp32 matrix products compute at a time, instead of a choice for each layer"),
+    at_load("tile_rows", EDGECORE_OPTION_INT,
+            "the most rows that fp32 matrix products compute at a time, instead of a choice for each layer"),
 };
 const uint64_t kOptionCount = std::size(kOptions);
 
@@ -67,6 +81,8 @@ LoadOptions read_options(const backend::Options &options) {
   }
   result.weight_cache_limit = read_size(options, "weight_cache_limit", 1, result.weight_cache_limit);
   result.winograd_memory = read_size(options, "winograd_memory", 0, result.winograd_memory);
+  result.tile = {read_tile(options, "tile_rows"), read_tile(options, "tile_columns")};
+  check_tile(result.tile);
   return result;
 }
 

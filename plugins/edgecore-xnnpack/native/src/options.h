@@ -5,6 +5,7 @@
 #include <string>
 
 #include "edgecore/backend.hpp"
+#include "tiles.h"
 
 namespace edgecore::xnnpack {
 
@@ -16,6 +17,7 @@ enum class Winograd : uint8_t { kOff, kAccurate, kOn };
 struct LoadOptions {
   Winograd winograd = Winograd::kOn;
   uint64_t winograd_memory = 128ull << 20;  // bytes by which packed weights of a delegate may grow
+  Tile tile;                                // {}: XNNPACK chooses a tile for each fp32 layer
   Sharing workspace_sharing = Sharing::kDisabled;
   bool weight_cache = true;
   std::string weight_cache_folder;           // empty: packed weights are not written to files

@@ -87,6 +87,8 @@ struct Nest {
   size_t width(size_t d) const { return d < Rank - Tiled ? 1 : tile[d + Tiled - Rank]; }
 };
 
+constexpr uint64_t kPieces = 4;  // of a loop, for each worker
+
 // Runs all tiles of nested loops on the pool. `call` receives the first indices of a tile, the sizes of its tiled dims,
 // and the worker.
 template <size_t Rank, size_t Tiled, typename Call>
@@ -104,8 +106,12 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
     nest.piece(0, total, pool == nullptr ? 0 : pool->host.worker_index());
     return;
   }
-  pool->host.parallel_for(total, 0,
-                          [&nest](uint64_t begin, uint64_t end, uint32_t worker) { nest.piece(begin, end, worker); });
+  // Each worker gets as many pieces as the others, whose sizes differ by one tile at most.
+  const uint64_t workers = pool->host.worker_count();
+  const uint64_t pieces = workers * std::clamp<uint64_t>(total / workers, 1, kPieces);
+  pool->host.parallel_for(pieces, 1, [&](uint64_t begin, uint64_t end, uint32_t worker) {
+    nest.piece(begin * total / pieces, end * total / pieces, worker);
+  });
 }
 
 // The index of the microarchitecture that tasks get on every core; XNNPACK has kernels for index 0 on every processor.

@@ -1,6 +1,6 @@
 // Builds the backend with wrong kernels, so that a test can check that try_kernels reports them. When this library is
-// loaded, it replaces XNNPACK's fp32 GEMM kernels by kernels that add 1 to the first element of the last row of a tile.
-// A kernel that reads past its parameters causes errors like this.
+// loaded, it replaces XNNPACK's fp32 GEMM kernels of the tile that layers of 32 outputs get by kernels that add 1 to
+// the first element of the last row of a tile. A kernel that reads past its parameters causes errors like this.
 #include <cstddef>
 #include <cstdint>
 
@@ -29,6 +29,6 @@ void plant(Kernel *table) {
 
 }  // namespace
 
-extern "C" Kernel *xnn_init_f32_gemm_config();
+extern "C" Kernel *xnn_choose_f32_gemm_config(size_t outputs, size_t row_bytes);
 
-__attribute__((constructor)) static void plant_wrong_kernel() { plant(xnn_init_f32_gemm_config()); }
+__attribute__((constructor)) static void plant_wrong_kernel() { plant(xnn_choose_f32_gemm_config(32, sizeof(float))); }

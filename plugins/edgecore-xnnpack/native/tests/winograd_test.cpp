@@ -171,7 +171,10 @@ ConvolutionSize layer_of(uint64_t size, uint64_t channels) {
 
 std::vector<std::string> texts(const std::vector<ConvolutionSize> &layers, Winograd winograd, uint64_t limit) {
   std::vector<std::string> all;
-  for (const ConvolutionForm &form : choose_forms(layers, winograd, limit)) all.push_back(form_text(form));
+  for (ConvolutionForm form : choose_forms(layers, winograd, limit)) {
+    form.tile = {};  // depends on the processor
+    all.push_back(form_text(form));
+  }
   return all;
 }
 
@@ -219,6 +222,23 @@ TEST(ConvolutionForms, EachChoiceHasAReason) {
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->groups = 4; }), "direct (4 groups)");
   EXPECT_EQ(text(Winograd::kOn, [](ConvolutionSize *l) { l->channels = 15; }),
             "direct (15 inputs and 64 outputs, 16 needed of each)");
+}
+
+TEST(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
+  ConvolutionSize layer = layer_of(56, 64);
+  const auto text = [&](Winograd winograd) { return form_text(choose_forms({layer}, winograd, 128 << 20)[0]); };
+  EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off), tiles of " + tile_text(chosen_tile(64, 64 * 4)));
+  EXPECT_EQ(text(Winograd::kOn), "Winograd F(4x4), weights + 432 KiB");
+  for (const Tile &tile : tiles()) {
+    const ForcedTile forced(tile);
+    EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off), tiles of " + tile_text(tile));
+  }
+  layer.groups = 4, layer.channels = layer.outputs = 16;
+  EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off), tiles of " + tile_text(chosen_tile(16, 64 * 4)));
+  layer.channels = layer.outputs = 1;  // other kernels
+  EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off)");
+  layer.is_fp32 = 0, layer.channels = 64;
+  EXPECT_EQ(text(Winograd::kOn), "direct (not fp32)");
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, WinogradKernels, testing::ValuesIn(variants()),

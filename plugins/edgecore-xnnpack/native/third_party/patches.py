@@ -8,16 +8,9 @@ from __future__ import annotations
 
 import corrections
 import forced_hardware
+import fp32_gemm
 import int8_gemm
 from patch import Kernel, Patch
-
-
-def _gemm(kind: str, rows: int) -> Kernel:
-    name = f"src/f32-{kind}/gen/f32-{kind}-%dx32-minmax-avx512f-broadcast.c"
-    options = f"MR={rows} NR=32" + (" INC=0 DATATYPE=F32" if kind == "gemm" else "")
-    listing = "cmake/gen/avx512f_microkernels.cmake"
-    return Kernel(f"src/f32-{kind}/avx512-broadcast.c.in", options, name % rows, name % 7, listing)
-
 
 _INT8_TAPS = (9, 25, 49)
 
@@ -26,11 +19,7 @@ _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
 
 KERNELS = [
     *corrections.KERNELS,
-    # fp32 GEMM with tiles of 10 and 12 rows. XNNPACK's tile of 7 rows and 32 columns reads 128 bytes of weights for 14
-    # multiply-adds of vectors (7 cycles), which is more than the L2 cache delivers beside the other accesses. 12 is the
-    # largest number of rows whose pointers fit the registers. 10 rows waste less of 49 and 196 rows, the number of
-    # pixels in the last stages of most image networks.
-    *(_gemm(kind, rows) for kind in ("gemm", "igemm") for rows in (10, 12)),
+    *fp32_gemm.KERNELS,
     *int8_gemm.KERNELS,
     # int8 depthwise convolution. XNNPACK's kernels widen int8 to 32 bits and compute one pixel at a time, which takes
     # three times as long as these kernels. For 7x7 XNNPACK has no int8 kernel at all.
@@ -69,19 +58,6 @@ def _prefetch(kind: str, aligned: str) -> Patch:
           _mm_prefetch((const char*) (w + 1024 + ${N}), _MM_HINT_T0);
 """
     return Patch(f"src/f32-{kind}/avx512-broadcast.c.in", load, load + ahead)
-
-
-def _add_gemm(kind: str) -> list[Patch]:
-    function = f"xnn_f32_{kind}_minmax_ukernel_%dx32__avx512f_broadcast"
-    declaration = f"DECLARE_F32_{kind.upper()}_MINMAX_UKERNEL_FUNCTION({function})\n"
-    entry = (
-        f"        f32_gemm_config.minmax.{kind}[XNN_MR_TO_INDEX(%d)] = "
-        f"xnn_init_hmp_{kind}_ukernel((xnn_{kind}_ukernel_fn) {function});\n"
-    )
-    return [
-        Patch(f"src/xnnpack/{kind}.h", declaration % 7, "".join(declaration % rows for rows in (7, 10, 12))),
-        Patch("src/configs/gemm-config.c", entry % (7, 7), "".join(entry % (rows, rows) for rows in (7, 10, 12))),
-    ]
 
 
 def _add_dwconv(tile: int, isa: str) -> list[Patch]:
@@ -236,17 +212,7 @@ XNNPACK_PATCHES = [
         for kernel in KERNELS
         if kernel.listing
     ),
-    *_add_gemm("gemm"),
-    *_add_gemm("igemm"),
-    Patch(
-        "src/configs/gemm-config.c",
-        """        f32_gemm_config.pack_gemm_goi = (xnn_packw_gemm_goi_ukernel_fn) xnn_x32_packw_gemm_goi_ukernel_x32__avx512f_u4_prfm;
-        f32_gemm_config.mr = 7;
-""",
-        """        f32_gemm_config.pack_gemm_goi = (xnn_packw_gemm_goi_ukernel_fn) xnn_x32_packw_gemm_goi_ukernel_x32__avx512f_u4_prfm;
-        f32_gemm_config.mr = 12;
-""",
-    ),
+    *fp32_gemm.PATCHES,
     *int8_gemm.PATCHES,
     *_add_int8_dwconv(),
     *_add_dwconv(16, "avx512f"),
@@ -270,9 +236,9 @@ XNNPACK_PATCHES = [
 """,
     ),
     # XNNPACK multiplies a tile of rows by all columns, then the next tile of rows. Weights that exceed the cache are
-    # then read from main memory again for each tile. Here the columns are split into blocks whose weights fill half of
-    # the L2 cache, and all rows are multiplied by a block before the next block is read (threadpool.cpp implements this
-    # order of tiles).
+    # then read from main memory again for each tile. Here the columns are split into blocks of equal size, whose weights
+    # fit half of the L2 cache, and all rows are multiplied by a block before the next block is read (threadpool.cpp
+    # implements this order of tiles). With a small block at the end, two threads would get unequal shares.
     Patch(
         "src/xnnpack/operator-utils.h",
         """XNN_INTERNAL uint32_t xnn_get_heuristic_mr_gemm(
@@ -293,8 +259,9 @@ XNN_INTERNAL uint32_t xnn_get_heuristic_mr_gemm(
 {
   const struct cpuinfo_cache* cache = cpuinfo_get_l2_cache(0);
   const size_t budget = cache == NULL ? 131072 : cache->size / 2;
-  const size_t tiles = budget / (column_bytes * nr);
-  return min(columns, max(tiles, 1) * nr);
+  const size_t tiles = divide_round_up(columns, nr);
+  const size_t blocks = divide_round_up(tiles, max(budget / (column_bytes * nr), 1));
+  return min(columns, divide_round_up(tiles, blocks) * nr);
 }
 
 void* xnn_get_pointer_to_write_weights(

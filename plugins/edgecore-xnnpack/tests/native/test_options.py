@@ -89,6 +89,9 @@ def memory_of_six(path: Path, shape: tuple[int, ...], **options: Any) -> int:
         ({"workspace_sharing": "Some"}, "workspace_sharing is 'disabled', 'per_model' or 'global'; got 'Some'"),
         ({"winograd": "fast"}, "the option winograd is 'off', 'accurate' or 'on'; got 'fast'"),
         ({"winograd_memory": -1}, "the option winograd_memory is at least 0 MiB and at most 8796093022207; got -1"),
+        ({"tile_rows": 0}, "the option tile_rows is at least 1 and at most 255; got 0"),
+        ({"tile_columns": 256}, "the option tile_columns is at least 1 and at most 255; got 256"),
+        ({"tile_columns": 5}, "the option tile_columns is 5; the tiles of this processor are "),
         ({"weight_cache_limit": 0}, "weight_cache_limit is at least 1 MiB and at most 8796093022207; got 0"),
         (
             {"weight_cache_limit": 2**60},

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tiles.h"
 #include "trial/layer.h"
 
 namespace edgecore::xnnpack::trial {
@@ -9,6 +10,7 @@ namespace edgecore::xnnpack::trial {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr size_t kMaxEdge = 40;  // pixels and outputs in the tests of each tile
 
 struct Window {
   uint32_t height, width, stride, dilation, padding;
@@ -241,6 +243,24 @@ void transposed(Trial *trial, const LayerTypes &types) {
       false, true);
 }
 
+// Runs convolutions with each fp32 tile, whose numbers of pixels and of outputs lie around the edges of the tiles: 1x1
+// (GEMM), 3x3 in two groups (indirect GEMM), and transposed.
+void each_tile(Trial *trial, const LayerTypes &types) {
+  const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 37 : 203;
+  size_t index = 0;
+  for (const Tile &tile : tiles()) {
+    const ForcedTile forced(tile);
+    for (size_t pair = 0; pair < kMaxEdge * kMaxEdge; pair += step) {
+      const size_t pixels = pair / kMaxEdge + 1;
+      const auto outputs = static_cast<uint32_t>(pair % kMaxEdge + 1);
+      const auto inputs = static_cast<uint32_t>(pair % 9 + 1);
+      run_convolution(trial, types, index++, {{1, 1, 1, 1, 0}, 1, inputs, outputs, 1, 1, pixels});
+      run_convolution(trial, types, index++, {{3, 3, 1, 1, 1}, 2, inputs, outputs, 1, 1, pixels});
+      run_convolution(trial, types, index++, {{2, 2, 2, 1, 0}, 1, inputs, outputs, 1, 1, pixels, false, true});
+    }
+  }
+}
+
 constexpr LayerTypes kF32 = {xnn_datatype_fp32, xnn_datatype_fp32, xnn_datatype_fp32, false};
 // fp16 convolutions have fp32 filters: XNNPACK's subgraph supports no fp16 filters, so the delegate widens them.
 constexpr LayerTypes kF16 = {xnn_datatype_fp16, xnn_datatype_fp32, xnn_datatype_fp16, false};
@@ -259,6 +279,7 @@ void convolution_with(Trial *trial) {
 std::vector<Family> convolution_families() {
   return {
       {"convolution f32", convolution_with<regular, kF32>},
+      {"convolution f32, each tile", convolution_with<each_tile, kF32>},
       {"convolution f16", convolution_with<regular, kF16>},
       {"convolution int8", convolution_with<regular, kInt8>},
       {"convolution int8, a scale per channel", convolution_with<regular, kChannels>},

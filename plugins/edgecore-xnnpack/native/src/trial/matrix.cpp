@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "tiles.h"
 #include "trial/layer.h"
 
 namespace edgecore::xnnpack::trial {
@@ -149,6 +150,20 @@ void run_layers(Trial *trial, const LayerTypes &types, bool is_dynamic) {
   }
 }
 
+// Runs layers with each fp32 tile, whose numbers of outputs lie around the edges of the tiles.
+void each_tile(Trial *trial) {
+  constexpr LayerTypes kTypes = {xnn_datatype_fp32, xnn_datatype_fp32, xnn_datatype_fp32, false};
+  const size_t step = trial->extent == Extent::kFull ? 1 : trial->extent == Extent::kQuick ? 7 : 31;
+  size_t index = 0;
+  for (const Tile &tile : tiles()) {
+    const ForcedTile forced(tile);
+    for (size_t outputs = 1; outputs <= kMaxRows; outputs += step) {
+      run_layer(trial, kTypes, index, {index % 9 + 1, outputs}, false, {});
+      ++index;
+    }
+  }
+}
+
 // Runs layers at the limits of the requantization scale (input scale * filter scale / output scale), which a node
 // accepts from 2^-32 to below 2^8, and checks that XNNPACK refuses 2^8.
 void run_scales(Trial *trial, const LayerTypes &types) {
@@ -241,6 +256,7 @@ void batched(Trial *trial) {
 std::vector<Family> matrix_families() {
   return {
       {"linear f32", layered<kF32, kF32, kF32, false>},
+      {"linear f32, each tile", each_tile},
       {"linear f32, computed weights", layered<kF32, kF32, kF32, false, true>},
       {"linear f32 x int8", layered<kF32, kC8, kF32, false>},
       {"linear f32 x int4", layered<kF32, kC4, kF32, false>},
