@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import corrections
 import forced_hardware
+import int8_convolution
 import int8_gemm
 from patch import Kernel, Patch
 
@@ -248,6 +249,7 @@ XNNPACK_PATCHES = [
 """,
     ),
     *int8_gemm.PATCHES,
+    *int8_convolution.PATCHES,
     *_add_int8_dwconv(),
     *_add_dwconv(16, "avx512f"),
     *_add_dwconv(8, "fma3"),
