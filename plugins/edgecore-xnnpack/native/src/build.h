@@ -6,6 +6,7 @@
 
 #include "edgecore/backend.hpp"
 #include "graph.h"
+#include "sums.h"
 #include "weights.h"
 #include "workspace.h"
 
@@ -29,6 +30,7 @@ struct Runtime {
   bool weight_cache;                     // true: runtimes share packed weights; false: each packs its own
   std::shared_ptr<Workspace> workspace;  // null: the runtime has its own workspace
   xnn_runtime_t handle = nullptr;
+  Sums sums = {};
   std::vector<Step> steps = {};
   std::vector<const void *> constant_data = {};  // of each value of the graph; null: no constant
   Copies constants = {};
