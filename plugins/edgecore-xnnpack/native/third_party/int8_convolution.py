@@ -27,6 +27,7 @@ def _insert(path: str, before: str, new: str, after: str = "") -> Patch:
     return Patch(path, before + after, before + new + after)
 
 
+# At the end of the struct: contexts of other kernels hold only its first bytes.
 _FIELDS = """    uint16_t joined_taps;  // the taps in a row of the window if the taps are joined, else 0
     bool skips_padding;  // padding adds nothing
     bool adds;
@@ -39,7 +40,12 @@ _FIELDS = """    uint16_t joined_taps;  // the taps in a row of the window if th
     int16_t sum_min;
     int16_t sum_max;
 """
-_UNION = "union xnn_qs8_qc8w_conv_minmax_params {\n  struct {\n"
+_UNION = """union xnn_qs8_qc8w_conv_minmax_params {
+  struct {
+    int16_t output_zero_point;
+    int16_t output_min;
+    int16_t output_max;
+"""
 _INIT = """size_t xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params(
   union xnn_qs8_qc8w_conv_minmax_params params[XNN_MIN_ELEMENTS(1)],
   int8_t output_zero_point,
