@@ -120,6 +120,8 @@ _JOINED_TAPS = [
         "    size_t* zero_size)\n{\n",
         """  const bool joins_taps = gemm_config->is_extended && ukernel_type == xnn_microkernel_type_igemm
     && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.joined_taps != 0;
+  const bool skips_padding = gemm_config->is_extended && ukernel_type == xnn_microkernel_type_igemm
+    && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.skips_padding;
   if (joins_taps) {
     group_input_channels *= kernel_size;
     kernel_size = 1;
@@ -130,9 +132,28 @@ _JOINED_TAPS = [
     _insert(
         _CONVOLUTION,
         "      convolution_op->ukernel.igemm = (struct xnn_ukernel_igemm) {\n",
-        "        .joins_taps = joins_taps,\n",
+        "        .joins_taps = joins_taps,\n        .skips_padding = skips_padding,\n",
     ),
-    _insert("src/xnnpack/operator.h", "struct xnn_ukernel_igemm {\n", "  bool joins_taps;\n"),
+    _insert(
+        "src/xnnpack/operator.h", "struct xnn_ukernel_igemm {\n", "  bool joins_taps;\n  bool skips_padding;\n"
+    ),
+    # Tiles that end with a row of the image skip more padding.
+    Patch(
+        _CONVOLUTION,
+        "  struct xnn_hmp_igemm_ukernel igemm_ukernel = igemm_cases[mr - 1];\n\n  const size_t tiled_output_size",
+        """  if (convolution_op->ukernel.igemm.skips_padding) {
+    for (uint32_t rows = convolution_op->ukernel.igemm.mr; 2 * rows > convolution_op->ukernel.igemm.mr; rows--) {
+      if (output_width % rows == 0 && igemm_cases[rows - 1].function[XNN_UARCH_DEFAULT] != NULL) {
+        mr = rows;
+        break;
+      }
+    }
+  }
+
+  struct xnn_hmp_igemm_ukernel igemm_ukernel = igemm_cases[mr - 1];
+
+  const size_t tiled_output_size""",
+    ),
     Patch(
         _CONVOLUTION,
         f"({_STRIDE})",
