@@ -66,7 +66,9 @@ _PARAMETERS = [
     _insert("src/xnnpack/microparams.h", "#include <stddef.h>\n", "#include <stdbool.h>\n"),
     _insert("src/microparams-init.c", _INIT, "  memset(&params->fp32_scalar, 0, sizeof(params->fp32_scalar));\n"),
     *(
-        _insert("src/xnnpack/compute.h", context + "  union {\n", "    union xnn_qs8_qc8w_conv_minmax_params qs8_qc8w;\n")
+        _insert(
+            "src/xnnpack/compute.h", context + "  union {\n", "    union xnn_qs8_qc8w_conv_minmax_params qs8_qc8w;\n"
+        )
         for context in _CONTEXTS
     ),
     _insert(
@@ -111,7 +113,9 @@ _STRIDE = (
 _JOINED_TAPS = [
     # The creations for weights with one scale and with a scale for each channel; they differ in what precedes.
     _choose(
-        "    duplicated_requantization_scale[output_channel] = requantization_scale;\n  }\n\n" + _PACKING + _CONFIGURATION
+        "    duplicated_requantization_scale[output_channel] = requantization_scale;\n  }\n\n"
+        + _PACKING
+        + _CONFIGURATION
     ),
     _choose("      return xnn_status_unsupported_parameter;\n    }\n  }\n\n" + _PACKING + _CONFIGURATION),
     # Weights are packed as those of a window with one tap, which has the inputs of all taps.
@@ -134,9 +138,7 @@ _JOINED_TAPS = [
         "      convolution_op->ukernel.igemm = (struct xnn_ukernel_igemm) {\n",
         "        .joins_taps = joins_taps,\n        .skips_padding = skips_padding,\n",
     ),
-    _insert(
-        "src/xnnpack/operator.h", "struct xnn_ukernel_igemm {\n", "  bool joins_taps;\n  bool skips_padding;\n"
-    ),
+    _insert("src/xnnpack/operator.h", "struct xnn_ukernel_igemm {\n", "  bool joins_taps;\n  bool skips_padding;\n"),
     # Tiles that end with a row of the image skip more padding.
     Patch(
         _CONVOLUTION,
