@@ -137,8 +137,8 @@ int32_t error_code(xnn_status status) {
 }
 
 // Defines the values and nodes, and returns the steps of a run.
-std::vector<Step> define(const Graph &graph, const Exposed &exposed, const std::vector<const void *> &data,
-                         xnn_subgraph_t subgraph) {
+std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Sums &sums,
+                         const std::vector<const void *> &data, xnn_subgraph_t subgraph) {
   std::vector<uint32_t> external_ids(graph.values.size(), kNone);
   for (size_t i = 0; i < graph.values.size(); ++i) external_ids[i] = graph.values[i].argument;
   for (size_t i = 0; i < exposed.size(); ++i) {
@@ -155,6 +155,9 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const std::
       if (value != kNone) is_used[value] = is_written[value] = true;
     }
   }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;  // the products stay in the kernel
+  }
   std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value &value = graph.values[i];
@@ -167,7 +170,9 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const std::
   }
   std::vector<Step> steps;
   size_t first = 0;
-  for (const Node &node : graph.nodes) {
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node &node = graph.nodes[i];
+    if (sums.skips(i)) continue;
     if (is_own(node)) {
       if (!runs_parts()) {
         fail(EDGECORE_NOT_SUPPORTED, "node %u (%s): the XNNPACK in this library cannot run a part of a graph",
@@ -177,7 +182,8 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const std::
       first = steps.back().last;
       continue;
     }
-    const xnn_status status = node.kind->define(subgraph, graph, node, ids.data());
+    const xnn_status status = sums.has(i) ? define_with_sum(subgraph, graph, sums, i, ids.data())
+                                          : node.kind->define(subgraph, graph, node, ids.data());
     if (status != xnn_status_success) {
       fail(error_code(status), "node %u (%s): XNNPACK refused the node: %s", node.index, node.kind->name,
            status_name(status));
@@ -217,7 +223,10 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
     fail(error_code(status), "XNNPACK could not create a graph: %s", status_name(status));
   }
   const Subgraph subgraph(created, xnn_delete_subgraph);
-  runtime->steps = define(graph, exposed, data, subgraph.get());
+  // As with XNNPACK's own fusions below, a value that is not in XNNPACK's workspace must be written and read when its
+  // nodes say.
+  if (exposed.empty()) runtime->sums = find_sums(graph);
+  runtime->steps = define(graph, exposed, runtime->sums, data, subgraph.get());
   if (runtime->weight_cache) runtime->weights.name_packings(graph, data);
   for (const Node &node : graph.nodes) {
     if (is_winograd(node))

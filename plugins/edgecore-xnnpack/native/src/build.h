@@ -6,6 +6,7 @@
 
 #include "edgecore/backend.hpp"
 #include "graph.h"
+#include "sums.h"
 #include "tiles.h"
 #include "weights.h"
 #include "workspace.h"
@@ -31,6 +32,7 @@ struct Runtime {
   std::shared_ptr<Workspace> workspace;  // null: the runtime has its own workspace
   Tile tile;                             // of fp32 layers; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
+  Sums sums = {};
   std::vector<Step> steps = {};
   std::vector<const void *> constant_data = {};  // of each value of the graph; null: no constant
   Copies constants = {};

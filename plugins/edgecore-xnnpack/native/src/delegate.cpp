@@ -194,6 +194,7 @@ class Instance {
     }
     std::vector<Shape> shapes = input_shapes(args);
     infer_shapes(graph_, shapes.data());
+    check_sums(graph_, runtime_.sums, shapes.data());
     resize_outputs(args, shapes);
     if (!prepared_ || shapes != shapes_) {
       prepared_ = false;

@@ -22,6 +22,7 @@ class _Family:
     rows: tuple[int, ...]  # of our tiles
     replaced: tuple[int, int]  # rows of XNNPACK's largest tile: static, dynamic quantization
     packing: tuple[tuple[str, str], tuple[str, str]]  # lines of the configuration and what replaces them, both likewise
+    is_extended: bool  # static kernels have the extensions of int8_convolution.py
 
     @property
     def tile(self) -> str:
@@ -66,7 +67,8 @@ class _Family:
         return Patch(
             _CONFIGURATIONS,
             table((1, replaced), f"16c8__{self.isa}_prfm", old_packing, (replaced, 16, 3)),
-            table(self.rows, f"{self.tile}__{self.isa}", packing, (max(self.rows), 32, self.log2_kr)),
+            table(self.rows, f"{self.tile}__{self.isa}", packing, (max(self.rows), 32, self.log2_kr))
+            + (f"        {config}.is_extended = true;\n" if self.is_extended and not dynamic else ""),
         )
 
 
@@ -130,11 +132,11 @@ def _packing_of_vnni(dynamic: bool) -> tuple[str, str]:
 _FAMILIES = (
     # Without VNNI, XNNPACK's kernels spend 5 of 12 instructions on moving bytes, and reach less than two thirds of the
     # speed of fp32.
-    _Family("avx512skx", 1, (1, 7, 10, 12), (7, 8), (_unchanged(False), _unchanged(True))),
+    _Family("avx512skx", 1, (1, 7, 10, 12), (7, 8), (_unchanged(False), _unchanged(True)), False),
     # With VNNI, XNNPACK's kernels add 128 to each input on a port that multiplies, and add sums across lanes at the end
     # of a tile. Ours take 0.65 to 0.9 of their time (Sapphire Rapids, one thread). The numbers of pixels in the last
     # stages of most image networks are multiples of 7; more than 8 rows are no faster.
-    _Family("avx512vnni", 2, (1, 4, 7, 8), (7, 10), (_packing_of_vnni(False), _packing_of_vnni(True))),
+    _Family("avx512vnni", 2, (1, 4, 7, 8), (7, 10), (_packing_of_vnni(False), _packing_of_vnni(True)), True),
 )
 
 KERNELS = [

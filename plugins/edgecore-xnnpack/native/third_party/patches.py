@@ -9,10 +9,12 @@ from __future__ import annotations
 import corrections
 import forced_hardware
 import fp32_gemm
+import int8_convolution
 import int8_gemm
 from patch import Kernel, Patch
 
 _INT8_TAPS = (9, 25, 49)
+_VNNI_TAPS = (9, 25)
 
 
 _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
@@ -32,6 +34,17 @@ KERNELS = [
             "cmake/gen/avx512skx_microkernels.cmake",
         )
         for taps in _INT8_TAPS
+    ),
+    # With VNNI, and with columns of the window that neighbouring pixels share: 0.65 to 0.95 of the time (Zen 4).
+    *(
+        Kernel(
+            "src/edgecore/qs8-dwconv-avx512vnni.c.in",
+            f"TAPS={taps} PIXELS=4",
+            f"src/qs8-qc8w-dwconv/gen/qs8-qc8w-dwconv-{taps}p32c-minmax-fp32-avx512vnni.c",
+            "src/qs8-qc8w-gemm/gen/qs8-qc8w-gemm-1x16c8-minmax-fp32-avx512vnni-prfm.c",
+            "cmake/gen/avx512vnni_microkernels.cmake",
+        )
+        for taps in _VNNI_TAPS
     ),
     # fp32 depthwise convolution 7x7. Without these kernels, XNNPACK computes each channel as a GEMM with one output
     # column, although the GEMM kernel always computes 32 columns (with AVX512), of which 31 are then discarded.
@@ -85,15 +98,29 @@ def _add_dwconv(tile: int, isa: str) -> list[Patch]:
 
 
 def _add_int8_dwconv() -> list[Patch]:
-    name = "xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_%dp32c__avx512skx_%s"
-    declaration = (
-        f"XNN_DWCONV_UNIPASS(xnn_arch_x86_avx512skx, {name}, 32, false, 32, %d, int8_t, void, "
-        "union xnn_qs8_qc8w_conv_minmax_params, xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params)\n"
-    )
-    existing = declaration % (9, "mul32", 9)
+    function = "xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_%dp32c__avx512"
+    name = function + "skx_%s"
+
+    def declare(isa: str, kernel: str, taps: int) -> str:
+        return (
+            f"XNN_DWCONV_UNIPASS(xnn_arch_x86_{isa}, {kernel}, 32, false, 32, {taps}, int8_t, void, "
+            "union xnn_qs8_qc8w_conv_minmax_params, xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params)\n"
+        )
+
+    existing = declare("avx512skx", name % (9, "mul32"), 9)
+    added = [declare("avx512skx", name % (taps, "pairs"), taps) for taps in _INT8_TAPS]
+    added += [declare("avx512vnni", function % taps + "vnni", taps) for taps in _VNNI_TAPS]
     file, config = "src/configs/dwconv-config.c", "        qs8_qc8w_dwconv_config[%d].%s = %s;\n"
     kernel = "(xnn_dwconv_unipass_ukernel_fn) " + name
     first = config % (1, "minmax.unipass", kernel % (9, "mul32"))
+
+    def with_vnni(index: int, taps: int) -> str:
+        chosen = config % (index, "minmax.unipass", "(xnn_dwconv_unipass_ukernel_fn) " + function % taps + "vnni")
+        return (
+            "        #if XNN_ENABLE_AVX512VNNI\n        if (hardware_config->use_x86_avx512vnni) {\n"
+            f"  {chosen}        }}\n        #endif\n"
+        )
+
     fields = {
         "minmax.unipass": kernel % (49, "pairs"),
         "init.qs8_qc8w": "xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params",
@@ -107,10 +134,10 @@ def _add_int8_dwconv() -> list[Patch]:
         Patch(
             "src/qs8-qc8w-dwconv/qs8-qc8w-dwconv-minmax-unipass-fp32.h",
             existing,
-            existing + "".join(declaration % (taps, "pairs", taps) for taps in _INT8_TAPS),
+            existing + "".join(added),
         ),
-        Patch(file, first, largest + config % (1, "minmax.unipass", kernel % (9, "pairs"))),
-        Patch(file, kernel % (25, "mul32") + ";\n", kernel % (25, "pairs") + ";\n"),
+        Patch(file, first, largest + config % (1, "minmax.unipass", kernel % (9, "pairs")) + with_vnni(1, 9)),
+        Patch(file, kernel % (25, "mul32") + ";\n", kernel % (25, "pairs") + ";\n" + with_vnni(2, 25)),
         Patch(
             "src/xnnpack/config.h", "#define XNN_MAX_QC8_DWCONV_UKERNELS 3\n", "#define XNN_MAX_QC8_DWCONV_UKERNELS 4\n"
         ),
@@ -214,6 +241,7 @@ XNNPACK_PATCHES = [
     ),
     *fp32_gemm.PATCHES,
     *int8_gemm.PATCHES,
+    *int8_convolution.PATCHES,
     *_add_int8_dwconv(),
     *_add_dwconv(16, "avx512f"),
     *_add_dwconv(8, "fma3"),

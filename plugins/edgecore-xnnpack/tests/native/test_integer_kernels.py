@@ -35,14 +35,16 @@ class Parallel(nn.Module):
         return [layer(x) for layer, x in zip(self.layers, inputs, strict=True)]
 
 
-def assert_equal_to_executorch(layers: list[nn.Module], inputs: list[torch.Tensor], recipe: str, steps: float) -> None:
+def assert_equal_to_executorch(
+    layers: list[nn.Module], inputs: list[torch.Tensor], recipe: str, steps: float, threads: int = 2
+) -> None:
     """Compare both runtimes on one file: `steps` is the allowed difference, relative to the max value."""
     runtime = pytest.importorskip("executorch.runtime")
     samples = [tuple(inputs)] if recipe == "int8" else None
     program = compiled(Parallel(*layers).eval(), *inputs, quantize=recipe, calibration=samples)
     peer = runtime.Runtime.get().load_program(bytes(program.buffer))
     wanted = peer.load_method("forward").execute(inputs)
-    got = edgecore.load(program.buffer, threads=2).forward(*inputs)
+    got = edgecore.load(program.buffer, threads=threads).forward(*inputs)
     for layer, result, want in zip(layers, got, wanted, strict=True):
         error = float((result - want).abs().max() / want.abs().max())
         assert error <= steps, f"{layer}: {error:.1e}"
@@ -73,6 +75,43 @@ def test_convolutions_of_all_borders_strides_and_groups_give_the_integers_of_exe
     ]
     sizes = [(3, 15), (5, 9), (5, 9), (520, 4), (4620, 2), (16, 6), (17, 5), (64, 7), (12, 6), (6, 5)]
     assert_equal_to_executorch(list(layers), [torch.randn(1, c, s, s + 1) for c, s in sizes], "int8", 0)
+
+
+class Sum(nn.Module):
+    """A sum with the products of a convolution, which its kernel computes where it can: as in a residual network."""
+
+    def __init__(self, channels: int, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+        size = 3 if kind in ("branches", "relu6") else 1
+        self.first = nn.Conv2d(channels, channels, 3, 1, 1)
+        self.last = nn.Conv2d(channels, channels, size, 1, size // 2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = torch.relu(self.first(x))
+        last = self.last(first)
+        if self.kind == "relu6":
+            return nn.functional.relu6(last + first)
+        if self.kind == "reversed":
+            return torch.relu(first + torch.relu(last))
+        if self.kind == "branches":
+            return self.first(x) + last
+        if self.kind == "broadcast":
+            return last + first.mean((2, 3), keepdim=True)
+        if self.kind == "used twice":
+            return (last + first) * last
+        return last + first + first
+
+
+SUMS = ("relu6", "reversed", "branches", "broadcast", "used twice", "chain")
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_sums_with_convolutions_give_the_integers_of_executorch(threads: int) -> None:
+    layers = [Sum(channels, SUMS[i % len(SUMS)]) for i, channels in enumerate(range(1, 41, 3))]
+    layers += [Sum(8 * (i + 1), kind) for i, kind in enumerate(SUMS)]
+    inputs = [torch.randn(1 + i % 2, m.first.in_channels, 3 + i % 5, 4 + i % 4) for i, m in enumerate(layers)]
+    assert_equal_to_executorch(list(layers), inputs, "int8", 0, threads)
 
 
 def test_depthwise_convolutions_of_all_borders_and_channels_give_the_integers_of_executorch() -> None:

@@ -370,3 +370,17 @@ def test_the_header_of_stock_xnnpack_fails(padding: ModuleType, xnnpack: Path, m
     assert {re.search(r"ukernel_(\d+)x", sentence)[1] for sentence in sentences} == {"14", "16"}  # type: ignore[index]
     (int4,) = [sentence for sentence in sentences if "qb4w" in sentence]
     assert "reads 104 bytes past the end of quantization_params" in int4 and "where 80 are provided" in int4
+
+
+def test_a_kernel_that_reads_past_the_tensor_that_it_adds_fails(padding: ModuleType, xnnpack: Path) -> None:
+    name = "qs8-qc8w-igemm-4x32c4-minmax-fp32-avx512vnni.c"
+    file = xnnpack / "src" / "qs8-qc8w-igemm" / "gen" / name
+    right = file.read_text()
+    masked = "_mm_maskz_loadu_epi8(mask1, other + 16)"
+    assert right.count(masked) == 4
+    file.write_text(right.replace(masked, "_mm_loadu_si128((const __m128i*) (other + 16))", 1))
+    try:
+        with pytest.raises(padding.PaddingError, match=r"4x32c4__avx512vnni .* reads \d+ bytes past the end of other"):
+            padding.survey(xnnpack, ["x86-64"])
+    finally:
+        file.write_text(right)

@@ -74,7 +74,7 @@ void Trial::add_error(const std::string &text) {
 std::vector<Family> families() {
   std::vector<Family> all;
   for (const auto &families : {matrix_families(), convolution_families(), elementwise_families(), binary_families(),
-                               movement_families(), pooling_families()}) {
+                               movement_families(), pooling_families(), sum_families()}) {
     all.insert(all.end(), families.begin(), families.end());
   }
   return all;

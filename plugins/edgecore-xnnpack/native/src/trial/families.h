@@ -77,6 +77,7 @@ std::vector<Family> elementwise_families();
 std::vector<Family> binary_families();
 std::vector<Family> movement_families();
 std::vector<Family> pooling_families();
+std::vector<Family> sum_families();
 
 Outcome run(const Family &family, Extent extent);
 

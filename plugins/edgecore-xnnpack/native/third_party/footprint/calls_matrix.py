@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
 
 from footprint.call import POINTER, Call, Provided, element_bytes, numbers, round_up, sizes_around, weights_of
@@ -9,6 +11,26 @@ from footprint.kernel import Kernel
 
 BLOCK = 32  # inputs that share a scale: the min number that XNNPACK accepts (XNN_MIN_BLOCKSIZE)
 TILE = r"ukernel_(\d+)x(\d+)(?:c(\d+))?(?:s(\d+))?__"
+
+
+EXTENDED = re.compile(r"xnn_qs8_qc8w_i?gemm_.*_\d+x32c4__avx512vnni$")
+"""Kernels with the extensions of int8_convolution.py."""
+
+
+def extensions(kernel: Kernel, taps: int) -> list[dict[str, int]]:
+    """Return the parameters with which a kernel is examined: for each extension that it has, and without extensions."""
+    if not EXTENDED.match(kernel.name):
+        return [{}]
+    names = ("joined_taps", "skips_padding", "adds") if taps else ("adds",)
+    used: list[dict[str, int]] = [{}, *({name: taps if name == "joined_taps" else 1} for name in names)]
+    return [{f"fp32_scalar.{name}": fields.get(name, 0) for name in names} for fields in used]
+
+
+def add_other(call: Call, size: int) -> None:
+    """Add the tensor that a kernel adds to its output, if the kernel has this extension."""
+    if "fp32_scalar.adds" in call.fields:
+        other = call.buffer("other", size)
+        call.fields["fp32_scalar.sum_distance"] = other - call.arguments["c"]
 
 
 def matrix_sizes(rows: int, columns: int, group: int, step: int) -> Iterator[tuple[int, int, int]]:
@@ -29,12 +51,13 @@ def gemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     bias, weight, extra = weights_of(kernel, "_gemm_")
     blocks = "_qb4w_" in kernel.name
     source, target = element_bytes(kernel, "a"), element_bytes(kernel, "c")
-    for m, n, k in matrix_sizes(rows, columns, kr * sr * provided.planes, BLOCK if blocks else 1):
-        call = Call(f"{m} x {n}, {k} inputs")
+    sizes = matrix_sizes(rows, columns, kr * sr * provided.planes, BLOCK if blocks else 1)
+    for (m, n, k), fields in itertools.product(sizes, extensions(kernel, 0)):
+        call = Call(f"{m} x {n}, {k} inputs", fields=dict(fields))
         padded_k = round_up(k, provided.planes)  # fully-connected-nc.c, reshape: input_channels
         call.arguments = {"mr": m, "nc": n, "kc": padded_k * source, "a_stride": k * source, "cm_stride": n * target}
         call.arguments["cn_stride"] = columns * target
-        call.fields = {"scalar.blocksize": BLOCK}
+        call.fields["scalar.blocksize"] = BLOCK
         call.buffer("a", m * k * source, provided.extra_bytes)
         inputs = round_up(k, kr * sr * provided.planes)  # fully-connected-nc.c: k_stride
         scales = k // BLOCK * 2 if blocks else 0
@@ -42,6 +65,7 @@ def gemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             "w", round_up(n, columns) * (bias + int(inputs * weight + 0.5) + extra + scales)
         )  # n_stride * weights_stride
         call.buffer("c", m * n * target)
+        add_other(call, m * n * target)
         call.buffer("quantization_params", m * 8, provided.quantization_params * 8)
         yield call
 
@@ -52,8 +76,8 @@ def igemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     source, target = element_bytes(kernel, "a"), element_bytes(kernel, "c")
     taps = 2
     for m, n, k in matrix_sizes(rows, columns, kr * sr, 1):
-        for padding in (False, True):
-            call = Call(f"{m} x {n}, {k} inputs{', padding' if padding else ''}")
+        for padding, fields in itertools.product((False, True), extensions(kernel, taps)):
+            call = Call(f"{m} x {n}, {k} inputs{', padding' if padding else ''}", fields=dict(fields))
             call.arguments = {"mr": m, "nc": n, "kc": k * source, "ks": taps * rows * POINTER, "cm_stride": n * target}
             call.arguments |= {"cn_stride": columns * target, "a_offset": 0}
             inputs = round_up(k, kr * sr)
@@ -61,12 +85,17 @@ def igemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             # convolution-nhwc.c and deconvolution-nhwc.c.
             call.buffer("zero", k * source, (inputs - k) * source + provided.extra_bytes)
             call.buffer("zero_data", k * source, (inputs - k) * source + provided.extra_bytes)
-            image = call.buffer("input", k * source, provided.extra_bytes)
+            # Joined taps are neighbours in memory, others may be the same pixel.
+            joined = fields.get("fp32_scalar.joined_taps", 0)
+            image = call.buffer("input", (taps if joined else 1) * k * source, provided.extra_bytes)
+            pixels = [image + (tap * k * source if joined else 0) for tap in range(taps)]
             # The indirection buffer has pointers for all rows of the tile. A row is an output pixel. For rows after the
             # last output pixel, the operator repeats the pointers of the last output pixel (indirection.c).
-            call.pointers("a", [call.arguments["zero"] if padding else image] * taps * rows)
-            call.buffer("w", round_up(n, columns) * (bias + int(taps * inputs * weight) + extra))
+            call.pointers("a", [call.arguments["zero"] if padding else pixel for pixel in pixels for _ in range(rows)])
+            packed = round_up(taps * k, kr) if joined else taps * inputs
+            call.buffer("w", round_up(n, columns) * (bias + int(packed * weight) + extra))
             call.buffer("c", m * n * target)
+            add_other(call, m * n * target)
             call.buffer("quantization_params", 8)  # one entry for an image
             yield call
 

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Iterator
+from math import isqrt
 
 from footprint.call import POINTER, Call, Provided, element_bytes, numbers, round_up, sizes_around, weights_of
 from footprint.kernel import Kernel
 
 FIRST_PASS = 9  # max pooling with larger windows reads its own output in later passes; kMaxPoolFirstPass in padding.h
+
+
+SHARING = re.compile(r"xnn_qs8_qc8w_dwconv_.*_(?:9|25)p32c__avx512vnni$")
+"""Depthwise kernels that compute several pixels at a time, which share columns of the window."""
+
+
+def pixels_of(kernel: Kernel, taps: int, max_taps: int) -> list[tuple[int, int]]:
+    """Return numbers of pixels, each with the distance of their pointers (input_stride) in pointers."""
+    if not SHARING.match(kernel.name):
+        return [(1, 0)]
+    column = isqrt(max_taps)
+    return [(1, column), *((pixels, column * step) for pixels in (3, 4, 5, 17) for step in (1, 2, column)), (2, taps)]
 
 
 def depthwise(kernel: Kernel, provided: Provided) -> Iterator[Call]:
@@ -24,8 +39,10 @@ def depthwise(kernel: Kernel, provided: Provided) -> Iterator[Call]:
     target = element_bytes(kernel, output)
     accumulator = 2 if source == 2 else 4
     for taps in sizes:
-        for n in sizes_around(tile):
-            call = Call(f"{taps} taps, {n} channels")
+        for n, (pixels, distance) in itertools.product(
+            sizes_around(tile), pixels_of(kernel, taps, 0 if multipass else first)
+        ):
+            call = Call(f"{taps} taps, {n} channels, {pixels} pixels")
             if multipass:
                 passes = max(0, -(-(taps - first - last) // middle))
                 max_taps = first + passes * middle + last
@@ -42,15 +59,17 @@ def depthwise(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             # convolution-nhwc.c.
             call.buffer("zero", n * source, (round_up(n, tile) - n) * source + provided.extra_bytes)
             image = call.buffer("pixel", n * source, provided.extra_bytes)
-            pointers = [call.arguments["zero"] if i % 2 else image for i in range(taps)]
+            count = (pixels - 1) * distance + taps
+            pointers = [call.arguments["zero"] if i % 2 else image for i in range(count)]
             # The kernel reads (max_taps - taps) pointers after the end of the indirection buffer. The operator sets
             # them to `zero`.
             table = call.pointers("input", pointers, (max_taps - taps) * POINTER)
-            call.memory.contents.update({table + POINTER * i: call.arguments["zero"] for i in range(taps, max_taps)})
-            call.arguments |= {"channels": n, "output_width": 1, "input_stride": 0, "output_increment": 0}
-            call.arguments |= {"input_offset": 0, "kernel_size": taps}
+            after = range(count, count + max_taps - taps)
+            call.memory.contents.update({table + POINTER * i: call.arguments["zero"] for i in after})
+            call.arguments |= {"channels": n, "output_width": pixels, "input_stride": distance * POINTER}
+            call.arguments |= {"output_increment": 0, "input_offset": 0, "kernel_size": taps}
             call.buffer("weights", columns * (bias + int(max_taps * weight) + extra))
-            call.buffer(output, n * target)
+            call.buffer(output, pixels * n * target)
             yield call
 
 
