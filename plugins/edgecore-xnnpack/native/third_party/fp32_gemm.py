@@ -123,8 +123,8 @@ static const struct { uint32_t uarch, mr; } f32_rows[] = {{cpuinfo_uarch_zen4, 7
 static void init_f32_tiles(void) {
   const uint32_t widest = f32_gemm_config.nr;
   add_f32_tiles(&f32_gemm_config, 16);
-  // A tile of half the columns does half as many multiply-adds with each input that it reads. With AVX512, 8 columns are
-  // half of a vector, which take as long as a whole one if the processor has two units for whole vectors.
+  // A tile of half the columns does half as many multiply-adds with each input that it reads. With AVX512, 8 columns
+  // are half of a vector, which take as long as a whole one if the processor has two units for whole vectors.
   add_f32_tiles(&f32_gemm_x16_config, 17);
   add_f32_tiles(&f32_gemm_x8_config, widest == 32 ? 33 : 19);
   for (size_t i = 0; i < sizeof(f32_rows) / sizeof(f32_rows[0]); i++) {
@@ -149,8 +149,8 @@ static uint32_t choose_f32_nr(size_t outputs) {
   return nr;
 }
 
-// Returns the most rows that are fast. Rows of inputs whose distance is a multiple of the bytes of one way of the L1 cache
-// fall into one of its sets: a set must hold a line of each row, and one of the weights.
+// Returns the most rows that are fast. Rows of inputs whose distance is a multiple of the bytes of one way of the L1
+// cache fall into one of its sets: a set must hold a line of each row, and one of the weights.
 static uint32_t choose_f32_mr(size_t row_bytes) {
   const struct cpuinfo_cache* cache = cpuinfo_get_l1d_cache(0);
   const uint32_t mr = f32_gemm_config.mr;
@@ -204,7 +204,7 @@ _DECLARATIONS = """XNN_INTERNAL const struct xnn_gemm_config* xnn_init_f32_gemm_
 // Chooses the tile of a layer with so many outputs (in a group); `row_bytes` is the distance of its inputs' rows.
 XNN_INTERNAL const struct xnn_gemm_config* xnn_choose_f32_gemm_config(size_t outputs, size_t row_bytes);
 XNN_INTERNAL void xnn_choose_f32_tile(size_t outputs, size_t row_bytes, uint32_t* mr, uint32_t* nr);
-// Layers that this thread creates get the tile with `nr` columns and the most rows up to `mr`; 0: as chosen for a layer.
+// Layers that this thread creates get the tile of `nr` columns with the most rows up to `mr`; 0: as chosen for a layer.
 XNN_INTERNAL void xnn_force_f32_tile(uint32_t mr, uint32_t nr);
 // Returns false if this processor has fewer tiles.
 XNN_INTERNAL bool xnn_get_f32_tile(size_t index, uint32_t* mr, uint32_t* nr);
@@ -261,6 +261,7 @@ PATCHES = [
     _few(
         "deconvolution-nhwc",
         "group_output_channels",
-        " {\n    // Default micro-kernel is suboptimal. Try to find a better micro-kernel.\n    if (gemm_nr2_config->minmax.igemm[gemm_nr2_config->mr - 1]",
+        " {\n    // Default micro-kernel is suboptimal. Try to find a better micro-kernel.\n"
+        "    if (gemm_nr2_config->minmax.igemm[gemm_nr2_config->mr - 1]",
     ),
 ]

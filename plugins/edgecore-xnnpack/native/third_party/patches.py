@@ -264,9 +264,10 @@ XNNPACK_PATCHES = [
 """,
     ),
     # XNNPACK multiplies a tile of rows by all columns, then the next tile of rows. Weights that exceed the cache are
-    # then read from main memory again for each tile. Here the columns are split into blocks of equal size, whose weights
-    # fit half of the L2 cache, and all rows are multiplied by a block before the next block is read (threadpool.cpp
-    # implements this order of tiles). With a small block at the end, two threads would get unequal shares.
+    # then read from main memory again for each tile. Here the columns are split into blocks whose weights fit half of
+    # the L2 cache, and all rows are multiplied by a block before the next block is read (threadpool.cpp implements this
+    # order of tiles). The blocks are equal if a size above half of the largest allows that: with a small block at the
+    # end, threads get unequal shares.
     Patch(
         "src/xnnpack/operator-utils.h",
         """XNN_INTERNAL uint32_t xnn_get_heuristic_mr_gemm(
@@ -288,8 +289,13 @@ XNN_INTERNAL uint32_t xnn_get_heuristic_mr_gemm(
   const struct cpuinfo_cache* cache = cpuinfo_get_l2_cache(0);
   const size_t budget = cache == NULL ? 131072 : cache->size / 2;
   const size_t tiles = divide_round_up(columns, nr);
-  const size_t blocks = divide_round_up(tiles, max(budget / (column_bytes * nr), 1));
-  return min(columns, divide_round_up(tiles, blocks) * nr);
+  const size_t most = min(tiles, max(budget / (column_bytes * nr), 1));
+  for (size_t block = most; 2 * block > most; block--) {
+    if (tiles % block == 0) {
+      return min(columns, block * nr);
+    }
+  }
+  return min(columns, divide_round_up(tiles, divide_round_up(tiles, most)) * nr);
 }
 
 void* xnn_get_pointer_to_write_weights(
