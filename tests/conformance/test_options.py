@@ -25,16 +25,9 @@ def check_kind(monkeypatch, message):
         raise CompileError(message)
 
     monkeypatch.setattr(edgecore, "compile", refuse)
-    subject = SimpleNamespace(
-        name="any", options={}, compiler=SimpleNamespace(Options=Options), trying=lambda text: None, declared=None
-    )
-    checks = dict((check.name, check) for check in _of_compiling(subject))
-    return checks["options/kind"](subject)
-
-
-def _of_compiling(subject):
-    subject.declared = SimpleNamespace(load_options=[])
-    return options.checks(subject)
+    compiler = SimpleNamespace(Options=Options)
+    subject = SimpleNamespace(name="any", options={}, compiler=compiler, trying=lambda text: None)
+    return options._Option("kind", Options.model_fields["kind"])(subject)
 
 
 def test_a_value_that_compiles_elsewhere_may_be_refused(monkeypatch):

@@ -70,7 +70,7 @@ def _describe_compiled(package: Package) -> list[str]:
         types = {} if package.function else _types_of_core_ml(described.get(f"{kind}Schema"))
         lines += [f"{kind} {name}{types.get(name, '')}" for name in names]
     lines += [f"state {state.state}: float16 {list(state.shape)}" for state in package.states]
-    return [*lines, f"{COMPILED}: {len(package.compiled)} files, {sum(map(len, package.compiled.values())):,} bytes"]
+    return [*lines, f"{COMPILED}: {sum(map(len, package.compiled.values())):,} bytes"]
 
 
 def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
