@@ -123,7 +123,9 @@ def test_methods_share_a_compiled_model():
 
 @pytest.mark.usefixtures("no_xcrun")
 def test_without_xcode_one_error_says_what_compiled_models_need():
-    with pytest.raises(CompileError, match=r"need a Mac with Xcode.*; leave model_type=\"MODEL\", and the device compiles"):
+    with pytest.raises(
+        CompileError, match=r"need a Mac with Xcode.*; leave model_type=\"MODEL\", and the device compiles"
+    ):
         edgecore.compile(object(), (), backends=[edgecore.Backend("coreml", model_type="COMPILED_MODEL")])
 
 
@@ -137,7 +139,10 @@ def test_an_xcrun_without_the_compiler_is_the_same_error(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("end", "message"),
     [
-        ("echo 'coremlc: error: no such\n operator' >&2; exit 1", "cannot compile the model: coremlc: error: no such oper"),
+        (
+            "echo 'coremlc: error: no such\n operator' >&2; exit 1",
+            "cannot compile the model: coremlc: error: no such oper",
+        ),
         ("exit 5", "cannot compile the model: exit status 5"),
         ("exit 0", "ended without an error, and wrote no model.mlmodelc"),
     ],
@@ -171,12 +176,25 @@ BLOB = pack(Package(b"specification", b"weights", ("input_1",), ("y", "z")))
     [
         (
             json.dumps([DESCRIBED]),
-            ["model: iOS16 or later (specification version 7)", "input input_1: float16 [1, 64]"]
-            + ["output y: float32 [1, 32] and other shapes", "output z"],
+            [
+                "model: iOS16 or later (specification version 7)",
+                "input input_1: float16 [1, 64]",
+                "output y: float32 [1, 32] and other shapes",
+                "output z",
+            ],
         ),
         *(
             (text, ["model: for the system that the compatibility names", "input input_1", "output y", "output z"])
-            for text in ("", "[", "{}", "[1]", "[{}]", "1", '[{"inputSchema": 1, "specificationVersion": "7"}]', "[" * 9999)
+            for text in (
+                "",
+                "[",
+                "{}",
+                "[1]",
+                "[{}]",
+                "1",
+                '[{"inputSchema": 1, "specificationVersion": "7"}]',
+                "[" * 9999,
+            )
         ),
     ],
 )

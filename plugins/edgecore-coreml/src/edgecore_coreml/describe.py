@@ -86,11 +86,9 @@ def _types_of_core_ml(schema: Any) -> dict[str, str]:
     """Return name -> dtype and shape of the inputs or outputs, where Apple's compiler wrote them as expected."""
     found = {}
     for item in schema if isinstance(schema, list) else ():
-        texts = [item.get(key) for key in ("name", "dataType", "shape")] if isinstance(item, dict) else [None]
-        if all(isinstance(text, str) for text in texts):
-            name, dtype, shape = texts
+        if isinstance(item, dict) and {"name", "dataType", "shape"} <= item.keys():
             others = " and other shapes" if item.get("hasShapeFlexibility") == "1" else ""
-            found[name] = f": {dtype.lower()} {shape}{others}"
+            found[str(item["name"])] = f": {str(item['dataType']).lower()} {item['shape']}{others}"
     return found
 
 
