@@ -31,6 +31,15 @@ def test_options_become_the_compile_specs_of_executorch():
     assert CoreMLOptions.from_specs(options.to_specs()) == options
 
 
+class ModelType(Enum):
+    COMPILED_MODEL = "compiled_model"
+
+
+def test_an_enumerator_of_executorch_is_the_type_of_the_model():
+    options = CoreMLOptions(model_type=ModelType.COMPILED_MODEL)
+    assert options.model_type == "COMPILED_MODEL" and CoreMLOptions.from_specs(options.to_specs()) == options
+
+
 def test_the_other_options_survive_the_compile_specs():
     options = CoreMLOptions(lower_full_graph=True, enumerated_shapes='{"x": [[1, 2], [3, 2]]}')
     assert CoreMLOptions.from_specs(options.to_specs()) == options
@@ -41,7 +50,7 @@ def test_the_other_options_survive_the_compile_specs():
     [
         ({"compute_unit": "GPU"}, "ALL"),
         ({"minimum_deployment_target": "iOS14"}, "iOS15"),
-        ({"model_type": "COMPILED_MODEL"}, "compiled models are not supported: leave it MODEL"),
+        ({"model_type": "COMPILED"}, "MODEL"),
         ({"take_over_constant_data": False, "lower_full_graph": True}, "needs take_over_constant_data=True"),
         ({"skip_ops_for_coreml_delegation": ("nothing",)}, "no operator 'nothing'"),
         (

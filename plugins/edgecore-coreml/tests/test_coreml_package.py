@@ -92,5 +92,5 @@ def test_damaged_metadata_is_rejected(metadata, message):
 def test_a_model_that_is_no_specification_is_rejected():
     with pytest.raises(FormatError, match="no specification of Core ML"):
         CoreMLCompiler().describe_blob(pack(PACKAGE), {})
-    with pytest.raises(FormatError, match="its model is compiled, or it is damaged"):
+    with pytest.raises(FormatError, match="has neither model.mlpackage/.* nor model.mlmodelc"):
         unpack(write_blob({"metadata.json": b"{}"}), {})

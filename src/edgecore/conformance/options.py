@@ -70,9 +70,12 @@ class _Option:
         for value in wrong:
             subject.trying(f"{self.name}={value!r}")
             _expect_rejection(subject, self.name, value)
-        tried, without_effect = [], []
+        tried, without_effect, refused = [], [], []
         for value in _other_values(self.field, subject.options.get(self.name, self.field.default)):
             subject.trying(f"{self.name}={value!r}")
+            if value in _declared(self.field, "compiles_elsewhere") and _is_refused(subject, self.name, value):
+                refused.append(repr(value))
+                continue
             if not self._has_effect(subject, value):
                 without_effect.append(repr(value))
             tried.append(repr(value))
@@ -81,7 +84,8 @@ class _Option:
                 f"works, but {', '.join(without_effect)} changes nothing on the networks of the suite: "
                 "neither blobs nor delegation nor printed output"
             )
-        return f"{len(wrong)} wrong values rejected; works with {', '.join(tried) or 'its default'}"
+        elsewhere = f"; this machine cannot compile with {', '.join(refused)}" if refused else ""
+        return f"{len(wrong)} wrong values rejected; works with {', '.join(tried) or 'its default'}{elsewhere}"
 
     def _has_effect(self, subject: BackendUnderTest, value: Any) -> bool:
         """Return True if a value of the option changes anything. Raise `Failed` if a network fails or computes wrongly."""
@@ -97,7 +101,7 @@ class _Option:
                     raise Failed(f"{self.name}={value!r}: {name} does not compile: {error}") from error
             if printed or _visible(program) != _visible(default):
                 effect = True
-            if subject.cannot_run or value in _device_only(self.field):
+            if subject.cannot_run or value in _declared(self.field, "device_only"):
                 continue
             got = outputs(load(subject, program).forward(*inputs))
             for actual, expected in zip(got, eager(model, inputs), strict=True):
@@ -123,20 +127,34 @@ class _LoadOption:
         return _expect_load_rejection(subject, name, wrong)
 
 
-def _device_only(field: FieldInfo) -> list[Any]:
-    """Return the values of an option with which files run on devices only, and not on this machine.
+def _declared(field: FieldInfo, key: str) -> list[Any]:
+    """Return the values of an option that a backend declares as `Field(..., json_schema_extra={key: [...]})`.
 
-    A backend declares them as `Field(..., json_schema_extra={"device_only": [...]})`.
+    The keys are `device_only`, for files that do not run on this machine, and `compiles_elsewhere`, for values with which
+    some machines cannot compile.
     """
     extra = field.json_schema_extra
-    return list(extra.get("device_only", [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]
+    return list(extra.get(key, [])) if isinstance(extra, dict) else []  # type: ignore[arg-type]
+
+
+def _compile_with(subject: BackendUnderTest, name: str, value: Any) -> None:
+    model, inputs = NETWORKS["elementwise"]()
+    edgecore.compile(model, inputs, backends=[edgecore.Backend(subject.name, **{**subject.options, name: value})])
+
+
+def _is_refused(subject: BackendUnderTest, name: str, value: Any) -> bool:
+    """Return True if the backend cannot compile with a value on this machine; its error must name the option."""
+    try:
+        _compile_with(subject, name, value)
+    except CompileError as error:
+        _text_naming_option(error, name, value)
+        return True
+    return False
 
 
 def _expect_rejection(subject: BackendUnderTest, name: str, value: Any) -> str:
-    options = {**subject.options, name: value}
     try:
-        model, inputs = NETWORKS["elementwise"]()
-        edgecore.compile(model, inputs, backends=[edgecore.Backend(subject.name, **options)])
+        _compile_with(subject, name, value)
     except CompileError as error:
         return _text_naming_option(error, name, value)
     except Exception as error:

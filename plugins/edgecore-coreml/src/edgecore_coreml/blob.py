@@ -20,6 +20,7 @@ from typing import Any
 from edgecore.errors import FormatError
 
 MODEL = "model.mlpackage"
+COMPILED = "model.mlmodelc"
 METADATA = "metadata.json"
 
 _FILE, _FOLDER = 0, 1

@@ -15,6 +15,7 @@ from edgecore.plugin import CompiledPartition, CompileSpec, OperatorSupport, Pre
 from edgecore.sdk import MutableBuffer, Partitioner
 from edgecore_coreml import describe as blob_lines
 from edgecore_coreml import native_library
+from edgecore_coreml.compiled import check_compiler
 from edgecore_coreml.link import link
 from edgecore_coreml.operators import TABLE, TABLE_WITHOUT_WEIGHTS, CoreMLPartitioner, inside_only
 from edgecore_coreml.options import CoreMLOptions
@@ -32,9 +33,11 @@ class CoreMLCompiler:
         """Make the partitioner for `options`, which are `CoreMLOptions`. The target runtime makes no difference.
 
         Raises:
-            CompileError: coremltools is not installed.
+            CompileError: coremltools is not installed, or the options need Apple's compiler, which is not there.
         """
         checked = CoreMLOptions.model_validate(options.model_dump())
+        if checked.model_type == "COMPILED_MODEL":
+            check_compiler()
         converters()  # with an error now, instead of one for each operator
 
         def can_hold(buffer: MutableBuffer) -> bool:
@@ -103,6 +106,7 @@ class CoreMLCompiler:
             reason = f" ({result.reason})" if result.reason else ""
             line = f"delegate {index}: {result.target} or later{reason}, computes in {result.precision}"
             line += f", weights {result.weights:,} bytes"
+            line += ", compiled by Xcode" if result.package else ""
             line += f", one model for {', '.join(result.shared_by)}" if result.shared_by else ""
             if result.precision == "FLOAT16":
                 line += "; float32 values are rounded to float16"

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgecore.errors import FormatError
+from edgecore_coreml.blob import COMPILED, parse
+from edgecore_coreml.compiled import ONLY_CORE_ML
 from edgecore_coreml.options import TARGETS
-from edgecore_coreml.package import unpack
+from edgecore_coreml.package import Package, unpack
 from edgecore_coreml.weights import stored_weights
 
 _SCALAR = "const"
@@ -28,14 +30,14 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
     from google.protobuf.message import DecodeError
 
     package = unpack(blob, named_data)
+    if package.compiled:
+        return _describe_compiled(package)
     spec = _messages().Model()
     try:
         spec.ParseFromString(package.specification)
     except DecodeError:
         raise FormatError("the blob is damaged: its model is no specification of Core ML") from None
-    version = spec.specificationVersion
-    target = next((name for name, number in TARGETS.items() if number == version), "an unknown system")
-    lines = [f"model: {target} or later (specification version {version})"]
+    lines = [_system(spec.specificationVersion)]
     functions = {item.name: item for item in spec.description.functions}
     if package.function:
         lines.append(f"function {package.function} of {', '.join(functions)}")
@@ -55,6 +57,44 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
             lines += [f"  in {precision}: {count}" for precision, count in sorted(computed.items())]
     lines.append(f"weights: {len(package.weights):,} bytes")
     return lines + [f"  as {kind}: {count}" for kind, count in sorted(stored.items())]
+
+
+def _describe_compiled(package: Package) -> list[str]:
+    """Return lines that describe a compiled model, whose operators are in files of Apple's."""
+    described = _metadata_of_core_ml(package)
+    version = described.get("specificationVersion")
+    lines = [_system(version)] if isinstance(version, int) else ["model: for the system that the compatibility names"]
+    lines.append(ONLY_CORE_ML)
+    lines += [f"function {package.function}"] if package.function else []
+    for kind, names in (("input", package.inputs), ("output", package.outputs)):
+        types = {} if package.function else _types_of_core_ml(described.get(f"{kind}Schema"))
+        lines += [f"{kind} {name}{types.get(name, '')}" for name in names]
+    lines += [f"state {state.state}: float16 {list(state.shape)}" for state in package.states]
+    return [*lines, f"{COMPILED}: {sum(map(len, package.compiled.values())):,} bytes"]
+
+
+def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
+    """Return what Apple's compiler writes about a model, of which Apple documents nothing; empty if it is not there."""
+    try:
+        (described,) = parse(package.compiled.get(f"{COMPILED}/metadata.json", b""))
+    except (ValueError, TypeError, RecursionError):
+        return {}
+    return described if isinstance(described, dict) else {}
+
+
+def _types_of_core_ml(schema: Any) -> dict[str, str]:
+    """Return name -> dtype and shape of the inputs or outputs, where Apple's compiler wrote them as expected."""
+    found = {}
+    for item in schema if isinstance(schema, list) else ():
+        if isinstance(item, dict) and {"name", "dataType", "shape"} <= item.keys():
+            others = " and other shapes" if item.get("hasShapeFlexibility") == "1" else ""
+            found[str(item["name"])] = f": {str(item['dataType']).lower()} {item['shape']}{others}"
+    return found
+
+
+def _system(version: int) -> str:
+    target = next((name for name, number in TARGETS.items() if number == version), "an unknown system")
+    return f"model: {target} or later (specification version {version})"
 
 
 def _messages() -> Any:

@@ -16,9 +16,10 @@ from typing import Any
 
 from edgecore.plugin import CompiledPartition, NamedBlob, PreprocessResult
 from edgecore_coreml.blob import MODEL, write_reference
+from edgecore_coreml.compiled import compile_model
 from edgecore_coreml.convert import contents, quiet
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
-from edgecore_coreml.package import Package, identify, pack_functions, package_files, unpack
+from edgecore_coreml.package import Package, identify, pack_functions, package_files, unpack, write_files
 from edgecore_coreml.preprocess import FORMAT, CoreMLResult
 
 
@@ -46,12 +47,16 @@ def _may_share(partition: CompiledPartition) -> bool:
 
 
 def _linked(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:
-    packages = {partition.method: unpack(partition.result.blob, {}) for partition in partitions}
+    methods = [partition.method for partition in partitions]
+    results = [partition.result for partition in partitions if isinstance(partition.result, CoreMLResult)]
+    blobs = [result.package or result.blob for result in results]
+    packages = {method: unpack(blob, {}) for method, blob in zip(methods, blobs, strict=True)}
     specification, weights, version = _merge(packages)
     key = f"coreml_{identify(specification, weights)}"
-    named_data = {key: NamedBlob(pack_functions(specification, weights, packages))}
+    folder = pack_functions(specification, weights, packages)
+    is_compiled = any(result.package for result in results)
+    named_data = {key: NamedBlob(compile_model(folder) if is_compiled else folder)}
     target = next(name for name, number in TARGETS.items() if number == version)
-    results = [partition.result for partition in partitions if isinstance(partition.result, CoreMLResult)]
     return [
         replace(
             result,
@@ -74,9 +79,7 @@ def _merge(packages: Mapping[str, Package]) -> tuple[bytes, bytes, int]:
         functions: Any = ct.utils.MultiFunctionDescriptor()
         for number, (method, package) in enumerate(packages.items()):
             folder = Path(name) / str(number)
-            (folder / MODEL / "Data/com.apple.CoreML/weights").mkdir(parents=True)  # also if it stays empty
-            for path, content in package_files(package.specification, package.weights).items():
-                (folder / path).write_bytes(content)
+            write_files(package_files(package.specification, package.weights), folder)
             functions.add_function(str(folder / MODEL), src_function_name="main", target_function_name=method)
         functions.default_function_name = next(iter(packages))
         linked = Path(name) / MODEL

@@ -32,12 +32,6 @@ def _name(value: Any) -> Any:
     return getattr(value, "name", value)
 
 
-def _model_type(value: Any) -> Any:
-    if _name(value) == "COMPILED_MODEL":
-        raise ValueError("compiled models are not supported: leave it MODEL, and the device compiles the model")
-    return _name(value)
-
-
 def _shapes(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
 
@@ -56,8 +50,10 @@ class CoreMLOptions(BaseModel):
     compute_precision: Annotated[Literal["FLOAT16", "FLOAT32"] | None, BeforeValidator(_name)] = Field(
         default=None, description="Precision; by default that of the model."
     )
-    model_type: Annotated[Literal["MODEL"], BeforeValidator(_model_type)] = Field(
-        default="MODEL", description="The device compiles the model."
+    model_type: Annotated[Literal["MODEL", "COMPILED_MODEL"], BeforeValidator(_name)] = Field(
+        default="MODEL",
+        description="Who compiles it: the device, or Xcode on a Mac.",
+        json_schema_extra={"compiles_elsewhere": ["COMPILED_MODEL"]},
     )
     multimethod_weight_sharing_strategy: Annotated[Literal["POSITIONAL", "DISABLED"] | None, BeforeValidator(_name)] = (
         Field(default=None, description="One model for methods.")

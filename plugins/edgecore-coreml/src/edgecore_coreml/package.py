@@ -10,11 +10,12 @@ import hashlib
 import json
 import uuid
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 from edgecore.errors import FormatError
-from edgecore_coreml.blob import METADATA, MODEL, Files, parse, read_blob, resolve, write_blob
+from edgecore_coreml.blob import COMPILED, METADATA, MODEL, Files, parse, read_blob, resolve, write_blob
 
 _AUTHOR = "com.apple.CoreML"
 SPECIFICATION = f"{MODEL}/Data/{_AUTHOR}/model.mlmodel"
@@ -53,6 +54,7 @@ class Package:
         outputs: Names of the outputs.
         states: The mutable buffers that are states.
         function: Name of the function of the ML program; empty if it has only one.
+        compiled: The files of the compiled model with their paths in a blob, if it has that instead of a package.
     """
 
     specification: bytes
@@ -61,6 +63,7 @@ class Package:
     outputs: tuple[str, ...]
     states: tuple[State, ...] = ()
     function: str = ""
+    compiled: Files = field(default_factory=dict)
 
 
 def pack(package: Package) -> bytes:
@@ -93,6 +96,17 @@ def package_files(specification: bytes, weights: bytes) -> Files:
     return files | ({WEIGHTS: weights} if weights else {})
 
 
+def write_files(files: Files, folder: Path) -> None:
+    """Write the files of a blob with a model package into a folder.
+
+    The folder of the weights exists also if the model has none, since the package's manifest names it.
+    """
+    for path in (WEIGHTS, *files):
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        (folder / path).write_bytes(content)
+
+
 def unpack(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Package:
     """Return the model of a blob.
 
@@ -101,12 +115,15 @@ def unpack(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Package:
         named_data: Named data of the file: key -> object with the bytes as `data`.
 
     Raises:
-        FormatError: The blob is damaged, or has a compiled model.
+        FormatError: The blob is damaged.
     """
     folder, function = resolve(blob, named_data)
     files = read_blob(folder, {})
-    if SPECIFICATION not in files:
-        raise FormatError(f"the blob has no {SPECIFICATION}: its model is compiled, or it is damaged")
+    compiled = {path: content for path, content in files.items() if path.startswith(f"{COMPILED}/")}
+    if compiled and SPECIFICATION in files:
+        raise FormatError(f"the blob is damaged: it has {MODEL} and {COMPILED}, and readers could take either")
+    if not compiled and SPECIFICATION not in files:
+        raise FormatError(f"the blob is damaged: it has neither {SPECIFICATION} nor {COMPILED}")
     metadata = _metadata(files)
     if function:
         methods = metadata.get("methods") if isinstance(metadata, dict) else None
@@ -114,7 +131,8 @@ def unpack(blob: bytes | memoryview, named_data: Mapping[str, Any]) -> Package:
             raise FormatError(f"the blob is damaged: {METADATA} has no method {function!r}")
         metadata = methods[function]
     inputs, outputs = _names(metadata)
-    return Package(files[SPECIFICATION], files.get(WEIGHTS, b""), inputs, outputs, _states(metadata), function)
+    specification, weights = files.get(SPECIFICATION, b""), files.get(WEIGHTS, b"")
+    return Package(specification, weights, inputs, outputs, _states(metadata), function, compiled)
 
 
 def _digest(specification: bytes, weights: bytes) -> bytes:

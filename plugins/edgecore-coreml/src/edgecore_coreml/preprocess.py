@@ -14,10 +14,11 @@ from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_coreml.blob import read_blob
+from edgecore_coreml.compiled import compile_model
 from edgecore_coreml.convert import Converted, convert, quiet
 from edgecore_coreml.names import names_by_precision
 from edgecore_coreml.options import CoreMLOptions
-from edgecore_coreml.package import pack
+from edgecore_coreml.package import pack, write_files
 from edgecore_coreml.weights import stored_weights
 
 FORMAT = "coreml-package 1"
@@ -37,23 +38,25 @@ class CoreMLResult(PreprocessResult):
     weights: int = 0
     has_ranges: bool = False  # an input has a range of sizes, which the Neural Engine does not take
     shared_by: tuple[str, ...] = ()  # the methods that have one model
+    package: bytes = b""  # the blob with the model package, if the result's blob has the compiled model
 
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreMLResult:
     """Compile one partition into a blob.
 
     Raises:
-        CompileError: coremltools cannot convert the partition.
+        CompileError: coremltools cannot convert the partition, or Apple's compiler cannot compile the model.
     """
     options = CoreMLOptions.from_specs(specs)
     partition = PartitionView(program)
     converted = convert(program, options)
     _check_arguments(partition, converted)
-    blob = pack(converted.package)
+    package = pack(converted.package)
+    is_compiled = options.model_type == "COMPILED_MODEL"
     if options.dump_intermediate_artifacts_to is not None:
-        _dump(Path(options.dump_intermediate_artifacts_to).expanduser(), blob, converted.log)
+        _dump(Path(options.dump_intermediate_artifacts_to).expanduser(), package, converted.log)
     return CoreMLResult(
-        blob=blob,
+        blob=compile_model(package) if is_compiled else package,
         named_data=_initial_values(partition),
         debug_handle_map={0: debug_handles(*partition.calls)},
         compatibility=f"{FORMAT} {converted.target}",
@@ -63,6 +66,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         stored=_stored(program, converted),
         weights=len(converted.package.weights),
         has_ranges=_has_ranges(partition, options),
+        package=package if is_compiled else b"",
     )
 
 
@@ -103,7 +107,5 @@ def _stored(program: ExportedProgram, converted: Converted) -> dict[str, list[st
 def _dump(folder: Path, blob: bytes, log: str) -> None:
     """Write the files of a blob, and the log of its conversion, into a folder that is named after the blob's bytes."""
     target = folder / f"coreml-{hashlib.sha256(blob).hexdigest()[:12]}"
-    for path, content in read_blob(blob, {}).items():
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        (target / path).write_bytes(content)
+    write_files(read_blob(blob, {}), target)
     (target / "coremltools.log").write_text(log, encoding="utf-8")

@@ -17,6 +17,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 
+from edgecore.errors import FormatError
+from edgecore_coreml.blob import COMPILED
+from edgecore_coreml.compiled import ONLY_CORE_ML
 from edgecore_coreml.package import SPECIFICATION, WEIGHTS
 from edgecore_coreml.standin.interpreter import MilFunction, Values
 
@@ -48,6 +51,8 @@ class Server:
 
     def _load(self, folder: bytes, function: bytes, input_count: bytes, *names: bytes) -> Items:
         root = Path(os.fsdecode(folder))
+        if (root / COMPILED).is_dir():
+            raise FormatError(ONLY_CORE_ML)
         model = MilFunction((root / SPECIFICATION).read_bytes(), (root / WEIGHTS).parent, function.decode())
         texts = [name.decode() for name in names]
         inputs, outputs = texts[: int(input_count)], texts[int(input_count) :]

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from edgecore.errors import FormatError
+from edgecore_coreml.compiled import ONLY_CORE_ML
 from edgecore_coreml.convert import quiet
 from edgecore_coreml.package import unpack
 from edgecore_coreml.standin import elementwise, movement, networks, quantized  # noqa: F401 - they register their operators
@@ -95,10 +97,15 @@ class StandIn:
     Args:
         blob: The blob of a delegate.
         named_data: Named data of the file: key -> object with the bytes as `data`.
+
+    Raises:
+        FormatError: The blob is damaged, or its model is compiled.
     """
 
     def __init__(self, blob: bytes, named_data: Mapping[str, Any]) -> None:
         self.package = unpack(blob, named_data)
+        if self.package.compiled:
+            raise FormatError(ONLY_CORE_ML)
         with tempfile.TemporaryDirectory() as name:
             (Path(name) / "weight.bin").write_bytes(self.package.weights)
             self.function = MilFunction(self.package.specification, Path(name), self.package.function)
