@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
-from native import Library
+from native import VARIANTS, Library
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,3 +33,12 @@ def library_path(build_dir: Path) -> Path:
 @pytest.fixture(scope="session")
 def library(library_path: Path) -> Library:
     return Library(library_path)
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def build(request: Any, library_path: Path) -> Library:
+    """Return the library of each variant that this processor can run."""
+    library = Library(library_path, request.param)
+    if not library.available:
+        pytest.skip(f"this processor cannot run {request.param}")
+    return library

@@ -11,6 +11,9 @@ from typing import Any
 
 import torch
 
+VARIANTS = ("baseline", "avx2", "avx512")
+"""The variants of the library for the instruction sets."""
+
 SCALAR_TYPES = {
     torch.uint8: 0,
     torch.int8: 1,

@@ -72,13 +72,9 @@ MASKS: dict[str, Callable[[], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", MASKS)
-@pytest.mark.parametrize("variant", ["baseline", "avx2", "avx512"])
-def test_attention_with_a_mask_equals_aten(library_path, name: str, variant: str) -> None:
-    library = Library(library_path, variant)
-    if not library.available:
-        pytest.skip(f"this processor cannot run {variant}")
+def test_attention_with_a_mask_equals_aten(build: Library, name: str) -> None:
     mask = MASKS[name]()
-    torch.testing.assert_close(run(library, inputs(), mask), expected(inputs(), mask))
+    torch.testing.assert_close(run(build, inputs(), mask), expected(inputs(), mask))
 
 
 @pytest.mark.parametrize("batch", [(), (2,), (2, 1, 3)], ids=str)

@@ -3,22 +3,11 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from native import Library
-
-VARIANTS = ["baseline", "avx2", "avx512"]
-
-
-@pytest.fixture(scope="module", params=VARIANTS)
-def build(request: Any, library_path: Path) -> Library:
-    library = Library(library_path, request.param)
-    if not library.available:
-        pytest.skip(f"this processor cannot run {request.param}")
-    return library
 
 
 def tensor(dtype: torch.dtype, *shape: int) -> torch.Tensor:

@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from native import KernelError, Library
 
-VARIANTS = ["baseline", "avx2", "avx512"]
 LAYOUTS = [torch.contiguous_format, torch.channels_last]
-
-
-@pytest.fixture(scope="module", params=VARIANTS)
-def build(request: Any, library_path: Path) -> Library:
-    library = Library(library_path, request.param)
-    if not library.available:
-        pytest.skip(f"this processor cannot run {request.param}")
-    return library
 
 
 def exact(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, padding: list[int]) -> torch.Tensor:
