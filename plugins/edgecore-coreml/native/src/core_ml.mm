@@ -142,7 +142,7 @@ class CoreMlSession : public Session {
       MLDictionaryFeatureProvider *features = to_features(inputs);
       NSDictionary<NSString *, id> *backings = to_backings(outputs);
       NSError *error = nil;
-      id<MLFeatureProvider> results = predict_once(state_ != nil, [&](bool in_memory) {
+      id<MLFeatureProvider> results = predict_once(state_ != nil || backings.count == 0, [&](bool in_memory) {
         NSError *reason = nil;
         id<MLFeatureProvider> found = run(features, in_memory ? backings : @{}, &reason);
         error = reason;
@@ -168,7 +168,7 @@ class CoreMlSession : public Session {
                          @autoreleasepool {
                            try {
                              NSError *reason = error;
-                             if (results == nil) results = run(features, @{}, &reason);
+                             if (results == nil && backings.count != 0) results = run(features, @{}, &reason);
                              take(results, reason, backings, *filled);
                            } catch (...) {
                              failure = std::current_exception();

@@ -5,11 +5,11 @@
 namespace edgecore_coreml {
 
 // Returns what `run` returns, null if the prediction has failed. `run(true)` asks the engine to write into the caller's
-// memory, which it may refuse; then `run(false)` lets it use memory of its own. A prediction that updates states must
-// not run twice, so it uses memory of its own at once.
+// memory, which it may refuse; then `run(false)` lets it use memory of its own. With `only_own_memory` it does so at
+// once: a prediction that updates states must not run twice, and one without memory of the caller's cannot be refused.
 template <typename Run>
-auto predict_once(bool has_states, const Run &run) {
-  if (has_states) return run(false);
+auto predict_once(bool only_own_memory, const Run &run) {
+  if (only_own_memory) return run(false);
   auto results = run(true);
   return results ? results : run(false);
 }
