@@ -23,7 +23,8 @@ Status run(size_t size, Error &error) {
   BufferAllocator scratch({scratch_memory, sizeof(scratch_memory)});
   edgecore::ProgramConfig program_config;
   program_config.allocator = &allocator;
-  const auto program = edgecore::Program::load({file, size}, program_config, error);
+  edgecore::BufferDataLoader loader({file, size});
+  const auto program = edgecore::Program::load(loader, program_config, error);
   EDGECORE_TRY(program.status());
 
   const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};

@@ -24,7 +24,8 @@ Status run() {
   BufferAllocator scratch({scratch_memory, sizeof(scratch_memory)});
   edgecore::ProgramConfig program_config;
   program_config.allocator = &allocator;
-  const auto program = edgecore::Program::load({model, model_size}, program_config, error);
+  edgecore::BufferDataLoader loader({model, model_size});  // in flash: nothing is copied but the tables
+  const auto program = edgecore::Program::load(loader, program_config, error);
   EDGECORE_TRY(program.status());
 
   const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};

@@ -1,5 +1,7 @@
 #include "edgecore/data.h"
 
+#include <string.h>
+
 #include <algorithm>
 #include <new>
 
@@ -7,6 +9,7 @@
 #include "core/extended_header.h"
 #include "core/private_copy.h"
 #include "core/schema.h"
+#include "core/segments.h"
 #include "edgecore/scalar_type.h"
 #include "flat_tensor_generated.h"
 
@@ -14,7 +17,8 @@ namespace edgecore {
 
 struct DataTables {
   const fb::ptd::FlatTensor *root = nullptr;  // the tables, in a private copy
-  Bytes segments;                             // the part of the caller's bytes that holds the data of all entries
+  Segments segments;
+  uint64_t bytes = 0;  // of all segments and the gaps between them
 };
 
 namespace {
@@ -31,12 +35,6 @@ StringView key_of(const DataTables &tables, uint32_t index) { return view_of(ent
 template <typename... Pieces>
 Status invalid(Error &error, StringView name, const Pieces &...pieces) {
   return fail(error, EDGECORE_INVALID_EXTERNAL_DATA, "Data file ", name, ": ", pieces...);
-}
-
-// Returns the data of an entry. check_entries has checked that the entry's segment lies within the file.
-Bytes bytes_of(const DataTables &tables, const fb::ptd::NamedData &named) {
-  const fb::ptd::DataSegment &segment = *tables.root->segments()->Get(named.segment_index());
-  return {tables.segments.data() + segment.offset(), static_cast<size_t>(segment.size())};
 }
 
 Status check_layout(const DataTables &tables, const fb::ptd::NamedData &named, StringView name, const Limits &limits,
@@ -57,32 +55,44 @@ Status check_layout(const DataTables &tables, const fb::ptd::NamedData &named, S
       return invalid(error, name, "the tensor '", key, "' has a size that is negative or too large.");
     }
   }
-  if (bytes > limits.tensor_bytes || bytes != bytes_of(tables, named).size()) {
-    return invalid(error, name, "the tensor '", key, "' needs ", bytes, " bytes, its segment has ",
-                   static_cast<uint64_t>(bytes_of(tables, named).size()), ".");
+  const uint64_t stored = tables.segments[named.segment_index()].size;
+  if (bytes > limits.tensor_bytes || bytes != stored) {
+    return invalid(error, name, "the tensor '", key, "' needs ", bytes, " bytes, its segment has ", stored, ".");
+  }
+  return Status();
+}
+
+// Positions of the two parts of the file: the flatbuffer, which starts at its first byte, and the segments.
+struct Extent {
+  uint64_t flatbuffer_size = 0;
+  uint64_t base = 0;  // of the segments
+  uint64_t data_size = 0;
+};
+
+Status check_segments(const DataTables &tables, StringView name, const Extent &extent, Error &error) {
+  const auto *segments = tables.root->segments();
+  for (uint32_t i = 0; i < size_of(segments); ++i) {
+    const fb::ptd::DataSegment &segment = *segments->Get(i);
+    if (!contains(extent.data_size, segment.offset(), segment.size())) {
+      return invalid(error, name, "segment ", i, " (", segment.size(), " bytes at offset ", segment.offset(),
+                     ") exceeds the ", extent.data_size, " bytes of data: the file is damaged or truncated.");
+    }
+    tables.segments[i].offset = extent.base + segment.offset();
+    tables.segments[i].size = segment.size();
   }
   return Status();
 }
 
 Status check_entries(const DataTables &tables, StringView name, uint64_t flatbuffer_bytes, const Limits &limits,
                      Error &error) {
-  const auto *segments = tables.root->segments();
-  for (uint32_t i = 0; i < size_of(segments); ++i) {
-    const fb::ptd::DataSegment &segment = *segments->Get(i);
-    if (!contains(tables.segments.size(), segment.offset(), segment.size())) {
-      return invalid(error, name, "segment ", i, " (", segment.size(), " bytes at offset ", segment.offset(),
-                     ") exceeds the ", static_cast<uint64_t>(tables.segments.size()),
-                     " bytes of data: the file is damaged or truncated.");
-    }
-  }
   // A damaged file may give many entries the same long key, which would make sorting slow. In a valid file the keys are
   // distinct, so together they cannot be longer than the tables.
   uint64_t key_bytes = 0;
   for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
     const fb::ptd::NamedData &named = entry(tables, i);
-    if (named.key() == nullptr || named.segment_index() >= size_of(segments)) {
+    if (named.key() == nullptr || named.segment_index() >= tables.segments.size()) {
       return invalid(error, name, "entry ", i, " ('", view_of(named.key()), "') is in segment ", named.segment_index(),
-                     " of ", static_cast<uint64_t>(size_of(segments)), ".");
+                     " of ", static_cast<uint64_t>(tables.segments.size()), ".");
     }
     key_bytes += named.key()->size();
     if (key_bytes > flatbuffer_bytes) return invalid(error, name, "its names are longer than the file.");
@@ -91,45 +101,47 @@ Status check_entries(const DataTables &tables, StringView name, uint64_t flatbuf
   return Status();
 }
 
-// Positions of the two parts of the file: the flatbuffer, which starts at its first byte, and the segments.
-struct Extent {
-  uint64_t flatbuffer_size = 0;
-  Bytes segments;
-};
-
-Result<Extent> read_header(Bytes file, StringView name, const Limits &limits, Error &error) {
-  if (file.size() < kHeaderOffset + kHeaderLength || memcmp(file.data() + 4, "FT01", 4) != 0) {
-    return invalid(error, name, "this is not a .ptd file: ", static_cast<uint64_t>(file.size()),
+Result<Extent> read_header(DataLoader &loader, StringView name, const Limits &limits, Error &error) {
+  constexpr size_t kHeaderEnd = kHeaderOffset + kHeaderLength;
+  const uint64_t file_size = loader.size();
+  uint8_t start[kHeaderEnd] = {};
+  if (file_size >= kHeaderEnd) {
+    const Result<Bytes> loaded = load_bytes(loader, 0, kHeaderEnd, LoadUse::kTables, error);
+    EDGECORE_TRY(loaded.status());
+    memcpy(start, (*loaded).data(), kHeaderEnd);
+    loader.release(*loaded);
+  }
+  if (memcmp(start + 4, "FT01", 4) != 0) {
+    return invalid(error, name, "this is not a .ptd file: ", file_size,
                    " bytes without the identifier FT01 at byte 4.");
   }
-  const uint8_t *header = file.data() + kHeaderOffset;
+  const uint8_t *header = start + kHeaderOffset;
   if (memcmp(header, "FH01", 4) != 0 || read_u32(header + 4) < kHeaderLength) {
     return invalid(error, name, "it has no extended header FH01 of ", static_cast<uint64_t>(kHeaderLength), " bytes.");
   }
   uint64_t size = 0;
   const uint64_t base = read_u64(header + 24);
   const uint64_t data_size = read_u64(header + 32);
-  const bool fits = !add_overflows(read_u64(header + 8), read_u64(header + 16), &size) && size <= file.size();
-  if (!fits || size < kHeaderOffset + kHeaderLength || base < size || !contains(file.size(), base, data_size)) {
+  const bool fits = !add_overflows(read_u64(header + 8), read_u64(header + 16), &size) && size <= file_size;
+  if (!fits || size < kHeaderEnd || base < size || !contains(file_size, base, data_size)) {
     return invalid(error, name, "its header announces tables up to byte ", size, " and ", data_size,
-                   " bytes of data from byte ", base, "; the file has ", static_cast<uint64_t>(file.size()),
+                   " bytes of data from byte ", base, "; the file has ", file_size,
                    " bytes: it is damaged or truncated.");
   }
   const uint64_t limit = limits.flatbuffer_bytes < kFlatbufferMax ? limits.flatbuffer_bytes : kFlatbufferMax;
   if (size >= limit) {
     return invalid(error, name, "its tables have ", size, " bytes; the limit flatbuffer_bytes is ", limit, ".");
   }
-  return Extent{size, {file.data() + base, static_cast<size_t>(data_size)}};
+  return Extent{size, base, data_size};
 }
 
 }  // namespace
 
-Result<const DataFile *> DataFile::load(Bytes file, StringView name, Allocator *allocator, const Limits &limits,
+Result<const DataFile *> DataFile::load(DataLoader &loader, StringView name, Allocator *allocator, const Limits &limits,
                                         Error &error) {
-  const Result<Extent> extent = read_header(file, name, limits, error);
+  const Result<Extent> extent = read_header(loader, name, limits, error);
   EDGECORE_TRY(extent.status());
-  const Bytes tables_bytes(file.data(), static_cast<size_t>((*extent).flatbuffer_size));
-  const Result<Bytes> copy = private_copy(tables_bytes, *allocator, name, error);
+  const Result<Bytes> copy = private_copy(loader, (*extent).flatbuffer_size, *allocator, name, error);
   EDGECORE_TRY(copy.status());
   flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), limits.nesting, limits.tables);
   if (!fb::ptd::VerifyFlatTensorBuffer(verifier)) return invalid(error, name, "its tables are damaged.");
@@ -140,11 +152,13 @@ Result<const DataFile *> DataFile::load(Bytes file, StringView name, Allocator *
   }
   DataTables *tables = new (tables_memory) DataTables;
   tables->root = fb::ptd::GetFlatTensor((*copy).data());
-  tables->segments = (*extent).segments;
+  tables->bytes = (*extent).data_size;
   if (tables->root->version() != 0) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "Data file ", name, " has version ", tables->root->version(),
                 "; this runtime reads version 0.");
   }
+  EDGECORE_TRY(tables->segments.allocate(size_of(tables->root->segments()), *allocator, &loader, error));
+  EDGECORE_TRY(check_segments(*tables, name, *extent, error));
   EDGECORE_TRY(check_entries(*tables, name, (*extent).flatbuffer_size, limits, error));
 
   const size_t count = size_of(tables->root->named_data());
@@ -165,13 +179,20 @@ Result<const DataFile *> DataFile::load(Bytes file, StringView name, Allocator *
 
 StringView DataFile::key(size_t index) const { return key_of(*tables_, keys_[index]); }
 
-NamedBytes DataFile::find(StringView key) const {
+const uint32_t *DataFile::position(StringView key) const {
   const uint32_t *at = std::lower_bound(keys_.begin(), keys_.end(), key,
                                         [&](uint32_t index, StringView k) { return less(key_of(*tables_, index), k); });
-  NamedBytes result;
-  if (at == keys_.end() || !(key_of(*tables_, *at) == key)) return result;
+  return at == keys_.end() || !(key_of(*tables_, *at) == key) ? nullptr : at;
+}
+
+Result<NamedBytes> DataFile::find(StringView key, Error &error) const {
+  const uint32_t *at = position(key);
+  if (at == nullptr) return fail(error, EDGECORE_NOT_FOUND, "Data file ", name_, " has no '", key, "'.");
   const fb::ptd::NamedData &named = entry(*tables_, *at);
-  result.bytes = bytes_of(*tables_, named);
+  const Result<Bytes> bytes = tables_->segments.keep(named.segment_index(), LoadUse::kNamedData, error);
+  EDGECORE_TRY(bytes.status());
+  NamedBytes result;
+  result.bytes = *bytes;
   if (const fb::ptd::TensorLayout *layout = named.tensor_layout()) {
     result.has_layout = true;
     result.scalar_type = static_cast<int32_t>(layout->scalar_type());
@@ -181,9 +202,15 @@ NamedBytes DataFile::find(StringView key) const {
   return result;
 }
 
-uint64_t DataFile::bytes() const { return tables_->segments.size(); }
+Result<Bytes> DataFile::borrow(size_t index, Error &error) const {
+  return tables_->segments.borrow(entry(*tables_, keys_[index]).segment_index(), LoadUse::kNamedData, error);
+}
 
-bool DataFile::contains(StringView key) const { return find(key).bytes.data() != nullptr; }
+void DataFile::release(Bytes bytes) const { tables_->segments.release(bytes); }
+
+uint64_t DataFile::bytes() const { return tables_->bytes; }
+
+bool DataFile::contains(StringView key) const { return position(key) != nullptr; }
 
 Status check_data_files(Span<const DataFile *const> files, Error &error) {
   for (size_t i = 0; i < files.size(); ++i) {

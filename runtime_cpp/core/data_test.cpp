@@ -13,6 +13,7 @@ namespace {
 
 struct LoadedData {
   std::vector<uint8_t> bytes;
+  BufferDataLoader loader{Bytes()};
   std::vector<uint8_t> memory = std::vector<uint8_t>(1 << 20);
   BufferAllocator allocator{MutableBytes(memory.data(), memory.size())};
   Error error;
@@ -20,8 +21,8 @@ struct LoadedData {
 
   explicit LoadedData(std::vector<uint8_t> content, const char *name = "w.ptd", Limits limits = {})
       : bytes(std::move(content)) {
-    const Result<const DataFile *> loaded =
-        DataFile::load({bytes.data(), bytes.size()}, name, &allocator, limits, error);
+    loader = BufferDataLoader({bytes.data(), bytes.size()});
+    const Result<const DataFile *> loaded = DataFile::load(loader, name, &allocator, limits, error);
     if (loaded.ok()) file = *loaded;
   }
   std::string sentence() const { return {error.text, error.size}; }
@@ -39,15 +40,15 @@ void expect_refused(const LoadedData &data, const char *part) {
 }
 
 TEST(DataFile, FindsEntriesByName) {
-  const LoadedData data(two_tensors().finish());
+  LoadedData data(two_tensors().finish());
   ASSERT_NE(data.file, nullptr) << data.sentence();
   EXPECT_EQ(data.file->count(), 3u);
   EXPECT_TRUE(data.file->key(0) == "a.weight");
-  const NamedBytes entry = data.file->find("b.weight");
+  const NamedBytes entry = *data.file->find("b.weight", data.error);
   EXPECT_TRUE(entry.has_layout);
   ASSERT_EQ(entry.bytes.size(), 6u);
   EXPECT_EQ(entry.bytes[5], 6);
-  EXPECT_FALSE(data.file->find("blob").has_layout);
+  EXPECT_FALSE((*data.file->find("blob", data.error)).has_layout);
   EXPECT_FALSE(data.file->contains("c"));
 }
 
@@ -121,7 +122,8 @@ TEST(DataFile, AnErrorNamesTheKeyThatTheProgramMisses) {
   uint8_t *start = aligned.data() + (128 - reinterpret_cast<uintptr_t>(aligned.data()) % 128) % 128;
   memcpy(start, file.data(), file.size());
   Error error;
-  const Result<const Program *> program = Program::load({start, file.size()}, config, error);
+  BufferDataLoader loader({start, file.size()});
+  const Result<const Program *> program = Program::load(loader, config, error);
   ASSERT_TRUE(program.ok()) << std::string(error.text, error.size);
   EXPECT_TRUE((*program)->external_data("a.weight", error).ok());
   EXPECT_FALSE((*program)->external_data("c.weight", error).ok());

@@ -15,17 +15,45 @@ const LoadedBackend *find_backend(Span<const LoadedBackend> backends, StringView
   return nullptr;
 }
 
-void EDGECORE_CALL release_blob(edgecore_scope *) {}  // the file stays mapped as long as its Program
+void release(const MethodImpl &method, DelegateState &state) {
+  method.owner->tables().segments.release(state.blob);
+  state.blob = Bytes();
+}
 
-bool digest_matches(const DelegateInfo &info) {
+void EDGECORE_CALL release_blob(edgecore_scope *scope) {
+  MethodImpl &method = MethodImpl::of(scope->method);
+  for (DelegateState &state : method.delegates.slots) {
+    if (&state.scope == scope) release(method, state);
+  }
+}
+
+// Loads the blob of a delegate. A blob within the flatbuffer is in the private copy, and needs no release.
+Result<Bytes> load_blob(const MethodImpl &method, size_t index, DelegateState &state, Error &error) {
+  const fb::BackendDelegateDataReference &place =
+      *method.plan->delegates()->Get(static_cast<uint32_t>(index))->processed();
+  const ProgramTables &tables = method.owner->tables();
+  if (place.location() != fb::DataLocation::SEGMENT) {
+    return span_of(tables.root->backend_delegate_data()->Get(place.index())->data());
+  }
+  const Result<Bytes> loaded = tables.segments.borrow(place.index(), LoadUse::kDelegate, error);
+  if (!loaded.ok()) {
+    const Error reason = error;
+    return fail(error, loaded.status().code(), "Method '", method.name, "', delegate ", index, ": ", reason.sentence());
+  }
+  state.blob = *loaded;
+  return loaded;
+}
+
+bool digest_matches(const DelegateInfo &info, Bytes blob) {
   if (!info.has_meta || info.sha256.size() != 32) return false;
   uint8_t digest[32];
-  sha256(info.blob, digest);
+  sha256(blob, digest);
   return memcmp(digest, info.sha256.data(), sizeof(digest)) == 0;
 }
 
-Status check_trust(const MethodImpl &method, const DelegateInfo &info, uint32_t flags, size_t index, Error &error) {
-  if ((flags & EDGECORE_NEEDS_TRUSTED_BLOBS) == 0 || method.config.trust || digest_matches(info)) return Status();
+Status check_trust(const MethodImpl &method, const DelegateInfo &info, Bytes blob, uint32_t flags, size_t index,
+                   Error &error) {
+  if ((flags & EDGECORE_NEEDS_TRUSTED_BLOBS) == 0 || method.config.trust || digest_matches(info, blob)) return Status();
   return fail(error, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "Method '", method.name, "': the blob of delegate ",
               index, " for backend '", info.backend_id, "' ",
               info.has_meta ? "does not match the SHA-256 in the file's metadata"
@@ -104,7 +132,6 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
                 info.distribution, ".");
   }
   const edgecore_backend &table = *state.backend->table;
-  EDGECORE_TRY(check_trust(*this, info, table.flags, delegate_index, error));
   call_error.clear();
   if (!info.compatibility.empty() && table.check_compatibility != nullptr) {
     const int32_t answer = table.check_compatibility(state.backend->driver, info.compatibility.c(), &call_error);
@@ -123,6 +150,9 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
     }
   }
 
+  const Result<Bytes> blob = load_blob(*this, delegate_index, state, error);
+  EDGECORE_TRY(blob.status());
+  EDGECORE_TRY(check_trust(*this, info, *blob, table.flags, delegate_index, error));
   const auto *specs = plan->delegates()->Get(static_cast<uint32_t>(delegate_index))->compile_specs();
   Span<edgecore_compile_spec> compile_specs;
   EDGECORE_TRY(make_array(size_of(specs), compile_specs, error));
@@ -136,7 +166,7 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
   load.scope = &state.scope;
   load.method = name.c();
   load.delegate_index = delegate_index;
-  load.blob = {info.blob.data(), info.blob.size()};
+  load.blob = {(*blob).data(), (*blob).size()};
   load.release_blob = release_blob;
   load.compile_specs = compile_specs.data();
   load.compile_spec_count = compile_specs.size();
@@ -165,7 +195,7 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
     state.instance = nullptr;
   }
   return fail(error, code, "Method '", name, "': backend '", info.backend_id, "' refuses delegate ", delegate_index,
-              " (", info.blob.size(), " bytes): ", call_error.sentence());
+              " (", info.blob_bytes, " bytes): ", call_error.sentence());
 }
 
 bool MethodImpl::shares_sets() const {
@@ -178,6 +208,7 @@ void MethodImpl::destroy_delegates() {
     if (state.instance != nullptr) state.backend->table->instance_destroy(state.instance);
     state.backend->table->delegate_destroy(state.delegate);
   }
+  for (DelegateState &state : delegates.slots) release(*this, state);  // also that of a delegate that failed to load
   if (config.devices != nullptr) config.devices->destroy(*this);
 }
 

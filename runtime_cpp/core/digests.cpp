@@ -27,8 +27,7 @@ class DigestCheck {
     // its segment index must not be used.
     const bool has_data = offsets != nullptr && size_of(offsets->offsets()) > 1;
     if (!has_data || offsets->segment_index() >= tables_.segments.size()) return Status();
-    const Bytes data = tables_.segments[offsets->segment_index()];
-    return compare(data, {"segment", name}, span_of(digest), EDGECORE_INVALID_PROGRAM);
+    return stored(offsets->segment_index(), LoadUse::kConstants, {"segment", name}, span_of(digest));
   }
 
   Status named_data(StringView own_key) {
@@ -37,8 +36,7 @@ class DigestCheck {
       const fb::NamedData &entry = *tables_.root->named_data()->Get(i);
       const StringView key = view_of(entry.key());
       if (key == own_key) continue;
-      EDGECORE_TRY(compare(tables_.segments[entry.segment_index()], {"named data", key}, digest_of(key, next),
-                           EDGECORE_INVALID_PROGRAM));
+      EDGECORE_TRY(stored(entry.segment_index(), LoadUse::kNamedData, {"named data", key}, digest_of(key, next)));
     }
     return Status();
   }
@@ -50,9 +48,33 @@ class DigestCheck {
       const StringView key = file.key(i);
       const Bytes digest = digest_of(key, next);
       if (digest.empty()) continue;
-      EDGECORE_TRY(compare(file.find(key).bytes, {"external data", key}, digest, EDGECORE_INVALID_EXTERNAL_DATA));
+      const Result<Bytes> data = file.borrow(i, error_);
+      EDGECORE_TRY(data.status());
+      const Status status = compare(*data, {"external data", key}, digest, EDGECORE_INVALID_EXTERNAL_DATA);
+      file.release(*data);
+      EDGECORE_TRY(status);
     }
     return Status();
+  }
+
+  Status delegate(const fb::BackendDelegate &delegate, const DelegateInfo &info) {
+    const Subject subject = {"delegate", info.backend_id};
+    const uint32_t index = delegate.processed()->index();
+    if (delegate.processed()->location() == fb::DataLocation::SEGMENT) {
+      return stored(index, LoadUse::kDelegate, subject, info.sha256);
+    }
+    const Bytes blob = span_of(tables_.root->backend_delegate_data()->Get(index)->data());
+    return compare(blob, subject, info.sha256, EDGECORE_INVALID_PROGRAM);
+  }
+
+ private:
+  // Loads a segment for the comparison only.
+  Status stored(size_t index, LoadUse use, Subject subject, Bytes expected) {
+    const Result<Bytes> data = tables_.segments.borrow(index, use, error_);
+    EDGECORE_TRY(data.status());
+    const Status status = compare(*data, subject, expected, EDGECORE_INVALID_PROGRAM);
+    tables_.segments.release(*data);
+    return status;
   }
 
   Status compare(Bytes data, Subject subject, Bytes expected, int32_t code) {
@@ -71,7 +93,6 @@ class DigestCheck {
                 "' are not those that were compiled: their SHA-256 is not the one in the metadata.");
   }
 
- private:
   // Returns the hash of `key` in the metadata, or no bytes. The metadata's list is sorted by key and the caller asks
   // for keys in ascending order, so the search continues at entry `next`.
   Bytes digest_of(StringView key, uint32_t &next) const {
@@ -93,7 +114,7 @@ Status Program::check_digests(Error &error) const {
     return fail(error, EDGECORE_NOT_SUPPORTED,
                 "The file has no SHA-256 of its weights to verify them by: edgecore did not write it.");
   }
-  uint64_t bytes = tables_->file.size();
+  uint64_t bytes = tables_->file_size;
   for (const DataFile *file : data_) bytes += file->bytes();
   DigestCheck check(*tables_, bytes, error);
   const auto *states = tables_->root->mutable_data_segments();
@@ -103,9 +124,8 @@ Status Program::check_digests(Error &error) const {
   EDGECORE_TRY(check.named_data(kMetaKey));
   for (size_t i = 0; i < method_count(); ++i) {
     for (size_t j = 0; j < method(i).delegate_count(); ++j) {
-      const DelegateInfo delegate = method(i).delegate(j);
-      EDGECORE_TRY(
-          check.compare(delegate.blob, {"delegate", delegate.backend_id}, delegate.sha256, EDGECORE_INVALID_PROGRAM));
+      const auto *delegates = tables_->root->execution_plan()->Get(static_cast<uint32_t>(i))->delegates();
+      EDGECORE_TRY(check.delegate(*delegates->Get(static_cast<uint32_t>(j)), method(i).delegate(j)));
     }
   }
   for (const DataFile *file : data_) EDGECORE_TRY(check.data_file(*file));

@@ -48,15 +48,16 @@ struct Weights {
       target[at] ^= 1;
     }
     const AlignedBytes aligned(file), aligned_data(ptd);
+    BufferDataLoader loader(aligned.view()), data_loader(aligned_data.view());
     HeapAllocator memory;
     Error error;
-    const Result<const DataFile *> loaded = DataFile::load(aligned_data.view(), "m.ptd", &memory, {}, error);
+    const Result<const DataFile *> loaded = DataFile::load(data_loader, "m.ptd", &memory, {}, error);
     EXPECT_TRUE(loaded.ok()) << text_of(error);
     const DataFile *files[] = {*loaded};
     ProgramConfig config;
     config.allocator = &memory;
     config.data = files;
-    const Result<const Program *> program = Program::load(aligned.view(), config, error);
+    const Result<const Program *> program = Program::load(loader, config, error);
     EXPECT_TRUE(program.ok()) << text_of(error);
     return (*program)->check_digests(error).ok() ? "" : text_of(error);
   }

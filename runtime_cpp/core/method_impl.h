@@ -142,10 +142,11 @@ constexpr uint64_t kNotScratch = UINT64_MAX;
 constexpr uint64_t kMinAlignment = 64;
 
 // A delegate of the method, its instance (the backend's execution state) and its memory. delegates.cpp sets the first
-// five members when the method is loaded; delegate_call.cpp writes the others in each prepare.
+// six members when the method is loaded; delegate_call.cpp writes the others in each prepare.
 struct DelegateState {
   edgecore_scope scope;
   const LoadedBackend *backend;
+  Bytes blob;  // until it is released; empty if it is not the loader's
   edgecore_delegate *delegate;
   StateSet *state_set;  // NULL: the backend has none
   edgecore_instance *instance;

@@ -148,7 +148,10 @@ DelegateInfo MethodInfo::delegate(size_t index) const {
   const fb::BackendDelegate &delegate = *plan_of(program_, index_).delegates()->Get(static_cast<uint32_t>(index));
   DelegateInfo info;
   info.backend_id = view_of(delegate.id());
-  info.blob = delegate_blob(program_->tables(), delegate);
+  const uint32_t blob = delegate.processed()->index();
+  info.blob_bytes = delegate.processed()->location() == fb::DataLocation::SEGMENT
+                        ? program_->tables().segments[blob].size
+                        : size_of(program_->tables().root->backend_delegate_data()->Get(blob)->data());
   const fb::meta::Delegate *meta = delegate_meta(program_->tables(), index_, index);
   if (meta == nullptr) return info;
   info.has_meta = true;
@@ -192,22 +195,17 @@ uint64_t tensor_bytes(const fb::Tensor &tensor) {
   return bytes;
 }
 
-Bytes delegate_blob(const ProgramTables &tables, const fb::BackendDelegate &delegate) {
-  const uint32_t index = delegate.processed()->index();
-  if (delegate.processed()->location() == fb::DataLocation::SEGMENT) return tables.segments[index];
-  return span_of(tables.root->backend_delegate_data()->Get(index)->data());
-}
-
 const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t method, size_t index) {
   const fb::meta::Method *meta = method_meta(tables, method);
   if (meta == nullptr || index >= size_of(meta->delegates())) return nullptr;
   return meta->delegates()->Get(static_cast<uint32_t>(index));
 }
 
-Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error) {
+Result<TensorPlace> find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error) {
   const uint32_t index = tensor.data_buffer_idx();
   const uint64_t bytes = tensor_bytes(tensor);
   const fb::SubsegmentOffsets *offsets = tables.root->constant_segment();
+  TensorPlace place;
   if (tensor.allocation_info() != nullptr) {
     // Initial state is in the first mutable segment; the tensor's field mutable_data_segments_idx is ignored.
     if (size_of(tables.root->mutable_data_segments()) == 0) {
@@ -220,19 +218,21 @@ Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor,
     if (index >= size_of(buffers) || stored.size() < bytes) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "constant ", index, " of ", bytes, " bytes is not in the file");
     }
-    return Bytes(stored.data(), static_cast<size_t>(bytes));
+    place.bytes = Bytes(stored.data(), static_cast<size_t>(bytes));
+    return place;
   }
-  if (index >= size_of(offsets->offsets()) || offsets->segment_index() >= tables.segments.size()) {
+  place.in_segment = true;
+  place.segment = offsets->segment_index();
+  if (index >= size_of(offsets->offsets()) || place.segment >= tables.segments.size()) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "data ", index, " of ", size_of(offsets->offsets()), " in segment ",
-                offsets->segment_index(), " of ", tables.segments.size(), " does not exist");
+                place.segment, " of ", tables.segments.size(), " does not exist");
   }
-  const Bytes segment = tables.segments[offsets->segment_index()];
-  const uint64_t offset = offsets->offsets()->Get(index);
-  if (!contains(segment.size(), offset, bytes)) {
-    return fail(error, EDGECORE_INVALID_PROGRAM, "its ", bytes, " bytes at offset ", offset, " exceed segment ",
-                offsets->segment_index(), " of ", segment.size(), " bytes");
+  place.offset = offsets->offsets()->Get(index);
+  if (!contains(tables.segments[place.segment].size, place.offset, bytes)) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "its ", bytes, " bytes at offset ", place.offset, " exceed segment ",
+                place.segment, " of ", tables.segments[place.segment].size, " bytes");
   }
-  return Bytes(segment.data() + offset, static_cast<size_t>(bytes));
+  return place;
 }
 
 }  // namespace edgecore

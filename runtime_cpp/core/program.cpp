@@ -13,6 +13,7 @@
 namespace edgecore {
 namespace {
 
+constexpr size_t kSmallestFile = 16;
 constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderLength = 24;    // minimum length of an extended header
 constexpr size_t kHeaderWithSize = 32;  // length of a header that has the size of the segment data
@@ -24,40 +25,50 @@ struct Extent {
   uint64_t segment_end = 0;
 };
 
-Result<Extent> read_header(Bytes file, Error &error) {
-  Extent extent{file.size(), 0, 0};
-  if (file.size() < 16 || memcmp(file.data() + 4, "ET", 2) != 0) {
-    return fail(error, EDGECORE_INVALID_PROGRAM, "This is not a .pte file: ", file.size(),
+Result<Extent> read_header(DataLoader &loader, Error &error) {
+  const uint64_t file_size = loader.size();
+  Extent extent{file_size, 0, 0};
+  uint8_t start[kHeaderOffset + kHeaderWithSize] = {};
+  if (file_size >= kSmallestFile) {
+    const size_t count = file_size < sizeof(start) ? static_cast<size_t>(file_size) : sizeof(start);
+    const Result<Bytes> loaded = load_bytes(loader, 0, count, LoadUse::kTables, error);
+    EDGECORE_TRY(loaded.status());
+    memcpy(start, (*loaded).data(), count);
+    loader.release(*loaded);
+  }
+  if (memcmp(start + 4, "ET", 2) != 0) {
+    return fail(error, EDGECORE_INVALID_PROGRAM, "This is not a .pte file: ", file_size,
                 " bytes without the identifier ET12 at byte 4.");
   }
-  if (memcmp(file.data() + 4, "ET12", 4) != 0) {
+  if (memcmp(start + 4, "ET12", 4) != 0) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "This .pte file has identifier '",
-                StringView(reinterpret_cast<const char *>(file.data()) + 4, 4), "'; this runtime reads ET12.");
+                StringView(reinterpret_cast<const char *>(start) + 4, 4), "'; this runtime reads ET12.");
   }
-  if (memcmp(file.data() + kHeaderOffset, "eh00", 4) != 0) return extent;  // without segments the file is the program
+  const uint8_t *header = start + kHeaderOffset;
+  if (memcmp(header, "eh00", 4) != 0) return extent;  // without segments the file is the program
 
-  const uint32_t length = read_u32(file.data() + kHeaderOffset + 4);
-  if (length < kHeaderLength || length > file.size() - kHeaderOffset) {
+  const uint32_t length = read_u32(header + 4);
+  if (length < kHeaderLength || length > file_size - kHeaderOffset) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header gives its own length as ", length,
                 " bytes: the file is damaged or truncated.");
   }
-  extent.program_size = read_u64(file.data() + kHeaderOffset + 8);
-  extent.segment_base = read_u64(file.data() + kHeaderOffset + 16);
-  extent.segment_end = extent.segment_base == 0 ? 0 : file.size();
-  if (extent.program_size < kHeaderOffset + length || extent.program_size > file.size()) {
+  extent.program_size = read_u64(header + 8);
+  extent.segment_base = read_u64(header + 16);
+  extent.segment_end = extent.segment_base == 0 ? 0 : file_size;
+  if (extent.program_size < kHeaderOffset + length || extent.program_size > file_size) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header gives the program ", extent.program_size,
-                " bytes, the file has ", file.size(), ": it is damaged or truncated.");
+                " bytes, the file has ", file_size, ": it is damaged or truncated.");
   }
-  if (extent.segment_base != 0 && (extent.segment_base < extent.program_size || extent.segment_base > file.size())) {
+  if (extent.segment_base != 0 && (extent.segment_base < extent.program_size || extent.segment_base > file_size)) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header puts segments at byte ", extent.segment_base,
-                ", outside of what follows the program (bytes ", extent.program_size, " to ", file.size(),
+                ", outside of what follows the program (bytes ", extent.program_size, " to ", file_size,
                 "): the file is damaged or truncated.");
   }
   if (length >= kHeaderWithSize && extent.segment_base != 0) {
-    const uint64_t size = read_u64(file.data() + kHeaderOffset + 24);
-    if (!contains(file.size(), extent.segment_base, size)) {
+    const uint64_t size = read_u64(header + 24);
+    if (!contains(file_size, extent.segment_base, size)) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "The extended header announces ", size,
-                  " bytes of segments from byte ", extent.segment_base, ", the file has ", file.size(),
+                  " bytes of segments from byte ", extent.segment_base, ", the file has ", file_size,
                   " bytes: it is damaged or truncated.");
     }
     extent.segment_end = extent.segment_base + size;
@@ -65,16 +76,12 @@ Result<Extent> read_header(Bytes file, Error &error) {
   return extent;
 }
 
-Status resolve_segments(const Extent &extent, Allocator &allocator, ProgramTables &tables, Error &error) {
+Status resolve_segments(const Extent &extent, DataLoader &loader, Allocator &allocator, ProgramTables &tables,
+                        Error &error) {
   const auto *segments = tables.root->segments();
-  const size_t count = size_of(segments);
-  if (count == 0) return Status();
-  auto *views = static_cast<Bytes *>(allocator.allocate(count * sizeof(Bytes), alignof(Bytes)));
-  if (views == nullptr) {
-    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a table of ", count, " segments.");
-  }
+  EDGECORE_TRY(tables.segments.allocate(size_of(segments), allocator, &loader, error));
   const uint64_t available = extent.segment_end - extent.segment_base;
-  for (uint32_t i = 0; i < count; ++i) {
+  for (uint32_t i = 0; i < size_of(segments); ++i) {
     const fb::DataSegment &segment = *segments->Get(i);
     if (extent.segment_base == 0 && segment.size() != 0) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "Segment ", i, " has ", segment.size(),
@@ -85,10 +92,9 @@ Status resolve_segments(const Extent &extent, Allocator &allocator, ProgramTable
                   segment.offset(), ") exceeds the ", available,
                   " bytes of segment data: the file is damaged or truncated.");
     }
-    new (views + i)
-        Bytes(tables.file.data() + extent.segment_base + segment.offset(), static_cast<size_t>(segment.size()));
+    tables.segments[i].offset = extent.segment_base + segment.offset();
+    tables.segments[i].size = segment.size();
   }
-  tables.segments = {views, count};
   return Status();
 }
 
@@ -133,12 +139,14 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
   for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
     const fb::NamedData &entry = *tables.root->named_data()->Get(i);
     if (view_of(entry.key()) != kMetaKey) continue;
-    const Bytes mapped = tables.segments[entry.segment_index()];
-    if (mapped.size() < 16 || mapped.size() > config.limits.flatbuffer_bytes || mapped.size() > kFlatbufferMax) {
-      return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' of ", mapped.size(),
-                  " bytes is not metadata.");
+    const uint64_t size = tables.segments[entry.segment_index()].size;
+    if (size < 16 || size > config.limits.flatbuffer_bytes || size > kFlatbufferMax) {
+      return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' of ", size, " bytes is not metadata.");
     }
-    const Result<Bytes> copy = private_copy(mapped, *config.allocator, kMetaKey, error);
+    const Result<Bytes> borrowed = tables.segments.borrow(entry.segment_index(), LoadUse::kTables, error);
+    EDGECORE_TRY(borrowed.status());
+    const Result<Bytes> copy = private_copy(*borrowed, *config.allocator, kMetaKey, error);
+    tables.segments.release(*borrowed);
     EDGECORE_TRY(copy.status());
     flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
     if (!fb::meta::VerifyMetaBuffer(verifier)) {
@@ -153,11 +161,11 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
 
 }  // namespace
 
-Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, Error &error) {
+Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &config, Error &error) {
   if (config.allocator == nullptr) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Program::load needs ProgramConfig.allocator.");
   }
-  const Result<Extent> header = read_header(file, error);
+  const Result<Extent> header = read_header(loader, error);
   EDGECORE_TRY(header.status());
   const Extent extent = *header;
   const uint64_t limit =
@@ -166,8 +174,7 @@ Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, E
     return fail(error, EDGECORE_INVALID_PROGRAM, "The program part has ", extent.program_size,
                 " bytes; the limit flatbuffer_bytes is ", limit, ".");
   }
-  const Result<Bytes> copy = private_copy(Bytes(file.data(), static_cast<size_t>(extent.program_size)),
-                                          *config.allocator, "the program", error);
+  const Result<Bytes> copy = private_copy(loader, extent.program_size, *config.allocator, "the program", error);
   EDGECORE_TRY(copy.status());
   flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
   if (!fb::VerifyProgramBuffer(verifier)) {
@@ -183,12 +190,12 @@ Result<const Program *> Program::load(Bytes file, const ProgramConfig &config, E
   }
   ProgramTables *tables = new (tables_memory) ProgramTables;
   tables->root = fb::GetProgram((*copy).data());
-  tables->file = file;
+  tables->file_size = loader.size();
   if (tables->root->version() != 0) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The program has schema version ", tables->root->version(),
                 "; this runtime reads version 0.");
   }
-  EDGECORE_TRY(resolve_segments(extent, *config.allocator, *tables, error));
+  EDGECORE_TRY(resolve_segments(extent, loader, *config.allocator, *tables, error));
   EDGECORE_TRY(check_named_data(*tables, error));
   EDGECORE_TRY(load_meta(config, *tables, error));
   EDGECORE_TRY(validate_program(*tables, config.limits, error));
@@ -222,17 +229,22 @@ StringView Program::named_data_key(size_t index) const {
 Result<Bytes> Program::named_data(StringView key, Error &error) const {
   for (uint32_t i = 0; i < named_data_count(); ++i) {
     const fb::NamedData &entry = *tables_->root->named_data()->Get(i);
-    if (view_of(entry.key()) == key) return tables_->segments[entry.segment_index()];
+    if (view_of(entry.key()) == key) {
+      return tables_->segments.keep(entry.segment_index(), LoadUse::kNamedData, error);
+    }
   }
   for (const DataFile *file : data_) {
-    if (file->contains(key)) return file->find(key).bytes;
+    if (!file->contains(key)) continue;
+    const Result<NamedBytes> found = file->find(key, error);
+    EDGECORE_TRY(found.status());
+    return (*found).bytes;
   }
   return fail(error, EDGECORE_NOT_FOUND, "Neither the program nor a data file has named data '", key, "'.");
 }
 
 Result<NamedBytes> Program::external_data(StringView key, Error &error) const {
   for (const DataFile *file : data_) {
-    if (file->contains(key)) return file->find(key);
+    if (file->contains(key)) return file->find(key, error);
   }
   if (data_.empty()) {
     return fail(error, EDGECORE_NOT_FOUND, "the program keeps '", key,

@@ -3,6 +3,7 @@
 #define EDGECORE_CORE_PROGRAM_TABLES_H_
 
 #include "core/schema.h"
+#include "core/segments.h"
 #include "edgecore/program.h"
 
 namespace edgecore {
@@ -11,8 +12,8 @@ constexpr StringView kMetaKey = "edgecore.meta.v1";
 
 struct ProgramTables {
   const fb::Program *root = nullptr;  // in the private copy
-  Bytes file;                         // the caller's bytes
-  Span<Bytes> segments;
+  uint64_t file_size = 0;
+  Segments segments;
   const fb::meta::Meta *meta = nullptr;         // in a private copy; NULL if another toolchain wrote the file
   Span<const fb::meta::Method *> method_metas;  // for each method its metadata or NULL. Empty without metadata
 };
@@ -29,13 +30,18 @@ inline bool is_external(const fb::Tensor &tensor) {
          tensor.extra_tensor_info()->location() == fb::TensorDataLocation::EXTERNAL;
 }
 
-// Returns the tensor_bytes() bytes that the program file has for a tensor: the data of a constant, or the initial data
-// of a mutable buffer. The tensor must not be external, and its data_buffer_idx must not be 0. Errors: INVALID_PROGRAM;
-// the message has no beginning and no period, which the caller adds.
-Result<Bytes> tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error);
+// Where the program file has the data of a tensor: in a segment, or in the private copy of the flatbuffer.
+struct TensorPlace {
+  bool in_segment = false;
+  uint32_t segment = 0;
+  uint64_t offset = 0;  // in the segment
+  Bytes bytes;          // if it is in the flatbuffer
+};
 
-// Returns the blob of a delegate.
-Bytes delegate_blob(const ProgramTables &tables, const fb::BackendDelegate &delegate);
+// Finds the tensor_bytes() bytes that the program file has for a tensor: the data of a constant, or the initial data of
+// a mutable buffer. The tensor must not be external, and its data_buffer_idx must not be 0. Errors: INVALID_PROGRAM;
+// the message has no beginning and no period, which the caller adds.
+Result<TensorPlace> find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error);
 
 // Returns the metadata of a method, or NULL.
 inline const fb::meta::Method *method_meta(const ProgramTables &tables, size_t method) {

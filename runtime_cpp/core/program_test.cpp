@@ -60,7 +60,7 @@ TEST(Program, DescribesItsMethods) {
   EXPECT_EQ(method.instruction_count(), 4u);
   ASSERT_EQ(method.delegate_count(), 1u);
   EXPECT_TRUE(method.delegate(0).backend_id == "NullBackend");
-  EXPECT_EQ(method.delegate(0).blob.size(), sizeof(NullBlob));
+  EXPECT_EQ(method.delegate(0).blob_bytes, sizeof(NullBlob));
   EXPECT_FALSE(program.has_meta());
   const Result<Bytes> data = program.named_data("weights", loaded.error);
   ASSERT_TRUE(data.ok());
@@ -268,6 +268,7 @@ TEST(Program, LimitsAreKept) {
 TEST(Program, SaysWhenMemoryIsShort) {
   const std::vector<uint8_t> bytes = full_builder().finish();
   const AlignedBytes file(bytes);
+  BufferDataLoader loader(file.view());
   bool loaded = false;
   for (size_t size = 0; !loaded; size += 64) {
     std::vector<uint8_t> memory(size + 64);
@@ -275,7 +276,7 @@ TEST(Program, SaysWhenMemoryIsShort) {
     ProgramConfig config;
     config.allocator = &allocator;
     Error error;
-    const Result<const Program *> program = Program::load(file.view(), config, error);
+    const Result<const Program *> program = Program::load(loader, config, error);
     loaded = program.ok();
     EXPECT_TRUE(loaded || program.status().code() == EDGECORE_MEMORY_ALLOCATION_FAILED);
   }

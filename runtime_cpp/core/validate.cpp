@@ -206,12 +206,15 @@ class PlanValidator {
     }
     if (tensor.data_buffer_idx() == 0 || is_external(tensor)) return Status();
     Error reason;
-    const Result<Bytes> data = tensor_data(tables_, tensor, reason);
-    if (!data.ok()) return invalid("tensor value ", index, ": ", reason.sentence(), ".");
-    const bool is_state = tensor.allocation_info() != nullptr;  // copied to its arena, so alignment does not matter
-    if (!is_state && reinterpret_cast<uintptr_t>((*data).data()) % element_size != 0) {
-      return invalid("tensor value ", index, " is a constant at an address that is no multiple of its element size ",
-                     element_size, ": the file is damaged, or was not loaded to an aligned address.");
+    const Result<TensorPlace> place = find_tensor_data(tables_, tensor, reason);
+    if (!place.ok()) return invalid("tensor value ", index, ": ", reason.sentence(), ".");
+    const TensorPlace &at = *place;
+    if (tensor.allocation_info() != nullptr) return Status();  // copied to its arena, so alignment does not matter
+    const uint64_t address =
+        at.in_segment ? tables_.segments[at.segment].offset + at.offset : reinterpret_cast<uintptr_t>(at.bytes.data());
+    if (address % element_size != 0) {
+      return invalid("tensor value ", index, " is a constant at a place that is no multiple of its element size ",
+                     element_size, ": the file is damaged.");
     }
     return Status();
   }

@@ -36,7 +36,11 @@ struct Builder {
     const StringView key = view_of(tensor.extra_tensor_info()->fully_qualified_name());
     Error reason;
     const Result<NamedBytes> result = method.owner->external_data(key, reason);
-    if (!result.ok()) return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "tensor value ", index, ": ", reason.sentence());
+    if (!result.ok()) {
+      const int32_t code = result.status().code();
+      return invalid(code == EDGECORE_NOT_FOUND ? EDGECORE_INVALID_EXTERNAL_DATA : code, "tensor value ", index, ": ",
+                     reason.sentence());
+    }
     const NamedBytes named = *result;
     const Span<const int32_t> sizes = span_of(tensor.sizes());
     const Span<const uint8_t> order = span_of(tensor.dim_order());
@@ -64,9 +68,9 @@ struct Builder {
     if (is_external(tensor)) {
       EDGECORE_TRY(find_external(tensor, index, bytes, &data));
     } else {
-      const Result<Bytes> stored = tensor_data(method.owner->tables(), tensor, error);
+      const Result<Bytes> stored = program_data(tensor, slot.storage == Storage::kPlanned);
       EDGECORE_TRY(stored.status());
-      data = {(*stored).data(), readable_from((*stored).data(), bytes)};
+      data = {(*stored).data(), (*stored).size()};
     }
     if (slot.storage == Storage::kPlanned) return add_state(tensor, index, slot, data.data);
     if (reinterpret_cast<uintptr_t>(data.data) % slot.element_size != 0) {
@@ -153,14 +157,18 @@ struct Builder {
     return !name.empty() && method.owner->shares_state(name);
   }
 
-  // Returns how many bytes can be read from `data` on, the address of a tensor of `bytes` bytes: all to the end of the
-  // file, or, in a private copy of a part of the file, the tensor and kArenaTail bytes after it.
-  uint64_t readable_from(const uint8_t *data, uint64_t bytes) const {
-    const Bytes file = method.owner->tables().file;
-    const uintptr_t address = reinterpret_cast<uintptr_t>(data);
-    const uintptr_t begin = reinterpret_cast<uintptr_t>(file.data());
-    if (address >= begin && address - begin <= file.size()) return file.size() - (address - begin);
-    return bytes + kArenaTail;
+  // Returns the bytes that can be read from the address of a tensor's data on: to the end of the segment and its tail.
+  Result<Bytes> program_data(const fb::Tensor &tensor, bool is_state) {
+    const Segments &segments = method.owner->tables().segments;
+    const Result<TensorPlace> found = find_tensor_data(method.owner->tables(), tensor, error);
+    EDGECORE_TRY(found.status());
+    const TensorPlace place = *found;
+    if (!place.in_segment) return Bytes(place.bytes.data(), place.bytes.size() + kArenaTail);  // see private_copy
+    const LoadUse use = is_state ? LoadUse::kInitialState : LoadUse::kConstants;
+    const Result<Bytes> segment = segments.keep(place.segment, use, error);
+    EDGECORE_TRY(segment.status());
+    const size_t offset = static_cast<size_t>(place.offset);
+    return Bytes((*segment).data() + offset, (*segment).size() - offset + segments.tail());
   }
 
   Status build_tensor(const fb::Tensor &tensor, uint32_t index, Storage unplanned) {

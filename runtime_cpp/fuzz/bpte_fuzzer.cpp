@@ -13,5 +13,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Error error;
   const Result<Bytes> program = bundled_program(file.bytes(), fuzz_limits(), error);
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
-  return program.ok() && run_program(*program, {}, libraries) ? 0 : -1;  // -1: not for the corpus
+  BufferDataLoader loader(*program);
+  return program.ok() && run_program(loader, {}, libraries) ? 0 : -1;  // -1: not for the corpus
 }

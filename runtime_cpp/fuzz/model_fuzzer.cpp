@@ -11,5 +11,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   const edgecore::FuzzFile file(data, size);
   const edgecore_kernel_library *libraries[] = {edgecore_kernels_library()};
   // -1: libFuzzer does not add the input to the corpus. A file that is refused is no good start for other inputs.
-  return edgecore::run_program(file.bytes(), {}, libraries) ? 0 : -1;
+  edgecore::BufferDataLoader loader(file.bytes());
+  return edgecore::run_program(loader, {}, libraries) ? 0 : -1;
 }

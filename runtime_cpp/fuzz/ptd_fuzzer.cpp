@@ -3,6 +3,7 @@
 #include "edgecore/data.h"
 #include "heap.h"
 #include "mutate_file.h"
+#include "pieces_loader.h"
 #include "pte_builder.h"
 #include "run_program.h"
 #include "toy_kernels.h"
@@ -39,12 +40,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   Error error;
   Limits limits;
   limits.tables = 10000;
-  const Result<const DataFile *> loaded = DataFile::load(file.bytes(), "fuzz.ptd", &memory, limits, error);
+  PiecesLoader loader(file.bytes());
+  const Result<const DataFile *> loaded = DataFile::load(loader, "fuzz.ptd", &memory, limits, error);
   if (!loaded.ok()) return -1;  // not for the corpus
   uint64_t sum = 0;
   for (size_t i = 0; i < (*loaded)->count(); ++i) {
-    const NamedBytes entry = (*loaded)->find((*loaded)->key(i));
-    if (entry.bytes.data() == nullptr) abort();
+    const Result<NamedBytes> found = (*loaded)->find((*loaded)->key(i), error);
+    if (!found.ok()) abort();
+    const NamedBytes entry = *found;
     if (!entry.bytes.empty()) sum += entry.bytes[0] + entry.bytes[entry.bytes.size() - 1];
     for (const int32_t length : entry.sizes) sum += static_cast<uint64_t>(length);
     for (const uint8_t dim : entry.dim_order) sum += dim;
@@ -55,6 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   (void)sink;
   const DataFile *files[] = {*loaded};
   const edgecore_kernel_library *libraries[] = {toy_kernels()};
-  run_program(program().view(), files, libraries);
+  BufferDataLoader program_loader(program().view());
+  run_program(program_loader, files, libraries);
   return 0;
 }

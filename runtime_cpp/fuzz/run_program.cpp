@@ -151,14 +151,15 @@ Limits fuzz_limits() {
   return limits;
 }
 
-bool run_program(Bytes file, Span<const DataFile *const> data, Span<const edgecore_kernel_library *const> kernels) {
+bool run_program(DataLoader &loader, Span<const DataFile *const> data,
+                 Span<const edgecore_kernel_library *const> kernels) {
   FuzzAllocator program_memory;
   Error error;
   ProgramConfig config;
   config.allocator = &program_memory;
   config.limits = fuzz_limits();
   config.data = data;
-  const Result<const Program *> program = Program::load(file, config, error);
+  const Result<const Program *> program = Program::load(loader, config, error);
   if (!program.ok()) return false;
   (void)(*program)->check_digests(error);
   const Opened opened(**program);

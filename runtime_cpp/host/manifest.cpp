@@ -12,8 +12,8 @@
 
 #include <algorithm>
 
+#include "edgecore/file_data_loader.h"
 #include "edgecore/module.h"
-#include "host/file.h"
 
 namespace edgecore {
 namespace {
@@ -60,11 +60,12 @@ Status list_manifests(const std::string &folder, std::vector<std::string> &paths
 }
 
 Status load_manifest(const std::string &path, Manifest &manifest, Error &error) {
-  File file;
-  const Status mapped = file.map(path.c_str(), error);
-  if (!mapped.ok()) return mapped;  // the error names the file
-  const Bytes bytes = file.bytes();
-  if (bytes.size() > kMaxBytes) return broken(path, "it has more than 65536 bytes.", error);
+  FileDataLoader file;
+  EDGECORE_TRY(file.open(path.c_str(), error));  // the error names the file
+  if (file.size() > kMaxBytes) return broken(path, "it has more than 65536 bytes.", error);
+  const Result<Bytes> loaded = file.load(0, static_cast<size_t>(file.size()), LoadUse::kTables, error);
+  EDGECORE_TRY(loaded.status());
+  const Bytes bytes = *loaded;
   return read_manifest(path, {reinterpret_cast<const char *>(bytes.data()), bytes.size()}, manifest, error);
 }
 

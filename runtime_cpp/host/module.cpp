@@ -12,8 +12,8 @@
 #include "edgecore/bundled.h"
 #include "edgecore/kernels.h"
 #include "host/backends.h"
+#include "host/copied_data_loader.h"
 #include "host/cpu_count.h"
-#include "host/file.h"
 #include "host/heap.h"
 #include "host/library.h"
 #include "host/manifest.h"
@@ -37,9 +37,29 @@ struct OpenBackend {
   }
 };
 
+// A file that the module reads: from a loader of its own, or one of the application.
+struct Source {
+  std::unique_ptr<SystemDataLoader> own;
+  DataLoader *loader = nullptr;
+
+  Status open(const char *path, LoadMode mode, Error &error) {
+    EDGECORE_TRY(open_file(path, mode, own, error));
+    loader = own.get();
+    return {};
+  }
+  Status copy(Bytes bytes, Error &error) {
+    EDGECORE_TRY(CopiedDataLoader::copy(bytes, own, error));
+    loader = own.get();
+    return {};
+  }
+  void drop_pages() const {
+    if (own != nullptr) own->drop_pages();
+  }
+};
+
 // An external weights file (.ptd). Its flatbuffer part is copied to `memory`, and the copy is verified.
 struct DataPart {
-  File file;
+  Source source;
   std::string name;
   HeapAllocator memory;
 };
@@ -116,9 +136,11 @@ edgecore_option to_option(const JsonItem &item) {
 // ones declared before it.
 struct LoadedFile {
   Limits limits = default_limits();
+  LoadMode mode = LoadMode::kMmap;
   std::deque<DataPart> data;
   std::vector<const DataFile *> data_files;  // one for each entry of `data`
-  File file;
+  Source file;
+  BufferDataLoader inner{Bytes()};  // of the program in a .bpte file
   HeapAllocator program_memory;
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
@@ -135,23 +157,41 @@ struct LoadedFile {
     config.allocator = &program_memory;
     config.limits = limits;
     config.data = {data_files.data(), data_files.size()};
-    Bytes bytes = file.bytes();
-    if (is_bundled(bytes)) {
-      EDGECORE_TRY(file.make_private(error));
-      const Result<Bytes> inner = bundled_program(file.bytes(), limits, error);
-      EDGECORE_TRY(inner.status());
-      bytes = *inner;
-    }
-    const Result<const Program *> loaded = Program::load(bytes, config, error);
+    EDGECORE_TRY(unwrap_bundle(error));
+    const Result<const Program *> loaded = Program::load(*file.loader, config, error);
     EDGECORE_TRY(loaded.status());
     program = *loaded;
+    return {};
+  }
+
+  // Makes a .bpte file the program in it, in a copy that another process cannot change.
+  Status unwrap_bundle(Error &error) {
+    constexpr uint64_t kIdentifierEnd = 8;
+    const uint64_t size = file.loader->size();
+    if (size < kIdentifierEnd || size > SIZE_MAX) return {};
+    const Result<Bytes> start = file.loader->load(0, kIdentifierEnd, LoadUse::kTables, error);
+    EDGECORE_TRY(start.status());
+    const bool bundled = is_bundled(*start);
+    file.loader->release(*start);
+    if (!bundled) return {};
+    const Result<Bytes> whole = file.loader->load(0, static_cast<size_t>(size), LoadUse::kTables, error);
+    EDGECORE_TRY(whole.status());
+    Source bundle;
+    EDGECORE_TRY(bundle.copy(*whole, error));
+    file = std::move(bundle);
+    const Result<Bytes> copy = file.loader->load(0, static_cast<size_t>(size), LoadUse::kTables, error);
+    EDGECORE_TRY(copy.status());
+    const Result<Bytes> found = bundled_program(*copy, limits, error);
+    EDGECORE_TRY(found.status());
+    inner = BufferDataLoader(*found, SystemDataLoader::kTail);
+    file.loader = &inner;
     return {};
   }
 
   Status load_data(Error &error) {
     DataPart &part = data.back();
     const StringView name(part.name.data(), part.name.size());
-    const Result<const DataFile *> loaded = DataFile::load(part.file.bytes(), name, &part.memory, limits, error);
+    const Result<const DataFile *> loaded = DataFile::load(*part.source.loader, name, &part.memory, limits, error);
     EDGECORE_TRY(loaded.status());
     data_files.push_back(*loaded);
     return {};
@@ -251,31 +291,45 @@ Module::Module() : state_(std::make_unique<State>()) {}
 Module::~Module() = default;
 
 void Module::set_limits(const Limits &limits) { state_->shared->limits = limits; }
+void Module::set_load_mode(LoadMode mode) { state_->shared->mode = mode; }
 
 Status Module::add_data(const char *path, Error &error) {
   state_->shared->data.emplace_back();
   state_->shared->data.back().name = path;
-  EDGECORE_TRY(state_->shared->data.back().file.map(path, error));
+  EDGECORE_TRY(state_->shared->data.back().source.open(path, state_->shared->mode, error));
   return state_->shared->load_data(error);
 }
 
 Status Module::add_data(Bytes bytes, const char *name, Error &error) {
   state_->shared->data.emplace_back();
   state_->shared->data.back().name = name;
-  EDGECORE_TRY(state_->shared->data.back().file.copy(bytes, error));
+  EDGECORE_TRY(state_->shared->data.back().source.copy(bytes, error));
+  return state_->shared->load_data(error);
+}
+
+Status Module::add_data(DataLoader &loader, const char *name, Error &error) {
+  state_->shared->data.emplace_back();
+  state_->shared->data.back().name = name;
+  state_->shared->data.back().source.loader = &loader;
   return state_->shared->load_data(error);
 }
 
 Status Module::open(const char *path, Error &error) {
-  EDGECORE_TRY(state_->shared->file.map(path, error));
+  EDGECORE_TRY(state_->shared->file.open(path, state_->shared->mode, error));
   const Status status = state_->shared->load_program(error);
-  if (status.ok()) return status;
+  // A loader's own errors name the file already.
+  if (status.ok() || status.code() == EDGECORE_ACCESS_FAILED) return status;
   const Error reason = error;
   return fail(error, status.code(), path, ": ", reason.sentence());
 }
 
 Status Module::open(Bytes bytes, Error &error) {
   EDGECORE_TRY(state_->shared->file.copy(bytes, error));
+  return state_->shared->load_program(error);
+}
+
+Status Module::open(DataLoader &loader, Error &error) {
+  state_->shared->file.loader = &loader;
   return state_->shared->load_program(error);
 }
 
@@ -371,8 +425,8 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
   EDGECORE_TRY(state_->load_methods(methods_, error));
   // Let the operating system drop the pages of the file from memory: most backends keep packed copies of their weights.
   if (!shared.backends.empty()) {
-    shared.file.release();
-    for (const DataPart &part : shared.data) part.file.release();
+    shared.file.drop_pages();
+    for (const DataPart &part : shared.data) part.source.drop_pages();
   }
   return {};
 }

@@ -254,9 +254,10 @@ Raises:
 constexpr const char *kOpenProgram = R"(Open and verify a `.pte` file, or the program in a `.bpte` file.
 
 Args:
-    file: A tuple with the path as bytes, which is mapped, or an object with the buffer protocol, which is copied.
+    file: A tuple with the path as bytes, or an object with the buffer protocol, which is copied.
     data: `.ptd` files in the same form.
     limits: Values of limits by name, for those that differ from the default.
+    load_mode: How files at paths become memory: "mmap", "file" and so on; see `edgecore.load`.
 
 Returns:
     The program; its methods are not loaded yet.

@@ -204,10 +204,16 @@ void set_limits(Module &module, const nb::dict &values) {
 }
 
 // Opens a program and verifies it. `file` and the entries of `data`, its .ptd files, are each a tuple with the path as
-// bytes, or an object with the buffer protocol. `limits` maps names of limits to values.
-std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &data, const nb::dict &limits) {
+// bytes, or an object with the buffer protocol. `limits` maps names of limits to values. `mode` is the name of a load
+// mode.
+std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &data, const nb::dict &limits,
+                                        const nb::str &mode) {
   auto program = std::make_shared<PyProgram>();
   set_limits(*program, limits);
+  Error error;
+  const Result<LoadMode> load_mode = load_mode_of(mode.c_str(), error);
+  if (!load_mode.ok()) raise(error);
+  program->set_load_mode(*load_mode);
   for (size_t i = 0; i < nb::len(data); ++i) {
     const nb::object part = data[i];
     if (nb::isinstance<nb::tuple>(part)) {
@@ -548,6 +554,6 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("metadata", metadata, docs::kProgramMetadata)
       .def("take_values", take_values, "method"_a, "dim_orders"_a, docs::kProgramTakeValues)
       .def("write_trace", write_trace, "path"_a, docs::kProgramWriteTrace);
-  module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, docs::kOpenProgram);
+  module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, "load_mode"_a, docs::kOpenProgram);
   module.def("kernels", kernels, "path"_a = nb::none(), docs::kKernels);
 }

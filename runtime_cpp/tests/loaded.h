@@ -75,20 +75,22 @@ class NullSession {
 class Loaded {
  public:
   explicit Loaded(const std::vector<uint8_t> &bytes, Limits limits = {}, uint32_t backend_flags = 0)
-      : file(bytes), session(backend_flags) {
-    load(file.view(), limits);
+      : file(bytes), buffer(file.view()), session(backend_flags) {
+    load(buffer, limits);
   }
   // Loads a file from the caller's memory, without a copy.
-  Loaded(const uint8_t *bytes, size_t size) : file({}) { load({bytes, size}, {}); }
+  Loaded(const uint8_t *bytes, size_t size) : file({}), buffer({bytes, size}) { load(buffer, {}); }
+  // Loads a file from a loader of the caller.
+  explicit Loaded(DataLoader &loader) : file({}), buffer({}) { load(loader, {}); }
   ~Loaded() {
     if (method != nullptr) method->destroy();
   }
 
-  void load(Bytes bytes, Limits limits) {
+  void load(DataLoader &loader, Limits limits) {
     ProgramConfig program_config;
     program_config.allocator = &program_memory;
     program_config.limits = limits;
-    const Result<const Program *> loaded = Program::load(bytes, program_config, error);
+    const Result<const Program *> loaded = Program::load(loader, program_config, error);
     status = loaded.status();
     program = *loaded;
     config.allocator = &method_memory;
@@ -140,6 +142,7 @@ class Loaded {
   }
 
   AlignedBytes file;
+  BufferDataLoader buffer;
   NullSession session;
   HeapAllocator state_memory;
   StateStore state{&state_memory};  // for config.state, if the test needs it

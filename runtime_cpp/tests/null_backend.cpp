@@ -113,7 +113,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *program, const edgecore_de
                                     edgecore_delegate **out, edgecore_error *error) {
   const edgecore_host *host = program->driver->host;
   NullBlob blob;
-  if (info->blob.size != sizeof(blob) || memcmp(info->blob.data, blob.magic, sizeof(blob.magic)) != 0) {
+  if (info->blob.size < sizeof(blob) || memcmp(info->blob.data, blob.magic, sizeof(blob.magic)) != 0) {
     return fail(host, error, EDGECORE_INVALID_PROGRAM, "the blob is not one of the null backend.");
   }
   memcpy(&blob, info->blob.data, sizeof(blob));

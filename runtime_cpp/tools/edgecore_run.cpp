@@ -19,7 +19,7 @@ constexpr char kUsage[] =
     "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin]... [--output-dir DIR]\n"
     "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
-    "                    [--threads N] [--runs N] [--trust] [--trace FILE.etdp]\n"
+    "                    [--loader MODE] [--threads N] [--runs N] [--trust] [--trace FILE.etdp]\n"
     "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
     "                  without a file are all zeros\n"
     "  --output-dir    write the outputs to DIR/output_N.npy\n"
@@ -28,6 +28,8 @@ constexpr char kUsage[] =
     "  --backend-path  folder with manifests of backends, as `edgecore backends --manifests FOLDER` writes them; then\n"
     "                  the folders in the environment variable EDGECORE_BACKEND_PATH are searched\n"
     "  --kernels       library of custom operators\n"
+    "  --loader        how the files become memory: mmap (the default), file, mmap_use_mlock,\n"
+    "                  mmap_use_mlock_ignore_errors or mmap_use_madvise\n"
     "  --trust         accept blobs that the file has no SHA-256 for\n"
     "  --trace         write the times of all instructions as an ETDump\n";
 
@@ -41,6 +43,7 @@ struct Arguments {
   std::vector<std::string> backend_path;
   std::vector<const char *> kernels;
   const char *trace = nullptr;
+  const char *loader = "mmap";
   uint32_t threads = 0;
   uint32_t runs = 1;
   bool trust = false;
@@ -77,6 +80,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.backend_path.emplace_back(argv[i]);
     } else if (name == "--kernels") {
       arguments.kernels.push_back(argv[i]);
+    } else if (name == "--loader") {
+      arguments.loader = argv[i];
     } else if (name == "--trace") {
       arguments.trace = argv[i];
     } else if (name == "--threads") {
@@ -192,6 +197,9 @@ Status find_backends(Module &module, const Arguments &arguments, Error &error) {
 Status run(const Arguments &arguments, Error &error) {
   const auto start = std::chrono::steady_clock::now();
   Module module;
+  const Result<LoadMode> mode = load_mode_of(arguments.loader, error);
+  EDGECORE_TRY(mode.status());
+  module.set_load_mode(*mode);
   for (const char *data : arguments.data) EDGECORE_TRY(module.add_data(data, error));
   EDGECORE_TRY(module.open(arguments.file, error));
   for (const char *backend : arguments.backends) EDGECORE_TRY(module.load_backend(backend, {}, {}, error));

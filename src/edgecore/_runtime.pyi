@@ -380,13 +380,16 @@ class Program:
             ExecutionError: The methods were loaded without `trace`, or the file cannot be written.
         """
 
-def open_program(file: Buffer | tuple[bytes], data: list[Buffer | tuple[bytes]], limits: dict[str, int]) -> Program:
+def open_program(
+    file: Buffer | tuple[bytes], data: list[Buffer | tuple[bytes]], limits: dict[str, int], load_mode: str
+) -> Program:
     """Open and verify a `.pte` file, or the program in a `.bpte` file.
 
     Args:
-        file: A tuple with the path as bytes, which is mapped, or an object with the buffer protocol, which is copied.
+        file: A tuple with the path as bytes, or an object with the buffer protocol, which is copied.
         data: `.ptd` files in the same form.
         limits: Values of limits by name, for those that differ from the default.
+        load_mode: How files at paths become memory: "mmap", "file" and so on; see `edgecore.load`.
 
     Returns:
         The program; its methods are not loaded yet.

@@ -237,6 +237,15 @@ def test_options_of_a_backend_are_parsed_with_their_types():
     )
 
 
+def test_compile_aligns_segments(edgecore, models, tmp_path):
+    options = ("--segment-alignment", "4096", "--constant-tensor-alignment", "256")
+    result = edgecore("compile", "my_model_file:linear", *options, "-o", tmp_path / "m.pte")
+    assert result.status == 0, result.err
+    assert all(segment.offset % 4096 == 0 for segment in fmt.read_pte((tmp_path / "m.pte").read_bytes()).segments)
+    wrong = edgecore("compile", "my_model_file:linear", "--segment-alignment", "100")
+    one_sentence(wrong, "segment alignment must be a power of two")
+
+
 def test_compile_writes_external_weights_to_the_files_asked_for(edgecore, module, tmp_path):
     module(
         "import torch\n"

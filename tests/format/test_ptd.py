@@ -130,7 +130,7 @@ def test_a_file_of_five_gigabytes_is_read(tmp_path, huge) -> None:
 
 
 def test_offsets_of_segments_exceed_32_bits() -> None:
-    layout = Layout()
+    layout = Layout(fmt.DEFAULT_ALIGNMENTS)
     layout.end = 2**32 + 1
     layout.add([b"x"], 1)
     assert layout.segments[0].offset == 2**32 + 128

@@ -56,6 +56,29 @@ def test_segments_are_aligned_and_in_the_order_that_runtimes_expect(pte: PteFile
     assert all(buffer.index(bytes([i]) * n) % 16 == 0 for i, n in ((1, 8), (2, 33), (3, 8)))
 
 
+def test_segments_and_constants_are_aligned_as_the_file_asks(pte: PteFile) -> None:
+    pte.alignments = fmt.Alignments(segment=8192, constant=64)
+    buffer = write_pte(pte)
+    read = read_pte(buffer)
+    assert all(segment.offset % 8192 == 0 for segment in read.segments)
+    assert [bytes(constant) for constant in read.constants[1:]] == [b"\1" * 8 + bytes(56), b"\2" * 33]
+    constants = next(segment.data for segment in read.segments if segment.kind == "constants")
+    assert fmt.segment_digest(pte.constants, 64) == fmt.blob_digest(constants)
+
+
+@pytest.mark.parametrize(
+    ("alignments", "words"),
+    [
+        ({"segment": 64}, "segment alignment must be a power of two of at least 128; got 64"),
+        ({"segment": 384}, "segment alignment must be a power of two of at least 128; got 384"),
+        ({"constant": 8}, "constant alignment must be a power of two of at least 16; got 8"),
+    ],
+)
+def test_other_alignments_are_refused(alignments: dict[str, int], words: str) -> None:
+    with pytest.raises(FormatError, match=words):
+        fmt.Alignments(**alignments)
+
+
 def test_a_program_without_any_data_is_written_and_read() -> None:
     buffer = write_pte(PteFile(fmt.Program(execution_plan=[fmt.ExecutionPlan(name="forward")])))
     assert struct.unpack_from("<4sIQQQ", buffer, 8) == (b"eh00", 32, len(buffer), 0, 0)

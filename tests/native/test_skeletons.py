@@ -104,7 +104,7 @@ def program(backend_id: str, path: Path) -> Path:
 def load(name: str, library: Path, folder: Path) -> Program:
     from edgecore._runtime import open_program
 
-    opened = open_program((os.fsencode(program(IDS[name], folder / "model.pte")),), [], {})
+    opened = open_program((os.fsencode(program(IDS[name], folder / "model.pte")),), [], {}, "mmap")
     opened.load_backend(os.fsencode(library), IDS[name], {})
     return Program(opened, opened.load_methods(1, True, None, False, False), {})
 

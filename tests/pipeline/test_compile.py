@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 import edgecore
+from edgecore import format as fmt
 from edgecore.errors import BackendNotFound, CompileError
 
 
@@ -84,6 +85,30 @@ def test_an_unknown_target_runtime_or_memory_is_an_error():
         edgecore.compile(Sum().eval(), INPUT, runtime="executorch-9")
     with pytest.raises(CompileError, match="memory='heap'"):
         edgecore.compile(Sum().eval(), INPUT, memory="heap")
+
+
+def test_segments_and_constants_are_aligned_as_asked(tmp_path):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 2)).eval()
+    x = torch.ones(2, 3)
+    alignments = {"segment_alignment": 4096, "constant_tensor_alignment": 64}
+    program = edgecore.compile(model, (x,), external_data={"1.*": "head"}, **alignments)
+    path, *data = program.save(tmp_path / "m.pte")
+    for file in (fmt.read_pte(path.read_bytes()), fmt.read_ptd(data[0].read_bytes())):
+        assert file.segments
+        assert all(segment.offset % 4096 == 0 for segment in file.segments)
+    _, *constants, _ = fmt.read_pte(path.read_bytes()).constants  # a constant that was read ends where the next starts
+    assert constants
+    assert all(len(constant) % 64 == 0 for constant in constants)
+    loaded = edgecore.load(path, data, verify=True)
+    torch.testing.assert_close(loaded.forward(x), model(x))
+
+
+def test_an_alignment_that_is_no_power_of_two_is_an_error():
+    with pytest.raises(CompileError, match="segment alignment must be a power of two of at least 128; got 100"):
+        edgecore.compile(Sum().eval(), INPUT, segment_alignment=100)
+    with pytest.raises(CompileError, match="constant alignment must be a power of two of at least 16; got 0"):
+        edgecore.compile(Sum().eval(), INPUT, constant_tensor_alignment=0)
 
 
 def test_an_error_of_a_required_backend_lists_the_operators_outside():

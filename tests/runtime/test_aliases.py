@@ -49,7 +49,7 @@ def test_an_empty_out_of_torch_is_returned(programs):
 
 
 def test_methods_are_built_once(programs):
-    program = edgecore.runtime.open_program((bytes(programs["add"]),), [], {})
+    program = edgecore.runtime.open_program((bytes(programs["add"]),), [], {}, "mmap")
     program.load_methods(1, False, None, False, False)
     with pytest.raises(edgecore.errors.EdgecoreError, match="loaded already"):
         program.load_methods(1, False, None, False, False)

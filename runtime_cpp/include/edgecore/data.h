@@ -3,6 +3,7 @@
 #define EDGECORE_DATA_H_
 
 #include "edgecore/allocator.h"
+#include "edgecore/data_loader.h"
 #include "edgecore/limits.h"
 #include "edgecore/span.h"
 #include "edgecore/status.h"
@@ -23,27 +24,33 @@ struct DataTables;  // core/data.cpp
 // A verified .ptd file. Immutable; several programs may use it at the same time.
 class DataFile {
  public:
-  // Reads and verifies a whole .ptd file. The data are used in place, so `file` must outlive the DataFile; the
-  // flatbuffer part is copied before it is verified, so that a later change of the file has no effect on it. `name`
-  // (the path) is for error messages and must outlive the DataFile too. The DataFile lives in `allocator` and needs no
-  // destruction.
+  // Loads and verifies the tables of a .ptd file: the flatbuffer part is copied before it is verified, so that a later
+  // change of the file has no effect on it. Data are loaded when they are needed. `loader` must outlive the DataFile.
+  // `name` (the path) is for error messages and must outlive the DataFile too. The DataFile lives in `allocator` and
+  // needs no destruction.
   // Errors: INVALID_EXTERNAL_DATA (not a .ptd, truncated or inconsistent), NOT_SUPPORTED (a newer version),
-  // MEMORY_ALLOCATION_FAILED.
-  static Result<const DataFile *> load(Bytes file, StringView name, Allocator *allocator, const Limits &limits,
+  // MEMORY_ALLOCATION_FAILED, and those of the loader.
+  static Result<const DataFile *> load(DataLoader &loader, StringView name, Allocator *allocator, const Limits &limits,
                                        Error &error);
 
   StringView name() const { return name_; }
   size_t count() const { return keys_.size(); }  // of entries
   StringView key(size_t index) const;            // sorted byte by byte
-  // Returns the entry with this key; `bytes.data()` is NULL if there is none.
-  NamedBytes find(StringView key) const;
+  // Returns the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, and those of the
+  // loader.
+  Result<NamedBytes> find(StringView key, Error &error) const;
   bool contains(StringView key) const;
+  // Returns the bytes of an entry until the caller releases them. Errors: those of the loader.
+  Result<Bytes> borrow(size_t index, Error &error) const;
+  void release(Bytes bytes) const;
   uint64_t bytes() const;  // size of all data
 
   DataFile(StringView name, const DataTables *tables, Span<const uint32_t> keys)
       : name_(name), tables_(tables), keys_(keys) {}
 
  private:
+  const uint32_t *position(StringView key) const;  // in `keys_`; NULL: no such key
+
   StringView name_;
   const DataTables *tables_;
   Span<const uint32_t> keys_;  // indices of the named data, sorted by key

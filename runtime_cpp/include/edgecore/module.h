@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "edgecore/file_data_loader.h"
 #include "edgecore/method.h"
 #include "edgecore/program.h"
 #include "edgecore/tensor.h"
@@ -44,9 +45,9 @@ Limits default_limits();
 std::vector<std::string> backend_path();
 
 // A program, its backends, its methods and their state: a session of a loaded file. Call the members in the order of
-// their declaration: set_limits and add_data, open, then the members for backends and kernels, load_methods, then the
-// rest. Not thread-safe; but after load_methods different threads may use different methods, each method by one thread
-// at a time.
+// their declaration: set_limits, set_load_mode and add_data, open, then the members for backends and kernels,
+// load_methods, then the rest. Not thread-safe; but after load_methods different threads may use different methods,
+// each method by one thread at a time.
 class Module {
  public:
   Module();
@@ -55,16 +56,23 @@ class Module {
   // Sets upper bounds for the sizes in the files. The default is default_limits().
   void set_limits(const Limits &limits);
 
+  // Chooses how the files at paths that are added and opened later become memory. The default is LoadMode::kMmap.
+  void set_load_mode(LoadMode mode);
+
   // Adds a .ptd file, which holds weights or data of delegates that are not in the .pte file. May be called for several
-  // files. Maps the file at `path`, or copies `bytes`, for which error messages use `name`.
-  // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of DataFile::load.
+  // files. Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions;
+  // error messages call bytes and loaders `name`.
+  // Errors: those of open_file and DataFile::load.
   Status add_data(const char *path, Error &error);
   Status add_data(Bytes bytes, const char *name, Error &error);
+  Status add_data(DataLoader &loader, const char *name, Error &error);
 
-  // Maps the file at `path`, or copies `bytes`, and verifies it. A .bpte file is copied, and the program in it is used.
-  // Errors: ACCESS_FAILED, MEMORY_ALLOCATION_FAILED, and those of Program::load and check_data_files.
+  // Uses the file at `path`, copies `bytes`, or uses a loader, which must outlive the module and its sessions, and
+  // verifies the program. A .bpte file is copied, and the program in it is used.
+  // Errors: those of open_file, Program::load and check_data_files.
   Status open(const char *path, Error &error);
   Status open(Bytes bytes, Error &error);
+  Status open(DataLoader &loader, Error &error);
 
   const Program &program() const;
 

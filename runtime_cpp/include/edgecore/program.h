@@ -4,6 +4,7 @@
 
 #include "edgecore/allocator.h"
 #include "edgecore/data.h"
+#include "edgecore/data_loader.h"
 #include "edgecore/limits.h"
 #include "edgecore/span.h"
 #include "edgecore/status.h"
@@ -69,7 +70,7 @@ struct DeclaredNeed {
 // (edgecore.meta.v1); they are empty if another toolchain wrote the file.
 struct DelegateInfo {
   StringView backend_id;
-  Bytes blob;  // borrowed from the file
+  uint64_t blob_bytes = 0;
   bool has_meta = false;
   StringView compatibility;
   Bytes sha256;  // 32 bytes, or empty
@@ -112,22 +113,24 @@ class MethodInfo {
 
 class Program {
  public:
-  // Reads and verifies a whole .pte file. Constants, blobs and named data are used in place, so `file` must not change
-  // or move while the Program is in use; the flatbuffer part is copied before it is verified. `file` should be aligned
-  // to 16 bytes, better 128 (a mapping is); otherwise constants may be refused as misaligned. The Program lives in
+  // Loads and verifies the tables of a .pte file: the flatbuffer part is copied before it is verified. Segments are
+  // loaded when they are needed: a delegate's blob until the backend has taken it, constants, initial state and named
+  // data for as long as the loader exists. `loader` must outlive the Program and its methods. The Program lives in
   // config.allocator and needs no destruction.
   // Errors: INVALID_PROGRAM (not a .pte, truncated, or inconsistent: the error says what and where),
-  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version).
-  static Result<const Program *> load(Bytes file, const ProgramConfig &config, Error &error);
+  // MEMORY_ALLOCATION_FAILED, NOT_SUPPORTED (a newer schema version), and those of the loader.
+  static Result<const Program *> load(DataLoader &loader, const ProgramConfig &config, Error &error);
 
   size_t method_count() const;
   MethodInfo method(size_t index) const { return MethodInfo(this, index); }
   // Returns the index of the method called `name`. Errors: NOT_FOUND with the names of all methods.
   Result<size_t> find_method(StringView name, Error &error) const;
 
-  // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. Errors: NOT_FOUND with the key.
+  // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
+  // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and those of the loader.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Returns the tensor that the .ptd files store under `key`. Errors: NOT_FOUND with the key and the files.
+  // Returns the tensor that the .ptd files store under `key`, as named_data does. Errors: NOT_FOUND with the key and
+  // the files, and those of the loader.
   Result<NamedBytes> external_data(StringView key, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
@@ -140,9 +143,9 @@ class Program {
   StringView target_runtime() const;
 
   // Compares the SHA-256 hashes of weights, initial state, blobs and named data, and of the entries of .ptd files that
-  // the program uses, with the hashes in the metadata. Reads all these bytes. Errors: INVALID_PROGRAM or
-  // INVALID_EXTERNAL_DATA with the name of the data that have changed, NOT_SUPPORTED (a hash is missing, or the file
-  // has no metadata).
+  // the program uses, with the hashes in the metadata. Loads all these bytes, one segment at a time. Errors:
+  // INVALID_PROGRAM or INVALID_EXTERNAL_DATA with the name of the data that have changed, NOT_SUPPORTED (a hash is
+  // missing, or the file has no metadata), and those of the loader.
   Status check_digests(Error &error) const;
 
   // Checks that every tensor that the method's instructions use has memory: planned memory, data in the file, the

@@ -58,6 +58,17 @@ def command(
             help="Write weights to NAME.ptd beside the .pte: all, or those whose qualified name matches. May be repeated.",
         ),
     ] = None,
+    segment_alignment: Annotated[
+        int,
+        typer.Option(
+            metavar="BYTES",
+            help="Start each segment of the files at a multiple: 4096 to map, lock or read it on its own.",
+        ),
+    ] = 128,
+    constant_tensor_alignment: Annotated[
+        int | None,
+        typer.Option(metavar="BYTES", help="Start each constant tensor at a multiple; by default 16."),
+    ] = None,
     quantize: Annotated[
         list[str] | None,
         typer.Option(
@@ -112,6 +123,8 @@ def command(
             dynamic_shapes=dynamic_shapes,
             runtime=runtime,
             external_data=parse_external_data(external_data or ()),
+            segment_alignment=segment_alignment,
+            constant_tensor_alignment=constant_tensor_alignment,
             quantize=recipes,
             calibration=calibration and CountedSamples(calibration, status),
             dump_passes=dump_passes,

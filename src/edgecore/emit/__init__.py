@@ -22,6 +22,7 @@ def emit(
     constant_methods: Mapping[str, object] | None = None,
     rule: Rule | None = None,
     shared_state: Sequence[str] = (),
+    alignments: fmt.Alignments = fmt.DEFAULT_ALIGNMENTS,
 ) -> tuple[fmt.PteFile, dict[str, fmt.PtdFile]]:
     """Emit the file with the given methods.
 
@@ -31,6 +32,7 @@ def emit(
         constant_methods: Method name -> value, of methods that take no input and return the value.
         rule: Chooses the constants that are stored in `.ptd` files; see `external_rule`.
         shared_state: Qualified names of the mutable buffers of which all methods use one copy.
+        alignments: Alignments of segments and constants in the files.
 
     Returns:
         The `.pte` file, and the `.ptd` files by name.
@@ -38,7 +40,7 @@ def emit(
     Raises:
         CompileError: The format has no form for an operator, a value or an input of a method.
     """
-    program_data, plans, metas = ProgramData(rule), [], []
+    program_data, plans, metas = ProgramData(rule, alignments), [], []
     for name, (program, plan) in methods.items():
         execution_plan, meta = Emitter(name, program, plan, program_data).emit()
         plans.append(execution_plan)
@@ -47,13 +49,14 @@ def emit(
     pte = fmt.PteFile(
         fmt.Program(execution_plan=plans),
         constants=program_data.constants, mutable=program_data.mutable, delegate_blobs=program_data.blobs,
-        named_data=program_data.named_data,
+        named_data=program_data.named_data, alignments=alignments,
     )  # fmt: skip
     fmt.set_meta(
         pte,
         fmt.Meta(
             runtime, "edgecore", version("edgecore"), metas, list(shared_state),
-            fmt.segment_digest(program_data.constants), fmt.segment_digest(program_data.mutable),
+            fmt.segment_digest(program_data.constants, alignments.constant),
+            fmt.segment_digest(program_data.mutable, alignments.constant),
             program_data.digests(),
         ),
     )  # fmt: skip

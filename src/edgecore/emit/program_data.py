@@ -23,6 +23,7 @@ class ProgramData:
     """
 
     rule: Rule | None = None
+    alignments: fmt.Alignments = fmt.DEFAULT_ALIGNMENTS
     constants: list[fmt.Buffer] = field(default_factory=lambda: [b""])
     mutable: list[fmt.Buffer] = field(default_factory=list)
     blobs: list[fmt.Buffer] = field(default_factory=list)
@@ -52,11 +53,11 @@ class ProgramData:
             CompileError: Methods put the same constant into different files, or other constants use both keys.
         """
         layout = fmt.TensorLayout(scalar_type(tensor.dtype), list(tensor.shape), list(order))
-        entry = fmt.ExternalData(self._constant_data.of(tensor, order), layout, fmt.CONSTANT_ALIGNMENT)
+        entry = fmt.ExternalData(self._constant_data.of(tensor, order), layout, self.alignments.constant)
         for key in (name, f"{name}@{method}"):
             other_file, existing = self._find(key)
             if existing is None:
-                self.external.setdefault(file, fmt.PtdFile()).entries[key] = entry
+                self._file(file).entries[key] = entry
                 return key
             if existing.data is entry.data and existing.layout == layout:
                 if other_file != file:
@@ -66,6 +67,9 @@ class ProgramData:
                     )
                 return key
         raise CompileError(f"three different constants have the name {name}; rename one of the buffers")
+
+    def _file(self, name: str) -> fmt.PtdFile:
+        return self.external.setdefault(name, fmt.PtdFile(alignments=self.alignments))
 
     def _find(self, key: str) -> tuple[str, fmt.ExternalData | None]:
         """Return (file, entry) of a key in the `.ptd` files; ("", None) if there is no such key."""
@@ -92,7 +96,7 @@ class ProgramData:
                     )
             elif key in files:
                 entry = fmt.ExternalData(blob.data, None, blob.alignment)
-                self.external.setdefault(files[key], fmt.PtdFile()).entries[key] = entry
+                self._file(files[key]).entries[key] = entry
             else:
                 self.named_data[key] = fmt.NamedBlob(blob.data, blob.alignment)
             if existing is None and blob.sha256:

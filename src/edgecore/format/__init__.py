@@ -102,7 +102,7 @@ from .pte import (
     write_pte,
     write_pte_to,
 )
-from .segments import CONSTANT_ALIGNMENT, Segment
+from .segments import DEFAULT_ALIGNMENTS, Alignments, Segment
 from .verifier import (
     EDGECORE,
     EXECUTORCH_1_5,
@@ -116,7 +116,7 @@ from .verifier import (
 
 __all__ = [
     "BPTE_IDENTIFIER",
-    "CONSTANT_ALIGNMENT",
+    "DEFAULT_ALIGNMENTS",
     "DTYPES",
     "EDGECORE",
     "EXECUTORCH_1_5",
@@ -124,6 +124,7 @@ __all__ = [
     "PROGRAM_IDENTIFIER",
     "PTD_IDENTIFIER",
     "SCALAR_TYPE_SIZES",
+    "Alignments",
     "AllocationDetails",
     "ArgumentMeta",
     "BackendDelegate",

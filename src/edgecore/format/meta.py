@@ -193,17 +193,17 @@ def blob_digest(blob: Buffer) -> bytes:
     return hashlib.sha256(blob).digest()
 
 
-def segment_digest(buffers: Sequence[Buffer]) -> bytes:
+def segment_digest(buffers: Sequence[Buffer], alignment: int = CONSTANT_ALIGNMENT) -> bytes:
     """Return the SHA-256 of the segment in which a file stores `buffers`; empty if there is no such segment.
 
-    The first buffer, a placeholder for tensors without data, is not in the segment. The others start at multiples of 16
-    bytes.
+    The first buffer, a placeholder for tensors without data, is not in the segment. The others start at multiples of
+    `alignment` bytes.
     """
     if len(buffers) < 2:
         return b""
     digest, size = hashlib.sha256(), 0
     for buffer in buffers[1:]:
-        padding = -size % CONSTANT_ALIGNMENT
+        padding = -size % alignment
         digest.update(bytes(padding))
         digest.update(buffer)
         size += padding + memoryview(buffer).nbytes

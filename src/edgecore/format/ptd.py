@@ -1,7 +1,7 @@
 """Read and write `.ptd` files: tensors and named data of delegates, outside of the program that uses them.
 
-Layout: u32 root offset, "FT01", at byte 8 the extended header, the rest of the flatbuffer, padding to 128, then the
-segments, each at a multiple of lcm(128, its own alignment). Extended header: "FH01", u32 length (40), u64 number of
+Layout: u32 root offset, "FT01", at byte 8 the extended header, the rest of the flatbuffer, padding, then the
+segments, each at a multiple of lcm(segment alignment, its own alignment). Extended header: "FH01", u32 length (40), u64 number of
 bytes inserted into the flatbuffer (48: the header and 8 bytes of padding), u64 size of the flatbuffer without these,
 u64 start of the segments, u64 size of all segments.
 """
@@ -19,7 +19,7 @@ from edgecore.errors import FormatError
 from .dtypes import SCALAR_TYPE_SIZES, ScalarType
 from .flat import Buffer, pack, scalar, string, table, tables, unpack, vector
 from .program import DataSegment
-from .segments import Layout, Segment, SegmentReader, align, write_chunks
+from .segments import DEFAULT_ALIGNMENTS, Alignments, Layout, Segment, SegmentReader, align, write_chunks
 
 PTD_IDENTIFIER = b"FT01"
 _HEADER_MAGIC = b"FH01"
@@ -72,11 +72,13 @@ class ExternalData:
 class PtdFile:
     """The entries of a file by name.
 
-    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these.
+    `read_ptd` sets `segments` to the segments of the file; `write_ptd` makes new segments and ignores these. It gives
+    each segment the alignment in `alignments`, or a greater one of its entry.
     """
 
     entries: dict[str, ExternalData] = field(default_factory=dict)
     segments: list[Segment] = field(default_factory=list, compare=False)
+    alignments: Alignments = field(default=DEFAULT_ALIGNMENTS, compare=False)
 
 
 def write_ptd(ptd: PtdFile) -> bytes:
@@ -94,7 +96,7 @@ def write_ptd_to(ptd: PtdFile, file: BinaryIO) -> int:
 
 
 def _chunks(ptd: PtdFile) -> Iterator[Buffer]:
-    layout = Layout()
+    layout = Layout(ptd.alignments)
     alignments: dict[int, int] = {}
     for entry in ptd.entries.values():
         alignments[id(entry.data)] = lcm(alignments.get(id(entry.data), 1), max(entry.alignment, 1))

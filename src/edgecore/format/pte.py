@@ -1,8 +1,8 @@
 """Read and write `.pte` files: the program's flatbuffer, followed by segments of data.
 
-Layout: u32 root offset, "ET12", at byte 8 the extended header (below), the rest of the flatbuffer, padding to 128, then
-the segments in the order constants, mutable data, delegate blobs, named data, each at a multiple of lcm(128, its own
-alignment). Extended header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
+Layout: u32 root offset, "ET12", at byte 8 the extended header (below), the rest of the flatbuffer, padding, then the
+segments in the order constants, mutable data, delegate blobs, named data, each at a multiple of lcm(segment alignment,
+its own alignment). Extended header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .program import (
     Program,
     SubsegmentOffsets,
 )
-from .segments import CONSTANT_ALIGNMENT, Layout, Segment, SegmentReader, align, write_chunks
+from .segments import DEFAULT_ALIGNMENTS, Alignments, Layout, Segment, SegmentReader, align, write_chunks
 
 _HEADER_MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")
@@ -59,6 +59,7 @@ class PteFile:
         delegate_blobs: The blobs, which `BackendDelegate.processed.index` refers to.
         named_data: The named data by key.
         segments: The segments of the file that was read; `write_pte` makes new segments and ignores these.
+        alignments: Alignments of the file that `write_pte` writes; a file that was read does not say them.
     """
 
     program: Program
@@ -67,6 +68,7 @@ class PteFile:
     delegate_blobs: list[Buffer] = field(default_factory=list)
     named_data: dict[str, NamedBlob] = field(default_factory=dict)
     segments: list[Segment] = field(default_factory=list, compare=False)
+    alignments: Alignments = field(default=DEFAULT_ALIGNMENTS, compare=False)
 
     def delegate_blob(self, delegate: BackendDelegate) -> Buffer:
         """Return the blob of `delegate`.
@@ -95,7 +97,7 @@ def write_pte_to(pte: PteFile, file: BinaryIO) -> int:
 
 
 def _chunks(pte: PteFile) -> Iterator[Buffer]:
-    layout = Layout()
+    layout = Layout(pte.alignments)
     constant_segment = _add_tensors(layout, pte.constants, "constants") or SubsegmentOffsets(0, [0])
     mutable = _add_tensors(layout, pte.mutable, "mutable")
     references, has_empty = _add_delegates(layout, pte.delegate_blobs)
@@ -124,7 +126,7 @@ def _add_tensors(layout: Layout, buffers: Sequence[Buffer], name: str) -> Subseg
         raise FormatError(f"{name}[0] is the placeholder for tensors without data and must be empty")
     if len(buffers) < 2:
         return None
-    return SubsegmentOffsets(len(layout.segments), [0, *layout.add(buffers[1:], CONSTANT_ALIGNMENT)])
+    return SubsegmentOffsets(len(layout.segments), [0, *layout.add_tensors(buffers[1:])])
 
 
 def _add_delegates(layout: Layout, blobs: Sequence[Buffer]) -> tuple[list[BackendDelegateDataReference], bool]:

@@ -18,6 +18,32 @@ CONSTANT_ALIGNMENT = 16
 
 
 @dataclass(frozen=True, slots=True)
+class Alignments:
+    """Alignments in bytes of what a file to be written holds: powers of two.
+
+    Attributes:
+        segment: Of each segment in the file, at least 128: 4096 or more for segments that are mapped, locked or read by
+            DMA on their own.
+        constant: Of each constant tensor in the file, and of each initial content of a mutable buffer, at least 16.
+
+    Raises:
+        FormatError: A number is no power of two, or too small.
+    """
+
+    segment: int = SEGMENT_ALIGNMENT
+    constant: int = CONSTANT_ALIGNMENT
+
+    def __post_init__(self) -> None:
+        smallest = ("segment", self.segment, SEGMENT_ALIGNMENT), ("constant", self.constant, CONSTANT_ALIGNMENT)
+        for name, value, least in smallest:
+            if value < least or value & (value - 1):
+                raise FormatError(f"the {name} alignment must be a power of two of at least {least}; got {value}")
+
+
+DEFAULT_ALIGNMENTS = Alignments()
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A segment of a file that was read.
 
@@ -40,22 +66,27 @@ class Layout:
     `pieces` are (offset, bytes), where the offset counts from the start of the first segment.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, alignments: Alignments) -> None:
         self.segments: list[DataSegment] = []
         self.pieces: list[tuple[int, Buffer]] = []
         self.end = 0
-        self.alignment = SEGMENT_ALIGNMENT
+        self.alignments = alignments
+        self.alignment = alignments.segment
 
-    def add(self, buffers: Sequence[Buffer], alignment: int) -> list[int]:
-        """Append a segment with the given alignment; return the offsets of its buffers, which are multiples of 16."""
-        alignment = lcm(SEGMENT_ALIGNMENT, alignment)
+    def add_tensors(self, buffers: Sequence[Buffer]) -> list[int]:
+        """Append a segment of tensors; return their offsets, which are multiples of `alignments.constant`."""
+        return self.add(buffers, self.alignments.constant, self.alignments.constant)
+
+    def add(self, buffers: Sequence[Buffer], alignment: int, step: int = CONSTANT_ALIGNMENT) -> list[int]:
+        """Append a segment with the given alignment; return the offsets of its buffers, which are multiples of `step`."""
+        alignment = lcm(self.alignments.segment, alignment)
         self.alignment = lcm(self.alignment, alignment)
         start = self.end = align(self.end, alignment)
         offsets = []
         for buffer in buffers:
             view = memoryview(buffer)
             flat = view.cast("B") if view.nbytes else memoryview(b"")
-            self.end = start + align(self.end - start, CONSTANT_ALIGNMENT)
+            self.end = start + align(self.end - start, step)
             offsets.append(self.end - start)
             self.pieces.append((self.end, flat))
             self.end += len(flat)

@@ -392,7 +392,7 @@ def _check_digests(meta: Meta, pte: PteFile, data: Mapping[str, PtdFile]) -> Ite
     ):
         segment = next((segment for segment in pte.segments if segment.kind == kind), None)  # None: no file was read
         where = f"{kind} segment" + (f" at byte {segment.offset}" if segment else "")
-        digest = blob_digest(segment.data) if segment else segment_digest(buffers)
+        digest = blob_digest(segment.data) if segment else segment_digest(buffers, pte.alignments.constant)
         yield from (Violation(where, what) for what in _compare_digest(digest, expected))
     keys = [entry.key.encode() for entry in meta.data]
     if any(a >= b for a, b in pairwise(keys)):

@@ -147,6 +147,8 @@ def compile(
     runtime: str = fmt.EXECUTORCH_1_5,
     memory: str | MemoryPlanningPass | None = None,
     external_data: ExternalConstants = False,
+    segment_alignment: int = fmt.DEFAULT_ALIGNMENTS.segment,
+    constant_tensor_alignment: int | None = None,
     share_state: bool = False,
     constant_methods: Mapping[str, object] | None = None,
     quantize: Quantize | None = None,
@@ -175,6 +177,8 @@ def compile(
             all of them, in one file. A name: all of them, in the file of that name. A mapping from patterns of
             qualified names to file names: `{"*lora*": "adapter", "*": "base"}`. Load the files with
             `edgecore.load("m.pte", data=["base.ptd", ...])`.
+        segment_alignment: As in `ExecutorchBackendConfig`: 4096 for segments that are mapped, locked or read on their own.
+        constant_tensor_alignment: As in `ExecutorchBackendConfig`.
         share_state: True if all methods use one copy of the mutable buffers with the same qualified name, such as a
             cache that `prefill` fills and `decode` reads; otherwise each method has its own copy.
         constant_methods: Additional methods without inputs that return a constant, as a mapping from the name of the
@@ -215,6 +219,13 @@ def compile(
     planning = _MEMORY.get(memory) if memory is None or isinstance(memory, str) else memory
     if planning is None:
         raise CompileError(f"memory={memory!r} is not valid; use None, 'static' or a MemoryPlanningPass")
+    config = ExecutorchBackendConfig(
+        runtime=runtime,
+        external_constants=external_data,
+        segment_alignment=segment_alignment,
+        constant_tensor_alignment=constant_tensor_alignment,
+    )
+    config.alignments()  # an error now, not after export
     chosen = _backend_list(backends)
     plan: Plan = ()
     if quantize is not None:
@@ -267,7 +278,7 @@ def compile(
     _check_required(chosen, edge.report())
     if share_state:
         planning = replace(planning, share_mutable_buffers=True)
-    config = ExecutorchBackendConfig(memory_planning_pass=planning, runtime=runtime, external_constants=external_data)
+    config = replace(config, memory_planning_pass=planning)
     finished = edge.to_executorch(config)
     return CompiledProgram(finished, time.perf_counter() - start, quantized, references)
 

@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit import ExternalConstants, emit, external_rule
 from edgecore.emit.external import DEFAULT_FILE
+from edgecore.errors import CompileError, FormatError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
@@ -42,12 +43,32 @@ class ExecutorchBackendConfig:
             in the file of that name. A mapping from patterns of qualified names to file names, where the first pattern
             that matches counts: `{"*lora*": "adapter", "*": "base"}`. A function that gets the placeholder node of a
             weight and returns a file name, or None to store the weight in the `.pte`.
+        segment_alignment: Alignment of each segment in the files, in bytes: a power of two of at least 128. 4096 or more
+            lets a runtime map, lock or read by DMA one segment on its own.
+        constant_tensor_alignment: Minimum alignment of constant tensors in the files, in bytes: a power of two of at
+            least 16. None for 16.
     """
 
     memory_planning_pass: MemoryPlanningPass = field(default_factory=MemoryPlanningPass)
     passes: Sequence[Pass | NamedPass] = ()
     runtime: str = fmt.EXECUTORCH_1_5
     external_constants: ExternalConstants = False
+    segment_alignment: int = fmt.DEFAULT_ALIGNMENTS.segment
+    constant_tensor_alignment: int | None = None
+
+    def alignments(self) -> fmt.Alignments:
+        """Return the alignments of segments and constants.
+
+        Raises:
+            CompileError: A number is no power of two, or too small.
+        """
+        constant = self.constant_tensor_alignment
+        try:
+            return fmt.Alignments(
+                self.segment_alignment, fmt.DEFAULT_ALIGNMENTS.constant if constant is None else constant
+            )
+        except FormatError as error:
+            raise CompileError(str(error)) from None
 
 
 Observer = Callable[[str], Callable[[str, ExportedProgram], None] | None]
@@ -185,13 +206,14 @@ class EdgeProgramManager:
             The finished program, in memory.
 
         Raises:
-            CompileError: An operator that is not delegated has no kernel in the target runtime, a pass failed, or the
-                memory cannot be planned.
+            CompileError: An operator that is not delegated has no kernel in the target runtime, a pass failed, the
+                memory cannot be planned, or an alignment is no power of two.
 
         Example:
             >>> edge.to_executorch(ExecutorchBackendConfig(runtime="edgecore")).save("model.pte")
         """
         config = config or ExecutorchBackendConfig()
+        alignments = config.alignments()
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         memory_passes = [named.bind(PassContext()) for named in self._passes.of_stage("memory")]
         for name, program in self._programs.items():
@@ -212,6 +234,7 @@ class EdgeProgramManager:
                 constant_methods=self._constant_methods,
                 rule=rule,
                 shared_state=sorted(shared),
+                alignments=alignments,
             )
         report = replace(self.report(), memory=arena_reports(planned))
         return ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods)

@@ -206,6 +206,7 @@ def load(
     trust: bool = False,
     share_state: bool | None = None,
     limits: Mapping[str, int] | None = None,
+    load_mode: str = "mmap",
     trace: bool = False,
     values: bool = False,
     verify: bool = False,
@@ -216,7 +217,7 @@ def load(
     `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY makes `load` raise an error instead of importing it.
 
     Args:
-        path: The file: a path (the file is memory-mapped, and must not be truncated while the program is in use), its
+        path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use), its
             bytes, a binary file object, or the result of `edgecore.compile`, which includes its `.ptd` files. From a
             `.bpte` file the contained program is loaded.
         data: `.ptd` files with weights that are not in the `.pte`: paths, bytes or binary file objects.
@@ -230,6 +231,10 @@ def load(
         limits: Upper bounds for the file, which may be damaged or malicious: flatbuffer_bytes, nesting, tables, methods,
             items (entries of all lists together), rank, tensor_bytes, planned_bytes (per method; by default the
             physical memory), instructions (per run).
+        load_mode: How the files at paths become memory, by the names of ExecuTorch's `LoadMode`. "mmap": map them.
+            "file": read each part when it is needed, and free what backends have taken; a file that changes meanwhile is
+            an error. "mmap_use_mlock": map them, and lock in memory what is used; "mmap_use_mlock_ignore_errors": if the
+            system allows it. "mmap_use_madvise": map them, and let the system read ahead.
         trace: Record the times of all instructions for `Program.write_trace`.
         values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can report
             them. Each run then copies them.
@@ -242,7 +247,8 @@ def load(
     Raises:
         FormatError: The file is not a `.pte` file, or it is damaged.
         BackendError: A backend that the file needs is not installed, broken or disabled.
-        ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option.
+        ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option, an
+            unknown load mode.
         ValueError: `threads` is below 1.
 
     Example:
@@ -253,7 +259,7 @@ def load(
         raise ValueError(f"threads must be at least 1; got {threads}")
     if hasattr(path, "data_buffers"):
         path, data = path.buffer, [*path.data_buffers, *_parts(data)]
-    program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}))
+    program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}), load_mode)
     if verify:
         program.check_digests()
     backend_ids = program.backend_ids

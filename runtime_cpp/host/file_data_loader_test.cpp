@@ -1,0 +1,244 @@
+// Tests the loaders of files: what they read, and what they say about files that cannot be read or that change.
+#include "edgecore/file_data_loader.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "error_text.h"
+#include "host/copied_data_loader.h"
+#include "temporary_file.h"
+
+namespace edgecore {
+namespace {
+
+constexpr LoadMode kModes[] = {LoadMode::kFile, LoadMode::kMmap, LoadMode::kMmapUseMlock,
+                               LoadMode::kMmapUseMlockIgnoreErrors, LoadMode::kMmapUseMadvise};
+
+std::string text_of(Bytes bytes) { return {reinterpret_cast<const char *>(bytes.data()), bytes.size()}; }
+
+// A file whose byte i is i / 16.
+std::string content_of(size_t size) {
+  std::string content(size, '\0');
+  for (size_t i = 0; i < size; ++i) content[i] = static_cast<char>(i / 16);
+  return content;
+}
+
+class EachMode : public testing::TestWithParam<LoadMode> {};
+
+TEST_P(EachMode, LoadsPiecesWithAReadableTail) {
+  const std::string content = content_of(static_cast<size_t>(sysconf(_SC_PAGESIZE)));  // it ends where a page ends
+  const TemporaryFile source(content);
+  std::unique_ptr<SystemDataLoader> loader;
+  Error error;
+  ASSERT_TRUE(open_file(source.path(), GetParam(), loader, error).ok()) << edgecore::text_of(error);
+  ASSERT_EQ(loader->size(), content.size());
+  for (const auto &[offset, size] : {std::pair<size_t, size_t>{0, content.size()}, {128, 5}, {content.size() - 1, 1}}) {
+    const Result<Bytes> piece = loader->load(offset, size, LoadUse::kConstants, error);
+    ASSERT_TRUE(piece.ok()) << edgecore::text_of(error);
+    EXPECT_EQ(text_of(*piece), content.substr(offset, size));
+    if (offset % 64 == 0) EXPECT_EQ(reinterpret_cast<uintptr_t>((*piece).data()) % 64, 0u);
+    uint32_t sum = 0;
+    for (size_t i = 0; i < loader->tail(); ++i) sum += (*piece).data()[size + i];  // readable
+    if (offset + size == content.size()) EXPECT_EQ(sum, 0u);
+    loader->release(*piece);
+  }
+  const Result<Bytes> kept = loader->load(256, 64, LoadUse::kConstants, error);
+  loader->drop_pages();
+  EXPECT_EQ(text_of(*kept), content.substr(256, 64));
+}
+
+TEST_P(EachMode, SaysWhatIsWrongWithAFile) {
+  std::unique_ptr<SystemDataLoader> loader;
+  Error error;
+  EXPECT_EQ(open_file("/no/such/file.pte", GetParam(), loader, error).code(), EDGECORE_ACCESS_FAILED);
+  EXPECT_EQ(edgecore::text_of(error), "Cannot open /no/such/file.pte: No such file or directory.");
+  EXPECT_EQ(open_file("/tmp", GetParam(), loader, error).code(), EDGECORE_INVALID_PROGRAM);
+  EXPECT_EQ(edgecore::text_of(error), "/tmp is not a regular file.");
+  const TemporaryFile nothing("");
+  EXPECT_EQ(open_file(nothing.path(), GetParam(), loader, error).code(), EDGECORE_INVALID_PROGRAM);
+  EXPECT_NE(edgecore::text_of(error).find(" is empty."), std::string::npos);
+}
+
+TEST_P(EachMode, SaysThatAFileIsUnreadable) {
+  const TemporaryFile source("secret");
+  ASSERT_EQ(chmod(source.path(), 0), 0);
+  const uid_t user = geteuid();
+  if (user == 0) ASSERT_EQ(seteuid(65534), 0);  // root may read any file
+  std::unique_ptr<SystemDataLoader> loader;
+  Error error;
+  EXPECT_EQ(open_file(source.path(), GetParam(), loader, error).code(), EDGECORE_ACCESS_FAILED);
+  EXPECT_EQ(edgecore::text_of(error), std::string("Cannot open ") + source.path() + ": Permission denied.");
+  if (user == 0) ASSERT_EQ(seteuid(user), 0);
+}
+
+TEST_P(EachMode, RefusesBytesOutsideOfTheFile) {
+  const TemporaryFile source(content_of(64));
+  std::unique_ptr<SystemDataLoader> loader;
+  Error error;
+  ASSERT_TRUE(open_file(source.path(), GetParam(), loader, error).ok());
+  for (const uint64_t offset : {uint64_t{60}, uint64_t{65}, UINT64_MAX - 3, UINT64_MAX}) {
+    EXPECT_EQ(loader->load(offset, 8, LoadUse::kConstants, error).status().code(), EDGECORE_INVALID_ARGUMENT);
+    EXPECT_EQ(edgecore::text_of(error), source.path() + std::string(" has 64 bytes; 8 bytes from byte ") +
+                                            std::to_string(offset) + " are not in it.");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EachMode, testing::ValuesIn(kModes));
+
+// An open file of 64 bytes of a folder of the test, which is read piece by piece.
+struct OpenFile {
+  TemporaryFile source{content_of(64)};
+  FileDataLoader loader;
+  Error error;
+
+  OpenFile() { EXPECT_TRUE(loader.open(source.path(), error).ok()); }
+  std::string load() {
+    const Result<Bytes> piece = loader.load(0, 64, LoadUse::kConstants, error);
+    if (piece.ok()) return "";
+    EXPECT_EQ(piece.status().code(), EDGECORE_ACCESS_FAILED);
+    return edgecore::text_of(error);
+  }
+  std::string message(const char *rest) const { return source.path() + std::string(rest); }
+};
+
+TEST(FileDataLoader, SaysThatTheFileHasChanged) {
+  OpenFile shorter;
+  ASSERT_EQ(truncate(shorter.source.path(), 40), 0);
+  EXPECT_EQ(shorter.load(),
+            shorter.message(" was truncated while it was loaded: it has 40 bytes, and had 64 when it was opened."));
+
+  OpenFile longer;
+  ASSERT_EQ(truncate(longer.source.path(), 70), 0);
+  EXPECT_EQ(longer.load(),
+            longer.message(" has grown while it was loaded: it has 70 bytes, and had 64 when it was opened."));
+
+  OpenFile deleted;
+  ASSERT_EQ(unlink(deleted.source.path()), 0);
+  EXPECT_EQ(deleted.load(), deleted.message(" was deleted or replaced while it was loaded."));
+
+  OpenFile replaced;
+  const TemporaryFile other(content_of(64));
+  ASSERT_EQ(rename(other.path(), replaced.source.path()), 0);
+  EXPECT_EQ(replaced.load(), replaced.message(" was deleted or replaced while it was loaded."));
+
+  OpenFile written;
+  const timespec times[] = {{1, 0}, {1, 0}};
+  ASSERT_EQ(utimensat(AT_FDCWD, written.source.path(), times, 0), 0);
+  EXPECT_EQ(written.load(), written.message(" was written to while it was loaded."));
+}
+
+// Reads of this loader do what a test says.
+class Misread final : public FileDataLoader {
+ public:
+  ssize_t read_at(int descriptor, void *to, size_t size, off_t offset) override {
+    ++calls;
+    if (calls == interrupted_at) {
+      errno = EINTR;
+      return -1;
+    }
+    if (failure != 0) {
+      errno = failure;
+      return -1;
+    }
+    if (offset >= end) return 0;
+    return FileDataLoader::read_at(descriptor, to, std::min(size, most), offset);
+  }
+
+  int calls = 0;
+  int interrupted_at = 0;
+  int failure = 0;
+  size_t most = SIZE_MAX;
+  off_t end = 1 << 20;
+};
+
+TEST(FileDataLoader, GoesOnAfterShortAndInterruptedReads) {
+  const TemporaryFile source(content_of(64));
+  Misread loader;
+  Error error;
+  ASSERT_TRUE(loader.open(source.path(), error).ok());
+  loader.most = 10;
+  loader.interrupted_at = 3;
+  const Result<Bytes> piece = loader.load(16, 48, LoadUse::kConstants, error);
+  ASSERT_TRUE(piece.ok()) << edgecore::text_of(error);
+  EXPECT_EQ(text_of(*piece), content_of(64).substr(16));
+  EXPECT_EQ(loader.calls, 6);
+}
+
+TEST(FileDataLoader, SaysWhyAReadFailed) {
+  const TemporaryFile source(content_of(64));
+  Misread loader;
+  Error error;
+  ASSERT_TRUE(loader.open(source.path(), error).ok());
+  loader.failure = EIO;
+  EXPECT_EQ(loader.load(16, 48, LoadUse::kConstants, error).status().code(), EDGECORE_ACCESS_FAILED);
+  EXPECT_EQ(edgecore::text_of(error),
+            std::string("Cannot read 48 bytes from byte 16 of ") + source.path() + ": Input/output error.");
+  loader.failure = 0;
+  loader.end = 40;
+  EXPECT_EQ(loader.load(16, 48, LoadUse::kConstants, error).status().code(), EDGECORE_ACCESS_FAILED);
+  EXPECT_EQ(edgecore::text_of(error), source.path() + std::string(" ends at byte 40 of the 48 bytes from byte 16."));
+}
+
+TEST(FileDataLoader, SharesEqualPiecesAndRefusesOverlappingOnes) {
+  const TemporaryFile source(content_of(256));
+  FileDataLoader loader;
+  Error error;
+  ASSERT_TRUE(loader.open(source.path(), error).ok());
+  const Result<Bytes> first = loader.load(0, 256, LoadUse::kDelegate, error);
+  for (int i = 0; i < 10; ++i) {
+    const Result<Bytes> again = loader.load(0, 256, LoadUse::kDelegate, error);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ((*again).data(), (*first).data());
+    loader.release(*again);
+  }
+  ASSERT_TRUE(loader.load(0, 255, LoadUse::kDelegate, error).ok());
+  EXPECT_EQ(loader.load(0, 254, LoadUse::kDelegate, error).status().code(), EDGECORE_INVALID_PROGRAM);
+  EXPECT_NE(edgecore::text_of(error).find("its segments overlap"), std::string::npos);
+  loader.release(*first);
+  EXPECT_TRUE(loader.load(0, 254, LoadUse::kDelegate, error).ok());
+}
+
+TEST(FileDataLoader, ReadsFromADescriptorOfTheCaller) {
+  const TemporaryFile source(content_of(64));
+  const int descriptor = ::open(source.path(), O_RDONLY);
+  Error error;
+  {
+    FileDataLoader loader;
+    ASSERT_TRUE(loader.open(descriptor, "the asset", error).ok());
+    const Result<Bytes> piece = loader.load(16, 16, LoadUse::kTables, error);
+    EXPECT_EQ(text_of(*piece), std::string(16, 1));
+    EXPECT_FALSE(loader.load(60, 8, LoadUse::kTables, error).ok());
+    EXPECT_EQ(edgecore::text_of(error), "the asset has 64 bytes; 8 bytes from byte 60 are not in it.");
+  }
+  EXPECT_EQ(close(descriptor), 0);
+}
+
+TEST(CopiedDataLoader, CopiesAligned) {
+  const uint8_t content[] = {1, 2, 3};
+  std::unique_ptr<SystemDataLoader> loader;
+  Error error;
+  ASSERT_TRUE(CopiedDataLoader::copy(content, loader, error).ok());
+  const Result<Bytes> piece = loader->load(0, 3, LoadUse::kTables, error);
+  EXPECT_EQ((*piece)[2], 3);
+  EXPECT_EQ(reinterpret_cast<uintptr_t>((*piece).data()) % 128, 0u);
+  EXPECT_EQ((*piece).data()[3 + loader->tail() - 1], 0);
+}
+
+TEST(LoadMode, HasNames) {
+  Error error;
+  EXPECT_EQ(*load_mode_of("file", error), LoadMode::kFile);
+  EXPECT_EQ(*load_mode_of("mmap_use_madvise", error), LoadMode::kMmapUseMadvise);
+  EXPECT_EQ(load_mode_of("mapped", error).status().code(), EDGECORE_INVALID_ARGUMENT);
+  EXPECT_EQ(edgecore::text_of(error),
+            "There is no load mode 'mapped'; there are 'file', 'mmap', 'mmap_use_mlock', "
+            "'mmap_use_mlock_ignore_errors', 'mmap_use_madvise'.");
+}
+
+}  // namespace
+}  // namespace edgecore

@@ -1,0 +1,67 @@
+// Where the bytes of a .pte or .ptd file come from: memory, a file (edgecore/file_data_loader.h), or a source of the
+// application.
+#ifndef EDGECORE_DATA_LOADER_H_
+#define EDGECORE_DATA_LOADER_H_
+
+#include "edgecore/span.h"
+#include "edgecore/status.h"
+
+namespace edgecore {
+
+// What the bytes are that a DataLoader is asked for.
+enum class LoadUse : uint8_t {
+  kTables,        // flatbuffers of the file; released as soon as they are copied
+  kConstants,     // constant tensors; kept
+  kInitialState,  // initial values of mutable buffers; kept
+  kDelegate,      // the blob of a delegate; released when the backend or the method releases it
+  kNamedData,     // data that backends, or tensors outside of the program, find by name; kept
+};
+
+// Gives the bytes of one file, piece by piece. Bytes that are kept are never released: they must stay valid until the
+// loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy.
+class DataLoader {
+ public:
+  // Returns the size of the file in bytes. It never changes.
+  virtual uint64_t size() const = 0;
+
+  // Returns exactly `size` bytes, at least 1, from byte `offset` of the file. The largest power of two, up to 16, that
+  // divides `offset` must divide the address as well; a file that was compiled with a greater segment_alignment (for
+  // DMA, or for whole pages) needs a loader that keeps to that. May be called from several threads at the same time. If
+  // it fails, `error` has one sentence that names the source.
+  virtual Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) = 0;
+
+  // Takes back bytes that load has returned, whole. May be called from several threads at the same time.
+  virtual void release(Bytes bytes) = 0;
+
+  // Returns how many bytes after the end of any loaded bytes can be read, whatever they hold. Some backends read past
+  // the end of a tensor; if the tail is too short for them, the runtime copies the tensor.
+  virtual size_t tail() const { return 0; }
+
+ protected:
+  ~DataLoader() = default;
+};
+
+// A file in memory that is always addressable, such as flash or a buffer of the application: nothing is copied.
+class BufferDataLoader final : public DataLoader {
+ public:
+  // `file` must not change or move while the loader is in use, and `tail` bytes after it must be readable. Its address
+  // should be a multiple of 16, better of 128; else the segments in it may be refused as misaligned.
+  explicit BufferDataLoader(Bytes file, size_t tail = 0) : file_(file), tail_(tail) {}
+
+  uint64_t size() const override { return file_.size(); }
+  Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) override;
+  void release(Bytes) override {}
+  size_t tail() const override { return tail_; }
+
+ private:
+  Bytes file_;
+  size_t tail_;
+};
+
+// Fails unless bytes [offset, offset + size) are within a file of `total` bytes. `name` is that of the file. Errors:
+// INVALID_ARGUMENT.
+Status check_range(uint64_t total, uint64_t offset, uint64_t size, StringView name, Error &error);
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_DATA_LOADER_H_

@@ -1,0 +1,129 @@
+// DataLoaders for files of an operating system: read piece by piece, mapped, or copied from memory.
+#ifndef EDGECORE_FILE_DATA_LOADER_H_
+#define EDGECORE_FILE_DATA_LOADER_H_
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "edgecore/data_loader.h"
+
+namespace edgecore {
+
+// How a file becomes memory. The names are those of ExecuTorch's Module::LoadMode.
+enum class LoadMode : uint8_t {
+  kFile,                      // read each piece when it is needed, into memory that is freed when it is released
+  kMmap,                      // map the file; the system reads pages when they are used, and may drop them
+  kMmapUseMlock,              // map it, and lock the pages of each piece in memory until the piece is released
+  kMmapUseMlockIgnoreErrors,  // the same, but a piece that cannot be locked is used unlocked
+  kMmapUseMadvise,            // map it, and ask the system to read it ahead, front to back
+};
+
+// Returns the mode called "file", "mmap", "mmap_use_mlock", "mmap_use_mlock_ignore_errors" or "mmap_use_madvise".
+// Errors: INVALID_ARGUMENT with all names.
+Result<LoadMode> load_mode_of(StringView name, Error &error);
+
+// A loader of an operating system's file or memory, which can be destroyed through this class. Bytes after each piece
+// are readable, as delegates may expect.
+class SystemDataLoader : public DataLoader {
+ public:
+  static constexpr size_t kTail = 128;
+
+  virtual ~SystemDataLoader() = default;
+  size_t tail() const override { return kTail; }
+
+  // Gives the physical memory of pieces back to the system, as far as it can load them again by itself. The bytes stay
+  // valid.
+  virtual void drop_pages() {}
+};
+
+// Opens a regular file. Errors: ACCESS_FAILED (with the system's reason), INVALID_PROGRAM (not a regular file, or
+// empty), MEMORY_ALLOCATION_FAILED.
+Status open_file(const char *path, LoadMode mode, std::unique_ptr<SystemDataLoader> &loader, Error &error);
+
+// Reads pieces of a file with pread. A file that changes after it was opened is an error of the next load: if it grows,
+// shrinks or is written to, and if it is deleted or replaced.
+class FileDataLoader : public SystemDataLoader {
+ public:
+  FileDataLoader() = default;
+  ~FileDataLoader() override;
+
+  // Opens the file at `path`, or uses an open descriptor, which the caller closes after the loader's destruction, and
+  // for which error messages use `name`. Must be called once, before all other members. Errors: those of open_file.
+  Status open(const char *path, Error &error);
+  Status open(int descriptor, const char *name, Error &error);
+
+  uint64_t size() const override { return size_; }
+  // Loads of the same bytes share memory. Errors: ACCESS_FAILED (the file has changed, or cannot be read),
+  // INVALID_ARGUMENT (not in the file), MEMORY_ALLOCATION_FAILED, INVALID_PROGRAM (more than twice the file is loaded
+  // at the same time: its segments overlap).
+  Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) override;
+  void release(Bytes bytes) override;
+
+  FileDataLoader(const FileDataLoader &) = delete;
+  FileDataLoader &operator=(const FileDataLoader &) = delete;
+
+ protected:
+  // Calls pread, which a test replaces.
+  virtual ssize_t read_at(int descriptor, void *to, size_t size, off_t offset);
+
+ private:
+  using Range = std::pair<uint64_t, size_t>;
+  struct Piece {
+    uint8_t *data;
+    size_t users;
+  };
+
+  Status start(Error &error);
+  Status check_unchanged(Error &error) const;
+  Status read(uint64_t offset, size_t size, uint8_t *to, Error &error);
+
+  int descriptor_ = -1;
+  bool owns_descriptor_ = false;
+  std::string name_;
+  uint64_t size_ = 0;
+  bool has_links_ = false;    // it was in a folder when it was opened
+  int64_t modified_[2] = {};  // seconds and nanoseconds
+  std::mutex mutex_;          // for the members below
+  std::map<Range, Piece> pieces_;
+  std::map<const uint8_t *, Range> range_of_;
+  uint64_t held_ = 0;  // bytes of all pieces
+};
+
+// Maps a file, read-only and private. The file must not be truncated while the loader exists: reading a page that is
+// gone ends the process.
+class MmapDataLoader final : public SystemDataLoader {
+ public:
+  // `mode` is any but kFile.
+  explicit MmapDataLoader(LoadMode mode = LoadMode::kMmap) : mode_(mode) {}
+  ~MmapDataLoader() override;
+
+  // Must be called once, before all other members. Errors: those of open_file.
+  Status open(const char *path, Error &error);
+
+  uint64_t size() const override { return size_; }
+  // Errors: INVALID_ARGUMENT (not in the file), ACCESS_FAILED (the pages cannot be locked).
+  Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) override;
+  void release(Bytes bytes) override;
+  void drop_pages() override;
+
+  MmapDataLoader(const MmapDataLoader &) = delete;
+  MmapDataLoader &operator=(const MmapDataLoader &) = delete;
+
+ private:
+  bool locks() const { return mode_ == LoadMode::kMmapUseMlock || mode_ == LoadMode::kMmapUseMlockIgnoreErrors; }
+
+  LoadMode mode_;
+  std::string name_;
+  uint8_t *base_ = nullptr;
+  size_t mapped_ = 0;  // size_ and the tail, in whole pages
+  size_t size_ = 0;
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_FILE_DATA_LOADER_H_

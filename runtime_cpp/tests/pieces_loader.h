@@ -1,0 +1,72 @@
+// A DataLoader that copies each piece to an allocation of its own, so that a sanitizer detects accesses past its end or
+// after its release. It counts bytes and can be made to misbehave.
+#ifndef EDGECORE_TESTS_PIECES_LOADER_H_
+#define EDGECORE_TESTS_PIECES_LOADER_H_
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <vector>
+
+#include "edgecore/data_loader.h"
+
+namespace edgecore {
+
+class PiecesLoader final : public DataLoader {
+ public:
+  explicit PiecesLoader(Bytes file) : file_(file) {}
+  ~PiecesLoader() {
+    for (const auto &[data, size] : pieces_) free(const_cast<uint8_t *>(data));
+  }
+
+  uint64_t size() const override { return file_.size(); }
+
+  Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uses.push_back(use);
+    if (uses.size() == fail_at) {
+      return silent ? Status(EDGECORE_ACCESS_FAILED)
+                    : fail(error, EDGECORE_ACCESS_FAILED, "The disk has a bad sector.");
+    }
+    EDGECORE_TRY(check_range(file_.size(), offset, size, "The file", error));
+    void *memory = nullptr;
+    if (size == 0 || posix_memalign(&memory, 128, size + shift) != 0) abort();
+    auto *data = static_cast<uint8_t *>(memory);
+    memcpy(data + shift, file_.data() + offset, size);
+    pieces_[data] = size;
+    held += size;
+    peak = std::max(peak, held);
+    return Bytes(data + shift, size - std::min(size, missing));
+  }
+
+  void release(Bytes bytes) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto piece = pieces_.find(bytes.data() - shift);
+    if (piece == pieces_.end() || piece->second != bytes.size()) abort();
+    held -= bytes.size();
+    free(const_cast<uint8_t *>(piece->first));
+    pieces_.erase(piece);
+  }
+
+  size_t count(LoadUse use) const { return static_cast<size_t>(std::count(uses.begin(), uses.end(), use)); }
+
+  std::vector<LoadUse> uses;  // of all calls of load
+  uint64_t held = 0;          // bytes that were not released
+  uint64_t peak = 0;          // maximum of `held`
+  size_t fail_at = 0;         // number of the call of load that fails, from 1; 0: none
+  bool silent = false;        // it fails without a message
+  size_t missing = 0;         // load returns fewer bytes
+  size_t shift = 0;           // load returns an address that is shifted from a multiple of 128
+
+ private:
+  const Bytes file_;
+  std::mutex mutex_;
+  std::map<const uint8_t *, size_t> pieces_;
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_TESTS_PIECES_LOADER_H_
