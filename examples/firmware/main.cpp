@@ -1,6 +1,9 @@
 // Runs the model once. input.bin and output.bin contain the elements of its first input and output in memory order.
+#include <string.h>
+
 #include "board/semihosting.h"
 #include "edgecore/kernels.h"
+#include "edgecore/log.h"
 #include "edgecore/method.h"
 #include "model.h"
 
@@ -18,6 +21,26 @@ alignas(64) uint8_t scratch_memory[128 * 1024];
 alignas(64) uint8_t input[16 * 1024];
 alignas(64) uint8_t output[16 * 1024];
 Error error;
+
+// What the board has of a platform: a console for messages, and an end. A product adds its clock.
+void EDGECORE_CALL show(uint64_t, int32_t, edgecore_str text) {
+  static char line[1024];
+  const size_t size = text.size < sizeof(line) - 2 ? static_cast<size_t>(text.size) : sizeof(line) - 2;
+  memcpy(line, text.data, size);
+  memcpy(line + size, "\n", 2);
+  semihosting_print(line);
+}
+
+void EDGECORE_CALL stop() { semihosting_exit(3); }
+
+void register_platform() {
+  edgecore_platform platform = {};
+  platform.header = edgecore::header_of<edgecore_platform>();
+  platform.abort = stop;
+  platform.emit_log_message = show;
+  (void)edgecore_register_platform(&platform);
+  edgecore_set_log_level(EDGECORE_LOG_INFO);
+}
 
 Status run() {
   BufferAllocator allocator({memory, sizeof(memory)});
@@ -60,9 +83,8 @@ Status run() {
   if (!semihosting_write("output.bin", data, static_cast<size_t>(bytes))) {
     return edgecore::fail(error, EDGECORE_ACCESS_FAILED, "output.bin cannot be written.");
   }
-  // fail() formats numbers without printf; here it only makes the text that main() prints, with the code EDGECORE_OK.
-  (void)edgecore::fail(error, EDGECORE_OK, "memory used: ", allocator.used(), " bytes and at most ", scratch.peak(),
-                       " of scratch, of which tensors ", method.planned_bytes(), ".");
+  EDGECORE_LOG(EDGECORE_LOG_INFO, "memory used: ", allocator.used(), " bytes and at most ", scratch.peak(),
+               " of scratch, of which tensors ", method.planned_bytes(), ".");
   method.destroy();
   return {};
 }
@@ -70,9 +92,8 @@ Status run() {
 }  // namespace
 
 int main() {
-  const Status status = run();
-  error.text[error.size < Error::kCapacity ? error.size : Error::kCapacity - 1] = '\0';
-  semihosting_print(error.text);
-  semihosting_print("\n");
-  return status.ok() ? 0 : 1;
+  register_platform();
+  if (run().ok()) return 0;
+  EDGECORE_LOG(EDGECORE_LOG_ERROR, error.sentence());
+  return 1;
 }

@@ -4,6 +4,7 @@
 #include "core/checked.h"
 #include "core/method_impl.h"
 #include "core/sha256.h"
+#include "edgecore/log.h"
 
 namespace edgecore {
 namespace {
@@ -140,7 +141,7 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
                   ", compiled for '", info.compatibility, "', does not run on backend '", info.backend_id,
                   "': ", call_error.sentence());
     }
-    if (answer == EDGECORE_COMPATIBLE_RECOMPILE) {
+    if (EDGECORE_LOG_WARNING >= EDGECORE_LOG_LEVEL && answer == EDGECORE_COMPATIBLE_RECOMPILE) {
       (void)fail(error, EDGECORE_OK, "Method '", name, "': delegate ", delegate_index, ", compiled for '",
                  info.compatibility, "', works on backend '", info.backend_id,
                  "', and would do better if the model were compiled again", call_error.sentence().empty() ? "." : ": ",

@@ -2,7 +2,12 @@
 #ifndef EDGECORE_CORE_SCHEMA_H_
 #define EDGECORE_CORE_SCHEMA_H_
 
+#include "core/platform.h"
 #include "edgecore/span.h"
+// The generated readers check their arguments in a build with assertions.
+#ifndef NDEBUG
+#define FLATBUFFERS_ASSERT(condition) ((condition) ? static_cast<void>(0) : ::edgecore::platform_abort(#condition))
+#endif
 #include "meta_generated.h"
 #include "program_generated.h"
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/method_impl.h"
+#include "core/platform.h"
 #include "edgecore/host.h"
 
 namespace edgecore {
@@ -13,7 +14,13 @@ int32_t EDGECORE_CALL service_fail(edgecore_error *error, int32_t code, edgecore
   return code;
 }
 
-void EDGECORE_CALL service_log(edgecore_scope *, int32_t, edgecore_str) {}
+void EDGECORE_CALL service_log(edgecore_scope *, int32_t level, edgecore_str text) { edgecore_log(level, text); }
+
+void *EDGECORE_CALL service_allocate(edgecore_scope *, uint64_t size, uint64_t alignment) {
+  return platform_allocate(size, alignment);
+}
+
+void EDGECORE_CALL service_deallocate(edgecore_scope *, void *data, uint64_t, uint64_t) { platform_free(data); }
 
 void *EDGECORE_CALL service_scratch(edgecore_scope *scope, uint64_t size, uint64_t alignment) {
   ScratchAllocator *scratch = MethodImpl::of(scope->method).config.scratch;
@@ -151,6 +158,10 @@ edgecore_host core_services() {
   host.header = header_of<edgecore_host>();
   host.fail = service_fail;
   host.log = service_log;
+  if (platform_has_heap()) {
+    host.allocate = service_allocate;
+    host.deallocate = service_deallocate;
+  }
   host.scratch = service_scratch;
   host.parallel_for = service_parallel_for;
   host.worker_count = service_worker_count;

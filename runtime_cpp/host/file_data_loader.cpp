@@ -76,7 +76,7 @@ Result<int> open_regular(const char *path, uint64_t &size, Error &error) {
 }
 
 FileDataLoader::~FileDataLoader() {
-  for (const auto &[range, piece] : pieces_) std::free(piece.data);
+  for (const auto &[range, piece] : pieces_) Free()(piece.data);
   if (owns_descriptor_) close(descriptor_);
 }
 
@@ -130,13 +130,9 @@ Status FileDataLoader::check_unchanged(Error &error) const {
   return {};
 }
 
-ssize_t FileDataLoader::read_at(int descriptor, void *to, size_t size, off_t offset) {
-  return pread(descriptor, to, size, offset);
-}
-
 Status FileDataLoader::read(uint64_t offset, size_t size, uint8_t *to, Error &error) {
   for (size_t done = 0; done < size;) {
-    const ssize_t count = read_at(descriptor_, to + done, size - done, static_cast<off_t>(offset + done));
+    const ssize_t count = read_(descriptor_, to + done, size - done, static_cast<off_t>(offset + done));
     if (count > 0) {
       done += static_cast<size_t>(count);
     } else if (count == 0) {
@@ -186,7 +182,7 @@ void FileDataLoader::release(Bytes bytes) {
   const auto piece = pieces_.find(range->second);
   if (--piece->second.users != 0) return;
   held_ -= range->second.second;
-  std::free(piece->second.data);
+  Free()(piece->second.data);
   pieces_.erase(piece);
   range_of_.erase(range);
 }

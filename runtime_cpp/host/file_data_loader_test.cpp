@@ -133,54 +133,49 @@ TEST(FileDataLoader, SaysThatTheFileHasChanged) {
   EXPECT_EQ(written.load(), written.message(" was written to while it was loaded."));
 }
 
-// Reads of this loader do what a test says.
-class Misread final : public FileDataLoader {
- public:
-  ssize_t read_at(int descriptor, void *to, size_t size, off_t offset) override {
-    ++calls;
-    if (calls == interrupted_at) {
-      errno = EINTR;
-      return -1;
-    }
-    if (failure != 0) {
-      errno = failure;
-      return -1;
-    }
-    if (offset >= end) return 0;
-    return FileDataLoader::read_at(descriptor, to, std::min(size, most), offset);
-  }
-
+// What read_as_told does.
+struct Reads {
   int calls = 0;
-  int interrupted_at = 0;
-  int failure = 0;
-  size_t most = SIZE_MAX;
-  off_t end = 1 << 20;
-};
+  int interrupted_at = 0;  // number of the call, from 1
+  int failure = 0;         // errno of every call
+  size_t most = SIZE_MAX;  // bytes of a call
+  off_t end = 1 << 20;     // of the file
+} told;
+
+ssize_t read_as_told(int descriptor, void *to, size_t size, off_t offset) {
+  ++told.calls;
+  errno = told.calls == told.interrupted_at ? EINTR : told.failure;
+  if (errno != 0) return -1;
+  return offset >= told.end ? 0 : pread(descriptor, to, std::min(size, told.most), offset);
+}
 
 TEST(FileDataLoader, GoesOnAfterShortAndInterruptedReads) {
   const TemporaryFile source(content_of(64));
-  Misread loader;
+  told = {};
+  FileDataLoader loader(read_as_told);
   Error error;
   ASSERT_TRUE(loader.open(source.path(), error).ok());
-  loader.most = 10;
-  loader.interrupted_at = 3;
+  told.most = 10;
+  told.interrupted_at = 3;
   const Result<Bytes> piece = loader.load(16, 48, LoadUse::kConstants, error);
   ASSERT_TRUE(piece.ok()) << edgecore::text_of(error);
   EXPECT_EQ(text_of(*piece), content_of(64).substr(16));
-  EXPECT_EQ(loader.calls, 6);
+  EXPECT_EQ(told.calls, 6);
 }
 
 TEST(FileDataLoader, SaysWhyAReadFailed) {
   const TemporaryFile source(content_of(64));
-  Misread loader;
+  told = {};
+  FileDataLoader loader(read_as_told);
   Error error;
   ASSERT_TRUE(loader.open(source.path(), error).ok());
-  loader.failure = EIO;
+  told.failure = EIO;
   EXPECT_EQ(loader.load(16, 48, LoadUse::kConstants, error).status().code(), EDGECORE_ACCESS_FAILED);
   EXPECT_EQ(edgecore::text_of(error),
             std::string("Cannot read 48 bytes from byte 16 of ") + source.path() + ": Input/output error.");
-  loader.failure = 0;
-  loader.end = 40;
+  told.failure = 0;
+  told.most = 24;
+  told.end = 40;
   EXPECT_EQ(loader.load(16, 48, LoadUse::kConstants, error).status().code(), EDGECORE_ACCESS_FAILED);
   EXPECT_EQ(edgecore::text_of(error), source.path() + std::string(" ends at byte 40 of the 48 bytes from byte 16."));
 }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "core/platform.h"
+#include "host/platform.h"
+
 namespace edgecore {
 namespace {
 
@@ -12,10 +15,11 @@ size_t padding(const uint8_t *address, size_t alignment) {
 
 }  // namespace
 
+void Free::operator()(void *data) const { platform_free(data); }
+
 HeapBlock heap_block(size_t size, size_t alignment) {
-  void *data = nullptr;
-  const bool ok = posix_memalign(&data, std::max(alignment, sizeof(void *)), std::max<size_t>(size, 1)) == 0;
-  return HeapBlock(ok ? data : nullptr);
+  use_host_platform();
+  return HeapBlock(platform_allocate(std::max<size_t>(size, 1), std::max(alignment, sizeof(void *))));
 }
 
 void *HeapAllocator::allocate(size_t size, size_t alignment) {

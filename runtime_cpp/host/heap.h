@@ -2,7 +2,6 @@
 #ifndef EDGECORE_HOST_HEAP_H_
 #define EDGECORE_HOST_HEAP_H_
 
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -10,8 +9,9 @@
 
 namespace edgecore {
 
+// Returns memory to the platform's heap (edgecore/platform.h).
 struct Free {
-  void operator()(void *data) const { std::free(data); }
+  void operator()(void *data) const;
 };
 using HeapBlock = std::unique_ptr<void, Free>;
 

@@ -17,6 +17,7 @@
 #include "host/heap.h"
 #include "host/library.h"
 #include "host/manifest.h"
+#include "host/platform.h"
 #include "host/saved_state.h"
 #include "host/services.h"
 #include "host/thread_pool.h"
@@ -287,7 +288,7 @@ Limits default_limits() {
   return limits;
 }
 
-Module::Module() : state_(std::make_unique<State>()) {}
+Module::Module() : state_(std::make_unique<State>()) { use_host_platform(); }
 Module::~Module() = default;
 
 void Module::set_limits(const Limits &limits) { state_->shared->limits = limits; }

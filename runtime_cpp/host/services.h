@@ -1,4 +1,4 @@
-// The services for backends and kernels on a system with threads, a heap and a standard error stream.
+// The services for backends and kernels on a system with threads.
 #ifndef EDGECORE_HOST_SERVICES_H_
 #define EDGECORE_HOST_SERVICES_H_
 
@@ -13,8 +13,8 @@ struct HostContext {
   uint32_t threads = 1;  // max threads of a parallel loop; more than 1 only for a method's delegates and kernels
 };
 
-// Returns the table of services, which all backends and kernels share. Its `log` writes to stderr and ignores messages
-// below the level in the environment variable EDGECORE_LOG (debug, info, warning, error; default warning).
+// Returns the table of services, which all backends and kernels share. Its log and its heap are those of the platform
+// (edgecore/platform.h), whose defaults are here those of host/platform.h.
 const edgecore_host *host_services();
 
 }  // namespace edgecore

@@ -1,18 +1,12 @@
 #include "host/trace.h"
 
-#include <chrono>
-
+#include "core/platform.h"
 #include "etdump_generated.h"
 
 namespace edgecore {
 namespace {
 
 namespace etd = fb::etdump;
-
-uint64_t now() {
-  const auto time = std::chrono::steady_clock::now().time_since_epoch();
-  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
-}
 
 // Returns the name of an event as ExecuTorch's tools expect it in an ETDump. For an operator that is "native_call_" and
 // the operator's name without namespace.
@@ -41,7 +35,7 @@ std::string shown_name(const TraceEvent &event) {
 uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) {
   // For an event that a backend reports itself (kBackend) `instruction` is always 0: use that of the enclosing event.
   if (kind == EventKind::kBackend && !open_.empty()) instruction = events_[open_.back()].instruction;
-  events_.push_back({kind, std::string(name.data(), name.size()), instruction, debug_id, now(), 0});
+  events_.push_back({kind, std::string(name.data(), name.size()), instruction, debug_id, platform_nanoseconds(), 0});
   open_.push_back(events_.size() - 1);
   if (kind != EventKind::kBackend) call_begin_ = events_.back().start;
   return events_.size() - 1;
@@ -49,7 +43,7 @@ uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int
 
 void Trace::end(uint64_t event) {
   if (event >= events_.size()) return;  // a plugin passed a number that begin() did not return
-  events_[event].end = now();
+  events_[event].end = platform_nanoseconds();
   if (events_[event].kind != EventKind::kBackend) call_begin_ = events_[event].end;
   while (!open_.empty() && open_.back() >= event) open_.pop_back();
 }

@@ -266,6 +266,10 @@ Raises:
     FormatError: The file is no `.pte`, or it is damaged.
     ExecutionError: A file cannot be read, or its version is not supported.
     KeyError: A limit has an unknown name.)";
+constexpr const char *kSetLogLevel = R"(Set the level below which messages are dropped before they reach Python.
+
+Args:
+    level: 0 (debug) to 3 (error), or 4 (off).)";
 constexpr const char *kKernels = R"(List the operators that the runtime, or a library of kernels, has kernels for.
 
 Args:

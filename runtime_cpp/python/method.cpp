@@ -4,6 +4,7 @@
 #include <memory>
 #include <new>
 
+#include "log.h"
 #include "numpy.h"
 
 namespace nb = nanobind;
@@ -189,6 +190,7 @@ nb::object PyMethod::call(nb::handle inputs, nb::handle out) {
       status = collect_output(method_, outputs_[i].info, i, slots.get()[i], error);
     }
   }
+  deliver_log();
   if (!status.ok()) raise(error);
 
   if (outputs_.size() == 1) return slots.get()->result(kind);

@@ -11,7 +11,10 @@
 
 #include "docs.h"
 #include "edgecore/backend.h"
+#include "edgecore/platform.h"
 #include "host/library.h"
+#include "host/platform.h"
+#include "log.h"
 #include "run.h"
 
 namespace nb = nanobind;
@@ -151,6 +154,7 @@ void without_gil(Work work) {
     const nb::gil_scoped_release release;
     status = work(error);
   }
+  deliver_log();
   if (!status.ok()) raise(error);
 }
 
@@ -472,6 +476,8 @@ NB_MODULE(_runtime, module) {
   using namespace edgecore::python;
   // nanobind would report the types and functions of this module, which live until the process ends, as leaks.
   nb::set_leak_warnings(false);
+  edgecore::use_host_platform();  // for the level of the environment
+  route_log();
   bind_tensor(module);
   bind_run(module);
   nb::class_<PyDimInfo>(module, "DimInfo", docs::kDim)
@@ -555,5 +561,6 @@ NB_MODULE(_runtime, module) {
       .def("take_values", take_values, "method"_a, "dim_orders"_a, docs::kProgramTakeValues)
       .def("write_trace", write_trace, "path"_a, docs::kProgramWriteTrace);
   module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, "load_mode"_a, docs::kOpenProgram);
+  module.def("set_log_level", edgecore_set_log_level, "level"_a, docs::kSetLogLevel);
   module.def("kernels", kernels, "path"_a = nb::none(), docs::kKernels);
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "docs.h"
+#include "log.h"
 
 namespace nb = nanobind;
 
@@ -77,6 +78,7 @@ std::unique_ptr<PyRun> PyMethod::start(nb::handle inputs) {
       if (status.ok()) lock_->start(run);
     }
   }
+  deliver_log();
   if (!status.ok()) raise(error);
   return std::make_unique<PyRun>(lock_, run, slots, kind);
 }
@@ -92,6 +94,7 @@ nb::object PyRun::wait() {
       const nb::gil_scoped_release release;
       finished = lock_->wait(*run_, kSignalInterval);
     }
+    deliver_log();
     if (!finished && PyErr_CheckSignals() != 0) throw nb::python_error();
   }
   if (!run_->status().ok()) raise(run_->error());

@@ -6,6 +6,7 @@
 
 #include "edgecore/backend.h"
 #include "edgecore/kernel.h"
+#include "edgecore/platform.h"
 
 #ifdef __cplusplus
 #define EDGECORE_ASSERT(condition, text) static_assert(condition, text)
@@ -231,6 +232,15 @@ AT(edgecore_backend, buffer_flush, 304, 200, 184);
 AT(edgecore_backend, buffer_invalidate, 312, 204, 188);
 AT(edgecore_backend, buffer_export, 320, 208, 192);
 AT(edgecore_backend, buffer_import, 328, 212, 196);
+SIZE(edgecore_platform, 64, 36, 36);
+AT(edgecore_platform, header, 0, 0, 0);
+AT(edgecore_platform, init, 8, 8, 8);
+AT(edgecore_platform, abort, 16, 12, 12);
+AT(edgecore_platform, current_ticks, 24, 16, 16);
+AT(edgecore_platform, ticks_to_ns_multiplier, 32, 20, 20);
+AT(edgecore_platform, emit_log_message, 40, 24, 24);
+AT(edgecore_platform, allocate, 48, 28, 28);
+AT(edgecore_platform, free, 56, 32, 32);
 
 #undef SIZE
 #undef AT

@@ -400,6 +400,13 @@ def open_program(
         KeyError: A limit has an unknown name.
     """
 
+def set_log_level(level: int) -> None:
+    """Set the level below which messages are dropped before they reach Python.
+
+    Args:
+        level: 0 (debug) to 3 (error), or 4 (off).
+    """
+
 def kernels(path: bytes | None = None) -> list[tuple[str, str]]:
     """List the operators that the runtime, or a library of kernels, has kernels for.
 

@@ -33,6 +33,9 @@ def test_the_digits_net_runs_on_bare_metal(digits: Digits, tmp_path: Path) -> No
 
     symbols = subprocess.run(["arm-none-eabi-nm", elf], capture_output=True, text=True, check=True).stdout.split()
     assert not {"malloc", "_malloc_r", "_Znwj", "_sbrk", "__cxa_throw"} & set(symbols)
+    # The platform's functions come from the application: nothing of the C library stands behind them.
+    assert not {"printf", "fprintf", "puts", "_write", "abort", "clock", "clock_gettime", "getenv"} & set(symbols)
+    assert {"edgecore_register_platform", "edgecore_log"} <= set(symbols)
 
 
 def test_the_digits_net_runs_on_linux_on_aarch64(digits: Digits, tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def members(header: str) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("header", ["abi.h", "kernel.h", "backend.h"])
+@pytest.mark.parametrize("header", ["abi.h", "kernel.h", "backend.h", "platform.h"])
 def test_types_have_one_size_on_every_machine(header: str) -> None:
     for name, body in structs(header):
         found = re.search(r"\b(enum|bool|_Bool|int|long|short|size_t|ptrdiff_t|wchar_t)\b|\w\s*:\s*\d", body)
@@ -82,7 +82,7 @@ def test_types_have_one_size_on_every_machine(header: str) -> None:
 
 
 def test_each_member_of_a_struct_is_among_the_promised_ones() -> None:
-    promised = set().union(*(members(header) for header in ("abi.h", "backend.h", "kernel.h")))
+    promised = set().union(*(members(header) for header in ("abi.h", "backend.h", "kernel.h", "platform.h")))
     assert {"edgecore_backend", "edgecore_backend.execute", "edgecore_value.as", "edgecore_host.fail"} <= promised
     layout = (RUNTIME / "tests" / "abi_layout.h").read_text(encoding="utf-8")
     asserted = set(re.findall(r"^SIZE\((\w+),", layout, re.MULTILINE))
@@ -91,7 +91,7 @@ def test_each_member_of_a_struct_is_among_the_promised_ones() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-@pytest.mark.parametrize("header", ["abi.h", "kernel.h", "backend.h", "kernels.h"])
+@pytest.mark.parametrize("header", ["abi.h", "kernel.h", "backend.h", "kernels.h", "platform.h"])
 def test_each_header_stands_alone(header: str, language: str) -> None:
     done = check("arm-none-eabi", language, f'#include "edgecore/{header}"\n')
     assert done.returncode == 0, done.stderr

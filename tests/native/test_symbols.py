@@ -70,6 +70,30 @@ def test_the_core_needs_no_operating_system(core: Path) -> None:
     assert not [name for name in sorted(needed) if not sanitizer.match(name)]
 
 
+MESSAGES = """
+#include "edgecore/log.h"
+void say(edgecore::StringView name) {
+  EDGECORE_LOG(EDGECORE_LOG_INFO, "information about ", name);
+  EDGECORE_LOG(EDGECORE_LOG_ERROR, "trouble with ", name);
+}
+"""
+
+
+@pytest.mark.parametrize(("level", "kept"), [("DEBUG", 2), ("ERROR", 1), ("OFF", 0)])
+def test_messages_below_the_level_of_the_build_are_not_compiled(tmp_path: Path, level: str, kept: int) -> None:
+    compiler = shutil.which("c++") or shutil.which("clang++-16")
+    if compiler is None:
+        pytest.skip("no C++ compiler is installed")
+    include = Path(__file__).resolve().parents[2] / "runtime_cpp" / "include"
+    (tmp_path / "say.cpp").write_text(MESSAGES)
+    flags = ["-std=c++17", "-O0", "-c", f"-I{include}", f"-DEDGECORE_LOG_LEVEL=EDGECORE_LOG_{level}"]
+    subprocess.run([compiler, *flags, tmp_path / "say.cpp", "-o", tmp_path / "say.o"], check=True)
+    compiled = (tmp_path / "say.o").read_bytes()
+    assert [text in compiled for text in (b"trouble with", b"information about")] == [kept >= 1, kept == 2]
+    needed = {words[-1] for words in nm(tmp_path / "say.o") if words[-2] == "U"}
+    assert ("edgecore_log" in needed) == (kept > 0)
+
+
 def test_the_core_has_no_start_up_code(core: Path) -> None:
     if NM is None:
         pytest.skip("nm is not installed")

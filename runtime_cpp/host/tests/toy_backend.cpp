@@ -20,6 +20,7 @@ struct edgecore_program {
   const edgecore_host *host;
   float offset = 1;
   int64_t together = 1;
+  bool logs = false;
 };
 struct edgecore_delegate {
   edgecore_program *program;
@@ -41,7 +42,9 @@ constexpr edgecore_header header() {
 const edgecore_option_spec kOptions[] = {
     {header<edgecore_option_spec>(), str("offset"), EDGECORE_OPTION_FLOAT, EDGECORE_OPTION_AT_LOAD, str("Added.")},
     {header<edgecore_option_spec>(), str("together"), EDGECORE_OPTION_INT, EDGECORE_OPTION_AT_LOAD,
-     str("execute returns when this many executions are running at the same time in the process.")}};
+     str("execute returns when this many executions are running at the same time in the process.")},
+    {header<edgecore_option_spec>(), str("log"), EDGECORE_OPTION_BOOL, EDGECORE_OPTION_AT_LOAD,
+     str("Each part of a loop logs a message, on its own thread.")}};
 
 std::atomic<int64_t> under_way{0};
 
@@ -60,6 +63,7 @@ int32_t EDGECORE_CALL program_open(edgecore_driver *driver, const edgecore_progr
     const edgecore_option &option = info->options.items[i];
     if (option.type == EDGECORE_OPTION_FLOAT) program->offset = static_cast<float>(option.value.d);
     if (option.type == EDGECORE_OPTION_INT) program->together = option.value.i;
+    if (option.type == EDGECORE_OPTION_BOOL) program->logs = option.value.i != 0;
   }
   *out = program;
   return EDGECORE_OK;
@@ -113,10 +117,13 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
     const float *from;
     float *to;
     float offset;
+    const edgecore_host *host;
+    edgecore_scope *scope;  // NULL: no messages
   };
   const edgecore_dl_tensor &from = argument(args, stride, 0).as.tensor->dl;
   Work work = {static_cast<const float *>(from.data),
-               static_cast<float *>(argument(args, stride, 1).as.tensor->dl.data), instance->program->offset};
+               static_cast<float *>(argument(args, stride, 1).as.tensor->dl.data), instance->program->offset, host,
+               instance->program->logs ? instance->scope : nullptr};
   uint64_t count = 1;
   for (int32_t i = 0; i < from.ndim; ++i) count *= static_cast<uint64_t>(from.shape[i]);
   host->parallel_for(
@@ -124,6 +131,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
       [](void *arg, uint64_t begin, uint64_t end, uint32_t) {
         const Work &part = *static_cast<const Work *>(arg);
         for (uint64_t i = begin; i < end; ++i) part.to[i] = part.from[i] + part.offset;
+        if (part.scope != nullptr) part.host->log(part.scope, EDGECORE_LOG_INFO, str("toy part computed"));
       },
       &work, 0);
   return EDGECORE_OK;

@@ -3,6 +3,7 @@
 #define EDGECORE_FILE_DATA_LOADER_H_
 
 #include <sys/types.h>
+#include <unistd.h>
 
 #include <map>
 #include <memory>
@@ -47,9 +48,12 @@ Status open_file(const char *path, LoadMode mode, std::unique_ptr<SystemDataLoad
 
 // Reads pieces of a file with pread. A file that changes after it was opened is an error of the next load: if it grows,
 // shrinks or is written to, and if it is deleted or replaced.
-class FileDataLoader : public SystemDataLoader {
+class FileDataLoader final : public SystemDataLoader {
  public:
-  FileDataLoader() = default;
+  // Reads like pread.
+  using ReadFunction = ssize_t (*)(int descriptor, void *to, size_t size, off_t offset);
+
+  explicit FileDataLoader(ReadFunction read = pread) : read_(read) {}
   ~FileDataLoader() override;
 
   // Opens the file at `path`, or uses an open descriptor, which the caller closes after the loader's destruction, and
@@ -67,10 +71,6 @@ class FileDataLoader : public SystemDataLoader {
   FileDataLoader(const FileDataLoader &) = delete;
   FileDataLoader &operator=(const FileDataLoader &) = delete;
 
- protected:
-  // Calls pread, which a test replaces.
-  virtual ssize_t read_at(int descriptor, void *to, size_t size, off_t offset);
-
  private:
   using Range = std::pair<uint64_t, size_t>;
   struct Piece {
@@ -82,6 +82,7 @@ class FileDataLoader : public SystemDataLoader {
   Status check_unchanged(Error &error) const;
   Status read(uint64_t offset, size_t size, uint8_t *to, Error &error);
 
+  ReadFunction read_;
   int descriptor_ = -1;
   bool owns_descriptor_ = false;
   std::string name_;

@@ -22,9 +22,10 @@ struct edgecore_scope {
 
 namespace edgecore {
 
-// Returns the table of services for plugins that needs no operating system. log and progress do nothing; parallel_for
-// computes the loop on the calling thread, so worker_count is 1; allocate and deallocate are NULL; the other services
-// are complete. A host layer copies the table and replaces the members that its system supports better.
+// Returns the table of services for plugins that needs no operating system. log, allocate and deallocate are those of
+// the platform (edgecore/platform.h); the last two are NULL if it has no heap. parallel_for computes the loop on the
+// calling thread, so worker_count is 1; progress does nothing; the other services are complete. A host layer copies the
+// table and replaces the members that its system supports better.
 edgecore_host core_services();
 
 // A backend that is open for a program. The host layer creates the driver and the program handle, keeps them while

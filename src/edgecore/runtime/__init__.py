@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 
-from edgecore._runtime import DimInfo, Method, Run, Tensor, TensorInfo, kernels, open_program
+from edgecore._runtime import DimInfo, Method, Run, Tensor, TensorInfo, kernels, open_program, set_log_level
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ class Program:
             >>> other = program.new_session()
             >>> program.decode(token), other.decode(another_token)  # two conversations
         """
+        _read_log_level()
         session, methods = self._program.new_session()
         return Program(session, methods, self._backends)
 
@@ -259,6 +261,7 @@ def load(
         raise ValueError(f"threads must be at least 1; got {threads}")
     if hasattr(path, "data_buffers"):
         path, data = path.buffer, [*path.data_buffers, *_parts(data)]
+    _read_log_level()
     program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}), load_mode)
     if verify:
         program.check_digests()
@@ -272,6 +275,14 @@ def load(
         for library in libraries(missing):
             program.load_kernels(os.fsencode(library))
     return Program(program, program.load_methods(threads or 0, trust, share_state, trace, values), backends)
+
+
+def _read_log_level() -> None:
+    """Let messages through that the logger `edgecore` accepts now, if the application uses `logging` at all."""
+    if "logging" in sys.modules or "EDGECORE_LOG" in os.environ:
+        from edgecore.runtime.log import native_level
+
+        set_log_level(native_level())
 
 
 def _parts(data: Any) -> Sequence[Any]:

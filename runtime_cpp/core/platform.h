@@ -1,0 +1,23 @@
+// The platform functions in use (edgecore/platform.h). Private to the runtime.
+#ifndef EDGECORE_CORE_PLATFORM_H_
+#define EDGECORE_CORE_PLATFORM_H_
+
+#include "edgecore/platform.h"
+
+namespace edgecore {
+
+// Replaces the defaults of the core by those of a host layer, whose table has all members and exists forever. `level`
+// is the log level until one is set.
+void set_default_platform(const edgecore_platform &defaults, int32_t level);
+
+uint64_t platform_nanoseconds();  // of the clock
+bool platform_has_heap();
+void *platform_allocate(uint64_t size, uint64_t alignment);  // NULL: no memory
+void platform_free(void *data);
+
+// Logs that `condition` does not hold, and aborts.
+[[noreturn]] void platform_abort(const char *condition);
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_CORE_PLATFORM_H_

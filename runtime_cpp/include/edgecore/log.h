@@ -1,0 +1,27 @@
+// Log messages whose text is not even built if nobody reads them.
+#ifndef EDGECORE_LOG_H_
+#define EDGECORE_LOG_H_
+
+#include "edgecore/platform.h"
+#include "edgecore/status.h"
+
+// The level of this build: messages below it are not compiled, so that neither their text nor the code remains. It is
+// set for the runtime and its applications by the CMake variable EDGECORE_LOG_LEVEL.
+#ifndef EDGECORE_LOG_LEVEL
+#define EDGECORE_LOG_LEVEL EDGECORE_LOG_DEBUG
+#endif
+
+// Logs a message of the pieces in order, as fail() writes them:
+//   EDGECORE_LOG(EDGECORE_LOG_INFO, "Method '", name, "' has ", count, " delegates.");
+#define EDGECORE_LOG(level, ...)                                             \
+  do {                                                                       \
+    if constexpr ((level) >= EDGECORE_LOG_LEVEL) {                           \
+      if ((level) >= edgecore_log_level()) {                                 \
+        ::edgecore::Error edgecore_log_text;                                 \
+        (void)::edgecore::fail(edgecore_log_text, EDGECORE_OK, __VA_ARGS__); \
+        edgecore_log(level, edgecore_log_text.sentence().c());               \
+      }                                                                      \
+    }                                                                        \
+  } while (false)
+
+#endif  // EDGECORE_LOG_H_

@@ -1,0 +1,104 @@
+#include "log.h"
+
+#include <nanobind/nanobind.h>
+
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "edgecore/host.h"
+#include "edgecore/platform.h"
+
+namespace nb = nanobind;
+
+namespace edgecore::python {
+
+std::atomic<bool> log_waits{false};
+
+namespace {
+
+constexpr size_t kMaxWaiting = 1000;
+
+struct Message {
+  int32_t level;
+  std::string text;
+};
+
+// Nothing else is locked while its mutex is held, and Python is not called.
+struct Queue {
+  std::mutex mutex;
+  std::vector<Message> messages;
+  size_t lost = 0;         // messages that found the queue full
+  bool scheduled = false;  // the interpreter will call deliver_from_main_thread
+};
+
+// Never destroyed: backends may log when the process ends.
+Queue &queue() {
+  static Queue *const shared = new Queue;
+  return *shared;
+}
+
+int deliver_from_main_thread(void *) {
+  {
+    const std::lock_guard<std::mutex> lock(queue().mutex);
+    queue().scheduled = false;
+  }
+  deliver_log();
+  return 0;
+}
+
+void EDGECORE_CALL put(uint64_t, int32_t level, edgecore_str text) {
+  Queue &waiting = queue();
+  bool schedule = false;
+  {
+    const std::lock_guard<std::mutex> lock(waiting.mutex);
+    if (waiting.messages.size() < kMaxWaiting) {
+      waiting.messages.push_back({level, std::string(text.data, static_cast<size_t>(text.size))});
+    } else {
+      ++waiting.lost;
+    }
+    schedule = !std::exchange(waiting.scheduled, true);
+  }
+  log_waits.store(true, std::memory_order_relaxed);
+  if (!schedule) return;
+  if (Py_IsInitialized() != 0 && Py_AddPendingCall(deliver_from_main_thread, nullptr) == 0) return;
+  const std::lock_guard<std::mutex> lock(waiting.mutex);
+  waiting.scheduled = false;  // the interpreter's list is full, or it has ended: the next message tries again
+}
+
+void pass_on(const Message &message) {
+  PyObject *text = PyUnicode_DecodeUTF8(message.text.data(), static_cast<Py_ssize_t>(message.text.size()), "replace");
+  if (text == nullptr) throw nb::python_error();
+  nb::module_::import_("edgecore.runtime.log").attr("emit")(message.level, nb::steal<nb::str>(text));
+}
+
+}  // namespace
+
+void route_log() {
+  edgecore_platform platform = {};
+  platform.header = header_of<edgecore_platform>();
+  platform.emit_log_message = put;
+  (void)edgecore_register_platform(&platform);
+}
+
+void deliver_waiting_log() {
+  const nb::error_scope pending;  // keeps an exception that is on its way
+  std::vector<Message> messages;
+  {
+    const std::lock_guard<std::mutex> lock(queue().mutex);
+    messages.swap(queue().messages);
+    const size_t lost = std::exchange(queue().lost, 0);
+    if (lost != 0) messages.push_back({EDGECORE_LOG_WARNING, std::to_string(lost) + " log messages were lost."});
+    log_waits.store(false, std::memory_order_relaxed);
+  }
+  for (const Message &message : messages) {
+    try {
+      pass_on(message);
+    } catch (nb::python_error &failure) {  // such as a handler that fails, or an interpreter that ends
+      failure.discard_as_unraisable("edgecore's log");
+    }
+  }
+}
+
+}  // namespace edgecore::python

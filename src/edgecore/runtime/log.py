@@ -1,0 +1,55 @@
+"""The messages of the runtime and its backends in Python's `logging`, as those of the logger `edgecore`.
+
+The native module imports this module when there is a first message, so that a program without messages does not import
+`logging`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+logger = logging.getLogger("edgecore")
+
+# Levels of the native interface, as indices (edgecore/abi.h), and the names that EDGECORE_LOG has for them.
+_LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING, logging.ERROR)
+_NAMES = ("debug", "info", "warning", "error", "off")
+
+
+class _Formatter(logging.Formatter):
+    """The form of messages of edgecore-run."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"edgecore {record.levelname.lower()}: {record.getMessage()}"
+
+
+def _configure() -> None:
+    """Give the logger the level in EDGECORE_LOG, and standard error, unless the application has configured it."""
+    name = os.environ.get("EDGECORE_LOG")
+    if name not in _NAMES:
+        return
+    if logger.level == logging.NOTSET:
+        logger.setLevel((*_LEVELS, logging.CRITICAL + 1)[_NAMES.index(name)])
+    if not logger.hasHandlers():
+        handler = logging.StreamHandler()
+        handler.setFormatter(_Formatter())
+        logger.addHandler(handler)
+
+
+def emit(level: int, text: str) -> None:
+    """Log a message of the native runtime.
+
+    Args:
+        level: A level of the native interface, 0 (debug) to 3 (error).
+        text: The message.
+    """
+    logger.log(_LEVELS[min(max(level, 0), 3)], "%s", text)
+
+
+def native_level() -> int:
+    """Return the lowest level of the native interface that the logger accepts now; 4 if it accepts none."""
+    effective = logger.getEffectiveLevel()
+    return sum(level < effective for level in _LEVELS)
+
+
+_configure()
