@@ -34,10 +34,10 @@ class Alignments:
     constant: int = CONSTANT_ALIGNMENT
 
     def __post_init__(self) -> None:
-        smallest = ("segment", self.segment, SEGMENT_ALIGNMENT), ("constant", self.constant, CONSTANT_ALIGNMENT)
-        for name, value, least in smallest:
-            if value < least or value & (value - 1):
-                raise FormatError(f"the {name} alignment must be a power of two of at least {least}; got {value}")
+        bounds = ("segment", self.segment, SEGMENT_ALIGNMENT), ("constant", self.constant, CONSTANT_ALIGNMENT)
+        for name, value, minimum in bounds:
+            if value < minimum or value & (value - 1):
+                raise FormatError(f"the {name} alignment must be a power of two of at least {minimum}; got {value}")
 
 
 DEFAULT_ALIGNMENTS = Alignments()
