@@ -185,21 +185,21 @@ const uint32_t *DataFile::position(StringView key) const {
   return at == keys_.end() || !(key_of(*tables_, *at) == key) ? nullptr : at;
 }
 
-Result<NamedBytes> DataFile::find(StringView key, Error &error) const {
+Status DataFile::find(StringView key, NamedBytes &result, Error &error) const {
   const uint32_t *at = position(key);
-  if (at == nullptr) return fail(error, EDGECORE_NOT_FOUND, "Data file ", name_, " has no '", key, "'.");
+  if (at == nullptr) return Status(EDGECORE_NOT_FOUND);
   const fb::ptd::NamedData &named = entry(*tables_, *at);
   const Result<Bytes> bytes = tables_->segments.keep(named.segment_index(), LoadUse::kNamedData, error);
   EDGECORE_TRY(bytes.status());
-  NamedBytes result;
   result.bytes = *bytes;
+  result.has_layout = false;
   if (const fb::ptd::TensorLayout *layout = named.tensor_layout()) {
     result.has_layout = true;
     result.scalar_type = static_cast<int32_t>(layout->scalar_type());
     result.sizes = span_of(layout->sizes());
     result.dim_order = span_of(layout->dim_order());
   }
-  return result;
+  return Status();
 }
 
 Result<Bytes> DataFile::borrow(size_t index, Error &error) const {

@@ -44,11 +44,13 @@ TEST(DataFile, FindsEntriesByName) {
   ASSERT_NE(data.file, nullptr) << data.sentence();
   EXPECT_EQ(data.file->count(), 3u);
   EXPECT_TRUE(data.file->key(0) == "a.weight");
-  const NamedBytes entry = *data.file->find("b.weight", data.error);
+  NamedBytes entry;
+  ASSERT_TRUE(data.file->find("b.weight", entry, data.error).ok());
   EXPECT_TRUE(entry.has_layout);
   ASSERT_EQ(entry.bytes.size(), 6u);
   EXPECT_EQ(entry.bytes[5], 6);
-  EXPECT_FALSE((*data.file->find("blob", data.error)).has_layout);
+  ASSERT_TRUE(data.file->find("blob", entry, data.error).ok());
+  EXPECT_FALSE(entry.has_layout);
   EXPECT_FALSE(data.file->contains("c"));
 }
 
@@ -125,8 +127,9 @@ TEST(DataFile, AnErrorNamesTheKeyThatTheProgramMisses) {
   BufferDataLoader loader({start, file.size()});
   const Result<const Program *> program = Program::load(loader, config, error);
   ASSERT_TRUE(program.ok()) << std::string(error.text, error.size);
-  EXPECT_TRUE((*program)->external_data("a.weight", error).ok());
-  EXPECT_FALSE((*program)->external_data("c.weight", error).ok());
+  NamedBytes found;
+  EXPECT_TRUE((*program)->external_data("a.weight", found, error).ok());
+  EXPECT_FALSE((*program)->external_data("c.weight", found, error).ok());
   EXPECT_NE(std::string(error.text, error.size).find("'c.weight' outside, and it is not in w.ptd"), std::string::npos);
 }
 

@@ -201,11 +201,10 @@ const fb::meta::Delegate *delegate_meta(const ProgramTables &tables, size_t meth
   return meta->delegates()->Get(static_cast<uint32_t>(index));
 }
 
-Result<TensorPlace> find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error) {
+Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error) {
   const uint32_t index = tensor.data_buffer_idx();
   const uint64_t bytes = tensor_bytes(tensor);
   const fb::SubsegmentOffsets *offsets = tables.root->constant_segment();
-  TensorPlace place;
   if (tensor.allocation_info() != nullptr) {
     // Initial state is in the first mutable segment; the tensor's field mutable_data_segments_idx is ignored.
     if (size_of(tables.root->mutable_data_segments()) == 0) {
@@ -218,10 +217,9 @@ Result<TensorPlace> find_tensor_data(const ProgramTables &tables, const fb::Tens
     if (index >= size_of(buffers) || stored.size() < bytes) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "constant ", index, " of ", bytes, " bytes is not in the file");
     }
-    place.bytes = Bytes(stored.data(), static_cast<size_t>(bytes));
-    return place;
+    place.in_flatbuffer = stored.data();
+    return Status();
   }
-  place.in_segment = true;
   place.segment = offsets->segment_index();
   if (index >= size_of(offsets->offsets()) || place.segment >= tables.segments.size()) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "data ", index, " of ", size_of(offsets->offsets()), " in segment ",
@@ -232,7 +230,7 @@ Result<TensorPlace> find_tensor_data(const ProgramTables &tables, const fb::Tens
     return fail(error, EDGECORE_INVALID_PROGRAM, "its ", bytes, " bytes at offset ", place.offset, " exceed segment ",
                 place.segment, " of ", tables.segments[place.segment].size, " bytes");
   }
-  return place;
+  return Status();
 }
 
 }  // namespace edgecore

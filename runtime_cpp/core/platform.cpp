@@ -15,15 +15,26 @@ void EDGECORE_CALL trap() { __builtin_trap(); }
 constexpr int32_t kUnset = -1;
 
 // All state is initialized at compile time, so that it can be used before main.
-edgecore_platform defaults = {{}, nullptr, trap, no_ticks, same_ticks, no_log, nullptr, nullptr};
-edgecore_platform registered = {};  // members that are NULL have their default
+constexpr edgecore_platform kMinimal = {{}, nullptr, trap, no_ticks, same_ticks, no_log, nullptr, nullptr};
+edgecore_platform active = kMinimal;  // the functions in use: those registered, and the defaults for the others
+edgecore_platform defaults = kMinimal;
+edgecore_platform registered = {};
 int32_t default_level = EDGECORE_LOG_WARNING;
 int32_t chosen_level = kUnset;
 uint8_t heap_used = 0;
 
 template <typename Function>
-Function chosen(Function edgecore_platform::*member) {
-  return registered.*member != nullptr ? registered.*member : defaults.*member;
+Function either(Function wanted, Function otherwise) {
+  return wanted != nullptr ? wanted : otherwise;
+}
+
+void activate() {
+  active.abort = either(registered.abort, defaults.abort);
+  active.current_ticks = either(registered.current_ticks, defaults.current_ticks);
+  active.ticks_to_ns_multiplier = either(registered.ticks_to_ns_multiplier, defaults.ticks_to_ns_multiplier);
+  active.emit_log_message = either(registered.emit_log_message, defaults.emit_log_message);
+  active.allocate = either(registered.allocate, defaults.allocate);
+  active.free = either(registered.free, defaults.free);
 }
 
 }  // namespace
@@ -31,28 +42,29 @@ Function chosen(Function edgecore_platform::*member) {
 void set_default_platform(const edgecore_platform &platform, int32_t level) {
   defaults = platform;
   default_level = level;
+  activate();
 }
 
 uint64_t platform_nanoseconds() {
-  const uint64_t ticks = chosen(&edgecore_platform::current_ticks)();
+  const uint64_t ticks = active.current_ticks();
   uint64_t numerator = 1, denominator = 1;
-  chosen (&edgecore_platform::ticks_to_ns_multiplier)(&numerator, &denominator);
+  active.ticks_to_ns_multiplier(&numerator, &denominator);
   if (denominator == 0) return 0;
   return ticks / denominator * numerator + ticks % denominator * numerator / denominator;
 }
 
-bool platform_has_heap() { return chosen(&edgecore_platform::allocate) != nullptr; }
+bool platform_has_heap() { return active.allocate != nullptr; }
 
 void *platform_allocate(uint64_t size, uint64_t alignment) {
   __atomic_store_n(&heap_used, 1, __ATOMIC_RELAXED);
-  return chosen(&edgecore_platform::allocate)(size, alignment);
+  return active.allocate(size, alignment);
 }
 
-void platform_free(void *data) { chosen (&edgecore_platform::free)(data); }
+void platform_free(void *data) { active.free(data); }
 
 void platform_abort(const char *condition) {
   EDGECORE_LOG(EDGECORE_LOG_ERROR, "The runtime stops, because of a fault in it: ", condition, " does not hold.");
-  chosen (&edgecore_platform::abort)();
+  active.abort();
   __builtin_trap();
 }
 
@@ -70,8 +82,9 @@ int32_t edgecore_register_platform(const edgecore_platform *platform) {
     if ((wanted.allocate == nullptr) != (wanted.free == nullptr)) return EDGECORE_INVALID_ARGUMENT;
   }
   const auto allocate = wanted.allocate != nullptr ? wanted.allocate : defaults.allocate;
-  if (heap_used != 0 && allocate != chosen(&edgecore_platform::allocate)) return EDGECORE_INVALID_STATE;
+  if (heap_used != 0 && allocate != active.allocate) return EDGECORE_INVALID_STATE;
   registered = wanted;
+  activate();
   if (wanted.init != nullptr) wanted.init();
   return EDGECORE_OK;
 }
@@ -86,5 +99,5 @@ int32_t edgecore_log_level(void) {
 void edgecore_log(int32_t level, edgecore_str text) {
   using namespace edgecore;
   if (level < EDGECORE_LOG_LEVEL || level < edgecore_log_level()) return;
-  chosen (&edgecore_platform::emit_log_message)(chosen (&edgecore_platform::current_ticks)(), level, text);
+  active.emit_log_message(active.current_ticks(), level, text);
 }

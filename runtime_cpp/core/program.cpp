@@ -234,17 +234,18 @@ Result<Bytes> Program::named_data(StringView key, Error &error) const {
     }
   }
   for (const DataFile *file : data_) {
-    if (!file->contains(key)) continue;
-    const Result<NamedBytes> found = file->find(key, error);
-    EDGECORE_TRY(found.status());
-    return (*found).bytes;
+    NamedBytes found;
+    const Status status = file->find(key, found, error);
+    if (status.ok()) return found.bytes;
+    if (status.code() != EDGECORE_NOT_FOUND) return status;
   }
   return fail(error, EDGECORE_NOT_FOUND, "Neither the program nor a data file has named data '", key, "'.");
 }
 
-Result<NamedBytes> Program::external_data(StringView key, Error &error) const {
+Status Program::external_data(StringView key, NamedBytes &data, Error &error) const {
   for (const DataFile *file : data_) {
-    if (file->contains(key)) return file->find(key, error);
+    const Status status = file->find(key, data, error);
+    if (status.code() != EDGECORE_NOT_FOUND) return status;
   }
   if (data_.empty()) {
     return fail(error, EDGECORE_NOT_FOUND, "the program keeps '", key,

@@ -32,16 +32,15 @@ inline bool is_external(const fb::Tensor &tensor) {
 
 // Where the program file has the data of a tensor: in a segment, or in the private copy of the flatbuffer.
 struct TensorPlace {
-  bool in_segment = false;
+  const uint8_t *in_flatbuffer = nullptr;  // NULL: in the segment
   uint32_t segment = 0;
   uint64_t offset = 0;  // in the segment
-  Bytes bytes;          // if it is in the flatbuffer
 };
 
 // Finds the tensor_bytes() bytes that the program file has for a tensor: the data of a constant, or the initial data of
 // a mutable buffer. The tensor must not be external, and its data_buffer_idx must not be 0. Errors: INVALID_PROGRAM;
 // the message has no beginning and no period, which the caller adds.
-Result<TensorPlace> find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, Error &error);
+Status find_tensor_data(const ProgramTables &tables, const fb::Tensor &tensor, TensorPlace &place, Error &error);
 
 // Returns the metadata of a method, or NULL.
 inline const fb::meta::Method *method_meta(const ProgramTables &tables, size_t method) {

@@ -1,6 +1,6 @@
 #include "core/segments.h"
 
-#include <new>
+#include <string.h>
 
 #include "core/checked.h"
 
@@ -11,8 +11,8 @@ namespace {
 // expect.
 uint64_t alignment_at(uint64_t offset) { return offset % 16 == 0 ? 16 : offset & (~offset + 1); }
 
-StringView name_of(LoadUse use) {
-  static constexpr StringView kNames[] = {"tables", "constants", "initial state", "a delegate", "named data"};
+const char *name_of(LoadUse use) {
+  static constexpr const char *kNames[] = {"tables", "constants", "initial state", "a delegate", "named data"};
   return kNames[static_cast<size_t>(use)];
 }
 
@@ -30,41 +30,39 @@ Result<Bytes> BufferDataLoader::load(uint64_t offset, size_t size, LoadUse, Erro
 }
 
 Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, LoadUse use, Error &error) {
-  if (size > SIZE_MAX) {
-    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "The ", size, " bytes of ", name_of(use),
-                " exceed the address space.");
-  }
   error.clear();
-  const Result<Bytes> loaded = loader.load(offset, static_cast<size_t>(size), use, error);
-  if (!loaded.ok()) {
-    if (error.size != 0) return loaded;
-    return fail(error, loaded.status().code(), "The data loader cannot load ", size, " bytes of ", name_of(use),
-                " from byte ", offset, ".");
+  int32_t code = EDGECORE_MEMORY_ALLOCATION_FAILED;
+  const char *problem = "exceed the address space";
+  if (size <= SIZE_MAX) {
+    const Result<Bytes> loaded = loader.load(offset, static_cast<size_t>(size), use, error);
+    const Bytes bytes = *loaded;
+    code = EDGECORE_ACCESS_FAILED;
+    if (!loaded.ok()) {
+      if (error.size != 0) return loaded;
+      code = loaded.status().code();
+      problem = "cannot be loaded";
+    } else if (bytes.data() == nullptr || bytes.size() != size) {
+      problem = "were not loaded whole";
+    } else if (use == LoadUse::kTables || reinterpret_cast<uintptr_t>(bytes.data()) % alignment_at(offset) == 0) {
+      return loaded;
+    } else {
+      loader.release(bytes);
+      code = EDGECORE_INVALID_PROGRAM;
+      problem = "were loaded to a misaligned address";
+    }
   }
-  const Bytes bytes = *loaded;
-  if (bytes.data() == nullptr || bytes.size() != size) {
-    return fail(error, EDGECORE_ACCESS_FAILED, "The data loader returned ", static_cast<uint64_t>(bytes.size()),
-                " bytes of ", name_of(use), " instead of ", size, " from byte ", offset, ".");
-  }
-  if (use != LoadUse::kTables && reinterpret_cast<uintptr_t>(bytes.data()) % alignment_at(offset) != 0) {
-    loader.release(bytes);
-    return fail(error, EDGECORE_INVALID_PROGRAM, "The ", size, " bytes of ", name_of(use), " from byte ", offset,
-                " of the file are misaligned: they were loaded to an address that is no multiple of ",
-                alignment_at(offset), ".");
-  }
-  return loaded;
+  return fail(error, code, "The ", size, " bytes of ", name_of(use), " from byte ", offset, " of the file ", problem,
+              ".");
 }
 
 Status Segments::allocate(size_t count, Allocator &allocator, DataLoader *loader, Error &error) {
   loader_ = loader;
-  if (count == 0) return Status();
-  auto *table = static_cast<Segment *>(allocator.allocate(count * sizeof(Segment), alignof(Segment)));
+  void *table = allocator.allocate(count * sizeof(Segment), alignof(Segment));
   if (table == nullptr) {
-    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a table of ", static_cast<uint64_t>(count),
-                " segments.");
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a table of ", count, " segments.");
   }
-  for (size_t i = 0; i < count; ++i) new (table + i) Segment{0, 0, nullptr};
-  table_ = {table, count};
+  memset(table, 0, count * sizeof(Segment));
+  table_ = {static_cast<Segment *>(table), count};
   return Status();
 }
 

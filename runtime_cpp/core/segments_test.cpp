@@ -110,8 +110,7 @@ TEST(Segments, ALoaderThatSaysNothingGetsASentence) {
   loader.silent = true;
   const Loaded loaded(loader);
   EXPECT_EQ(loaded.status.code(), EDGECORE_ACCESS_FAILED);
-  EXPECT_SENTENCE(loaded, "The data loader cannot load ");
-  EXPECT_SENTENCE(loaded, " bytes of tables from byte 0.");
+  EXPECT_SENTENCE(loaded, " bytes of tables from byte 0 of the file cannot be loaded.");
 }
 
 TEST(Segments, AShortReadIsAnError) {
@@ -121,7 +120,8 @@ TEST(Segments, AShortReadIsAnError) {
   loader.missing = 1;
   EXPECT_FALSE(loaded.load_method());
   EXPECT_EQ(loaded.status.code(), EDGECORE_ACCESS_FAILED);
-  EXPECT_SENTENCE(loaded, "The data loader returned 7 bytes of constants instead of 8 from byte ");
+  EXPECT_SENTENCE(loaded, "The 8 bytes of constants from byte ");
+  EXPECT_SENTENCE(loaded, " of the file were not loaded whole.");
 }
 
 TEST(Segments, MisalignedBytesAreAnError) {
@@ -132,7 +132,7 @@ TEST(Segments, MisalignedBytesAreAnError) {
   ASSERT_TRUE(loaded.status.ok()) << text_of(loaded.error);
   EXPECT_FALSE(loaded.load_method());
   EXPECT_EQ(loaded.status.code(), EDGECORE_INVALID_PROGRAM);
-  EXPECT_SENTENCE(loaded, "are misaligned: they were loaded to an address that is no multiple of 16.");
+  EXPECT_SENTENCE(loaded, " of the file were loaded to a misaligned address.");
   EXPECT_EQ(loader.held, 0u);
 }
 
@@ -179,15 +179,15 @@ TEST(Segments, ADataFileIsLoadedEntryByEntry) {
   const Result<const DataFile *> loaded = DataFile::load(loader, "w.ptd", &memory, {}, error);
   ASSERT_TRUE(loaded.ok()) << text_of(error);
   EXPECT_EQ(loader.held, 0u);
-  const Result<NamedBytes> entry = (*loaded)->find("second", error);
-  ASSERT_TRUE(entry.ok());
-  EXPECT_EQ((*entry).bytes[2], 5);
+  NamedBytes entry;
+  ASSERT_TRUE((*loaded)->find("second", entry, error).ok());
+  EXPECT_EQ(entry.bytes[2], 5);
   EXPECT_EQ(loader.held, 3u);
-  EXPECT_EQ((*(*loaded)->find("empty", error)).bytes.size(), 0u);
-  EXPECT_EQ((*loaded)->find("third", error).status().code(), EDGECORE_NOT_FOUND);
-  EXPECT_EQ(text_of(error), "Data file w.ptd has no 'third'.");
+  ASSERT_TRUE((*loaded)->find("empty", entry, error).ok());
+  EXPECT_EQ(entry.bytes.size(), 0u);
+  EXPECT_EQ((*loaded)->find("third", entry, error).code(), EDGECORE_NOT_FOUND);
   loader.fail_at = loader.uses.size() + 1;
-  EXPECT_EQ((*loaded)->find("first", error).status().code(), EDGECORE_ACCESS_FAILED);
+  EXPECT_EQ((*loaded)->find("first", entry, error).code(), EDGECORE_ACCESS_FAILED);
 }
 
 }  // namespace

@@ -206,12 +206,13 @@ class PlanValidator {
     }
     if (tensor.data_buffer_idx() == 0 || is_external(tensor)) return Status();
     Error reason;
-    const Result<TensorPlace> place = find_tensor_data(tables_, tensor, reason);
-    if (!place.ok()) return invalid("tensor value ", index, ": ", reason.sentence(), ".");
-    const TensorPlace &at = *place;
+    TensorPlace at;
+    if (!find_tensor_data(tables_, tensor, at, reason).ok()) {
+      return invalid("tensor value ", index, ": ", reason.sentence(), ".");
+    }
     if (tensor.allocation_info() != nullptr) return Status();  // copied to its arena, so alignment does not matter
-    const uint64_t address =
-        at.in_segment ? tables_.segments[at.segment].offset + at.offset : reinterpret_cast<uintptr_t>(at.bytes.data());
+    const uint64_t address = at.in_flatbuffer == nullptr ? tables_.segments[at.segment].offset + at.offset
+                                                         : reinterpret_cast<uintptr_t>(at.in_flatbuffer);
     if (address % element_size != 0) {
       return invalid("tensor value ", index, " is a constant at a place that is no multiple of its element size ",
                      element_size, ": the file is damaged.");

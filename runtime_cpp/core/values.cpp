@@ -35,13 +35,13 @@ struct Builder {
   Status find_external(const fb::Tensor &tensor, uint32_t index, uint64_t bytes, edgecore_bytes *data) {
     const StringView key = view_of(tensor.extra_tensor_info()->fully_qualified_name());
     Error reason;
-    const Result<NamedBytes> result = method.owner->external_data(key, reason);
-    if (!result.ok()) {
-      const int32_t code = result.status().code();
+    NamedBytes named;
+    const Status status = method.owner->external_data(key, named, reason);
+    if (!status.ok()) {
+      const int32_t code = status.code();
       return invalid(code == EDGECORE_NOT_FOUND ? EDGECORE_INVALID_EXTERNAL_DATA : code, "tensor value ", index, ": ",
                      reason.sentence());
     }
-    const NamedBytes named = *result;
     const Span<const int32_t> sizes = span_of(tensor.sizes());
     const Span<const uint8_t> order = span_of(tensor.dim_order());
     const bool same = named.scalar_type == static_cast<int32_t>(tensor.scalar_type()) &&
@@ -160,10 +160,11 @@ struct Builder {
   // Returns the bytes that can be read from the address of a tensor's data on: to the end of the segment and its tail.
   Result<Bytes> program_data(const fb::Tensor &tensor, bool is_state) {
     const Segments &segments = method.owner->tables().segments;
-    const Result<TensorPlace> found = find_tensor_data(method.owner->tables(), tensor, error);
-    EDGECORE_TRY(found.status());
-    const TensorPlace place = *found;
-    if (!place.in_segment) return Bytes(place.bytes.data(), place.bytes.size() + kArenaTail);  // see private_copy
+    TensorPlace place;
+    EDGECORE_TRY(find_tensor_data(method.owner->tables(), tensor, place, error));
+    if (place.in_flatbuffer != nullptr) {
+      return Bytes(place.in_flatbuffer, static_cast<size_t>(tensor_bytes(tensor)) + kArenaTail);  // see private_copy
+    }
     const LoadUse use = is_state ? LoadUse::kInitialState : LoadUse::kConstants;
     const Result<Bytes> segment = segments.keep(place.segment, use, error);
     EDGECORE_TRY(segment.status());

@@ -45,9 +45,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (!loaded.ok()) return -1;  // not for the corpus
   uint64_t sum = 0;
   for (size_t i = 0; i < (*loaded)->count(); ++i) {
-    const Result<NamedBytes> found = (*loaded)->find((*loaded)->key(i), error);
-    if (!found.ok()) abort();
-    const NamedBytes entry = *found;
+    NamedBytes entry;
+    if (!(*loaded)->find((*loaded)->key(i), entry, error).ok()) abort();
     if (!entry.bytes.empty()) sum += entry.bytes[0] + entry.bytes[entry.bytes.size() - 1];
     for (const int32_t length : entry.sizes) sum += static_cast<uint64_t>(length);
     for (const uint8_t dim : entry.dim_order) sum += dim;

@@ -7,6 +7,7 @@ import os
 import pytest
 
 import edgecore
+from edgecore import format as fmt
 from edgecore.errors import ExecutionError, FormatError
 
 np = pytest.importorskip("numpy")
@@ -75,8 +76,9 @@ def test_a_file_read_by_pieces_may_be_overwritten_after_it_is_loaded(linear, tmp
 def test_a_session_needs_the_file_as_it_was(toy_program, toy_package, tmp_path, change, words):
     """A new session loads the blobs of delegates once more."""
     path = tmp_path / "model.pte"
+    content = fmt.write_pte(fmt.read_pte(toy_program.read_bytes()))  # the blob in a segment
     for copy in (path, tmp_path / "other"):
-        copy.write_bytes(toy_program.read_bytes())
+        copy.write_bytes(content)
     program = edgecore.load(path, load_mode="file")
     program.new_session()
     change(path)

@@ -156,7 +156,7 @@ edgecore_backend make_table() {
   table.distribution = str("edgecore-toy");
   table.version = str("1.0");
   table.options = kOptions;
-  table.option_count = 2;
+  table.option_count = sizeof(kOptions) / sizeof(kOptions[0]);
   table.option_stride = sizeof(edgecore_option_spec);
   table.driver_create = driver_create;
   table.driver_destroy = driver_destroy;

@@ -36,9 +36,9 @@ class DataFile {
   StringView name() const { return name_; }
   size_t count() const { return keys_.size(); }  // of entries
   StringView key(size_t index) const;            // sorted byte by byte
-  // Returns the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, and those of the
-  // loader.
-  Result<NamedBytes> find(StringView key, Error &error) const;
+  // Sets `result` to the entry with this key. Its bytes stay valid as long as the loader. Errors: NOT_FOUND, without a
+  // message, and those of the loader.
+  Status find(StringView key, NamedBytes &result, Error &error) const;
   bool contains(StringView key) const;
   // Returns the bytes of an entry until the caller releases them. Errors: those of the loader.
   Result<Bytes> borrow(size_t index, Error &error) const;

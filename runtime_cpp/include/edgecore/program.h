@@ -129,9 +129,9 @@ class Program {
   // Returns the bytes stored under `key` in the file, or else in one of the .ptd files. They stay valid as long as the
   // loader; the first call loads them. Thread-safe. Errors: NOT_FOUND with the key, and those of the loader.
   Result<Bytes> named_data(StringView key, Error &error) const;
-  // Returns the tensor that the .ptd files store under `key`, as named_data does. Errors: NOT_FOUND with the key and
-  // the files, and those of the loader.
-  Result<NamedBytes> external_data(StringView key, Error &error) const;
+  // Sets `data` to the tensor that the .ptd files store under `key`, as named_data does. Errors: NOT_FOUND with the key
+  // and the files, and those of the loader.
+  Status external_data(StringView key, NamedBytes &data, Error &error) const;
   size_t named_data_count() const;
   StringView named_data_key(size_t index) const;
 
