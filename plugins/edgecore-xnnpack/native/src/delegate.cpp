@@ -170,7 +170,7 @@ class Instance {
         memory_(graph_, exposed_, add_states(graph_, info), watches_) {
     const bool is_profiled = (info.flags & EDGECORE_INSTANCE_PROFILED) != 0;
     build_runtime(graph_, exposed_, &pool_, is_profiled ? XNN_FLAG_BASIC_PROFILING : 0, &runtime_);
-    if (is_profiled) profile_.emplace(graph_, runtime_.handle);
+    if (is_profiled) profile_.emplace(graph_, runtime_);
     Store *store = delegate.program.weights;
     if (runtime_.weights.saved()) prune(store, delegate.program.options.weight_cache_limit);
     const std::string problem = take_problem(store);

@@ -18,7 +18,7 @@ constexpr const char *kBinary = "Binary Elementwise";
 // An operator that XNNPACK may have created for a node: the one that computes the node, or the clamp that XNNPACK
 // appends to an elementwise node of two inputs with an output range. nodes_of matches these to the operators that
 // XNNPACK reports.
-struct Step {
+struct Operation {
   uint32_t node;
   bool is_clamp;
 };
@@ -84,11 +84,11 @@ std::vector<std::string> operator_names(xnn_runtime_t runtime) {
   return names;
 }
 
-std::vector<Step> steps_of(const Graph &graph) {
-  std::vector<Step> steps;
+std::vector<Operation> operations_of(const Graph &graph, const std::vector<bool> &is_skipped) {
+  std::vector<Operation> steps;
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const Node &node = graph.nodes[i];
-    if (is_own(node)) continue;
+    if (is_own(node) || is_skipped[i]) continue;
     steps.push_back({i, false});
     const bool is_arithmetic = computes(kBinary, node);
     if (is_arithmetic && (std::isfinite(node.min) || std::isfinite(node.max))) steps.push_back({i, true});
@@ -98,8 +98,9 @@ std::vector<Step> steps_of(const Graph &graph) {
 
 }  // namespace
 
-std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<std::string> &names) {
-  const std::vector<Step> steps = steps_of(graph);
+std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_skipped,
+                               const std::vector<std::string> &names) {
+  const std::vector<Operation> steps = operations_of(graph, is_skipped);
   const auto fits = [&](size_t name, size_t step) {
     return steps[step].is_clamp ? starts_with(names[name], {kUnary})
                                 : computes(names[name], graph.nodes[steps[step].node]);
@@ -125,9 +126,11 @@ std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<std::string
   return nodes;
 }
 
-Profile::Profile(const Graph &graph, xnn_runtime_t runtime) {
-  const std::vector<std::string> names = operator_names(runtime);
-  const std::vector<uint32_t> nodes = nodes_of(graph, names);
+Profile::Profile(const Graph &graph, const Runtime &runtime) {
+  const std::vector<std::string> names = operator_names(runtime.handle);
+  std::vector<bool> is_skipped;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) is_skipped.push_back(runtime.skips(i));
+  const std::vector<uint32_t> nodes = nodes_of(graph, is_skipped, names);
   for (size_t i = 0; i < names.size(); ++i) {
     if (nodes[i] == kNone) {
       operators_.push_back({names[i], -1, kNone});

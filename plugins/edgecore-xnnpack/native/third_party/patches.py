@@ -10,6 +10,7 @@ import corrections
 import forced_hardware
 import fp32_gemm
 import int8_convolution
+import int8_elementwise
 import int8_gemm
 from patch import Kernel, Patch
 
@@ -23,6 +24,7 @@ KERNELS = [
     *corrections.KERNELS,
     *fp32_gemm.KERNELS,
     *int8_gemm.KERNELS,
+    *int8_elementwise.KERNELS,
     # int8 depthwise convolution. XNNPACK's kernels widen int8 to 32 bits and compute one pixel at a time, which takes
     # three times as long as these kernels. For 7x7 XNNPACK has no int8 kernel at all.
     *(
@@ -242,6 +244,7 @@ XNNPACK_PATCHES = [
     *fp32_gemm.PATCHES,
     *int8_gemm.PATCHES,
     *int8_convolution.PATCHES,
+    *int8_elementwise.PATCHES,
     *_add_int8_dwconv(),
     *_add_dwconv(16, "avx512f"),
     *_add_dwconv(8, "fma3"),
