@@ -12,6 +12,7 @@ import fp32_gemm
 import int8_convolution
 import int8_elementwise
 import int8_gemm
+import transposes
 from patch import Kernel, Patch
 
 _INT8_TAPS = (9, 25, 49)
@@ -25,6 +26,7 @@ KERNELS = [
     *fp32_gemm.KERNELS,
     *int8_gemm.KERNELS,
     *int8_elementwise.KERNELS,
+    *transposes.KERNELS,
     # int8 depthwise convolution. XNNPACK's kernels widen int8 to 32 bits and compute one pixel at a time, which takes
     # three times as long as these kernels. For 7x7 XNNPACK has no int8 kernel at all.
     *(
@@ -245,6 +247,7 @@ XNNPACK_PATCHES = [
     *int8_gemm.PATCHES,
     *int8_convolution.PATCHES,
     *int8_elementwise.PATCHES,
+    *transposes.PATCHES,
     *_add_int8_dwconv(),
     *_add_dwconv(16, "avx512f"),
     *_add_dwconv(8, "fma3"),
