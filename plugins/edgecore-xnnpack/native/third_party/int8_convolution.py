@@ -2,6 +2,8 @@
 
 The parameters of a kernel get further fields, which are zero for all other operators:
 
+- The taps in a row of the window. Neighbouring pixels share most of the inputs of their windows; a kernel copies each
+  row of the window once for all pixels of a tile.
 - Joined taps. XNNPACK pads the inputs of each tap to a multiple of four. An image of 3 channels then takes 196 products
   instead of 147 for a window of 7x7, and the kernel gathers each tap by itself. If the taps are joined, the inputs of
   all taps follow one another, in the packed weights as well, and a kernel reads a row of the window at once.
@@ -28,7 +30,8 @@ def _insert(path: str, before: str, new: str, after: str = "") -> Patch:
 
 
 # At the end of the struct: contexts of other kernels hold only its first bytes.
-_FIELDS = """    uint16_t joined_taps;  // the taps in a row of the window if the taps are joined, else 0
+_FIELDS = """    uint16_t window_taps;  // in a row of the window; 0: unknown
+    bool joins_taps;
     bool skips_padding;  // padding adds nothing
     bool adds;
     ptrdiff_t sum_distance;  // from the output to the tensor that is added
@@ -90,8 +93,10 @@ def _choose(before: str) -> Patch:
         f"""    if (gemm_config->is_extended) {{
       const size_t inputs = (size_t) kernel_height * kernel_width * group_input_channels;
       gemm_params.fp32_scalar.skips_padding = input_zero_point == INT8_MIN;
-      if (group_input_channels % 4 != 0 && inputs <= {_MAX_JOINED} && !(flags & XNN_FLAG_DEPTHWISE_CONVOLUTION)) {{
-        gemm_params.fp32_scalar.joined_taps = kernel_width;
+      gemm_params.fp32_scalar.joins_taps =
+        group_input_channels % 4 != 0 && inputs <= {_MAX_JOINED} && !(flags & XNN_FLAG_DEPTHWISE_CONVOLUTION);
+      if (group_input_channels % 4 == 0 || gemm_params.fp32_scalar.joins_taps) {{
+        gemm_params.fp32_scalar.window_taps = kernel_width;
       }}
     }}
 """,
@@ -123,7 +128,7 @@ _JOINED_TAPS = [
         _CONVOLUTION,
         "    size_t* zero_size)\n{\n",
         """  const bool joins_taps = gemm_config->is_extended && ukernel_type == xnn_microkernel_type_igemm
-    && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.joined_taps != 0;
+    && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.joins_taps;
   const bool skips_padding = gemm_config->is_extended && ukernel_type == xnn_microkernel_type_igemm
     && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.skips_padding;
   if (joins_taps) {
