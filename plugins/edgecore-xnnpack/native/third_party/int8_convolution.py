@@ -11,8 +11,6 @@ The parameters of a kernel get further fields, which are zero for all other oper
   the first or the last taps skips these taps.
 - A sum. The kernel adds another tensor to the products, after it rounded them to int8, with the arithmetic of XNNPACK's
   addition: the result has the bits of a convolution and an addition.
-
-With several threads, the blocks of columns into which the work is divided are equal.
 """
 
 from __future__ import annotations
@@ -168,42 +166,6 @@ _JOINED_TAPS = [
         "        ? round_up_po2(group_input_channels * kernel_size, convolution_op->ukernel.igemm.kr)\n"
         "        : round_up_po2(group_input_channels, convolution_op->ukernel.igemm.kr * convolution_op->ukernel.igemm.sr)\n"
         "          * kernel_size) << log2_filter_element_size)",
-    ),
-]
-
-# Blocks of columns of different widths divide badly among threads: with blocks of 192 and 64 columns, two threads took
-# 0.61 of the time of one (ResNet-18, 14x14, 256 channels, Zen 4).
-_BLOCKS = "      nc = min(nc, divide_round_up(nc, max_nc * nr) * nr);\n    }\n"
-_EQUAL_COLUMNS = """// Returns a width of blocks, which divides the columns evenly, between `nc` and about half of it; else `nc`.
-static size_t equal_columns(size_t columns, size_t nc, size_t nr)
-{
-  const size_t tiles = divide_round_up(columns, nr);
-  const size_t most = divide_round_up(tiles, divide_round_up(columns, nc));
-  for (size_t width = most; 2 * width > most; width--) {
-    if (tiles % width == 0) {
-      return min(columns, width * nr);
-    }
-  }
-  return nc;
-}
-
-static enum xnn_status reshape_gemm(
-"""
-_EQUAL_BLOCKS = [
-    Patch(_CONVOLUTION, "static enum xnn_status reshape_gemm(\n", _EQUAL_COLUMNS),
-    *(
-        _insert(
-            _CONVOLUTION,
-            _BLOCKS,
-            "    if (log2_filter_element_size == XNN_LOG2_SIZEOF_INT8_T) {\n"
-            "      nc = equal_columns(group_output_channels, nc, nr);\n"
-            "    }\n",
-            after,
-        )
-        for after in (
-            "  }\n\n  if (groups == 1) {\n    #if XNN_MAX_UARCH_TYPES > 1\n      if (xnn_is_hmp_gemm_ukernel(",
-            "  }\n\n  if (dynamic_quantization && convolution_op->zero_size > 0) {\n",
-        )
     ),
 ]
 
@@ -385,4 +347,4 @@ _SUMS = [
     _insert(_SUBGRAPH, '#include "xnnpack/common.h"\n', '#include "xnnpack/config.h"\n'),
 ]
 
-PATCHES = [*_PARAMETERS, *_JOINED_TAPS, *_EQUAL_BLOCKS, *_SUMS]
+PATCHES = [*_PARAMETERS, *_JOINED_TAPS, *_SUMS]
