@@ -131,7 +131,8 @@ std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runti
   for (size_t i = 0; i < graph.values.size(); ++i) {
     const Value &value = graph.values[i];
     if ((!is_used[i] && external_ids[i] == kNone) || !is_in_xnnpack(value)) continue;
-    const xnn_status status = define_value(subgraph, value, external_ids[i], is_written[i], runtime.constant_data[i], &ids[i]);
+    const xnn_status status =
+        define_value(subgraph, value, external_ids[i], is_written[i], runtime.constant_data[i], &ids[i]);
     if (status != xnn_status_success) {
       fail(error_code(status), "XNNPACK refused value %u (%s %s): %s", value.id, type_name(value.type),
            shape_text(value.shape), status_name(status));

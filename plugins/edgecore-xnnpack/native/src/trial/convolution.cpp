@@ -223,7 +223,9 @@ void run_long_rows(Trial *trial, const LayerTypes &types, bool is_depthwise) {
   std::vector<size_t> widths = is_depthwise ? std::vector<size_t>{65} : std::vector<size_t>{14, 24};
   if (is_full) widths = {1, 2, 7, 8, 9, 14, 16, 21, 24, 63, 64, 65, 130};
   size_t index = 0;
-  for (const Window &window : {Window{3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {7, 4, 1, 1, 2}, {5, 5, 1, 1, 2}, {3, 2, 2, 1, 1}}) {
+  const std::vector<Window> windows = {
+      {3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {7, 4, 1, 1, 2}, {5, 5, 1, 1, 2}, {3, 2, 2, 1, 1}};
+  for (const Window &window : windows) {
     for (uint32_t count : counts) {
       for (size_t width : widths) {
         const size_t covered = (width - 1) * window.stride + window.width;
