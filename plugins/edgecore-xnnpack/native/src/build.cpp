@@ -99,7 +99,74 @@ void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent,
   }
 }
 
-// `external` is the id of an external value, else kNone. `is_written` is true if a node of XNNPACK computes the value.
+int32_t error_code(xnn_status status) {
+  return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
+}
+
+// Defines the values and nodes, and returns the steps of a run.
+std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Runtime &runtime, xnn_subgraph_t subgraph) {
+  std::vector<uint32_t> external_ids(graph.values.size(), kNone);
+  for (size_t i = 0; i < graph.values.size(); ++i) external_ids[i] = graph.values[i].argument;
+  for (size_t i = 0; i < exposed.size(); ++i) {
+    external_ids[exposed[i]] = static_cast<uint32_t>(graph.externals.size() + i);
+  }
+  const Sums &sums = runtime.sums;
+  const Tables &tables = runtime.tables;
+  // Internal values that no node of XNNPACK reads or writes are not defined.
+  std::vector<bool> is_used(graph.values.size()), is_written(graph.values.size());
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node &node = graph.nodes[i];
+    if (is_own(node) || tables.skips(i)) continue;
+    for (uint32_t value : node.in) {
+      if (value != kNone) is_used[tables.has(i) ? tables.source[i] : value] = true;
+    }
+    for (uint32_t value : node.out) {
+      if (value != kNone) is_used[value] = is_written[value] = true;
+    }
+  }
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;  // the products stay in the kernel
+  }
+  std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const Value &value = graph.values[i];
+    if ((!is_used[i] && external_ids[i] == kNone) || !is_in_xnnpack(value)) continue;
+    const xnn_status status =
+        define_value(subgraph, value, external_ids[i], is_written[i], runtime.constant_data[i], &ids[i]);
+    if (status != xnn_status_success) {
+      fail(error_code(status), "XNNPACK refused value %u (%s %s): %s", value.id, type_name(value.type),
+           shape_text(value.shape), status_name(status));
+    }
+  }
+  std::vector<Step> steps;
+  size_t first = 0;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node &node = graph.nodes[i];
+    if (runtime.skips(i)) continue;
+    if (is_own(node)) {
+      if (!runs_parts()) {
+        fail(EDGECORE_NOT_SUPPORTED, "node %u (%s): the XNNPACK in this library cannot run a part of a graph",
+             node.index, node.kind->name);
+      }
+      steps.push_back({first, xnn_get_num_nodes(subgraph), &node});
+      first = steps.back().last;
+      continue;
+    }
+    const xnn_status status = sums.has(i)     ? define_with_sum(subgraph, graph, sums, i, ids.data())
+                              : tables.has(i) ? define_table(subgraph, graph, tables, i, ids.data())
+                                              : node.kind->define(subgraph, graph, node, ids.data());
+    if (status != xnn_status_success) {
+      fail(error_code(status), "node %u (%s): XNNPACK refused the node: %s", node.index, node.kind->name,
+           status_name(status));
+    }
+  }
+  const bool is_whole = steps.empty();
+  steps.push_back({first, is_whole ? SIZE_MAX : xnn_get_num_nodes(subgraph), nullptr});
+  return steps;
+}
+
+}  // namespace
+
 xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t external, bool is_written,
                         const void *data, uint32_t *id) {
   const xnn_datatype type = value.widens ? xnn_datatype_fp32 : kTypes[static_cast<size_t>(value.type)];
@@ -132,70 +199,6 @@ xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t ex
   }
 }
 
-int32_t error_code(xnn_status status) {
-  return status == xnn_status_out_of_memory ? EDGECORE_MEMORY_ALLOCATION_FAILED : EDGECORE_NOT_SUPPORTED;
-}
-
-// Defines the values and nodes, and returns the steps of a run.
-std::vector<Step> define(const Graph &graph, const Exposed &exposed, const Sums &sums,
-                         const std::vector<const void *> &data, xnn_subgraph_t subgraph) {
-  std::vector<uint32_t> external_ids(graph.values.size(), kNone);
-  for (size_t i = 0; i < graph.values.size(); ++i) external_ids[i] = graph.values[i].argument;
-  for (size_t i = 0; i < exposed.size(); ++i) {
-    external_ids[exposed[i]] = static_cast<uint32_t>(graph.externals.size() + i);
-  }
-  // Internal values that no node of XNNPACK reads or writes are not defined.
-  std::vector<bool> is_used(graph.values.size()), is_written(graph.values.size());
-  for (const Node &node : graph.nodes) {
-    if (is_own(node)) continue;
-    for (uint32_t value : node.in) {
-      if (value != kNone) is_used[value] = true;
-    }
-    for (uint32_t value : node.out) {
-      if (value != kNone) is_used[value] = is_written[value] = true;
-    }
-  }
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (sums.has(i)) is_used[graph.nodes[i].out[0]] = false;  // the products stay in the kernel
-  }
-  std::vector<uint32_t> ids(graph.values.size(), XNN_INVALID_VALUE_ID);
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const Value &value = graph.values[i];
-    if ((!is_used[i] && external_ids[i] == kNone) || !is_in_xnnpack(value)) continue;
-    const xnn_status status = define_value(subgraph, value, external_ids[i], is_written[i], data[i], &ids[i]);
-    if (status != xnn_status_success) {
-      fail(error_code(status), "XNNPACK refused value %u (%s %s): %s", value.id, type_name(value.type),
-           shape_text(value.shape), status_name(status));
-    }
-  }
-  std::vector<Step> steps;
-  size_t first = 0;
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node &node = graph.nodes[i];
-    if (sums.skips(i)) continue;
-    if (is_own(node)) {
-      if (!runs_parts()) {
-        fail(EDGECORE_NOT_SUPPORTED, "node %u (%s): the XNNPACK in this library cannot run a part of a graph",
-             node.index, node.kind->name);
-      }
-      steps.push_back({first, xnn_get_num_nodes(subgraph), &node});
-      first = steps.back().last;
-      continue;
-    }
-    const xnn_status status = sums.has(i) ? define_with_sum(subgraph, graph, sums, i, ids.data())
-                                          : node.kind->define(subgraph, graph, node, ids.data());
-    if (status != xnn_status_success) {
-      fail(error_code(status), "node %u (%s): XNNPACK refused the node: %s", node.index, node.kind->name,
-           status_name(status));
-    }
-  }
-  const bool is_whole = steps.empty();
-  steps.push_back({first, is_whole ? SIZE_MAX : xnn_get_num_nodes(subgraph), nullptr});
-  return steps;
-}
-
-}  // namespace
-
 bool runs_parts() { return xnn_get_num_nodes != nullptr && xnn_invoke_runtime_nodes != nullptr; }
 
 xnn_status run_nodes(const Runtime &runtime, size_t first, size_t last) {
@@ -225,8 +228,12 @@ void build_runtime(const Graph &graph, const Exposed &exposed, pthreadpool_t thr
   const Subgraph subgraph(created, xnn_delete_subgraph);
   // As with XNNPACK's own fusions below, a value that is not in XNNPACK's workspace must be written and read when its
   // nodes say.
-  if (exposed.empty()) runtime->sums = find_sums(graph);
-  runtime->steps = define(graph, exposed, runtime->sums, data, subgraph.get());
+  if (exposed.empty()) {
+    runtime->sums = find_sums(graph);
+    runtime->tables = find_tables(graph);
+    compute_tables(graph, data, &runtime->tables);
+  }
+  runtime->steps = define(graph, exposed, *runtime, subgraph.get());
   if (runtime->weight_cache) runtime->weights.name_packings(graph, data);
   for (const Node &node : graph.nodes) {
     if (is_winograd(node))

@@ -7,6 +7,7 @@
 #include "edgecore/backend.hpp"
 #include "graph.h"
 #include "sums.h"
+#include "tables.h"
 #include "tiles.h"
 #include "weights.h"
 #include "workspace.h"
@@ -33,15 +34,24 @@ struct Runtime {
   Tile tile;                             // of fp32 layers; {}: XNNPACK chooses
   xnn_runtime_t handle = nullptr;
   Sums sums = {};
+  Tables tables = {};
   std::vector<Step> steps = {};
   std::vector<const void *> constant_data = {};  // of each value of the graph; null: no constant
   Copies constants = {};
+
+  // Returns true for a node that another node computes, so that XNNPACK has no operator for it.
+  bool skips(size_t node) const { return sums.skips(node) || tables.skips(node); }
 
   ~Runtime() {
     const std::unique_lock<std::mutex> lock = lock_workspace(workspace);
     xnn_delete_runtime(handle);
   }
 };
+
+// Defines a value in XNNPACK. `external` is the id of an external value, else kNone. `is_written` is true if a node of
+// XNNPACK computes the value. `data` is the address of a constant, else null.
+xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t external, bool is_written,
+                        const void *data, uint32_t *id);
 
 // Defines the graph in XNNPACK and creates its runtime, which runs on `threadpool`. Packs the weights that this process
 // has not packed yet. Other constants must stay valid until the runtime is deleted. The id of an external value is the

@@ -170,7 +170,7 @@ class Instance {
         memory_(graph_, exposed_, add_states(graph_, info), watches_) {
     const bool is_profiled = (info.flags & EDGECORE_INSTANCE_PROFILED) != 0;
     build_runtime(graph_, exposed_, &pool_, is_profiled ? XNN_FLAG_BASIC_PROFILING : 0, &runtime_);
-    if (is_profiled) profile_.emplace(graph_, runtime_.handle);
+    if (is_profiled) profile_.emplace(graph_, runtime_);
     Store *store = delegate.program.weights;
     if (runtime_.weights.saved()) prune(store, delegate.program.options.weight_cache_limit);
     const std::string problem = take_problem(store);
@@ -191,6 +191,10 @@ class Instance {
     if (args.size() != graph_.externals.size()) {
       fail(EDGECORE_INVALID_ARGUMENT, "%llu arguments instead of %zu", static_cast<unsigned long long>(args.size()),
            graph_.externals.size());
+    }
+    if (prepared_ && has_same_inputs(args)) {
+      resize_outputs(args, shapes_);
+      return {};
     }
     std::vector<Shape> shapes = input_shapes(args);
     infer_shapes(graph_, shapes.data());
@@ -235,18 +239,33 @@ class Instance {
   }
 
  private:
-  // Returns the shapes of all values: of inputs from the arguments of this call, of other values from the blob. Sizes
-  // are in memory order, the outermost dim first, as XNNPACK expects.
+  // Returns the shape of an input in this call. Sizes are in memory order, the outermost dim first, as XNNPACK expects.
+  static Shape input_shape(const Arguments &args, const Value &value) {
+    Shape shape = value.shape;
+    const edgecore_tensor &tensor = checked_tensor(args, value);
+    for (int32_t d = 0; d < tensor.dl.ndim; ++d) {
+      shape[static_cast<uint32_t>(d)] = static_cast<uint64_t>(tensor.dl.shape[tensor.dim_order[d]]);
+    }
+    return shape;
+  }
+
+  // Returns true if the inputs have the shapes of the last prepare.
+  bool has_same_inputs(const Arguments &args) const {
+    for (uint32_t index : graph_.externals) {
+      if (index == kNone || graph_.values[index].role != Role::kInput) continue;
+      if (!(input_shape(args, graph_.values[index]) == shapes_[index])) return false;
+    }
+    return true;
+  }
+
+  // Returns the shapes of all values: of inputs from the arguments of this call, of other values from the blob.
   std::vector<Shape> input_shapes(const Arguments &args) const {
     std::vector<Shape> shapes(graph_.values.size());
     for (size_t i = 0; i < graph_.values.size(); ++i) {
       const Value &value = graph_.values[i];
       shapes[i] = value.shape;
       if (value.role != Role::kInput) continue;
-      const edgecore_tensor &tensor = checked_tensor(args, value);
-      for (int32_t d = 0; d < tensor.dl.ndim; ++d) {
-        shapes[i][static_cast<uint32_t>(d)] = static_cast<uint64_t>(tensor.dl.shape[tensor.dim_order[d]]);
-      }
+      shapes[i] = input_shape(args, value);
       if (in_limits(shapes[i])) continue;
       fail(EDGECORE_NOT_SUPPORTED, "argument %u: a tensor of %s is empty or too large", value.argument,
            shape_text(shapes[i]));

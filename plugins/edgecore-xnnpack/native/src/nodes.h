@@ -66,6 +66,9 @@ bool updates_state(const Node &node);
 // Returns true for convolutions of any kind: regular, depthwise, transposed.
 bool is_convolution(const Node &node);
 
+// Returns true for elementwise functions of one tensor, or of two tensors with broadcasting, and for conversions.
+bool is_elementwise(const Node &node);
+
 // Returns the kind Conv2d.
 const NodeKind *find_conv2d();
 

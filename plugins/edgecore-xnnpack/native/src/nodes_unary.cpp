@@ -172,6 +172,11 @@ const NodeKind kKinds[] = {
 
 }  // namespace
 
+bool is_elementwise(const Node &node) {
+  const KindList binary = binary_kinds();
+  return node.kind->define == define_unary || (node.kind >= binary.items && node.kind < binary.items + binary.count);
+}
+
 KindList unary_kinds() { return {kKinds, std::size(kKinds)}; }
 
 }  // namespace edgecore::xnnpack

@@ -18,7 +18,7 @@ constexpr const char *kBinary = "Binary Elementwise";
 // An operator that XNNPACK may have created for a node: the one that computes the node, or the clamp that XNNPACK
 // appends to an elementwise node of two inputs with an output range. nodes_of matches these to the operators that
 // XNNPACK reports.
-struct Step {
+struct Operation {
   uint32_t node;
   bool is_clamp;
 };
@@ -84,50 +84,53 @@ std::vector<std::string> operator_names(xnn_runtime_t runtime) {
   return names;
 }
 
-std::vector<Step> steps_of(const Graph &graph) {
-  std::vector<Step> steps;
+std::vector<Operation> operations_of(const Graph &graph, const std::vector<bool> &is_skipped) {
+  std::vector<Operation> operations;
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const Node &node = graph.nodes[i];
-    if (is_own(node)) continue;
-    steps.push_back({i, false});
+    if (is_own(node) || is_skipped[i]) continue;
+    operations.push_back({i, false});
     const bool is_arithmetic = computes(kBinary, node);
-    if (is_arithmetic && (std::isfinite(node.min) || std::isfinite(node.max))) steps.push_back({i, true});
+    if (is_arithmetic && (std::isfinite(node.min) || std::isfinite(node.max))) operations.push_back({i, true});
   }
-  return steps;
+  return operations;
 }
 
 }  // namespace
 
-std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<std::string> &names) {
-  const std::vector<Step> steps = steps_of(graph);
-  const auto fits = [&](size_t name, size_t step) {
-    return steps[step].is_clamp ? starts_with(names[name], {kUnary})
-                                : computes(names[name], graph.nodes[steps[step].node]);
+std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_skipped,
+                               const std::vector<std::string> &names) {
+  const std::vector<Operation> operations = operations_of(graph, is_skipped);
+  const auto fits = [&](size_t name, size_t operation) {
+    return operations[operation].is_clamp ? starts_with(names[name], {kUnary})
+                                          : computes(names[name], graph.nodes[operations[operation].node]);
   };
   std::vector<uint32_t> nodes(names.size(), kNone);
-  if (names.size() == steps.size()) {
-    for (size_t i = 0; i < steps.size(); ++i) nodes[i] = steps[i].node;
+  if (names.size() == operations.size()) {
+    for (size_t i = 0; i < operations.size(); ++i) nodes[i] = operations[i].node;
     return nodes;
   }
-  // Match the operators in order, each to the earliest possible step, and then each to the latest possible step. If
-  // both steps of an operator belong to the same node, the match is unique.
+  // Match the operators in order, each to the earliest possible operation, and then each to the latest possible one. If
+  // both belong to the same node, the match is unique.
   size_t next = 0;
   for (size_t i = 0; i < names.size(); ++i, ++next) {
-    while (next < steps.size() && !fits(i, next)) ++next;
-    if (next == steps.size()) return std::vector<uint32_t>(names.size(), kNone);
-    nodes[i] = steps[next].node;
+    while (next < operations.size() && !fits(i, next)) ++next;
+    if (next == operations.size()) return std::vector<uint32_t>(names.size(), kNone);
+    nodes[i] = operations[next].node;
   }
-  size_t end = steps.size();
+  size_t end = operations.size();
   for (size_t i = names.size(); i-- > 0; --end) {
     while (!fits(i, end - 1)) --end;
-    if (nodes[i] != steps[end - 1].node) nodes[i] = kNone;
+    if (nodes[i] != operations[end - 1].node) nodes[i] = kNone;
   }
   return nodes;
 }
 
-Profile::Profile(const Graph &graph, xnn_runtime_t runtime) {
-  const std::vector<std::string> names = operator_names(runtime);
-  const std::vector<uint32_t> nodes = nodes_of(graph, names);
+Profile::Profile(const Graph &graph, const Runtime &runtime) {
+  const std::vector<std::string> names = operator_names(runtime.handle);
+  std::vector<bool> is_skipped;
+  for (size_t i = 0; i < graph.nodes.size(); ++i) is_skipped.push_back(runtime.skips(i));
+  const std::vector<uint32_t> nodes = nodes_of(graph, is_skipped, names);
   for (size_t i = 0; i < names.size(); ++i) {
     if (nodes[i] == kNone) {
       operators_.push_back({names[i], -1, kNone});

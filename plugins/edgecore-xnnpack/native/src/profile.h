@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "build.h"
 #include "edgecore/backend.hpp"
 #include "graph.h"
 
@@ -16,12 +17,14 @@ namespace edgecore::xnnpack {
 // Returns for each of XNNPACK's operators, whose names are `names`, the index of the node that the operator computes,
 // or kNone if the node is ambiguous. XNNPACK keeps the order of nodes, but drops nodes that it fuses into a neighbour
 // or that have no reader.
-std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<std::string> &names);
+// `is_skipped` has an entry for each node: true if XNNPACK has no operator for it (Runtime::skips).
+std::vector<uint32_t> nodes_of(const Graph &graph, const std::vector<bool> &is_skipped,
+                               const std::vector<std::string> &names);
 
 // The profile of a runtime that was created with XNN_FLAG_BASIC_PROFILING.
 class Profile {
  public:
-  Profile(const Graph &graph, xnn_runtime_t runtime);
+  Profile(const Graph &graph, const Runtime &runtime);
 
   void start();            // called at the beginning of execute
   void start_operators();  // called right before XNNPACK runs

@@ -32,10 +32,18 @@ const std::string kConvolution = "Convolution (NHWC, F32) GEMM", kUnary = "Unary
                   kBinary = "Binary Elementwise (ND)";
 using Nodes = std::vector<uint32_t>;
 
+Nodes nodes_of(const Graph &graph, const std::vector<std::string> &names) {
+  return nodes_of(graph, std::vector<bool>(graph.nodes.size()), names);
+}
+
 TEST(Profile, OneOperatorForEachNode) {
   EXPECT_EQ(nodes_of(graph_of({kConv, kClamp}), {kConvolution, kUnary}), (Nodes{0, 1}));
   EXPECT_EQ(nodes_of(graph_of({kConv, kClamp}), {"Something New", "Another"}), (Nodes{0, 1}));
   EXPECT_EQ(nodes_of(graph_of({}), {}), Nodes());
+}
+
+TEST(Profile, SkippedNodesHaveNoOperator) {
+  EXPECT_EQ(nodes_of(graph_of({kTanh, kTanh, kClamp}), {true, true, false}, {kUnary}), (Nodes{2}));
 }
 
 TEST(Profile, NodesThatWereFused) {

@@ -2,6 +2,8 @@
 
 The parameters of a kernel get further fields, which are zero for all other operators:
 
+- The taps in a row of the window. Neighbouring pixels share most of the inputs of their windows; a kernel copies each
+  row of the window once for all pixels of a tile.
 - Joined taps. XNNPACK pads the inputs of each tap to a multiple of four. An image of 3 channels then takes 196 products
   instead of 147 for a window of 7x7, and the kernel gathers each tap by itself. If the taps are joined, the inputs of
   all taps follow one another, in the packed weights as well, and a kernel reads a row of the window at once.
@@ -9,8 +11,6 @@ The parameters of a kernel get further fields, which are zero for all other oper
   the first or the last taps skips these taps.
 - A sum. The kernel adds another tensor to the products, after it rounded them to int8, with the arithmetic of XNNPACK's
   addition: the result has the bits of a convolution and an addition.
-
-With several threads, the blocks of columns into which the work is divided are equal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def _insert(path: str, before: str, new: str, after: str = "") -> Patch:
 
 
 # At the end of the struct: contexts of other kernels hold only its first bytes.
-_FIELDS = """    uint16_t joined_taps;  // the taps in a row of the window if the taps are joined, else 0
+_FIELDS = """    uint16_t window_taps;  // in a row of the window; 0: unknown
+    bool joins_taps;
     bool skips_padding;  // padding adds nothing
     bool adds;
     ptrdiff_t sum_distance;  // from the output to the tensor that is added
@@ -90,8 +91,10 @@ def _choose(before: str) -> Patch:
         f"""    if (gemm_config->is_extended) {{
       const size_t inputs = (size_t) kernel_height * kernel_width * group_input_channels;
       gemm_params.fp32_scalar.skips_padding = input_zero_point == INT8_MIN;
-      if (group_input_channels % 4 != 0 && inputs <= {_MAX_JOINED} && !(flags & XNN_FLAG_DEPTHWISE_CONVOLUTION)) {{
-        gemm_params.fp32_scalar.joined_taps = kernel_width;
+      gemm_params.fp32_scalar.joins_taps =
+        group_input_channels % 4 != 0 && inputs <= {_MAX_JOINED} && !(flags & XNN_FLAG_DEPTHWISE_CONVOLUTION);
+      if (group_input_channels % 4 == 0 || gemm_params.fp32_scalar.joins_taps) {{
+        gemm_params.fp32_scalar.window_taps = kernel_width;
       }}
     }}
 """,
@@ -123,7 +126,7 @@ _JOINED_TAPS = [
         _CONVOLUTION,
         "    size_t* zero_size)\n{\n",
         """  const bool joins_taps = gemm_config->is_extended && ukernel_type == xnn_microkernel_type_igemm
-    && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.joined_taps != 0;
+    && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.joins_taps;
   const bool skips_padding = gemm_config->is_extended && ukernel_type == xnn_microkernel_type_igemm
     && ((const union xnn_qs8_qc8w_conv_minmax_params*) gemm_params)->fp32_scalar.skips_padding;
   if (joins_taps) {
@@ -163,42 +166,6 @@ _JOINED_TAPS = [
         "        ? round_up_po2(group_input_channels * kernel_size, convolution_op->ukernel.igemm.kr)\n"
         "        : round_up_po2(group_input_channels, convolution_op->ukernel.igemm.kr * convolution_op->ukernel.igemm.sr)\n"
         "          * kernel_size) << log2_filter_element_size)",
-    ),
-]
-
-# Blocks of columns of different widths divide badly among threads: with blocks of 192 and 64 columns, two threads took
-# 0.61 of the time of one (ResNet-18, 14x14, 256 channels, Zen 4).
-_BLOCKS = "      nc = min(nc, divide_round_up(nc, max_nc * nr) * nr);\n    }\n"
-_EQUAL_COLUMNS = """// Returns a width of blocks, which divides the columns evenly, between `nc` and about half of it; else `nc`.
-static size_t equal_columns(size_t columns, size_t nc, size_t nr)
-{
-  const size_t tiles = divide_round_up(columns, nr);
-  const size_t most = divide_round_up(tiles, divide_round_up(columns, nc));
-  for (size_t width = most; 2 * width > most; width--) {
-    if (tiles % width == 0) {
-      return min(columns, width * nr);
-    }
-  }
-  return nc;
-}
-
-static enum xnn_status reshape_gemm(
-"""
-_EQUAL_BLOCKS = [
-    Patch(_CONVOLUTION, "static enum xnn_status reshape_gemm(\n", _EQUAL_COLUMNS),
-    *(
-        _insert(
-            _CONVOLUTION,
-            _BLOCKS,
-            "    if (log2_filter_element_size == XNN_LOG2_SIZEOF_INT8_T) {\n"
-            "      nc = equal_columns(group_output_channels, nc, nr);\n"
-            "    }\n",
-            after,
-        )
-        for after in (
-            "  }\n\n  if (groups == 1) {\n    #if XNN_MAX_UARCH_TYPES > 1\n      if (xnn_is_hmp_gemm_ukernel(",
-            "  }\n\n  if (dynamic_quantization && convolution_op->zero_size > 0) {\n",
-        )
     ),
 ]
 
@@ -380,4 +347,4 @@ _SUMS = [
     _insert(_SUBGRAPH, '#include "xnnpack/common.h"\n', '#include "xnnpack/config.h"\n'),
 ]
 
-PATCHES = [*_PARAMETERS, *_JOINED_TAPS, *_EQUAL_BLOCKS, *_SUMS]
+PATCHES = [*_PARAMETERS, *_JOINED_TAPS, *_SUMS]

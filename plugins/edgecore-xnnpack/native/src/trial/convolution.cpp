@@ -214,8 +214,35 @@ void run_last_tiles(Trial *trial, const LayerTypes &types) {
   }
 }
 
+// Runs convolutions whose rows of output pixels are long enough for whole tiles: neighbouring pixels share inputs, and
+// the pixels of a tile are in one row, with padding at its ends. Depthwise kernels compute chunks of up to 64 pixels.
+void run_long_rows(Trial *trial, const LayerTypes &types, bool is_depthwise) {
+  const bool is_full = trial->extent == Extent::kFull;
+  std::vector<uint32_t> counts = {is_depthwise ? 33u : 6u, 64};
+  if (is_full) counts = {1, 2, 3, 4, 6, 8, 12, 16, 20, 33, 64, 96, 129};
+  std::vector<size_t> widths = is_depthwise ? std::vector<size_t>{65} : std::vector<size_t>{14, 24};
+  if (is_full) widths = {1, 2, 7, 8, 9, 14, 16, 21, 24, 63, 64, 65, 130};
+  size_t index = 0;
+  const std::vector<Window> windows = {
+      {3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {7, 4, 1, 1, 2}, {5, 5, 1, 1, 2}, {3, 2, 2, 1, 1}};
+  for (const Window &window : windows) {
+    for (uint32_t count : counts) {
+      for (size_t width : widths) {
+        const size_t covered = (width - 1) * window.stride + window.width;
+        const size_t padding = 2 * size_t{window.padding};
+        if (covered <= padding) continue;
+        Convolution c = {window, 1, count, 33, 1, window.height, covered - padding, is_depthwise, false};
+        if (is_depthwise) c.groups = count, c.group_inputs = c.group_outputs = 1;
+        run_convolution(trial, types, index++, c);
+        if (trial->outcome.unsupported) return;
+      }
+    }
+  }
+}
+
 void regular(Trial *trial, const LayerTypes &types) {
   run_last_tiles(trial, types);
+  run_long_rows(trial, types, false);
   run_windows(trial, types, {{1, 1, 1, 1, 0}, {3, 3, 1, 1, 1}, {3, 3, 2, 1, 1}, {5, 2, 1, 2, 2}, {2, 2, 2, 1, 0}},
               false, false);
 }
@@ -234,6 +261,7 @@ void depthwise(Trial *trial, const LayerTypes &types) {
                {4, 6, 1, 1, 2},
                {9, 9, 1, 1, 4}},
               true, false);
+  run_long_rows(trial, types, true);
 }
 
 void transposed(Trial *trial, const LayerTypes &types) {

@@ -43,6 +43,7 @@
 #include <simde/x86/avx512/mov.h>
 #include <simde/x86/avx512/mov_mask.h>
 #include <simde/x86/avx512/mul.h>
+#include <simde/x86/avx512/mulhi.h>
 #include <simde/x86/avx512/mullo.h>
 #include <simde/x86/avx512/or.h>
 #include <simde/x86/avx512/packs.h>

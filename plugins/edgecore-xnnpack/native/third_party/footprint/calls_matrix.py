@@ -21,8 +21,10 @@ def extensions(kernel: Kernel, taps: int) -> list[dict[str, int]]:
     """Return the parameters with which a kernel is examined: for each extension that it has, and without extensions."""
     if not EXTENDED.match(kernel.name):
         return [{}]
-    names = ("joined_taps", "skips_padding", "adds") if taps else ("adds",)
-    used: list[dict[str, int]] = [{}, *({name: taps if name == "joined_taps" else 1} for name in names)]
+    used: list[dict[str, int]] = [{}, {"adds": 1}]
+    if taps:
+        used += [{"window_taps": taps}, {"window_taps": taps, "joins_taps": 1}, {"skips_padding": 1}]
+    names = list(dict.fromkeys(name for fields in used for name in fields))
     return [{f"fp32_scalar.{name}": fields.get(name, 0) for name in names} for fields in used]
 
 
@@ -85,13 +87,20 @@ def igemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
             # convolution-nhwc.c and deconvolution-nhwc.c.
             call.buffer("zero", k * source, (inputs - k) * source + provided.extra_bytes)
             call.buffer("zero_data", k * source, (inputs - k) * source + provided.extra_bytes)
-            # Joined taps are neighbours in memory, others may be the same pixel.
-            joined = fields.get("fp32_scalar.joined_taps", 0)
-            image = call.buffer("input", (taps if joined else 1) * k * source, provided.extra_bytes)
-            pixels = [image + (tap * k * source if joined else 0) for tap in range(taps)]
+            # Joined taps are neighbours in memory. In a window whose width is known, the rows are neighbours as well.
+            # Others may be the same pixel.
+            joined = fields.get("fp32_scalar.joins_taps", 0)
+            shared = fields.get("fp32_scalar.window_taps", 0) and not joined
+            image = call.buffer(
+                "input", (rows + taps - 1 if shared else taps if joined else 1) * k * source, provided.extra_bytes
+            )
+            steps = [
+                tap + row if shared else tap if joined else 0 for tap, row in itertools.product(range(taps), range(rows))
+            ]
             # The indirection buffer has pointers for all rows of the tile. A row is an output pixel. For rows after the
             # last output pixel, the operator repeats the pointers of the last output pixel (indirection.c).
-            call.pointers("a", [call.arguments["zero"] if padding else pixel for pixel in pixels for _ in range(rows)])
+            pixels = [call.arguments["zero"] if padding else image + step * k * source for step in steps]
+            call.pointers("a", pixels)
             packed = round_up(taps * k, kr) if joined else taps * inputs
             call.buffer("w", round_up(n, columns) * (bias + int(packed * weight) + extra))
             call.buffer("c", m * n * target)
