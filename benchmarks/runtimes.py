@@ -15,7 +15,7 @@ import argparse
 import math
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +98,11 @@ RUNTIMES: dict[str, tuple[str, Callable[[Any, Samples | None, Path], None]]] = {
 }
 
 
-def files(name: str, folder: Path, int8: bool) -> dict[str, Path | str]:
-    """Make those files of a model that do not exist yet, one for each runtime."""
+def files(name: str, folder: Path, int8: bool, runtimes: Iterable[str] = tuple(RUNTIMES)) -> dict[str, Path | str]:
+    """Make those files of a model that do not exist yet, one for each of `runtimes`."""
     stem = f"{name}.int8" if int8 else name
     warnings.filterwarnings("ignore")
-    paths: dict[str, Path | str] = {runtime: folder / f"{stem}.{RUNTIMES[runtime][0]}" for runtime in RUNTIMES}
+    paths: dict[str, Path | str] = {runtime: folder / f"{stem}.{RUNTIMES[runtime][0]}" for runtime in runtimes}
     missing = [runtime for runtime, path in paths.items() if not Path(path).exists()]
     if missing:
         model, inputs = make(name)
