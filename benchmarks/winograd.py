@@ -1,11 +1,12 @@
 """Time networks with each value of edgecore-xnnpack's load option `winograd`, or measure their errors.
 
-    python benchmarks/winograd.py [MODEL ...] [--threads 1] [--rounds 25]      MODEL: a name of tests/zoo.py
+    python benchmarks/winograd.py [MODEL ...] [--threads 1] [--rounds 25]      MODEL: a name of tests/zoo.py, or vgg16
     python benchmarks/winograd.py [MODEL ...] --errors              by default: all networks of tests/zoo.py
 
-The three loads run in turns in one process. The times are the smallest ones of CPU time, of all threads together. An
-error is the root of the mean square difference from the network in float64, relative to the root mean square of its
-outputs, over 8 inputs. Exit status 1 if that of a network is more than `BOUNDS` allow of that of `off`.
+vgg16 is the stack of 3x3 convolutions before the linear layers. The three loads run in turns in one process. The times
+are the smallest ones of CPU time, of all threads together. An error is the root of the mean square difference from the
+network in float64, relative to the root mean square of its outputs, over 8 inputs. Exit status 1 if that of a network is
+more than `BOUNDS` allow of that of `off`.
 """
 
 import argparse
@@ -20,12 +21,20 @@ import torch
 import edgecore
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-from zoo import ALL, make, other_inputs
+from zoo import ALL, Example, make, other_inputs, torchvision_models
 
 VALUES = ("off", "accurate", "on")
 INPUTS = 8
 BOUNDS = (1.0, 1.05, 3.0)
 """Largest ratio of an error to that of `off`, for each of `VALUES`."""
+
+
+def network(name: str) -> Example:
+    """A network and its inputs."""
+    if name != "vgg16":
+        return make(name)
+    torch.manual_seed(0)
+    return torchvision_models().vgg16(init_weights=False).features.eval(), (torch.randn(1, 3, 224, 224),)
 
 
 def times(loads: list[Any], inputs: tuple[torch.Tensor, ...], rounds: int) -> str:
@@ -65,7 +74,7 @@ def main() -> None:
         print("| model | `off` | `accurate` | `on` | ratio |\n|---|---|---|---|---|")
     broken = []
     for name in args.models or (ALL if args.errors else ["resnet18", "resnet50", "unet"]):
-        model, inputs = make(name)
+        model, inputs = network(name)
         file = bytes(edgecore.compile(model, inputs, backends=["xnnpack"]).buffer)
         loads = [
             edgecore.load(file, threads=args.threads, options={"xnnpack": {"winograd": value}})["forward"]
