@@ -6,7 +6,8 @@
 One process for each runtime; they alternate in blocks of five runs, with a pause before each block. The last column is
 edgecore's time divided by that of the fastest of the others. OpenVINO computes in float32, not in bfloat16. With
 `--int8`, each runtime's own quantizer gets the same eight calibration samples; weights have a scale for each channel.
-If FOLDER contains files of an earlier run, they are used again.
+If FOLDER contains files of an earlier run, they are used again. MODEL is a name of tests/zoo.py, or, if it has a slash,
+of untuned_models.py.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ import argparse
 import math
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import torch
 from check import latency
+from untuned_models import make as make_untuned
 from zoo import ZOO, make, other_inputs
 
 import edgecore
@@ -98,14 +100,14 @@ RUNTIMES: dict[str, tuple[str, Callable[[Any, Samples | None, Path], None]]] = {
 }
 
 
-def files(name: str, folder: Path, int8: bool) -> dict[str, Path | str]:
-    """Make those files of a model that do not exist yet, one for each runtime."""
-    stem = f"{name}.int8" if int8 else name
+def files(name: str, folder: Path, int8: bool, runtimes: Iterable[str] = tuple(RUNTIMES)) -> dict[str, Path | str]:
+    """Make those files of a model that do not exist yet, one for each of `runtimes`."""
+    stem = name.replace("/", "_") + ".int8" * int8
     warnings.filterwarnings("ignore")
-    paths: dict[str, Path | str] = {runtime: folder / f"{stem}.{RUNTIMES[runtime][0]}" for runtime in RUNTIMES}
+    paths: dict[str, Path | str] = {runtime: folder / f"{stem}.{RUNTIMES[runtime][0]}" for runtime in runtimes}
     missing = [runtime for runtime, path in paths.items() if not Path(path).exists()]
     if missing:
-        model, inputs = make(name)
+        model, inputs = make_untuned(name) if "/" in name else make(name)
         torch.manual_seed(0)
         samples = [inputs, *(other_inputs(inputs) for _ in range(7))] if int8 else None
         exported = torch.export.export(model, inputs)

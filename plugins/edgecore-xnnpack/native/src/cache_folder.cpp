@@ -53,10 +53,11 @@ struct Name {
   char text[48];
 };
 
-Name file_name(const Identity &identity) {
+Name file_name(const Identity &identity, FileKind kind) {
   Name name;
-  std::snprintf(name.text, sizeof(name.text), "%016llx%016llx.packed", static_cast<unsigned long long>(identity.first),
-                static_cast<unsigned long long>(identity.second));
+  std::snprintf(name.text, sizeof(name.text), "%016llx%016llx%s", static_cast<unsigned long long>(identity.first),
+                static_cast<unsigned long long>(identity.second),
+                kind == FileKind::kPacking ? kSuffix.data() : ".measured");
   return name;
 }
 
@@ -154,9 +155,9 @@ bool CacheFolder::make_secret() {
   return is_made;
 }
 
-std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashKey &key) const {
+std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashKey &key, FileKind kind) const {
   uint64_t size = 0;
-  const Descriptor file{open_own(folder_, file_name(identity).text, &size)};
+  const Descriptor file{open_own(folder_, file_name(identity, kind).text, &size)};
   if (file.number < 0 || size < sizeof(Header) + kTail) return nullptr;
   std::unique_ptr<Packing> packing(new (std::nothrow) Packing);
   if (packing == nullptr) return nullptr;
@@ -176,14 +177,14 @@ std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashK
   return packing;
 }
 
-bool CacheFolder::save(const Packing &packing, const HashKey &key, std::string *problem) const {
+bool CacheFolder::save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const {
   Header header = {};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.identity = packing.identity;
   header.bytes = packing.bytes;
   header.checksum = key.hash(packing.data, packing.bytes);
   char tail[kTail] = {};
-  if (publish(folder_, file_name(packing.identity).text,
+  if (publish(folder_, file_name(packing.identity, kind).text,
               {{&header, sizeof(header)}, {packing.data, packing.bytes}, {tail, sizeof(tail)}})) {
     return true;
   }

@@ -2,7 +2,8 @@
 //
 // FOLDER/key holds the secret of the keyed hash that names the files; without this secret nobody can craft weights with
 // the hash of other weights. FOLDER/IDENTITY.packed is a header followed by the packed weights; a file gets this name
-// only once it is complete. A file that fails its checks is treated as missing, and replaced.
+// only once it is complete. A file that fails its checks is treated as missing, and replaced. FOLDER/IDENTITY.measured
+// has a number that was measured on this processor, in the same format.
 #ifndef EDGECORE_XNNPACK_CACHE_FOLDER_H_
 #define EDGECORE_XNNPACK_CACHE_FOLDER_H_
 
@@ -24,6 +25,8 @@ struct Packing {
   ~Packing();
 };
 
+enum class FileKind : uint8_t { kPacking, kMeasurement };
+
 class CacheFolder {
  public:
   CacheFolder() = default;
@@ -37,10 +40,10 @@ class CacheFolder {
 
   // Maps the file of a packing. Returns null if it is missing, damaged, of another format or owned by another user.
   // Thread-safe.
-  std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key) const;
+  std::unique_ptr<Packing> load(const Identity &identity, const HashKey &key, FileKind kind) const;
 
   // Writes a packing to its file. On failure, returns false and sets `problem` to an error message. Thread-safe.
-  bool save(const Packing &packing, const HashKey &key, std::string *problem) const;
+  bool save(const Packing &packing, const HashKey &key, FileKind kind, std::string *problem) const;
 
   // Removes the least recently used packings until the rest is at most `limit` bytes, and unfinished files of processes
   // that died. Other processes may prune or use the files at the same time. Thread-safe.

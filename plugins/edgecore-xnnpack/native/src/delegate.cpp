@@ -24,6 +24,7 @@
 #include "profile.h"
 #include "scalar_types.h"
 #include "threadpool.h"
+#include "tile_trial.h"
 #include "trial/families.h"
 #include "watch.h"
 
@@ -134,9 +135,14 @@ struct Program {
 
 struct Delegate {
   Delegate(Program &owner, const Host &host, const edgecore_delegate_info &info)
-      : program(owner), graph(read_blob(info.blob, host)) {
+      : program(owner), graph(read_blob(info.blob, host)), tile(owner.options.tile) {
     check_graph(&graph);
-    const ForcedTile forced(program.options.tile);
+    if (tile.rows == 0 && tile.columns == 0) {
+      std::string report;
+      tile = tried_tile(graph, program.weights, &report);
+      if (!report.empty()) host.log(EDGECORE_LOG_INFO, report);
+    }
+    const ForcedTile forced(tile);
     for (const std::string &line : choose_winograd(program.options.winograd, program.options.winograd_memory, &graph)) {
       host.log(EDGECORE_LOG_INFO, line);
     }
@@ -155,6 +161,7 @@ struct Delegate {
 
   const Program &program;
   Graph graph;
+  Tile tile;  // of fp32 layers; {}: XNNPACK chooses
 };
 
 class Instance {
@@ -164,7 +171,7 @@ class Instance {
         host_(host),
         pool_{host},
         runtime_{Weights(delegate.program.weights), delegate.program.options.weight_cache, delegate.program.workspace,
-                 delegate.program.options.tile},
+                 delegate.tile},
         watches_((info.flags & EDGECORE_INSTANCE_VALUES) != 0),
         exposed_(exposed_values(graph_, watches_ ? watched_values(graph_) : std::vector<uint32_t>())),
         memory_(graph_, exposed_, add_states(graph_, info), watches_) {

@@ -61,7 +61,7 @@ class Store {
       std::shared_ptr<const Packing> packing = entry == packings_.end() ? nullptr : entry->second.lock();
       if (packing != nullptr || folder_ == nullptr) return packing;
     }
-    std::unique_ptr<Packing> packing = folder_->load(identity, *key_);
+    std::unique_ptr<Packing> packing = folder_->load(identity, *key_, FileKind::kPacking);
     return packing == nullptr ? nullptr : insert(std::move(packing));
   }
 
@@ -80,13 +80,36 @@ class Store {
   }
 
   // Writes a packing to a file of the folder; returns true on success. After the first failure, writes no more files.
-  bool save(const Packing &packing) {
+  bool save(const Packing &packing, FileKind kind = FileKind::kPacking) {
     if (folder_ == nullptr || !writes_.load(std::memory_order_relaxed)) return false;
     std::string problem;
-    if (folder_->save(packing, *key_, &problem)) return true;
+    if (folder_->save(packing, *key_, kind, &problem)) return true;
     const std::lock_guard<std::mutex> lock(mutex_);
     if (writes_.exchange(false)) problem_ = problem;
     return false;
+  }
+
+  bool has_folder() const { return folder_ != nullptr; }
+
+  // Other threads that want a number wait, so that measurements do not disturb each other.
+  uint64_t find_measurement(std::string_view name, const std::function<uint64_t()> &measure) {
+    const Identity hash = key_->hash(name.data(), name.size());
+    const uint64_t words[] = {hash.first, hash.second, environment_.first, environment_.second};
+    const Identity identity = key_->hash(words, sizeof(words));
+    const std::lock_guard<std::mutex> lock(measurements_mutex_);
+    const auto known = measurements_.find(identity);
+    if (known != measurements_.end()) return known->second;
+    std::unique_ptr<Packing> kept;
+    if (folder_ != nullptr) kept = folder_->load(identity, *key_, FileKind::kMeasurement);
+    uint64_t number = 0;
+    if (kept != nullptr && kept->bytes == sizeof(number)) {
+      std::memcpy(&number, kept->data, sizeof(number));
+    } else {
+      number = measure();
+      save_number(identity, number);
+    }
+    measurements_.emplace(identity, number);
+    return number;
   }
 
   void prune(uint64_t limit) const {
@@ -109,6 +132,16 @@ class Store {
     delete packing;
   }
 
+  void save_number(const Identity &identity, uint64_t number) {
+    Packing packing;
+    packing.identity = identity;
+    packing.data = std::malloc(sizeof(number));
+    if (packing.data == nullptr) return;
+    packing.bytes = sizeof(number);
+    std::memcpy(packing.data, &number, sizeof(number));
+    save(packing, FileKind::kMeasurement);
+  }
+
   std::unique_ptr<const CacheFolder> folder_;
   std::unique_ptr<const HashKey> key_;
   Identity environment_;
@@ -116,6 +149,8 @@ class Store {
   std::mutex mutex_;
   std::string problem_;
   std::unordered_map<Identity, std::weak_ptr<const Packing>, FirstWord> packings_;
+  std::mutex measurements_mutex_;
+  std::unordered_map<Identity, uint64_t, FirstWord> measurements_;
 };
 
 namespace {
@@ -196,6 +231,12 @@ Store *find_store(const std::string &folder) {
 }
 
 std::string take_problem(Store *store) { return store->take_problem(); }
+
+bool has_folder(const Store *store) { return store->has_folder(); }
+
+uint64_t find_measurement(Store *store, std::string_view name, const std::function<uint64_t()> &measure) {
+  return store->find_measurement(name, measure);
+}
 
 void prune(Store *store, uint64_t limit) { store->prune(limit); }
 

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -27,6 +28,13 @@ Store *find_store(const std::string &folder);
 // Returns the message of the store's last error with its folder and clears it; "" if there is none. So the caller logs
 // an error only once.
 std::string take_problem(Store *store);
+
+// Returns true if the store keeps its packings in a folder.
+bool has_folder(const Store *store);
+
+// Returns the number that `measure` found on this processor, in this process or an earlier one: the store keeps it,
+// also in a file if it has a folder.
+uint64_t find_measurement(Store *store, std::string_view name, const std::function<uint64_t()> &measure);
 
 // Removes the least recently used files of the store's folder until the rest is at most `limit` bytes.
 void prune(Store *store, uint64_t limit);

@@ -13,6 +13,7 @@
 #include "cache_folder.h"
 #include "edgecore/backend.h"
 #include "test_host.h"
+#include "weights.h"
 #include "xnnpack_generated.h"
 
 extern "C" const edgecore_backend *edgecore_backend_v0(void);
@@ -156,6 +157,38 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
   }
   EXPECT_GT(bytes, 0u);
   fs::remove_all(folder);
+}
+
+// A store of the same folder by another path reads the file, as another process does.
+TEST(Sharing, AMeasurementIsMadeOnceForAFolderAndKeptInAFile) {
+  std::string folder = testing::TempDir() + "edgecore-packed-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto find = [](const std::string &path, const char *name, uint64_t number) {
+    return find_measurement(find_store(path), name, [&] { return number; });
+  };
+  EXPECT_EQ(find(folder, "a", 7), 7u);
+  EXPECT_EQ(find(folder, "a", 8), 7u);
+  EXPECT_EQ(find(folder, "b", 9), 9u);
+  EXPECT_EQ(find(folder + "/.", "a", 10), 7u);
+  for (const auto &entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() != ".measured") continue;
+    EXPECT_EQ(fs::file_size(entry.path()), 200u);
+    std::fstream(entry.path()).seekp(128).put('\x7f');
+  }
+  EXPECT_EQ(find(folder + "/./.", "a", 11), 11u);
+  EXPECT_EQ(find(folder + "/././.", "a", 12), 11u);
+  fs::remove_all(folder);
+}
+
+TEST(Sharing, ThreadsThatWantAMeasurementAtOnceMakeOne) {
+  std::atomic<int> made{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back(
+        [&] { EXPECT_EQ(find_measurement(find_store(""), "threads", [&] { return uint64_t(++made); }), 1u); });
+  }
+  for (std::thread &thread : threads) thread.join();
+  EXPECT_EQ(made.load(), 1);
 }
 
 // Each CacheFolder opens the folder anew, as another process does.

@@ -75,7 +75,9 @@ def expected(program: Path) -> str:
 def test_a_later_process_maps_what_the_first_packed(program: Path, filled: Path, expected: str) -> None:
     files = sorted(filled.glob("*.packed"))
     assert len(files) == 8
-    assert sorted(filled.iterdir()) == sorted([*files, filled / "key"])
+    others = {path.name for path in filled.iterdir() if path not in files}
+    assert "key" in others
+    assert all(name == "key" or name.endswith(".measured") for name in others)  # a trial of tiles, on some processors
     mapped, result, log = run(program, filled)
     assert mapped == files
     assert result == expected

@@ -1,0 +1,22 @@
+// A trial of the rows of fp32 tiles, for processors on which nobody has measured them. It takes a few milliseconds, and
+// its result is kept in the folder of packed weights; without a folder there is none. Packed weights and results do not
+// depend on the rows of tiles.
+#ifndef EDGECORE_XNNPACK_TILE_TRIAL_H_
+#define EDGECORE_XNNPACK_TILE_TRIAL_H_
+
+#include <string>
+
+#include "graph.h"
+#include "tiles.h"
+#include "weights.h"
+
+namespace edgecore::xnnpack {
+
+// Returns the tile of the graph's fp32 layers: {rows, 0} as a trial in this process or an earlier one found, or {} if
+// there is nothing to try: XNNPACK's choice is measured on this processor, the store has no folder, or the graph has no
+// fp32 layers. Sets `report` to a sentence about the trial; empty if there is none.
+Tile tried_tile(const Graph &graph, Store *store, std::string *report);
+
+}  // namespace edgecore::xnnpack
+
+#endif  // EDGECORE_XNNPACK_TILE_TRIAL_H_
