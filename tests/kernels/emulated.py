@@ -71,8 +71,10 @@ class EmulatedLibrary(Library):
         self.kernels = {self._read_text(): index for index in range(count)}
         self.available = bool(self.kernels)
 
-    def close(self) -> None:
-        """End the process."""
+    def __enter__(self) -> EmulatedLibrary:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.close()
         self._process.wait(timeout=10)

@@ -108,6 +108,10 @@ def test_special_values_equal_eager(library: Library, name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_every_number_of_16_bits_is_converted_exactly(library: Library, dtype: torch.dtype) -> None:
+    check_16_bits(library, dtype)
+
+
+def check_16_bits(library: Library, dtype: torch.dtype) -> None:
     every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
     wide = torch.empty(65536)
     library.call("aten::_to_copy.out", every, False, None, wide)
