@@ -1,9 +1,16 @@
-# 64-bit Arm Linux with clang and Debian's cross C library: libc6-dev-arm64-cross and libstdc++-12-dev-arm64-cross, which
-# g++-aarch64-linux-gnu brings along. -DCMAKE_CXX_COMPILER=... chooses another clang.
+# 64-bit Arm Linux with Debian's cross C library (g++-aarch64-linux-gnu brings it along): clang where it is installed,
+# because its code for the kernels is faster, else that g++.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
-foreach(language C CXX)
-  set(CMAKE_${language}_COMPILER_TARGET aarch64-linux-gnu)
-endforeach()
-find_program(CMAKE_C_COMPILER NAMES clang-16 clang REQUIRED)
-find_program(CMAKE_CXX_COMPILER NAMES clang++-16 clang++ REQUIRED)
+find_program(EDGECORE_CLANG NAMES clang++-16 clang++)
+if(EDGECORE_CLANG)
+  string(REPLACE clang++ clang clang_c "${EDGECORE_CLANG}")
+  set(CMAKE_C_COMPILER "${clang_c}")
+  set(CMAKE_CXX_COMPILER "${EDGECORE_CLANG}")
+  set(CMAKE_C_COMPILER_TARGET aarch64-linux-gnu)
+  set(CMAKE_CXX_COMPILER_TARGET aarch64-linux-gnu)
+else()
+  set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
+  set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
+endif()
+set(CMAKE_BUILD_TYPE Release CACHE STRING "")
