@@ -146,7 +146,9 @@ def tensors_of(values: Any) -> Iterator[Tensor]:
 
 def packed_tensor(tensor: Tensor, block: int, offset: int) -> bytes:
     dl, ndim = tensor.dl, tensor.dl.ndim
-    head = struct.pack("<IiIQQII", tensor.flags, tensor.scalar_type, block, offset, tensor.capacity, dl.dtype.bits, ndim)
+    head = struct.pack(
+        "<IiIQQII", tensor.flags, tensor.scalar_type, block, offset, tensor.capacity, dl.dtype.bits, ndim
+    )
     sizes = [ctypes.string_at(numbers, 8 * ndim) for numbers in (dl.shape, dl.strides, tensor.max_shape)]
     return b"".join([head, *sizes, ctypes.string_at(tensor.dim_order, ndim)])
 
