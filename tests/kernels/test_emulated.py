@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from comparisons import check_16_bits, disagreements
 from emulated import PROCESSORS, EmulatedLibrary
 from native import KernelError
 from opinfo_walk import EDGE_DTYPES, Extent
-from test_calls import check_16_bits
-from test_opinfo import disagreements
 
 LAYOUTS = ("contiguous", "strided")
 LIMITS = {
