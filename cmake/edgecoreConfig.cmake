@@ -66,6 +66,8 @@ foreach(_edgecore_part IN LISTS edgecore_FIND_COMPONENTS)
   set(edgecore_${_edgecore_part}_FOUND ${edgecore-${_edgecore_part}_FOUND})
   if(edgecore_FIND_REQUIRED_${_edgecore_part} AND NOT edgecore_${_edgecore_part}_FOUND)
     set(edgecore_FOUND FALSE)
-    set(edgecore_NOT_FOUND_MESSAGE "The package edgecore-${_edgecore_part} was not found: install its wheel beside that of edgecore, or set edgecore-${_edgecore_part}_DIR.")
+    string(CONCAT edgecore_NOT_FOUND_MESSAGE
+           "The package edgecore-${_edgecore_part} was not found: install its wheel beside that of edgecore, or set "
+           "edgecore-${_edgecore_part}_DIR.")
   endif()
 endforeach()

@@ -118,6 +118,9 @@ class EmulatedLibrary(Library):
         for begin, end in memory.blocks:
             ctypes.memmove(begin, self._read_bytes(end - begin), end - begin)
         for tensor in tensors:
+            index, offset = self._read("<IQ")
+            if index != NULL:
+                tensor.dl.data = memory.blocks[index][0] + offset
             for numbers in (tensor.dl.shape, tensor.dl.strides):
                 ctypes.memmove(numbers, self._read_bytes(8 * tensor.dl.ndim), 8 * tensor.dl.ndim)
         for value in values:

@@ -4,8 +4,8 @@
 //
 // The process first writes the number of its kernels and their names. A call is: the name of the kernel, the number of
 // workers, 1 to refuse the first block of scratch memory else 0; the blocks of memory; the tensors; the values. The
-// answer is: the error code and message; the blocks; the sizes and strides of the tensors; the values' tags and
-// numbers. A count, a length, a tag or an index has 32 bits, a size or another number 64.
+// answer is: the error code and message; the blocks; the tensors' blocks, offsets, sizes and strides; the values' tags
+// and numbers. A count, a length, a tag or an index has 32 bits, a size or another number 64.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -101,6 +101,7 @@ class Request {
     write_text(text);
     for (const Block &block : blocks_) write_bytes(block.data, block.size);
     for (const Tensor &tensor : tensors_) {
+      write_place(static_cast<uint8_t *>(tensor.native.dl.data));
       write_bytes(tensor.shape.data(), tensor.shape.size() * sizeof(int64_t));
       write_bytes(tensor.strides.data(), tensor.strides.size() * sizeof(int64_t));
     }
@@ -122,6 +123,17 @@ class Request {
       block.data = block.memory.data() + (64 - address % 64) % 64 + misalignment;
       read_bytes(block.data, block.size);
     }
+  }
+
+  // Writes the block of an address and its offset there: a kernel can make an output a view of an input.
+  void write_place(const uint8_t *address) {
+    uint32_t index = 0;
+    while (index < blocks_.size() &&
+           (address < blocks_[index].data || address > blocks_[index].data + blocks_[index].size)) {
+      ++index;
+    }
+    write(index < blocks_.size() ? index : kNull);
+    write(index < blocks_.size() ? static_cast<uint64_t>(address - blocks_[index].data) : uint64_t{0});
   }
 
   void read_tensors() {
