@@ -6,7 +6,8 @@ for argument; do
   shift
   case $argument in
     -march=armv8*) argument=$(echo "$argument" |
-      sed -e 's/^-march=armv\([0-9]*\)\.\([0-9]*\)-a/-mcpu=generic+v\1_\2a/' -e 's/^-march=armv8-a/-mcpu=generic/' -e 's/+fp16\(+\|$\)/+fullfp16\1/') ;;
+      sed -e 's/^-march=armv\([0-9]*\)\.\([0-9]*\)-a/-mcpu=generic+v\1_\2a/' -e 's/^-march=armv8-a/-mcpu=generic/' \
+          -e 's/+fp16\(+\|$\)/+fullfp16\1/') ;;
   esac
   set -- "$@" "$argument"
 done
