@@ -5,6 +5,7 @@
 #   make test-all  everything that is tested, for hours: the targets below too, and what `make test` leaves out
 #   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
+#   make test-portable  the portable kernels, and static programs with them, on emulated 64-bit Arm processors
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make vulkan-threads  the C++ tests of edgecore-vulkan under the thread sanitizer
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
@@ -39,6 +40,7 @@ export CCACHE_NOHASHDIR ?= true
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
 DONE := .stamps
+ARM64_KERNELS := $(CURDIR)/build/linux-arm64/runtime_cpp/kernels/edgecore_kernels_serve
 RUN_KERNELS := plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-xnnpack
 SAY := @printf '\033[1m==> %s\033[0m\n'
 
@@ -61,7 +63,7 @@ vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' 
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-portable fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -81,6 +83,7 @@ test-all:
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
+	@$(MAKE) --no-print-directory test-portable
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	.venv/bin/edgecore conformance qnn --tolerance 0.01
@@ -116,9 +119,9 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/native-tests
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/native-tests $(DONE)/arm64-kernels
 	$(SAY) "Python tests"
-	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
+	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
 
 test-emulated: install $(DONE)/test
@@ -132,6 +135,16 @@ test-emulated: install $(DONE)/test
 	$(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-emulated
 	$(SAY) "emulated kernels: Python tests"
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/native/test_emulated.py
+
+# Each processor runs all tests of the kernels. The first use of zig compiles its C++ library, for minutes.
+test-portable: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-kernels $(DONE)/zig
+	$(SAY) "portable kernels on emulated processors"
+	for processor in cortex-a53 neoverse-n1 max; do \
+		EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) EDGECORE_KERNELS_PROCESSOR=$$processor $(PY) -m pytest $(PYTEST_ARGS) \
+			tests/kernels || exit 1; \
+	done
+	EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) $(PY) -m pytest $(PYTEST_ARGS) --full tests/test_layers.py \
+		tests/kernels/test_emulated.py tests/native/test_arm64.py
 
 fuzz: $(DONE)/fuzzers
 	$(SAY) "fuzzers"
@@ -241,6 +254,10 @@ $(DONE)/docs: pyproject.toml tools/system_packages.sh | $(PY)
 	$(PIP) install --quiet --group docs
 	@touch $@
 
+$(DONE)/zig: | $(PY)
+	$(PIP) install --quiet ziglang
+	@touch $@
+
 $(DONE)/release: pyproject.toml | $(PY)
 	$(PIP) install --quiet --group release
 	@touch $@
@@ -259,6 +276,12 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_nativ
 			-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_$$(echo $$name | tr a-z A-Z)_TESTS=ON && \
 		cmake --build build/test-$$name || exit 1; \
 	done
+	@touch $@
+
+$(DONE)/arm64-kernels: $(core_native) $(schemas) $(DONE)/system
+	$(SAY) "portable kernels for 64-bit Arm: build"
+	cmake --preset linux-arm64
+	cmake --build build/linux-arm64 --target edgecore_kernels_serve
 	@touch $@
 
 $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(coreml_native) $(DONE)/xnnpack-library

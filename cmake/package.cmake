@@ -8,6 +8,7 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cma
   VERSION ${version} COMPATIBILITY SameMinorVersion ARCH_INDEPENDENT)
 install(FILES cmake/edgecoreConfig.cmake cmake/edgecoreBackend.cmake cmake/edgecoreVulkan.cmake
               ${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake DESTINATION edgecore/cmake)
+install(DIRECTORY cmake/toolchains DESTINATION edgecore/cmake)
 
 set(native edgecore/native)
 install(DIRECTORY runtime_cpp/include runtime_cpp/core runtime_cpp/kernels runtime_cpp/host runtime_cpp/tools
@@ -15,7 +16,6 @@ install(DIRECTORY runtime_cpp/include runtime_cpp/core runtime_cpp/kernels runti
         DESTINATION ${native} PATTERN tests EXCLUDE PATTERN "*_test.cpp" EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(FILES runtime_cpp/CMakeLists.txt DESTINATION ${native})
 install(FILES ${EDGECORE_READERS} DESTINATION ${native}/generated)
-find_path(EDGECORE_FLATBUFFERS flatbuffers/flatbuffers.h REQUIRED)
 set(flatbuffers allocator array base buffer buffer_ref default_allocator detached_buffer flatbuffer_builder flatbuffers
                 stl_emulation string struct table vector vector_downward verifier)
 list(TRANSFORM flatbuffers REPLACE "(.+)" "${EDGECORE_FLATBUFFERS}/flatbuffers/\\1.h")

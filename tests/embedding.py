@@ -30,6 +30,13 @@ class Digits:
     output: bytes
 
 
+def needs(*programs: str) -> None:
+    """Skip the test if one of the programs is not installed."""
+    missing = [program for program in programs if shutil.which(program) is None]
+    if missing:
+        pytest.skip(f"not installed: {', '.join(missing)} (tools/system_packages.sh installs them)")
+
+
 def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """A folder that `make` has filled, once for all workers of this run."""
     base = factory.getbasetemp()

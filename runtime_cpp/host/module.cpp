@@ -11,6 +11,7 @@
 
 #include "edgecore/bundled.h"
 #include "edgecore/kernels.h"
+#include "edgecore/linked_backends.h"
 #include "host/backends.h"
 #include "host/copied_data_loader.h"
 #include "host/cpu_count.h"
@@ -229,6 +230,8 @@ struct LoadedFile {
   }
 };
 
+constexpr char kLinked[] = "a backend linked into this application";
+
 }  // namespace
 
 // The data of a Module: a session of a loaded file. The members are destroyed in the reverse of their order here.
@@ -360,6 +363,11 @@ std::vector<StringView> Module::missing_backends() const {
 
 Status Module::find_backend(StringView backend_id, const std::vector<std::string> &folders,
                             Span<const edgecore_option> options, Error &error) {
+  for (const edgecore_backend_fn *function = edgecore_linked_backends(); *function != nullptr; ++function) {
+    const edgecore_backend *table = (*function)();
+    EDGECORE_TRY(check_backend(table, host_features(), kLinked, error));
+    if (StringView(table->backend_id) == backend_id) return state_->shared->open_backend(table, options, error);
+  }
   Manifest manifest;
   EDGECORE_TRY(find_manifest(backend_id, folders, manifest, error));
   std::vector<edgecore_option> all(options.begin(), options.end());
@@ -380,7 +388,7 @@ Status Module::load_backend(const char *path, StringView backend_id, Span<const 
 }
 
 Status Module::add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error) {
-  EDGECORE_TRY(check_backend(table, host_features(), "a backend linked into this application", error));
+  EDGECORE_TRY(check_backend(table, host_features(), kLinked, error));
   return state_->shared->open_backend(table, options, error);
 }
 

@@ -184,12 +184,13 @@ Status find_backends(Module &module, const Arguments &arguments, Error &error) {
   std::vector<std::string> folders = arguments.backend_path;
   for (std::string &folder : backend_path()) folders.push_back(std::move(folder));
   for (const StringView id : module.missing_backends()) {
-    if (folders.empty()) {
+    const Status found = module.find_backend(id, folders, {}, error);
+    if (found.code() == EDGECORE_NOT_FOUND && folders.empty()) {
       return fail(error, EDGECORE_NOT_FOUND, arguments.file, " needs backend '", id,
                   "'; give its library with --backend (`edgecore backends --json` prints the path), or a folder of "
                   "manifests with --backend-path (`edgecore backends --manifests FOLDER` writes them).");
     }
-    EDGECORE_TRY(module.find_backend(id, folders, {}, error));
+    EDGECORE_TRY(found);
   }
   return {};
 }

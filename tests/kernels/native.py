@@ -229,8 +229,14 @@ class Library:
             KernelError: The kernel reported an error.
         """
         arguments = Arguments(args)
-        text = ctypes.create_string_buffer(600)
-        code = self._dll.edgecore_kernels_test_call(self.kernels[name], arguments.values, len(args), workers, text)
+        code, text = self.run(name, arguments, workers)
         if code != 0:
-            raise KernelError(code, text.value.decode())
+            raise KernelError(code, text)
         return arguments
+
+    def run(self, name: str, arguments: Arguments, workers: int) -> tuple[int, str]:
+        """Run kernel `name` and return its error code and message."""
+        text = ctypes.create_string_buffer(600)
+        values = arguments.values
+        code = self._dll.edgecore_kernels_test_call(self.kernels[name], values, len(values), workers, text)
+        return code, text.value.decode()

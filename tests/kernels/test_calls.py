@@ -6,6 +6,7 @@ import math
 
 import pytest
 import torch
+from comparisons import check_16_bits
 from native import KernelError, Library, Tensor
 
 
@@ -108,16 +109,7 @@ def test_special_values_equal_eager(library: Library, name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_every_number_of_16_bits_is_converted_exactly(library: Library, dtype: torch.dtype) -> None:
-    every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
-    wide = torch.empty(65536)
-    library.call("aten::_to_copy.out", every, False, None, wide)
-    torch.testing.assert_close(wide, every.float(), rtol=0, atol=0, equal_nan=True)
-    values = torch.cat(
-        [wide, wide.nextafter(torch.tensor(math.inf)), wide * 1.0003, wide.nextafter(torch.tensor(-math.inf))]
-    )
-    narrow = torch.empty(values.shape, dtype=dtype)
-    library.call("aten::_to_copy.out", values, False, None, narrow)
-    torch.testing.assert_close(narrow, values.to(dtype), rtol=0, atol=0, equal_nan=True)
+    check_16_bits(library, dtype)
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
-
 import pytest
 import torch
 from mutate_calls import run
@@ -102,9 +100,8 @@ def read_only(library: Library, name: str, *args: object) -> str:
     for native in arguments.tensors.values():
         if 2 not in native.dl.shape[: native.dl.ndim]:
             native.flags = 1
-    text = ctypes.create_string_buffer(600)
-    code = library._dll.edgecore_kernels_test_call(library.kernels[name], arguments.values, len(args), 1, text)
-    return text.value.decode() if code else ""
+    code, text = library.run(name, arguments, 1)
+    return text if code else ""
 
 
 @pytest.mark.parametrize(

@@ -9,28 +9,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from checker import Catalog, Checker
+from comparisons import disagreements
 from native import Library
 from opinfo_table import DOC, MIN_PASS_RATE, REASONS, extent_of, own_tests, read_measured, render, target_operators
-from opinfo_walk import Extent, entries, walk
+from opinfo_walk import Extent
 
 DTYPES = (torch.float32, torch.int64, torch.bfloat16, torch.bool)
 MAIN = Extent(samples=1, references=0, others=1, dtypes=DTYPES, layouts=("contiguous",))
 STRIDED = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), layouts=("strided",))
 VARIANT = Extent(samples=1, references=0, others=0, dtypes=(torch.float32,), layouts=("contiguous",))
-
-
-def disagreements(library: Library, extent: Extent) -> list[str]:
-    torch.set_num_threads(1)
-    checker = Checker(Catalog(library))
-    for entry in entries():
-        walk(entry, checker, extent)
-    assert len(checker.passed) > 150
-    return [
-        f"{name}: {len(failures)} failed, {checker.passed[name]} passed; {failures[0]}"
-        for name, failures in checker.failed.items()
-        if name not in REASONS
-    ]
 
 
 @pytest.mark.parametrize("extent", [MAIN, STRIDED], ids=["contiguous", "strided"])

@@ -41,25 +41,22 @@ torch.testing.assert_close(torch.as_tensor(result), model(*inputs), atol=1e-5, r
 """
 TWO = """
 #include <cstdio>
-#include <initializer_list>
-#include "edgecore/backend.h"
-extern "C" EDGECORE_BACKEND(first);
-extern "C" EDGECORE_BACKEND(second);
+#include "edgecore/linked_backends.h"
 int main() {
-  for (const edgecore_backend *table : {edgecore_backend_v0_first(), edgecore_backend_v0_second()}) {
-    std::printf("%.*s ", static_cast<int>(table->backend_id.size), table->backend_id.data);
+  for (const edgecore_backend_fn *function = edgecore_linked_backends(); *function != nullptr; ++function) {
+    const edgecore_str id = (*function)()->backend_id;
+    std::printf("%.*s ", static_cast<int>(id.size), id.data);
   }
 }
 """
 TWO_CMAKE = """
 cmake_minimum_required(VERSION 3.20)
-project(two LANGUAGES CXX)
+project(two LANGUAGES C CXX)
 set(EDGECORE_STATIC ON)
 add_subdirectory(edgecore-first/native first)
 add_subdirectory(edgecore-second/native second)
 add_executable(two two.cpp)
-target_compile_definitions(two PRIVATE EDGECORE_STATIC)
-target_link_libraries(two PRIVATE edgecore_first edgecore_second edgecore::headers)
+edgecore_link_backends(TARGET two BACKENDS edgecore_first edgecore_second)
 """
 APPLICATION = """
 import array, json, sys

@@ -90,13 +90,13 @@ class Module {
   Status add_backend(const edgecore_backend *table, Span<const edgecore_option> options, Error &error);
   Status load_backend(const char *path, StringView backend_id, Span<const edgecore_option> options, Error &error);
 
-  // Loads a backend that has a manifest in one of `folders` (absolute paths); the first folder with one is used. A
-  // manifest is a file NAME.json, {"abi": "0.10", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the
-  // version of the interface that the library was built for, its path, absolute or relative to the manifest, and
-  // options for loading, which `options` override. A library for another version of the interface is never opened.
-  // Errors: NOT_FOUND (no manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only
-  // broken manifests), INVALID_ARGUMENT (a relative folder, or two manifests in one folder), ACCESS_FAILED, and those
-  // of load_backend.
+  // Adds the backend if it is linked into the application (edgecore/linked_backends.h). Otherwise loads a backend that
+  // has a manifest in one of `folders` (absolute paths); the first folder with one is used. A manifest is a file
+  // NAME.json, {"abi": "0.10", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the version of the
+  // interface that the library was built for, its path, absolute or relative to the manifest, and options for loading,
+  // which `options` override. A library for another version of the interface is never opened. Errors: NOT_FOUND (no
+  // manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only broken manifests),
+  // INVALID_ARGUMENT (a relative folder, or two manifests in one folder), ACCESS_FAILED, and those of load_backend.
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 

@@ -24,6 +24,15 @@ inline To bits_as(From from) {
   return to;
 }
 
+#if defined(__aarch64__)  // every 64-bit Arm has instructions for it, x86-64 and 32-bit Arm have not
+inline float to_float(Float16 h) { return bits_as<__fp16>(h.bits); }
+
+// Every NaN becomes 0x7e00, with its sign, as below.
+inline Float16 to_float16(float f) {
+  const uint16_t bits = bits_as<uint16_t>(static_cast<__fp16>(f));
+  return {f != f ? static_cast<uint16_t>((bits & 0x8000) | 0x7e00) : bits};
+}
+#else
 inline float to_float(Float16 h) {
   // Moving exponent and mantissa to their places in an fp32 gives the value times 2^(15 - 127), because the exponent
   // biases of fp16 and fp32 are 15 and 127. The multiplication by 2^112 (0x77800000) corrects this exactly, and the
@@ -55,6 +64,7 @@ inline Float16 to_float16(float f) {
   }
   return {static_cast<uint16_t>(sign | result)};
 }
+#endif
 
 inline float to_float(BFloat16 b) { return bits_as<float>(static_cast<uint32_t>(b.bits) << 16); }
 

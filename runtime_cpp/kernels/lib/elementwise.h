@@ -36,7 +36,7 @@ inline const int64_t *Params::of<int64_t>() const {
   return i;
 }
 
-// Computes n elements of a dense output from dense inputs. The output may be the same array as an input.
+// Computes n elements of a dense output from dense inputs. The output overlaps no input.
 using DenseFn = void (*)(const void *const *in, void *out, int64_t n, const Params &params);
 
 // The loops of an operator, indexed by Compute; NULL if the operator is not defined for a compute type.

@@ -138,11 +138,9 @@ bool multiply_all(Call &call, const Products &sizes, const float *right, float *
       for (int64_t panel = panels * (task % parts) / parts; panel < last; ++panel) {
         const int64_t column = sizes.panels.begin(panel);
         const int64_t width = sizes.panels.width(panel);
-        static_assert(kTileVectors == 3, "each width needs a case below");
-        const int64_t vectors = width / kLanes<float>;
-        (vectors == 3   ? multiply<3>
-         : vectors == 2 ? multiply<2>
-                        : multiply<1>)(sizes, left, right + column * sizes.channels, m, product);
+        with_vectors(width / kLanes<float>, [&](auto vectors) {
+          multiply<vectors.kCount>(sizes, left, right + column * sizes.channels, m, product);
+        });
         for (int64_t row = 0; row < m; ++row) {
           const int64_t block = row / kTileRows * kTileRows;
           const float *from = product + (block * kPositions + row - block) * width;

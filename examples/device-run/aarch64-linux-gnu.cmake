@@ -1,6 +1,0 @@
-# Toolchain for 64-bit Arm Linux with Debian's g++-aarch64-linux-gnu.
-set(CMAKE_SYSTEM_NAME Linux)
-set(CMAKE_SYSTEM_PROCESSOR aarch64)
-set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
-set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
-set(CMAKE_BUILD_TYPE Release CACHE STRING "")
