@@ -5,6 +5,7 @@
 #   make test-all  everything that is tested, for hours: the targets below too, and what `make test` leaves out
 #   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
+#   make test-platforms  XNNPACK and its delegate on Arm processors, which qemu emulates
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make vulkan-threads  the C++ tests of edgecore-vulkan under the thread sanitizer
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
@@ -61,7 +62,7 @@ vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' 
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -81,6 +82,7 @@ test-all:
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
+	@$(MAKE) --no-print-directory test-platforms
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	.venv/bin/edgecore conformance qnn --tolerance 0.01
@@ -116,10 +118,11 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/native-tests
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/native-tests $(DONE)/platforms
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels \
-	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
+	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack \
+	EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms $(PY) -m pytest $(PYTEST_ARGS)
 
 test-emulated: install $(DONE)/test
 	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"
@@ -132,6 +135,11 @@ test-emulated: install $(DONE)/test
 	$(PYTHON) plugins/edgecore-xnnpack/native/tests/run_kernels.py build/test-emulated
 	$(SAY) "emulated kernels: Python tests"
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/native/test_emulated.py
+
+test-platforms: install $(DONE)/test $(DONE)/platforms
+	$(SAY) "XNNPACK on emulated Arm processors"
+	EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms $(PY) -m pytest $(PYTEST_ARGS) --full \
+		plugins/edgecore-xnnpack/tests/native/test_platforms.py tests/test_layers.py
 
 fuzz: $(DONE)/fuzzers
 	$(SAY) "fuzzers"
@@ -258,6 +266,23 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_nativ
 		cmake -S plugins/edgecore-$$name/native -B build/test-$$name -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 			-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_$$(echo $$name | tr a-z A-Z)_TESTS=ON && \
 		cmake --build build/test-$$name || exit 1; \
+	done
+	@touch $@
+
+# XNNPACK, its delegate with its tests, and edgecore-run for 64-bit and 32-bit Arm.
+$(DONE)/platforms: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/system
+	$(SAY) "C++ tests for Arm: build (the first time with XNNPACK: some minutes)"
+	tools/system_packages.sh $(PYTHON) g++-arm-linux-gnueabihf
+	for target in aarch64-linux-gnu arm-linux-gnueabihf; do \
+		folder=build/platforms/$${target%%-*}; \
+		toolchain=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/$$target.cmake; \
+		cmake -S plugins/edgecore-xnnpack/native -B $$folder/xnnpack -G Ninja -DCMAKE_TOOLCHAIN_FILE=$$toolchain \
+			-DCMAKE_BUILD_TYPE=Release -DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON && \
+		cmake --build $$folder/xnnpack && \
+		cmake -S . -B $$folder/core -G Ninja -DCMAKE_TOOLCHAIN_FILE=$$toolchain -DCMAKE_BUILD_TYPE=Release \
+			-DEDGECORE_BUILD_TOOLS=ON -DFlatBuffers_DIR=$$(dirname $$(find /usr/lib -name flatbuffers-config.cmake -o \
+			-name FlatBuffersConfig.cmake | head -1)) && \
+		cmake --build $$folder/core --target edgecore-run || exit 1; \
 	done
 	@touch $@
 
