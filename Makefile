@@ -5,7 +5,7 @@
 #   make test-all  everything that is tested, for hours: the targets below too, and what `make test` leaves out
 #   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
-#   make test-portable  the portable kernels, and static programs with them, on emulated 64-bit Arm processors
+#   make test-platforms  XNNPACK, its delegate, the portable kernels and static programs on emulated Arm processors
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make vulkan-threads  the C++ tests of edgecore-vulkan under the thread sanitizer
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
@@ -63,7 +63,7 @@ vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' 
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-portable fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -83,7 +83,7 @@ test-all:
 	@$(MAKE) --no-print-directory docs
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
-	@$(MAKE) --no-print-directory test-portable
+	@$(MAKE) --no-print-directory test-platforms
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	.venv/bin/edgecore conformance qnn --tolerance 0.01
@@ -119,10 +119,11 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/native-tests $(DONE)/arm64-kernels
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/native-tests $(DONE)/arm64-xnnpack
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) \
-	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack $(PY) -m pytest $(PYTEST_ARGS)
+	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms \
+	$(PY) -m pytest $(PYTEST_ARGS)
 
 test-emulated: install $(DONE)/test
 	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"
@@ -137,7 +138,10 @@ test-emulated: install $(DONE)/test
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/native/test_emulated.py
 
 # Each processor runs all tests of the kernels. The first use of zig compiles its C++ library, for minutes.
-test-portable: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-kernels $(DONE)/zig
+test-platforms: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-xnnpack $(DONE)/arm-xnnpack $(DONE)/zig
+	$(SAY) "XNNPACK on emulated Arm processors"
+	EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms $(PY) -m pytest $(PYTEST_ARGS) --full \
+		plugins/edgecore-xnnpack/tests/native/test_platforms.py tests/test_layers.py
 	$(SAY) "portable kernels on emulated processors"
 	for processor in cortex-a53 neoverse-n1 max; do \
 		EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) EDGECORE_KERNELS_PROCESSOR=$$processor $(PY) -m pytest $(PYTEST_ARGS) \
@@ -278,10 +282,33 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_nativ
 	done
 	@touch $@
 
-$(DONE)/arm64-kernels: $(core_native) $(schemas) $(DONE)/system
-	$(SAY) "portable kernels for 64-bit Arm: build"
+# The C++ tests and the library of the XNNPACK delegate for another processor; $(1) is the toolchain, $(2) the folder.
+define cross_xnnpack
+cmake -S plugins/edgecore-xnnpack/native -B build/platforms/$(2)/xnnpack -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/$(1).cmake \
+	-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+cmake --build build/platforms/$(2)/xnnpack
+endef
+
+$(DONE)/arm64-core: $(core_native) $(schemas) $(DONE)/system
+	$(SAY) "portable kernels and edgecore-run for 64-bit Arm: build"
 	cmake --preset linux-arm64
-	cmake --build build/linux-arm64 --target edgecore_kernels_serve
+	cmake --build build/linux-arm64 --target edgecore_kernels_serve edgecore-run
+	@touch $@
+
+$(DONE)/arm64-xnnpack: $(xnnpack_native) $(DONE)/arm64-core
+	$(SAY) "XNNPACK for 64-bit Arm: build, with the C++ tests of its delegate (the first time some minutes)"
+	$(call cross_xnnpack,aarch64-linux-gnu,aarch64)
+	ln -sfn ../../linux-arm64 build/platforms/aarch64/core
+	@touch $@
+
+$(DONE)/arm-xnnpack: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/system
+	$(SAY) "edgecore-run, and XNNPACK with its delegate, for 32-bit Arm: build (the first time some minutes)"
+	tools/system_packages.sh $(PYTHON) g++-arm-linux-gnueabihf
+	$(call cross_xnnpack,arm-linux-gnueabihf,arm)
+	cmake -S . -B build/platforms/arm/core -G Ninja -DCMAKE_BUILD_TYPE=Release -DEDGECORE_BUILD_TOOLS=ON \
+		-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/arm-linux-gnueabihf.cmake
+	cmake --build build/platforms/arm/core --target edgecore-run
 	@touch $@
 
 $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(coreml_native) $(DONE)/xnnpack-library
@@ -320,7 +347,7 @@ $(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/syst
 	@touch $@
 
 # Kept in a cache outside the tree. XNNPACK_DIR names an installed one that is taken instead.
-$(DONE)/xnnpack-library: $(wildcard plugins/edgecore-xnnpack/native/third_party/*) $(DONE)/system
+$(DONE)/xnnpack-library: $(wildcard plugins/edgecore-xnnpack/native/third_party/* plugins/edgecore-xnnpack/native/cpuinfo/*) $(DONE)/system
 	$(SAY) "XNNPACK (the first time it is compiled: a few minutes)"
 	@[ -n "$$XNNPACK_DIR" ] || $(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py
 	@touch $@

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <thread>
 #include <vector>
 
@@ -115,8 +116,11 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
   std::string folder = testing::TempDir() + "edgecore-packed-XXXXXX";
   ASSERT_NE(mkdtemp(folder.data()), nullptr);
   const Network networks[] = {Network(128), Network(160), Network(192)};
-  std::vector<std::vector<float>> expected;
-  for (const Network &network : networks) expected.push_back(network.run(kMaxRows, {}));
+  // By network and number of rows: on Arm, kernels for one row and for more add up in another order.
+  std::vector<std::vector<float>> expected[std::size(networks)];
+  for (size_t kind = 0; kind < std::size(networks); ++kind) {
+    for (uint32_t rows = 1; rows <= kMaxRows; ++rows) expected[kind].push_back(networks[kind].run(rows, {}));
+  }
   const std::string modes[] = {"disabled", "per_model", "global"};
   std::atomic<int> correct{0};
 
@@ -131,9 +135,7 @@ TEST(Sharing, ThreadsLoadAndRunAtOnceWhileTheFolderLosesFiles) {
         options.push_back(number_option("weight_cache_limit", EDGECORE_OPTION_INT, 1));
       }
       const uint32_t rows = 1 + static_cast<uint32_t>(i) % kMaxRows;
-      std::vector<float> first_rows = expected[static_cast<size_t>(kind)];
-      first_rows.resize(rows * kSide);
-      correct += networks[kind].run(rows, options, i % 2 == 1) == first_rows ? 1 : 0;
+      correct += networks[kind].run(rows, options, i % 2 == 1) == expected[kind][rows - 1] ? 1 : 0;
       // Do what another process might do: add a file to the folder, and remove a file.
       const std::string filler = folder + "/" + std::to_string(thread * 100 + i) + ".packed";
       std::ofstream(filler) << std::string(1 << 19, 'x');

@@ -16,11 +16,29 @@ _LOG_TILES = {
     "neon": "4,8,12,16",
 }
 
+_RECIPROCAL_ROOT = "src/f16-vrsqrt/neonfp16arith-rsqrt.c.in"
 _THREE_TAPS = "src/qs8-qc8w-dwconv/gen/qs8-qc8w-dwconv-3p16c-minmax-fp32-avx-%s.c"
 _THREE_TAPS_DECLARATION = (
     "XNN_DWCONV_UNIPASS(xnn_arch_x86_avx, xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_3p16c__avx_%s, 16, false, 16, 3, int8_t, "
     "void, union xnn_qs8_qc8w_conv_minmax_params, xnn_init_qs8_qc8w_conv_minmax_fp32_scalar_params)\n"
 )
+
+_PAIRS = "src/qs8-%s/c2-neon-mull-shuffle.c.in"
+
+
+def _pair_kernels() -> Iterator[Kernel]:
+    """Yield NEON's int8 kernels that add two products (see `_separate_pairs`)."""
+    for kind in ("gemm", "igemm"):
+        for rows in (1, 2):
+            for folder, fixed, datatype, isas in (
+                ("qd8-f32-qc8w", "minmax", "DATATYPE=QD8_F32 REQUANTIZATION=", ("neon",)),
+                ("qs8-qc8w", "minmax-fp32", "DATATYPE=QC8 REQUANTIZATION=FP32", ("neon", "neonv8")),
+            ):
+                for isa in isas:
+                    options = f"MR={rows} NR=8 MLA=1 ARMV8={int(isa == 'neonv8')} {datatype}"
+                    name = f"{folder}-{kind}-{rows}x8c2s4-{fixed}-{isa}-mlal.c"
+                    yield Kernel(_PAIRS % kind, options, f"src/{folder}-{kind}/gen/{name}")
+
 
 KERNELS = [
     *(
@@ -34,6 +52,8 @@ KERNELS = [
         _THREE_TAPS % "mul16-add16",
         "cmake/gen/avx_microkernels.cmake",
     ),
+    *_pair_kernels(),
+    Kernel(_RECIPROCAL_ROOT, "BATCH_TILE=16 FULL_ACC=1", "src/f16-vrsqrt/gen/f16-vrsqrt-neonfp16arith-rsqrt-u16.c"),
 ]
 
 _POOLED_ROWS = """  const size_t indirect_top_height = divide_round_up(average_pooling_op->padding_top, average_pooling_op->stride_height);
@@ -83,6 +103,77 @@ def _compile_too(isa: str, *files: str) -> Patch:
     """Add kernels, which XNNPACK has but does not select, to the list of files that are compiled for `isa`."""
     start = f"SET(PROD_{isa.upper()}_MICROKERNEL_SRCS\n"
     return Patch(f"cmake/gen/{isa}_microkernels.cmake", start, start + "".join(f"  {file}\n" for file in files))
+
+
+def _separate_pairs() -> Iterator[Patch]:
+    """Yield patches for processors with NEON that lack dot products.
+
+    Their int8 kernels `mlal` added two products in 16 bits, where the sum of two products -128 * -128 overflows. The
+    kernels in C now add each product in 32 bits. Those in assembly are replaced by `mlal-lane`, which XNNPACK selects
+    on other processors of this kind: their sums have 32 bits.
+    """
+    vprod, vacc = "vprod${M}x${ABC[N:N+4]}c${K}", "vacc${M}x${ABC[N:N+4]}"
+    product = "vb${ABC[N:N+4]}c${K}x1, va${M}x1"
+    for kind, indent in (("gemm", 14), ("igemm", 16)):
+        space = " " * indent
+        old = f"{space}{vprod} = vmlal_s8({vprod}, {product});\n"
+        new = f"{space}{vacc} = vpadalq_s16({vacc}, {vprod});\n{space}{vprod} = vmull_s8({product});\n"
+        yield Patch(_PAIRS % kind, old, new)
+
+    config = "qs8_qc8w_gemm_config"
+    kernel = "xnn_qs8_qc8w_%s_minmax_fp32_ukernel_%dx"
+    common = ["init.qs8_qc8w = xnn_init_qs8_qc8w_conv_minmax_fp32_neonv8_params"]
+    common += [
+        f"pack_igemm_{order} = (xnn_pack_conv_{order}_w_fn) xnn_pack_qs8_conv_{order}_w" for order in ("goki", "kgo")
+    ]
+    common += ["pack_deconv_goki = (xnn_pack_deconv_goki_w_fn) xnn_pack_qs8_deconv_goki_w"]
+
+    def block(indent: int, kernels: dict[int, str], sizes: tuple[str, ...]) -> str:
+        lines = [
+            f"minmax.{kind}[XNN_MR_TO_INDEX({rows})] = xnn_init_hmp_{kind}_ukernel((xnn_{kind}_ukernel_fn) "
+            f"{kernel % (kind, rows)}{name})"
+            for kind in ("gemm", "igemm")
+            for rows, name in kernels.items()
+        ]
+        return "".join(f"{' ' * indent}{config}.{line};\n" for line in (*lines, *common, *sizes))
+
+    def pairs(indent: int, suffix: str = "") -> str:
+        name = f"8c8__asm_aarch64_neon_mlal{suffix}"
+        return block(indent, {1: name, 2: name}, ("mr = 2", "nr = 8", "log2_kr = 3"))
+
+    def lanes(indent: int) -> str:
+        kernels = {1: "16__neonv8_mlal_lane", 4: "16__asm_aarch64_neon_mlal_lane_ld64"}
+        return block(indent, kernels, ("mr = 4", "nr = 16"))
+
+    file, other, end = "src/configs/gemm-config.c", " " * 12 + "default:\n", " " * 14 + "break;\n"
+    a72 = "".join(f"{' ' * 12}case cpuinfo_uarch_cortex_{name}:\n" for name in ("a72", "a73"))
+    yield Patch(file, f"{a72}{pairs(14, '_prfm')}{end}\n{other}{pairs(14)}{end}", f"{other}{lanes(14)}{end}")
+    yield Patch(file, f"        }} else {{\n{pairs(10)}", f"        }} else {{\n{lanes(10)}")
+
+
+def _exact_reciprocal_roots() -> Iterator[Patch]:
+    """Yield the patches of the template `_RECIPROCAL_ROOT`, in which the number `x` becomes the result `y`."""
+
+    def steps(kind: str, suffix: str, x: str, result: str, indent: str, each: str = "") -> Patch:
+        q = "q" if kind == "float16x8_t" else ""
+        lines = (
+            f"const {kind} vt0{suffix} = vrsqrte{q}_f16({x});",
+            f"const {kind} vt1{suffix} = vmul{q}_f16(vt0{suffix}, vt0{suffix});",
+            f"const {kind} vt2{suffix} = vrsqrts{q}_f16({x}, vt1{suffix});",
+            f"{result} = vmul{q}_f16(vt0{suffix}, vt2{suffix});",
+        )
+        exact = f"{result} = vdiv{q}_f16(vdup{q}_n_f16(1.0f), vsqrt{q}_f16({x}));"
+        head = f"{indent}{each}\n" if each else ""
+        inner = f"{indent}  " if each else indent
+        old = "".join(f"{head}{inner}{line}\n" for line in lines)
+        new = f"{indent}#if XNN_ARCH_ARM64\n{head}{inner}{exact}\n{indent}#else\n{old}{indent}#endif\n"
+        return Patch(_RECIPROCAL_ROOT, old, new)
+
+    n = "${ABC[N]}"
+    yield steps("float16x8_t", f"_{n}", f"vx{n}", f"const float16x8_t vy{n}", " " * 8, "$for N in range(SIMD_TILE):")
+    yield steps("float16x8_t", "", "vx", "const float16x8_t vy", " " * 6)
+    yield steps("float16x4_t", "", "vx_lo", "float16x4_t vy_lo", " " * 6)
+    yield steps("float16x4_t", "", "vx_hi", "vy_lo", " " * 8)
 
 
 def _amx_indirect_kernels() -> Iterator[tuple[str, str, str, str]]:
@@ -272,6 +363,22 @@ PATCHES = [
     # incomplete. Constant weights are packed into memory that is zero already, but the second operand of a batched
     # matmul into the workspace, where other nodes have left their numbers.
     *(_zero_missing_rows(dtype) for dtype in ("float", "uint16_t")),
+    *_separate_pairs(),
+    # On Arm, the reciprocal square root of the smallest numbers of fp16 was -infinity: the square of the approximation
+    # overflows. 64-bit processors have instructions with exact results.
+    *_exact_reciprocal_roots(),
+    # On Arm, fp16 was multiplied by the scale of int8 in fp16, whose rounding moved results across half a step.
+    Patch(
+        "src/configs/unary-elementwise-config.c",
+        "xnn_f16_qs8_vcvt_ukernel__neonfp16arith_u32;",
+        "xnn_f16_qs8_vcvt_ukernel__scalar_imagic_u4;",
+    ),
+    # hardswish without a kernel (fp16 on processors that lack its arithmetic) overflowed for the largest numbers.
+    Patch(
+        "src/reference/unary-elementwise.cc",
+        "static_cast<T>((x / 6) * std::max<T>(std::min<T>(x + 3, 6), 0));",
+        "static_cast<T>(x * (std::max<T>(std::min<T>(x + 3, 6), 0) / 6));",
+    ),
     # The workspace is not cleared, because that only hides such errors until it is used again; and it takes time.
     Patch(
         "src/runtime.c",
