@@ -302,7 +302,7 @@ $(DONE)/core: $(core_native) $(core_python) README.md $(DONE)/torch $(DONE)/syst
 	@touch $@
 
 # Kept in a cache outside the tree. XNNPACK_DIR names an installed one that is taken instead.
-$(DONE)/xnnpack-library: $(wildcard plugins/edgecore-xnnpack/native/third_party/*) $(DONE)/system
+$(DONE)/xnnpack-library: $(wildcard plugins/edgecore-xnnpack/native/third_party/* plugins/edgecore-xnnpack/native/cpuinfo/*) $(DONE)/system
 	$(SAY) "XNNPACK (the first time it is compiled: a few minutes)"
 	@[ -n "$$XNNPACK_DIR" ] || $(PYTHON) plugins/edgecore-xnnpack/native/third_party/get_xnnpack.py
 	@touch $@

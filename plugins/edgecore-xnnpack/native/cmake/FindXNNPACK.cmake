@@ -3,10 +3,10 @@
 # XNNPACK_DIR (variable or environment): the prefix of an installed XNNPACK with include/ and lib/. It is used if
 # check_xnnpack.cpp compiles and links with it. Otherwise third_party/get_xnnpack.py fetches and builds XNNPACK.
 #
-# Defines XNNPACK::XNNPACK, XNNPACK_CPUINFO_LIBRARY (to be installed beside the plugin if it is a shared library) and
-# XNNPACK_LICENSES (the licence texts, empty for an installed XNNPACK without them). XNNPACK::XNNPACK does not define
-# the pthreadpool_* functions, because the plugin implements them. XNNPACK::pthreadpool is the original library, for
-# benchmarks.
+# Defines XNNPACK::XNNPACK and XNNPACK_LICENSES (the licence texts, empty for an installed XNNPACK without them).
+# XNNPACK::XNNPACK does not define the pthreadpool_* functions, because the plugin implements them.
+# XNNPACK::pthreadpool is the original library, for benchmarks. In a cross build, third_party/get_xnnpack.py builds with
+# the same toolchain file.
 
 # Sets <out> to a sentence if <prefix> cannot be used. Else sets <out> to "", and sets the XNNPACK_* variables above.
 function(_xnnpack_look prefix out)
@@ -16,7 +16,7 @@ function(_xnnpack_look prefix out)
   find_library(xnnpack libXNNPACK.a ${here} ${lib_folders})
   find_library(microkernels NAMES libmicrokernels-prod.a libxnnpack-microkernels-prod.a ${here} ${lib_folders})
   find_library(pthreadpool libpthreadpool.a ${here} ${lib_folders})
-  find_library(cpuinfo NAMES libcpuinfo.a libcpuinfo.so.0 ${here} ${lib_folders})
+  find_library(cpuinfo libcpuinfo.a ${here} ${lib_folders})
   foreach(part include xnnpack microkernels pthreadpool cpuinfo)
     if(NOT ${part})
       set(${out} "${prefix} holds no static XNNPACK (its ${part} was not found)" PARENT_SCOPE)
@@ -62,12 +62,16 @@ if(_xnnpack_problem)
   if(NOT Python_EXECUTABLE)
     find_package(Python 3.10 REQUIRED COMPONENTS Interpreter)
   endif()
+  set(_xnnpack_target "")
+  if(CMAKE_CROSSCOMPILING)
+    set(_xnnpack_target --toolchain "${CMAKE_TOOLCHAIN_FILE}")
+  endif()
   foreach(_xnnpack_file get_xnnpack.py patches.py xnnpack.pins)
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
       "${CMAKE_CURRENT_LIST_DIR}/../third_party/${_xnnpack_file}")
   endforeach()
   execute_process(
-    COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../third_party/get_xnnpack.py"
+    COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../third_party/get_xnnpack.py" ${_xnnpack_target}
     OUTPUT_VARIABLE _xnnpack_prefix OUTPUT_STRIP_TRAILING_WHITESPACE
     RESULT_VARIABLE _xnnpack_status)
   if(NOT _xnnpack_status EQUAL 0)

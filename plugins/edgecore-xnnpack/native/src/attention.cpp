@@ -6,23 +6,23 @@ namespace edgecore::xnnpack {
 
 #if defined(__x86_64__)
 
-namespace {
-
-// Returns true if XNNPACK may use the features, and this processor has them: with emulated kernels (native/tests) it
-// may lack them.
-bool may_use(const char *features, bool is_present) {
-  const uint64_t flags = parse_hardware(features).flags;
-  return is_present && (hardware_in_force().flags & flags) == flags;
-}
-
-}  // namespace
-
 AttentionKernel attention_kernel() {
   static const AttentionKernel kernel = [] {
     if (may_use("avx512f", __builtin_cpu_supports("avx512f"))) return attention_avx512f;
     if (may_use("avx2,fma3", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return attention_avx2;
     return attention_base;
   }();
+  return kernel;
+}
+
+#elif defined(__aarch64__)
+
+AttentionKernel attention_kernel() { return attention_neon; }
+
+#elif defined(__arm__)
+
+AttentionKernel attention_kernel() {
+  static const AttentionKernel kernel = may_use("neon", true) ? attention_neon : attention_base;
   return kernel;
 }
 

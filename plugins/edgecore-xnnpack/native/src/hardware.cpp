@@ -1,5 +1,7 @@
 #include "hardware.h"
 
+#include <cpuinfo.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -73,13 +75,59 @@ constexpr struct {
     {"avx512amx", kAvx512Amx, kAvx512VnniGfni | kAvx256VnniGfni},
 };
 
-// Microarchitectures with cpuinfo's numbers (enum cpuinfo_uarch in cpuinfo.h). Of these, only zen and zen4 make XNNPACK
-// select other kernels.
+#else
+
+// The same for Arm. XNNPACK sets v6 and vfpv2 in 32-bit programs only, so no other flag implies them.
+enum : uint64_t {
+  kV6 = 1u << 0,
+  kVfp2 = 1u << 1,
+  kVfp3 = 1u << 2,
+  kNeon = 1u << 3,
+  kNeonFp16 = 1u << 4,
+  kNeonFma = 1u << 5,
+  kNeonV8 = 1u << 6,
+  kFp16Arith = 1u << 7,
+  kNeonFp16Arith = 1u << 8,
+  kNeonBf16 = 1u << 9,
+  kNeonDot = 1u << 10,
+  kNeonI8mm = 1u << 11,
+  kSve = 1u << 12,
+  kSve2 = 1u << 13,
+  kSme = 1u << 14,
+  kSme2 = 1u << 15,
+};
+
+constexpr struct {
+  const char *name;
+  uint64_t flag;
+  uint64_t implies;
+} kFlags[] = {
+    {"v6", kV6, 0},
+    {"vfpv2", kVfp2, kV6},
+    {"vfpv3", kVfp3, 0},
+    {"neon", kNeon, kVfp3},
+    {"neon_fp16", kNeonFp16, kNeon},
+    {"neon_fma", kNeonFma, kNeonFp16},
+    {"neon_v8", kNeonV8, kNeonFma},
+    {"fp16_arith", kFp16Arith, kNeonV8},
+    {"neon_fp16_arith", kNeonFp16Arith, kFp16Arith},
+    {"neon_dot", kNeonDot, kNeonV8},
+    {"neon_bf16", kNeonBf16, kNeonV8},
+    {"neon_i8mm", kNeonI8mm, kNeonV8},
+    {"sve", kSve, kNeonFp16Arith},
+    {"sve2", kSve2, kSve},
+    {"sme", kSme, kNeonBf16},
+    {"sme2", kSme2, kSme},
+};
+
+#endif
+
+// Of these microarchitectures, only zen and zen4 make XNNPACK select other kernels. On Arm none can be given.
 constexpr struct {
   const char *name;
   uint32_t uarch;
-} kUarchs[] = {{"zen", 0x00200109},  {"zen2", 0x0020010A}, {"zen3", 0x0020010B},
-               {"zen4", 0x0020010C}, {"zen5", 0x0020010D}, {"other", 0}};
+} kUarchs[] = {{"zen", cpuinfo_uarch_zen},   {"zen2", cpuinfo_uarch_zen2}, {"zen3", cpuinfo_uarch_zen3},
+               {"zen4", cpuinfo_uarch_zen4}, {"zen5", cpuinfo_uarch_zen5}, {"other", cpuinfo_uarch_unknown}};
 
 uint64_t with_implied(uint64_t flags) {
   for (size_t i = std::size(kFlags); i-- > 0;) {
@@ -88,8 +136,6 @@ uint64_t with_implied(uint64_t flags) {
   return flags;
 }
 
-#endif
-
 }  // namespace
 
 Hardware hardware_in_force() {
@@ -97,8 +143,6 @@ Hardware hardware_in_force() {
   const uint64_t flags = xnn_restrict_hardware(UINT64_MAX, kOwnUarch);  // also initializes cpuinfo
   return {flags, xnn_hardware_uarch()};
 }
-
-#if defined(__x86_64__) || defined(__i386__)
 
 std::string hardware_names(uint64_t flags) {
   uint64_t implied = 0;
@@ -141,6 +185,13 @@ Hardware parse_hardware(const std::string &list) {
   return hardware;
 }
 
+bool may_use(const char *features, bool is_present) {
+  const uint64_t flags = parse_hardware(features).flags;
+  return is_present && (hardware_in_force().flags & flags) == flags;
+}
+
+#if defined(__x86_64__) || defined(__i386__)
+
 void restrict_hardware(const std::string &list) {
   const Hardware hardware = parse_hardware(list);
   if (xnn_restrict_hardware == nullptr) {
@@ -157,13 +208,9 @@ void restrict_hardware(const std::string &list) {
 
 #else
 
-std::string hardware_names(uint64_t) { return ""; }
-
-Hardware parse_hardware(const std::string &) {
+void restrict_hardware(const std::string &) {
   fail(EDGECORE_NOT_SUPPORTED, "EDGECORE_XNNPACK_HARDWARE is for x86 processors; unset the variable");
 }
-
-void restrict_hardware(const std::string &list) { parse_hardware(list); }
 
 #endif
 

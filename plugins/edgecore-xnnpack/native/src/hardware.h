@@ -9,7 +9,7 @@ namespace edgecore::xnnpack {
 
 struct Hardware {
   uint64_t flags;  // XNNPACK's xnn_arch_flags
-  uint32_t uarch;  // cpuinfo's number of a microarchitecture, or UINT32_MAX for that of this processor
+  uint32_t uarch;  // a number of cpuinfo.h, or UINT32_MAX for that of this processor
 };
 
 // Returns the features that XNNPACK uses. The flags are 0 if XNNPACK was built without the patch in
@@ -22,6 +22,10 @@ std::string hardware_names(uint64_t flags);
 // Parses a list of names as hardware_names writes it, in any order, with or without "uarch=NAME". An empty list means
 // SSE2 only. Adds the flags that each flag implies. Throws backend::Failure for an unknown name.
 Hardware parse_hardware(const std::string &list);
+
+// Returns true if XNNPACK may use the features, and this processor has them (`is_present`): with emulated kernels
+// (native/tests) it may lack them.
+bool may_use(const char *features, bool is_present);
 
 // Restricts XNNPACK to the features in `list`; must be called before xnn_initialize. Throws backend::Failure, without a
 // change, if the list cannot be parsed or names a feature that the processor lacks.

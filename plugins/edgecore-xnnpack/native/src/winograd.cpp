@@ -40,16 +40,6 @@ void set_transform(uint32_t form, double (*g)[3]) {
   infinity[0] = infinity[1] = 0, infinity[2] = 1;
 }
 
-#if defined(__x86_64__)
-
-// Returns true if XNNPACK may use the features, and this processor has them.
-bool may_use(const char *features, bool is_present) {
-  const uint64_t flags = parse_hardware(features).flags;
-  return is_present && (hardware_in_force().flags & flags) == flags;
-}
-
-#endif
-
 }  // namespace
 
 const WinogradTarget *winograd_target() {
@@ -59,6 +49,11 @@ const WinogradTarget *winograd_target() {
     if (may_use("avx2,fma3", __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return &winograd_avx2;
     return &winograd_base;
   }();
+  return target;
+#elif defined(__aarch64__)
+  return &winograd_neon;
+#elif defined(__arm__)
+  static const WinogradTarget *const target = may_use("neon", true) ? &winograd_neon : nullptr;
   return target;
 #else
   return nullptr;

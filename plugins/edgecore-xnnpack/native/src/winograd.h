@@ -86,7 +86,7 @@ static constexpr uint64_t winograd_stride(uint64_t tiles, uint64_t width) {
   return tiles * width + (tiles * width / 16 % 2 == 0 ? 16 : 0);
 }
 
-extern const WinogradTarget winograd_base, winograd_avx2, winograd_avx512f;
+extern const WinogradTarget winograd_base, winograd_avx2, winograd_avx512f, winograd_neon;
 
 }  // namespace edgecore::xnnpack
 

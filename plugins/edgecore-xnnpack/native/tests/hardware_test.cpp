@@ -19,6 +19,8 @@ std::string canonical(const std::string &list) {
 
 uint64_t flags(const std::string &list) { return parse_hardware(list).flags; }
 
+#if defined(__x86_64__)
+
 TEST(Hardware, AFlagImpliesTheFlagsOfEveryProcessorThatHasIt) {
   EXPECT_EQ(flags("avx2"), flags("ssse3,sse4_1,avx,f16c,fma3,avx2"));
   EXPECT_EQ(flags("avx2") & flags("avx512f"), flags("avx2"));
@@ -53,6 +55,28 @@ TEST(Hardware, AnInvalidListChangesNothing) {
   }
   EXPECT_EQ(hardware_in_force().flags, before);
 }
+
+#elif defined(__aarch64__) || defined(__arm__)
+
+TEST(Hardware, AFlagImpliesTheFlagsOfEveryProcessorThatHasIt) {
+  EXPECT_EQ(flags("neon_fma"), flags("vfpv3,neon,neon_fp16,neon_fma"));
+  EXPECT_EQ(flags("neon_i8mm") & flags("neon_dot"), flags("neon_v8"));
+  EXPECT_EQ(canonical("neon_dot,neon_fp16_arith,neon"), "neon_fp16_arith,neon_dot");
+}
+
+TEST(Hardware, KernelsOfOtherProcessorsCannotBeChosen) {
+  const uint64_t before = hardware_in_force().flags;
+  EXPECT_TRUE(may_use("neon", true));
+  try {
+    restrict_hardware("neon");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const backend::Failure &failure) {
+    EXPECT_EQ(failure.code, EDGECORE_NOT_SUPPORTED);
+  }
+  EXPECT_EQ(hardware_in_force().flags, before);
+}
+
+#endif
 
 }  // namespace
 }  // namespace edgecore::xnnpack

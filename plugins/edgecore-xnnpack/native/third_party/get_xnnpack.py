@@ -3,10 +3,14 @@
 
 The plugin's CMake runs this script; it can also be run by hand: ``python3 get_xnnpack.py [--emulated]``. The files of
 ``xnnpack.pins`` come from the Debian archive through apt, else from the folder that ``EDGECORE_THIRD_PARTY`` names. The
-result (``include/``, ``lib/``, ``licenses/`` and ``padding.tsv``) is kept in
-``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default cache: ``~/.cache/edgecore``). The key is a hash of the pins, the
-patches (``patches.py`` with its imports, and ``kernels/``), the check of out-of-bounds accesses (``padding.py`` and
-``footprint/``), the build options and the compiler. Progress goes to stderr, the folder's path to stdout.
+library's description of the processor (cpuinfo) is ours, in ``../cpuinfo``. The result (``include/``, ``lib/``,
+``licenses/`` and ``padding.tsv``) is kept in ``$EDGECORE_CACHE/third_party/xnnpack-<key>`` (default cache:
+``~/.cache/edgecore``). The key is a hash of the pins, the patches (``patches.py`` with its imports, and ``kernels/``),
+cpuinfo, the check of out-of-bounds accesses (``padding.py`` and ``footprint/``), the build options and the compiler.
+Progress goes to stderr, the folder's path to stdout.
+
+``--target TRIPLE`` builds ``xnnpack-TRIPLE-<key>`` for another processor, with CMake's toolchain file
+``../cmake/TRIPLE.cmake``; ``--toolchain FILE`` does so with another file. The kernels are not checked again.
 
 ``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
 later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such
@@ -31,7 +35,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import emulated
@@ -40,6 +44,8 @@ from patch import TEMPLATES, apply, generate
 from patches import KERNELS, XNNPACK_PATCHES
 
 PINS = Path(__file__).with_name("xnnpack.pins")
+CPUINFO = Path(__file__).parents[1] / "cpuinfo"
+TOOLCHAINS = {path.stem: path for path in (Path(__file__).parents[1] / "cmake").glob("*-linux-*.cmake")}
 SUITE = "trixie"
 UPDATE_SECONDS, DOWNLOAD_SECONDS = 300, 120
 
@@ -60,6 +66,7 @@ XNNPACK_OPTIONS = [
     "-DXNNPACK_BUILD_ALL_MICROKERNELS=OFF",
     "-DXNNPACK_BUILD_TESTS=OFF",
     "-DXNNPACK_BUILD_BENCHMARKS=OFF",
+    "-DXNNPACK_ENABLE_KLEIDIAI=OFF",  # a library of its own, which is not among the pins
 ]
 PTHREADPOOL_OPTIONS = [
     "-DPTHREADPOOL_LIBRARY_TYPE=static",
@@ -97,6 +104,7 @@ class Compiler:
     cxx: str
     version: str
     all_kernels: bool  # new enough for XNNPACK's AMX and AVX512-FP16 kernels
+    toolchain: Path | None = None  # CMake's description of another target than this machine
 
     @property
     def flags(self) -> str:
@@ -300,25 +308,31 @@ def choose_compiler() -> Compiler:
 
 
 def cmake_build(name: str, source: Path, build: Path, compiler: Compiler, options: list[str]) -> None:
-    """Configure and build a CMake project."""
+    """Configure and build a CMake project in the folder ``build`` of the work folder."""
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    tools = [f"-DCMAKE_C_COMPILER={compiler.c}", f"-DCMAKE_CXX_COMPILER={compiler.cxx}"]
+    if compiler.toolchain is not None:
+        tools = [f"-DCMAKE_TOOLCHAIN_FILE={compiler.toolchain}"]
     configure = [
-        "cmake", "-S", str(source), "-B", str(build), *generator,
-        f"-DCMAKE_C_COMPILER={compiler.c}", f"-DCMAKE_CXX_COMPILER={compiler.cxx}",
+        "cmake", "-S", str(source), "-B", str(build), *generator, *tools,
         f"-DPython_EXECUTABLE={sys.executable}", *COMMON_OPTIONS, *options,
     ]  # fmt: skip
-    run_with_progress(configure, name)
-    run_with_progress(["cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1)], name)
+    run_with_progress(configure, name, build.parent)
+    run_with_progress(["cmake", "--build", str(build), "--parallel", str(os.cpu_count() or 1)], name, build.parent)
 
 
-def run_with_progress(command: list[str], name: str) -> None:
+def run_with_progress(command: list[str], name: str, work: Path) -> None:
     """Run a command and print its progress ("[3/10]" or "[30%]" in its output) at each 10 %.
 
+    The folder ``work`` has another name each time, which ccache, if it is used, must not take for another command.
     Raises BuildError if the command fails, after printing the end of its output.
     """
     lines: list[str] = []
     tenth = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    environment = {**os.environ, "CCACHE_BASEDIR": str(work)}
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as process:
         assert process.stdout is not None
         for line in process.stdout:
             lines.append(line)
@@ -355,10 +369,11 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
         if pin.kind == "binary":
             unpack_deb(archives[pin.package], work / "debs")
     usr = work / "debs" / "usr"
-    cpuinfo = next(usr.glob("lib/*/libcpuinfo.so.0"))
 
     stage.mkdir()
-    if not for_tests:  # the emulated library is built from the same kernel sources
+    # The emulated library, and those for other processors, are built from the same kernel sources, of which the check
+    # covers x86 and Arm.
+    if not for_tests and compiler.toolchain is None:
         say("checking that no kernel accesses memory beyond its buffers and their padding")
         findings = padding.survey(sources["xnnpack"])
         say(padding.summary(findings))
@@ -367,12 +382,10 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
     for folder in (include, lib, licenses):
         folder.mkdir(parents=True)
     headers = [sources["xnnpack"] / "include/xnnpack.h", sources["pthreadpool"] / "include/pthreadpool.h"]
-    for header in [*headers, sources["fxdiv"] / "include/fxdiv.h", usr / "include/cpuinfo.h"]:
+    for header in [*headers, sources["fxdiv"] / "include/fxdiv.h", CPUINFO / "include/cpuinfo.h"]:
         shutil.copyfile(header, include / header.name)
-    shutil.copyfile(cpuinfo, lib / cpuinfo.name)
     for package, source in sources.items():
         shutil.copyfile(source / "LICENSE", licenses / f"{package}.txt")
-    shutil.copyfile(usr / "share/doc/libcpuinfo0/copyright", licenses / "cpuinfo.txt")
 
     flags = f"{compiler.flags} -I{include}"
     if for_tests:
@@ -382,17 +395,19 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
         emulated.prepare(sources["xnnpack"], include, ours)
     flag_options = [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
-    pool, xnnpack = work / "build-pthreadpool", work / "build-xnnpack"
+    cpuinfo, pool, xnnpack = (work / f"build-{name}" for name in ("cpuinfo", "pthreadpool", "xnnpack"))
+    cmake_build("cpuinfo", CPUINFO, cpuinfo, compiler, flag_options)
     cmake_build("pthreadpool", sources["pthreadpool"], pool, compiler, [*flag_options, *PTHREADPOOL_OPTIONS, fxdiv])
     system = [
         fxdiv,
-        f"-DCPUINFO_SOURCE_DIR={usr}",
-        f"-DCPUINFO_LIBRARY={lib / cpuinfo.name}",
+        f"-DCPUINFO_SOURCE_DIR={CPUINFO}",
+        f"-DCPUINFO_LIBRARY={cpuinfo / 'libcpuinfo.a'}",
         f"-DPTHREADPOOL_SOURCE_DIR={sources['pthreadpool']}",
         f"-DPTHREADPOOL_LIBRARY={pool / 'libpthreadpool.a'}",
     ]
     cmake_build("XNNPACK", sources["xnnpack"], xnnpack, compiler, [*flag_options, *XNNPACK_OPTIONS, *system])
-    for archive in (pool / "libpthreadpool.a", xnnpack / "libXNNPACK.a", xnnpack / "libmicrokernels-prod.a"):
+    archives = (cpuinfo / "libcpuinfo.a", pool / "libpthreadpool.a")
+    for archive in (*archives, xnnpack / "libXNNPACK.a", xnnpack / "libmicrokernels-prod.a"):
         shutil.copyfile(archive, lib / archive.name)
 
 
@@ -409,13 +424,15 @@ def main() -> int:
     parser.add_argument(
         "--emulated", action="store_true", help="a library for tests: every x86 kernel on any processor with AVX2"
     )
+    parser.add_argument("--target", choices=sorted(TOOLCHAINS), help="build for another processor than this machine's")
+    parser.add_argument("--toolchain", type=Path, metavar="FILE", help="the same with a toolchain file of CMake")
     parser.add_argument("--sources", type=Path, metavar="FOLDER", help="only unpack the patched sources into FOLDER")
     arguments = parser.parse_args()
     for_tests: bool = arguments.emulated
     try:
-        if platform.system() != "Linux" or platform.machine() != "x86_64":
+        if platform.system() != "Linux":
             raise BuildError(
-                f"The pinned files are for Linux on x86-64, but this is {platform.system()} on {platform.machine()}; "
+                f"XNNPACK is built here on Linux, but this is {platform.system()}; "
                 "build XNNPACK yourself and set XNNPACK_DIR to its folder."
             )
         if shutil.which("cmake") is None:
@@ -423,7 +440,8 @@ def main() -> int:
         compiler = choose_compiler()
         options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
         checks = [Path(padding.__file__), *padding.FOOTPRINT.glob("*.py")]
-        templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks)]]
+        ours = sorted(path for path in CPUINFO.rglob("*") if path.is_file())
+        templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks), *ours]]
         identity = [PINS.read_text(), repr((KERNELS, XNNPACK_PATCHES)), *templates, *options, compiler.version]
         name = "xnnpack"
         if for_tests:
@@ -432,6 +450,11 @@ def main() -> int:
             name = "xnnpack-emulated"
             changes = [emulated.PINS, Path(emulated.__file__), *sorted(emulated.HEADERS.iterdir())]
             identity += [path.read_text() for path in changes]
+        toolchain: Path | None = TOOLCHAINS[arguments.target] if arguments.target else arguments.toolchain
+        if toolchain is not None:
+            compiler = replace(compiler, toolchain=toolchain.resolve())
+            name = f"xnnpack-{toolchain.stem}"
+            identity.append(toolchain.read_text())
         key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"{name}-{key}"

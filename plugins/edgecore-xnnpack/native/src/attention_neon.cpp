@@ -1,0 +1,2 @@
+#define EDGECORE_ATTENTION attention_neon
+#include "attention_kernel.inc"

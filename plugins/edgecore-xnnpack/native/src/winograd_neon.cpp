@@ -1,0 +1,2 @@
+#define EDGECORE_WINOGRAD winograd_neon
+#include "winograd_kernel.inc"
