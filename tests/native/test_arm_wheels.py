@@ -40,7 +40,7 @@ for file in sorted(pathlib.Path(sys.argv[1]).glob("*.pte")):
     model = edgecore.load(file)
     outputs = [np.asarray(model.forward(x)) for x in np.load(file.with_suffix(".npy"))]
     np.save(file.with_suffix("." + sys.argv[2]), outputs)
-    print(file.stem, sorted({delegate.backend_id for delegate in model.forward.delegates}))
+    print(file.stem, sorted(set(model.forward.delegates)))
 """
 # The recipes of XNNPACK, and the largest difference between processors relative to the largest output: floats are
 # rounded in another order, and an integer may be rounded the other way.

@@ -1,8 +1,9 @@
-"""Toolchains for publishable wheels: zig compiles for the glibc, and links the libstdc++, of manylinux_2_28 or for musl.
+"""Toolchains for publishable wheels: zig compiles for the glibc of manylinux_2_28 or for musl.
 
-zig, a clang with the headers and the symbols of every glibc, comes from PyPI (the package ``ziglang``). nanobind needs
-GNU's libstdc++ instead of the libc++ that zig has. Its headers are those of the machine's GCC; the wheel is linked with
-a stub of ``libstdc++.so.6`` that has only the symbols which manylinux_2_28 allows, so that no newer one can be called.
+zig, a clang with the headers and the symbols of every glibc, comes from PyPI (the package ``ziglang``). A backend's
+library holds zig's libc++. The core's Python module cannot: nanobind shares C++ types with its own library, whose
+libstdc++ is that of the system. Its headers are those of the machine's GCC; the module is linked with a stub of
+``libstdc++.so.6`` that has only the symbols which manylinux_2_28 allows, so that no newer one can be called.
 ``newer_libstdcxx.cpp`` defines the newer functions that the headers themselves call.
 """
 
@@ -36,7 +37,7 @@ class Target:
         platform_tag: the wheel's platform tag, for example ``manylinux_2_28_aarch64``.
         processor: ``x86_64`` or ``aarch64``.
         zig: zig's name of the target.
-        gcc: the prefix of the GCC whose libstdc++ is used, or None for zig's libc++, linked statically.
+        gcc: the prefix of the commands of the GCC whose libstdc++ the Python module uses, or None if it has none.
     """
 
     platform_tag: str
@@ -55,10 +56,14 @@ TARGETS = {
 }
 
 
-def write(target: Target, folder: Path, include: list[Path]) -> Path:
+def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool) -> Path:
     """Write the toolchain for ``target`` into ``folder`` and return the path of its CMake file.
 
-    The compiler also looks for headers in the folders ``include``.
+    Args:
+        target: the machine to compile for.
+        folder: where the toolchain is written.
+        include: more folders with headers.
+        libstdcxx: use the system's libstdc++ instead of a libc++ within each library.
     """
     folder.mkdir(parents=True, exist_ok=True)
     compiler = {
@@ -73,13 +78,15 @@ def write(target: Target, folder: Path, include: list[Path]) -> Path:
         script.chmod(0o755)
         lines.append(f"set(CMAKE_{tool.upper()} {script})")
     system = [f"-isystem {path}" for path in include]
-    if target.gcc is None:
+    if not libstdcxx:
         lines.append(f'set(CMAKE_CXX_FLAGS_INIT "{" ".join(system)}")')
     else:
+        assert target.gcc is not None, f"there is no libstdc++ for {target.platform_tag}"
         headers = libstdcxx_headers(target.gcc)
-        # With -I, since zig's folders of C headers, which follow, precede those of -isystem. All headers of libstdc++
-        # declare themselves as system headers.
-        flags = " ".join(["-nostdinc++", f"-I{HERE / 'include'}", *(f"-I{path}" for path in headers)])
+        # With -I, since zig's folders of C headers, which follow, precede those of -isystem. The headers that users include
+        # declare themselves as system headers; bits/stl_tempbuf.h does not, and calls a deprecated function.
+        folders = [f"-I{HERE / 'include'}", *(f"-I{path}" for path in headers)]
+        flags = " ".join(["-nostdinc++", "-Wno-deprecated-declarations", *folders])
         libraries = [
             link_stub(target, compiler["C"].split(), folder),
             compile_newer(compiler["CXX"].split(), flags.split(), folder),

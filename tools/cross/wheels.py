@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -32,11 +33,11 @@ UNVERSIONED = re.compile(r" (?:FUNC|OBJECT|NOTYPE) +GLOBAL +\w+ +UND (?P<name>[^
 def build(package: str, target: toolchain.Target, work: Path) -> Path:
     """Build the wheel of ``package`` for ``target``, check it and return its path in ``dist/publish``."""
     built, audited = work / "built", work / "audited"
-    for folder in (built, audited):
+    for folder in (built, audited, work / package):
         shutil.rmtree(folder, ignore_errors=True)
     environment = {
         **os.environ,
-        "CMAKE_ARGS": " ".join(f"-D{name}={value}" for name, value in cmake_options(target, work).items()),
+        "CMAKE_ARGS": " ".join(f"-D{name}={value}" for name, value in cmake_options(package, target, work).items()),
         # sysconfig, and so the wheel's tag and the build folder, then speak of the target.
         "_PYTHON_HOST_PLATFORM": f"linux-{target.processor}",
     }
@@ -53,7 +54,9 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         "--no-deps",
         "--no-build-isolation",
     ]
-    run([*pip, "--wheel-dir", built, PACKAGES[package]], environment)
+    run(
+        [*pip, "--config-settings", f"build-dir={work / package}", "--wheel-dir", built, PACKAGES[package]], environment
+    )
     (wheel,) = built.glob("*.whl")
     check_symbols(wheel, work)
     publish = ROOT / "dist/publish"
@@ -87,8 +90,8 @@ def check_tag(wheel: Path, target: toolchain.Target) -> None:
         raise SystemExit(f"{wheel.name} is not {target.platform_tag}, though it was built for it.")
 
 
-def cmake_options(target: toolchain.Target, work: Path) -> dict[str, str]:
-    """Return the definitions that CMake needs to build for ``target``."""
+def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[str, str]:
+    """Return the definitions that CMake needs to build ``package`` for ``target``."""
     python = python_headers(target.processor)
     headers = work / "include"
     headers.mkdir(exist_ok=True)
@@ -96,11 +99,31 @@ def cmake_options(target: toolchain.Target, work: Path) -> dict[str, str]:
     (headers / "flatbuffers").unlink(missing_ok=True)
     (headers / "flatbuffers").symlink_to("/usr/include/flatbuffers")
     config = f"/usr/lib/{sysconfig.get_config_var('MULTIARCH')}/cmake"
-    return {
-        "CMAKE_TOOLCHAIN_FILE": str(toolchain.write(target, work / "toolchain", [headers, *python])),
+    options = {
+        "CMAKE_TOOLCHAIN_FILE": str(
+            toolchain.write(target, work / f"{package}-toolchain", [headers, *python], libstdcxx=package == "edgecore")
+        ),
         "Python_INCLUDE_DIR": str(python[0]),
         "FlatBuffers_DIR": f"{config}/flatbuffers",
     }
+    if package == "edgecore-xnnpack":
+        options["XNNPACK_DIR"] = str(xnnpack(target))
+    return options
+
+
+def xnnpack(target: toolchain.Target) -> Path:
+    """Return the folder of XNNPACK's static libraries for ``target``.
+
+    They are those of our tests, which clang-16 compiled with the machine's C library: XNNPACK calls nothing of it that
+    came after glibc 2.28.
+    """
+    native = PACKAGES["edgecore-xnnpack"] / "native"
+    get = [sys.executable, native / "third_party/get_xnnpack.py"]
+    if target.processor != platform.machine():
+        get += ["--toolchain", native / f"cmake/{target.processor}-linux-gnu.cmake"]
+    environment = {**os.environ, "CC": "clang-16", "CXX": "clang++-16"}
+    done = subprocess.run(get, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return Path(done.stdout.strip())
 
 
 def python_headers(processor: str) -> list[Path]:
