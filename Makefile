@@ -15,7 +15,8 @@
 #   make docs    the documentation as a site in build/docs/html; warnings are errors
 #   make lint    formatters, linters, types
 #   make shaders  the SPIR-V of edgecore-vulkan, after a change of a shader
-#   make wheels  publishable wheels in dist/publish
+#   make wheels  publishable wheels in dist/publish, for x86-64 and 64-bit Arm
+#   make test-wheels  these wheels for Arm, installed and run by an emulated Python
 #
 # PYTHON=python3.12 chooses the interpreter of .venv; PYTEST_ARGS, JOBS and TORCH may be set too.
 
@@ -63,7 +64,7 @@ vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' 
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels test-wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -84,6 +85,7 @@ test-all:
 	@$(MAKE) --no-print-directory test-kernels
 	@$(MAKE) --no-print-directory test-emulated
 	@$(MAKE) --no-print-directory test-platforms
+	@$(MAKE) --no-print-directory test-wheels
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	.venv/bin/edgecore conformance qnn --tolerance 0.01
@@ -209,8 +211,12 @@ format: $(DONE)/lint
 wheels: install $(DONE)/release
 	$(SAY) "publishable wheels"
 	rm -rf dist/publish
-	PATH="$(CURDIR)/.venv/bin:$$PATH" $(PY) -m auditwheel repair -w dist/publish dist/*.whl
+	$(PY) tools/cross/wheels.py
 	@ls -l dist/publish
+
+test-wheels: wheels $(DONE)/test
+	$(SAY) "wheels for 64-bit Arm"
+	EDGECORE_ARM_WHEELS=$(CURDIR)/dist/publish $(PY) -m pytest --full tests/native/test_arm_wheels.py
 
 clean:
 	rm -rf build dist $(DONE) plugins/*/build

@@ -22,8 +22,7 @@ function(edgecore_add_backend target)
       # Templates of the C++ library are weak symbols, which are exported in spite of hidden visibility.
       set(exports "${CMAKE_CURRENT_BINARY_DIR}/${target}.map")
       file(CONFIGURE OUTPUT "${exports}" CONTENT "{ global: edgecore_backend_v0; local: *; };\n")
-      target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}" LINKER:--exclude-libs,ALL
-                                            LINKER:--gc-sections)
+      target_link_options(${target} PRIVATE "LINKER:--version-script=${exports}" LINKER:--gc-sections)
       if(NOT CMAKE_CXX_FLAGS MATCHES "-fsanitize")  # the process provides the symbols of sanitizers
         target_link_options(${target} PRIVATE LINKER:-z,defs)
       endif()

@@ -1,0 +1,151 @@
+"""The wheels for 64-bit Arm on an emulated processor: ``make test-platforms``.
+
+``EDGECORE_ARM_WHEELS`` names the folder of the wheels (``make wheels`` writes ``dist/publish``). Debian's Python for Arm
+installs them in qemu and runs files that are compiled here; the results must be those of this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import edgecore
+
+ROOT = Path(__file__).parents[2]
+WHEELS = os.environ.get("EDGECORE_ARM_WHEELS")
+pytestmark = pytest.mark.skipif(not WHEELS, reason="EDGECORE_ARM_WHEELS names no folder with wheels")
+
+PROCESSORS = ["cortex-a53", "neoverse-n1", "max"]
+DEPENDENCIES = ["flatbuffers", "jinja2", "nanobind-backend", "numpy", "pluggy", "pytest", "rich", "typer"]
+# Tests of the runtime and of the files that need neither torch nor a compiler. torch for Arm comes with CUDA only.
+TESTS_WITHOUT_TORCH = [
+    "format/test_bpte.py", "format/test_flat.py", "format/test_ptd.py", "plugin/test_entry_points.py",
+    "plugin/test_installed_files.py", "plugin/test_manifests.py", "plugin/test_options.py", "runtime/test_docstrings.py",
+    "runtime/test_error_codes.py",
+]  # fmt: skip
+# Loads each file of a folder, runs it on the inputs beside it, and writes the results.
+CHILD = """
+import pathlib, platform, sys
+import numpy as np
+import edgecore
+assert platform.machine() == "aarch64"
+for file in sorted(pathlib.Path(sys.argv[1]).glob("*.pte")):
+    model = edgecore.load(file)
+    outputs = [np.asarray(model.forward(x)) for x in np.load(file.with_suffix(".npy"))]
+    np.save(file.with_suffix("." + sys.argv[2]), outputs)
+    print(file.stem, sorted(set(model.forward.delegates)))
+"""
+# The recipes of XNNPACK, and the largest difference between processors relative to the largest output: floats are
+# rounded in another order, and an integer may be rounded the other way.
+RECIPES = {
+    None: 1e-4,
+    "fp16": 1e-2,
+    "int8": 1e-2,
+    "int8-dynamic": 1e-2,
+    "int8-weights": 1e-4,
+    "int4-weights": 1e-2,
+}
+
+
+@pytest.fixture(scope="session")
+def arm_python(tmp_path_factory: pytest.TempPathFactory):
+    """A function that runs Debian's Python for Arm, with our wheels installed, as one of the processors."""
+    folder = tmp_path_factory.mktemp("arm")
+    fetch = [sys.executable, ROOT / "tools/cross/arm64_python.py"]
+    root = Path(subprocess.run(fetch, capture_output=True, text=True, check=True).stdout.strip())
+    platforms = [word for tag in ("2_28", "2_17") for word in ("--platform", f"manylinux_{tag}_aarch64")]
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "--quiet",
+        "download",
+        "--dest",
+        folder / "wheels",
+    ]
+    version = ["--python-version", "3.11", "--implementation", "cp", "--abi", "cp311", "--abi", "abi3", "--abi", "none"]
+    subprocess.run([*pip, "--only-binary=:all:", *platforms, *version, *DEPENDENCIES], check=True)
+    subprocess.run([*pip, "--no-deps", "pip"], check=True)
+    (installer,) = (folder / "wheels").glob("pip-*.whl")
+
+    def run(*arguments: str | Path, cpu: str = "neoverse-n1") -> subprocess.CompletedProcess[str]:
+        command = ["qemu-aarch64", "-cpu", cpu, "-L", root, root / "usr/bin/python3.11", *arguments]
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(folder / "site"), "HOME": str(folder)}
+        return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+
+    from_folders = ["--no-index", "--find-links", folder / "wheels", "--find-links", WHEELS]
+    ours = ["edgecore", "edgecore-xnnpack", "numpy", "pytest"]
+    done = run(installer / "pip", "install", "--quiet", *from_folders, "--target", folder / "site", *ours)
+    assert done.returncode == 0, done.stderr
+    return run
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a file of each recipe, its inputs (.npy), and the results of this machine (.host.npy)."""
+    folder = tmp_path_factory.mktemp("files")
+    torch.manual_seed(0)
+    convolutions = nn.Sequential(
+        nn.Conv2d(3, 32, 3, padding=1), nn.ReLU(), nn.Conv2d(32, 32, 3, groups=32), nn.Hardswish(),
+        nn.Conv2d(32, 48, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(48, 10),
+    )  # fmt: skip
+    layers = nn.Sequential(nn.Linear(64, 96), nn.GELU(), nn.Linear(96, 32), nn.LayerNorm(32), nn.Linear(32, 32))
+    samples = {
+        "convolutions": [torch.randn(1, 3, 16, 16) for _ in range(4)],
+        "layers": [torch.randn(5, 64) for _ in range(4)],
+    }
+    for name, network in {"convolutions": convolutions.eval(), "layers": layers.eval()}.items():
+        for recipe in RECIPES:
+            inputs = samples[name]
+            options = (
+                {"quantize": recipe, "calibration": [(x,) for x in inputs]}
+                if recipe == "int8"
+                else {"quantize": recipe}
+            )
+            file = folder / f"{name}-{recipe}.pte"
+            edgecore.compile(network, (inputs[0],), backends=["xnnpack"], **options).save(file)
+            model = edgecore.load(file)
+            np.save(file.with_suffix(".npy"), [x.numpy() for x in inputs])
+            np.save(file.with_suffix(".host.npy"), [np.asarray(model.forward(x.numpy())) for x in inputs])
+    return folder
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("cpu", PROCESSORS)
+def test_files_of_every_recipe_give_the_results_of_this_machine(arm_python, files: Path, cpu: str):
+    done = arm_python("-c", CHILD, files, cpu, cpu=cpu)
+    assert done.returncode == 0, done.stderr
+    rows = done.stdout.splitlines()
+    assert len(rows) == 2 * len(RECIPES)
+    assert all("XnnpackBackend" in row for row in rows)
+    for file in files.glob("*.pte"):
+        recipe = file.stem.split("-", 1)[1]
+        expected, found = (np.load(file.with_suffix(f".{name}.npy")) for name in ("host", cpu))
+        error = np.abs(found - expected).max() / np.abs(expected).max()
+        assert error <= RECIPES[None if recipe == "None" else recipe], (file.stem, error)
+
+
+def test_commands_of_the_wheels(arm_python, files: Path):
+    file = files / "convolutions-int8.pte"
+    inspected = arm_python("-m", "edgecore", "inspect", file)
+    assert inspected.returncode == 0, inspected.stderr
+    assert "XnnpackBackend" in inspected.stdout
+    doctor = arm_python("-m", "edgecore", "doctor", "xnnpack", "--json")
+    assert doctor.returncode == 0, doctor.stdout + doctor.stderr
+
+
+@pytest.mark.full
+def test_tests_that_need_no_torch_pass_from_the_wheel(arm_python):
+    tests = [ROOT / "tests" / name for name in TESTS_WITHOUT_TORCH]
+    done = arm_python(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, *tests
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
