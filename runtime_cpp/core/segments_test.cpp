@@ -146,7 +146,6 @@ TEST(Segments, ABufferIsUsedInPlace) {
   EXPECT_EQ(loader.tail(), 32u);
   for (const uint64_t offset : {uint64_t{1} << 40, UINT64_MAX - 3, static_cast<uint64_t>(file.view().size())}) {
     EXPECT_EQ(loader.load(offset, 8, LoadUse::kConstants, error).status().code(), EDGECORE_INVALID_ARGUMENT);
-    EXPECT_NE(text_of(error).find("are not in it."), std::string::npos) << text_of(error);
   }
 }
 

@@ -8,6 +8,7 @@ import pytest
 
 import edgecore
 from edgecore import format as fmt
+from edgecore._runtime import open_program
 from edgecore.errors import ExecutionError, FormatError
 
 np = pytest.importorskip("numpy")
@@ -73,15 +74,21 @@ def test_a_file_read_by_pieces_may_be_overwritten_after_it_is_loaded(linear, tmp
     ],
     ids=["shorter", "longer", "deleted", "replaced", "written"],
 )
-def test_a_session_needs_the_file_as_it_was(toy_program, toy_package, tmp_path, change, words):
-    """A new session loads the blobs of delegates once more."""
+def test_a_file_that_changes_while_it_is_loaded_is_one_sentence(linear, tmp_path, change, words):
+    folder, _ = linear
     path = tmp_path / "model.pte"
-    content = fmt.write_pte(fmt.read_pte(toy_program.read_bytes()))  # the blob in a segment
     for copy in (path, tmp_path / "other"):
-        copy.write_bytes(content)
-    program = edgecore.load(path, load_mode="file")
-    program.new_session()
+        copy.write_bytes((folder / "whole.pte").read_bytes())
+    program = open_program((os.fsencode(path),), [], {}, "file")  # reads the tables; the methods need the constants
     change(path)
     with pytest.raises(ExecutionError, match=words):
-        program.new_session()
-    np.testing.assert_array_equal(program.forward(X), X + 1)
+        program.load_methods(1, False, None, False, False)
+
+
+def test_sessions_share_what_is_loaded(toy_program, toy_package, tmp_path):
+    """A new session needs the file only for what its backend has released."""
+    path = tmp_path / "model.pte"
+    path.write_bytes(fmt.write_pte(fmt.read_pte(toy_program.read_bytes())))  # the blob in a segment
+    program = edgecore.load(path, load_mode="file")
+    path.unlink()
+    np.testing.assert_array_equal(program.new_session().forward(X), X + 1)

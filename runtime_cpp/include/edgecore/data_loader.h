@@ -27,7 +27,8 @@ class DataLoader {
   // Returns exactly `size` bytes, at least 1, from byte `offset` of the file. The largest power of two, up to 16, that
   // divides `offset` must divide the address as well; a file that was compiled with a greater segment_alignment (for
   // DMA, or for whole pages) needs a loader that keeps to that. May be called from several threads at the same time. If
-  // it fails, `error` has one sentence that names the source.
+  // it fails, `error` has one sentence that names the source, or nothing: then the runtime says which bytes are
+  // missing.
   virtual Result<Bytes> load(uint64_t offset, size_t size, LoadUse use, Error &error) = 0;
 
   // Takes back bytes that load has returned, whole. May be called from several threads at the same time.
