@@ -26,7 +26,7 @@ def disagreements(library: Library, extent: Extent) -> list[str]:
 
 
 def check_16_bits(library: Library, copy: str, dtype: torch.dtype) -> None:
-    """Check the conversions of the operator `copy` from every number of a dtype of 16 bits, and to it from numbers near them."""
+    """Check the conversions of operator `copy` from every number of a dtype of 16 bits, and to it from neighbours."""
     every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
     wide = torch.empty(65536)
     library.call(copy, every, False, None, wide)
