@@ -25,15 +25,15 @@ def disagreements(library: Library, extent: Extent) -> list[str]:
     ]
 
 
-def check_16_bits(library: Library, dtype: torch.dtype) -> None:
-    """Check conversions from every number of a dtype of 16 bits, and to it from numbers near them."""
+def check_16_bits(library: Library, copy: str, dtype: torch.dtype) -> None:
+    """Check the conversions of operator `copy` from every number of a dtype of 16 bits, and to it from neighbours."""
     every = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(dtype)
     wide = torch.empty(65536)
-    library.call("aten::_to_copy.out", every, False, None, wide)
+    library.call(copy, every, False, None, wide)
     torch.testing.assert_close(wide, every.float(), rtol=0, atol=0, equal_nan=True)
     values = torch.cat(
         [wide, wide.nextafter(torch.tensor(math.inf)), wide * 1.0003, wide.nextafter(torch.tensor(-math.inf))]
     )
     narrow = torch.empty(values.shape, dtype=dtype)
-    library.call("aten::_to_copy.out", values, False, None, narrow)
+    library.call(copy, values, False, None, narrow)
     torch.testing.assert_close(narrow, values.to(dtype), rtol=0, atol=0, equal_nan=True)
