@@ -25,31 +25,39 @@ def _declare(isa: str, name: str, height: int, width: int) -> str:
 _DECLARED = _declare("avx", _AVX, 8, 8)
 _SELECT = "    if (hardware_config->use_x86_avx2) {\n      transpose_config.x8 = "
 _TILE = "      context->const_size_ukernel = transpose_config->x32.const_size_ukernel;\n      break;\n"
+_FIELD = "  xnn_vunary_ukernel_fn copy;\n"
 
 PATCHES = [
     Patch("src/x32-transposec/x32-transposec.h", _DECLARED, _DECLARED + _declare("avx512f", _AVX512, 3, 16)),
-    # A quarter of the time of XNNPACK's kernel (Zen 4).
+    Patch("src/xnnpack/config-types.h", _FIELD, _FIELD + "  struct xnn_transpose_subconfig x32_triples;\n"),
+    # A quarter of the time of XNNPACK's kernel (Zen 4), which gets tiles of 32 pixels: too little work for a call.
     Patch(
         "src/configs/transpose-config.c",
         _SELECT,
         f"""    #if XNN_ENABLE_AVX512F
       if (!XNN_PLATFORM_MOBILE && hardware_config->use_x86_avx512f) {{
-        transpose_config.x32.const_size_ukernel = (xnn_transposec_ukernel_fn) {_AVX512};
+        transpose_config.x32_triples = (struct xnn_transpose_subconfig) {{
+          .const_size_ukernel = (xnn_transposec_ukernel_fn) {_AVX512},
+          .tile_size = 4096,
+        }};
       }}
     #endif
 """
         + _SELECT,
     ),
-    # A tile of 32 pixels and 3 channels is too little work for a call.
     Patch(
         "src/operators/transpose-nd.c",
         _TILE,
         _TILE.replace(
             "      break;\n",
-            "      if (transpose_op->compute[0].range[normalized_dims - 1] == 3) {\n"
-            "        transpose_op->compute[0].tile[0] = 4096;\n"
-            "      }\n"
-            "      break;\n",
+            """      if (transpose_config->x32_triples.const_size_ukernel != NULL
+          && transpose_op->compute[0].range[normalized_dims - 1] == 3
+          && context->output_stride[normalized_dims - 2] == 3 * sizeof(uint32_t)) {
+        context->const_size_ukernel = transpose_config->x32_triples.const_size_ukernel;
+        transpose_op->compute[0].tile[0] = transpose_config->x32_triples.tile_size;
+      }
+      break;
+""",
         ),
     ),
 ]

@@ -47,16 +47,16 @@ EDGECORE_EMULATED __mmask16 edgecore_mm512_testn_epi32_mask(__m512i a, __m512i b
 }
 
 // Compares those elements of 64 bits without sign that `k` selects.
-#define EDGECORE_COMPARED(name, condition)                                       \
+#define EDGECORE_COMPARED(name, condition)                                      \
   EDGECORE_EMULATED __mmask8 edgecore##name(__mmask8 k, __m512i a, __m512i b) { \
-    uint64_t x[8], y[8];                                                         \
-    memcpy(x, &a, sizeof(x));                                                    \
-    memcpy(y, &b, sizeof(y));                                                    \
-    uint32_t r = 0;                                                              \
-    for (int i = 0; i < 8; i++) {                                                \
-      r |= (uint32_t)(condition) << i;                                           \
-    }                                                                            \
-    return (__mmask8)(r & k);                                                    \
+    uint64_t x[8], y[8];                                                        \
+    memcpy(x, &a, sizeof(x));                                                   \
+    memcpy(y, &b, sizeof(y));                                                   \
+    uint32_t r = 0;                                                             \
+    for (int i = 0; i < 8; i++) {                                               \
+      r |= (uint32_t)(condition) << i;                                          \
+    }                                                                           \
+    return (__mmask8)(r & k);                                                   \
   }
 
 EDGECORE_COMPARED(_mm512_mask_cmpneq_epi64_mask, x[i] != y[i])
