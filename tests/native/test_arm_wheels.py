@@ -23,7 +23,7 @@ WHEELS = os.environ.get("EDGECORE_ARM_WHEELS")
 pytestmark = pytest.mark.skipif(not WHEELS, reason="EDGECORE_ARM_WHEELS names no folder with wheels")
 
 PROCESSORS = ["cortex-a53", "neoverse-n1", "max"]
-DEPENDENCIES = ["flatbuffers", "jinja2", "nanobind-backend", "numpy", "pluggy", "pytest", "rich", "typer"]
+DEPENDENCIES = ["flatbuffers", "hypothesis", "jinja2", "nanobind-backend", "numpy", "pluggy", "pytest", "rich", "typer"]
 # Tests of the runtime and of the files that need neither torch nor a compiler. torch for Arm comes with CUDA only.
 TESTS_WITHOUT_TORCH = [
     "format/test_bpte.py", "format/test_flat.py", "format/test_ptd.py", "plugin/test_entry_points.py",
@@ -37,7 +37,11 @@ import numpy as np
 import edgecore
 assert platform.machine() == "aarch64"
 for file in sorted(pathlib.Path(sys.argv[1]).glob("*.pte")):
-    model = edgecore.load(file)
+    try:
+        model = edgecore.load(file)
+    except edgecore.errors.ExecutionError as error:
+        print(file.stem, error)
+        continue
     outputs = [np.asarray(model.forward(x)) for x in np.load(file.with_suffix(".npy"))]
     np.save(file.with_suffix("." + sys.argv[2]), outputs)
     print(file.stem, sorted(set(model.forward.delegates)))
@@ -82,7 +86,7 @@ def arm_python(tmp_path_factory: pytest.TempPathFactory):
         return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
 
     from_folders = ["--no-index", "--find-links", folder / "wheels", "--find-links", WHEELS]
-    ours = ["edgecore", "edgecore-xnnpack", "numpy", "pytest"]
+    ours = ["edgecore", "edgecore-xnnpack", "hypothesis", "numpy", "pytest"]
     done = run(installer / "pip", "install", "--quiet", *from_folders, "--target", folder / "site", *ours)
     assert done.returncode == 0, done.stderr
     return run
@@ -126,8 +130,13 @@ def test_files_of_every_recipe_give_the_results_of_this_machine(arm_python, file
     rows = done.stdout.splitlines()
     assert len(rows) == 2 * len(RECIPES)
     assert all("XnnpackBackend" in row for row in rows)
+    refused = {row.split()[0] for row in rows if row.endswith("not supported by this processor")}
+    # A Cortex-A53 has no arithmetic of float16.
+    assert refused == ({"convolutions-fp16", "layers-fp16"} if cpu == "cortex-a53" else set()), done.stdout
     for file in files.glob("*.pte"):
         recipe = file.stem.split("-", 1)[1]
+        if file.stem in refused:
+            continue
         expected, found = (np.load(file.with_suffix(f".{name}.npy")) for name in ("host", cpu))
         error = np.abs(found - expected).max() / np.abs(expected).max()
         assert error <= RECIPES[None if recipe == "None" else recipe], (file.stem, error)
@@ -138,7 +147,7 @@ def test_commands_of_the_wheels(arm_python, files: Path):
     inspected = arm_python("-m", "edgecore", "inspect", file)
     assert inspected.returncode == 0, inspected.stderr
     assert "XnnpackBackend" in inspected.stdout
-    doctor = arm_python("-m", "edgecore", "doctor", "xnnpack", "--json")
+    doctor = arm_python("-m", "edgecore", "doctor", "xnnpack", "--seconds", "60")
     assert doctor.returncode == 0, doctor.stdout + doctor.stderr
 
 

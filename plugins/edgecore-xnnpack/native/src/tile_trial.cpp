@@ -66,7 +66,7 @@ class Layer {
 
   bool is_ready() const { return is_ready_; }
 
-  // Runs the layer, and keeps the least time of all runs.
+  // Runs the layer, and keeps the smallest time of all runs.
   void run() {
     const auto begin = Clock::now();
     xnn_run_operator(operator_.get(), nullptr);
@@ -138,13 +138,13 @@ uint32_t try_rows(const std::vector<uint32_t> &choices, std::string *report) {
     }
   }
   const Candidate *best = candidates.data();
-  double least = candidates[0].microseconds() * kGain;
+  double min_time = candidates[0].microseconds() * kGain;
   std::string times;
   for (const Candidate &candidate : candidates) {
     const double time = candidate.microseconds();
     const std::string name = candidate.rows == 0 ? "as chosen" : std::to_string(candidate.rows);
     times += (times.empty() ? "" : ", ") + name + " " + std::to_string(static_cast<int64_t>(time)) + " us";
-    if (candidate.rows != 0 && time < least) best = &candidate, least = time;
+    if (candidate.rows != 0 && time < min_time) best = &candidate, min_time = time;
   }
   *report = "by a trial of rows (" + times + ")";
   return best->rows;
