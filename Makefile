@@ -269,21 +269,16 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_nativ
 	done
 	@touch $@
 
-# XNNPACK, its delegate with its tests, and edgecore-run for 64-bit and 32-bit Arm.
+# XNNPACK, its delegate with its tests, and edgecore-run for 64-bit Arm.
 $(DONE)/platforms: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/system
 	$(SAY) "C++ tests for Arm: build (the first time with XNNPACK: some minutes)"
-	tools/system_packages.sh $(PYTHON) g++-arm-linux-gnueabihf
-	for target in aarch64-linux-gnu arm-linux-gnueabihf; do \
-		folder=build/platforms/$${target%%-*}; \
-		toolchain=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/$$target.cmake; \
-		cmake -S plugins/edgecore-xnnpack/native -B $$folder/xnnpack -G Ninja -DCMAKE_TOOLCHAIN_FILE=$$toolchain \
-			-DCMAKE_BUILD_TYPE=Release -DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON && \
-		cmake --build $$folder/xnnpack && \
-		cmake -S . -B $$folder/core -G Ninja -DCMAKE_TOOLCHAIN_FILE=$$toolchain -DCMAKE_BUILD_TYPE=Release \
-			-DEDGECORE_BUILD_TOOLS=ON -DFlatBuffers_DIR=$$(dirname $$(find /usr/lib -name flatbuffers-config.cmake -o \
-			-name FlatBuffersConfig.cmake | head -1)) && \
-		cmake --build $$folder/core --target edgecore-run || exit 1; \
-	done
+	toolchain=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/aarch64-linux-gnu.cmake; \
+	cmake -S plugins/edgecore-xnnpack/native -B build/platforms/aarch64/xnnpack -G Ninja -DCMAKE_BUILD_TYPE=Release \
+		-DCMAKE_TOOLCHAIN_FILE=$$toolchain -DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON && \
+	cmake --build build/platforms/aarch64/xnnpack && \
+	cmake -S . -B build/platforms/aarch64/core -G Ninja -DCMAKE_TOOLCHAIN_FILE=$$toolchain -DCMAKE_BUILD_TYPE=Release \
+		-DEDGECORE_BUILD_TOOLS=ON -DFlatBuffers_DIR=$$(dirname $$(find /usr/lib -iname flatbuffersconfig.cmake | head -1)) && \
+	cmake --build build/platforms/aarch64/core --target edgecore-run
 	@touch $@
 
 $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(coreml_native) $(DONE)/xnnpack-library
