@@ -140,7 +140,7 @@ test-emulated: install $(DONE)/test
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/native/test_emulated.py
 
 # Each processor runs all tests of the kernels. The first use of zig compiles its C++ library, for minutes.
-test-platforms: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-xnnpack $(DONE)/arm-xnnpack $(DONE)/zig
+test-platforms: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-xnnpack $(DONE)/zig
 	$(SAY) "XNNPACK on emulated Arm processors"
 	EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms $(PY) -m pytest $(PYTEST_ARGS) --full \
 		plugins/edgecore-xnnpack/tests/native/test_platforms.py tests/test_layers.py
@@ -288,14 +288,6 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_nativ
 	done
 	@touch $@
 
-# The C++ tests and the library of the XNNPACK delegate for another processor; $(1) is the toolchain, $(2) the folder.
-define cross_xnnpack
-cmake -S plugins/edgecore-xnnpack/native -B build/platforms/$(2)/xnnpack -G Ninja -DCMAKE_BUILD_TYPE=Release \
-	-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/$(1).cmake \
-	-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
-cmake --build build/platforms/$(2)/xnnpack
-endef
-
 $(DONE)/arm64-core: $(core_native) $(schemas) $(DONE)/system
 	$(SAY) "portable kernels and edgecore-run for 64-bit Arm: build"
 	cmake --preset linux-arm64
@@ -304,17 +296,11 @@ $(DONE)/arm64-core: $(core_native) $(schemas) $(DONE)/system
 
 $(DONE)/arm64-xnnpack: $(xnnpack_native) $(DONE)/arm64-core
 	$(SAY) "XNNPACK for 64-bit Arm: build, with the C++ tests of its delegate (the first time some minutes)"
-	$(call cross_xnnpack,aarch64-linux-gnu,aarch64)
+	cmake -S plugins/edgecore-xnnpack/native -B build/platforms/aarch64/xnnpack -G Ninja -DCMAKE_BUILD_TYPE=Release \
+		-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/aarch64-linux-gnu.cmake \
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+	cmake --build build/platforms/aarch64/xnnpack
 	ln -sfn ../../linux-arm64 build/platforms/aarch64/core
-	@touch $@
-
-$(DONE)/arm-xnnpack: $(core_native) $(schemas) $(xnnpack_native) $(DONE)/system
-	$(SAY) "edgecore-run, and XNNPACK with its delegate, for 32-bit Arm: build (the first time some minutes)"
-	tools/system_packages.sh $(PYTHON) g++-arm-linux-gnueabihf
-	$(call cross_xnnpack,arm-linux-gnueabihf,arm)
-	cmake -S . -B build/platforms/arm/core -G Ninja -DCMAKE_BUILD_TYPE=Release -DEDGECORE_BUILD_TOOLS=ON \
-		-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/arm-linux-gnueabihf.cmake
-	cmake --build build/platforms/arm/core --target edgecore-run
 	@touch $@
 
 $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(coreml_native) $(DONE)/xnnpack-library

@@ -19,13 +19,6 @@ AttentionKernel attention_kernel() {
 
 AttentionKernel attention_kernel() { return attention_neon; }
 
-#elif defined(__arm__)
-
-AttentionKernel attention_kernel() {
-  static const AttentionKernel kernel = may_use("neon", true) ? attention_neon : attention_base;
-  return kernel;
-}
-
 #else
 
 AttentionKernel attention_kernel() { return attention_base; }

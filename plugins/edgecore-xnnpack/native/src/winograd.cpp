@@ -52,9 +52,6 @@ const WinogradTarget *winograd_target() {
   return target;
 #elif defined(__aarch64__)
   return &winograd_neon;
-#elif defined(__arm__)
-  static const WinogradTarget *const target = may_use("neon", true) ? &winograd_neon : nullptr;
-  return target;
 #else
   return nullptr;
 #endif

@@ -30,7 +30,7 @@ std::vector<Variant> variants() {
 #if defined(__x86_64__)
   all.push_back({"avx2", attention_avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")});
   all.push_back({"avx512f", attention_avx512f, static_cast<bool>(__builtin_cpu_supports("avx512f"))});
-#elif defined(__aarch64__) || defined(__arm__)
+#elif defined(__aarch64__)
   all.push_back({"neon", attention_neon, true});
 #endif
   return all;

@@ -31,8 +31,8 @@ std::vector<Variant> variants() {
   all.push_back({"base", &winograd_base, true});
   all.push_back({"avx2", &winograd_avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")});
   all.push_back({"avx512f", &winograd_avx512f, static_cast<bool>(__builtin_cpu_supports("avx512f"))});
-#elif defined(__aarch64__) || defined(__arm__)
-  all.push_back({"neon", &winograd_neon, winograd_target() != nullptr});
+#elif defined(__aarch64__)
+  all.push_back({"neon", &winograd_neon, true});
 #endif
   return all;
 }

@@ -23,7 +23,7 @@ from torch import nn
 import edgecore
 
 PLATFORMS = Path(os.environ.get("EDGECORE_XNNPACK_PLATFORMS", ""))
-SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu", "arm": "/usr/arm-linux-gnueabihf"}
+SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu"}
 pytestmark = pytest.mark.skipif(
     "EDGECORE_XNNPACK_PLATFORMS" not in os.environ, reason="EDGECORE_XNNPACK_PLATFORMS names no builds for Arm"
 )
@@ -92,15 +92,6 @@ PROCESSORS = (
             "convolution int8, a scale per channel": "qs8_qc8w_igemm_minmax_fp32_ukernel_4x16c8__neoni8mm",
             "linear dynamic int8 -> f32": "qd8_f32_qc8w_gemm_minmax_ukernel_4x16c8__neoni8mm",
             "linear dynamic int8 x int4 -> f32": "qd8_f32_qc4w_gemm_minmax_ukernel_4x16c8__neoni8mm",
-        },
-    ),
-    Processor(
-        "arm",
-        "cortex-a7",
-        "neon_fma",
-        {
-            "convolution f32": "f32_igemm_minmax_ukernel_4x8__(asm_aarch32_)?neon",
-            "convolution int8, a scale per channel": "qs8_qc8w_igemm_minmax_fp32_ukernel_4x8__asm_aarch32_neon_mlal_lane",
         },
     ),
 )
