@@ -335,7 +335,10 @@ void* xnn_get_pointer_to_write_weights(
         "convolution-nhwc", "group_output_channels", "w_stride", "groups * divide_round_up(batch_output_size, mr)"
     ),
     _choose_columns(
-        "convolution-nhwc", "group_output_channels", "w_stride", "groups * batch_size * divide_round_up(output_size, mr)"
+        "convolution-nhwc",
+        "group_output_channels",
+        "w_stride",
+        "groups * batch_size * divide_round_up(output_size, mr)",
     ),
     _choose_columns(
         "deconvolution-nhwc",

@@ -95,7 +95,8 @@ def igemm(kernel: Kernel, provided: Provided) -> Iterator[Call]:
                 "input", (rows + taps - 1 if shared else taps if joined else 1) * k * source, provided.extra_bytes
             )
             steps = [
-                tap + row if shared else tap if joined else 0 for tap, row in itertools.product(range(taps), range(rows))
+                tap + row if shared else tap if joined else 0
+                for tap, row in itertools.product(range(taps), range(rows))
             ]
             # The indirection buffer has pointers for all rows of the tile. A row is an output pixel. For rows after the
             # last output pixel, the operator repeats the pointers of the last output pixel (indirection.c).
