@@ -46,23 +46,6 @@ EDGECORE_EMULATED __mmask16 edgecore_mm512_testn_epi32_mask(__m512i a, __m512i b
   return (__mmask16)k;
 }
 
-// Compares those elements of 64 bits without sign that `k` selects.
-#define EDGECORE_COMPARED(name, condition)                                      \
-  EDGECORE_EMULATED __mmask8 edgecore##name(__mmask8 k, __m512i a, __m512i b) { \
-    uint64_t x[8], y[8];                                                        \
-    memcpy(x, &a, sizeof(x));                                                   \
-    memcpy(y, &b, sizeof(y));                                                   \
-    uint32_t r = 0;                                                             \
-    for (int i = 0; i < 8; i++) {                                               \
-      r |= (uint32_t)(condition) << i;                                          \
-    }                                                                           \
-    return (__mmask8)(r & k);                                                   \
-  }
-
-EDGECORE_COMPARED(_mm512_mask_cmpneq_epi64_mask, x[i] != y[i])
-EDGECORE_COMPARED(_mm512_mask_cmplt_epu64_mask, x[i] < y[i])
-#undef EDGECORE_COMPARED
-
 EDGECORE_EMULATED int edgecore_mm512_reduce_add_epi32(__m512i v) {
   uint32_t x[16], sum = 0;
   memcpy(x, &v, sizeof(x));
@@ -92,8 +75,6 @@ EDGECORE_EMULATED __m256i edgecore_mm256_dpbssd_epi32(__m256i into, __m256i a, _
 #define _cvtu32_mask16(bits) ((__mmask16)(bits))
 #undef _cvtu32_mask32
 #define _cvtu32_mask32(bits) ((__mmask32)(bits))
-#undef _cvtmask8_u32
-#define _cvtmask8_u32(mask) ((uint32_t)(mask))
 #undef _cvtmask16_u32
 #define _cvtmask16_u32(mask) ((uint32_t)(mask))
 #undef _cvtu64_mask64
@@ -111,10 +92,6 @@ EDGECORE_EMULATED __m256i edgecore_mm256_dpbssd_epi32(__m256i into, __m256i a, _
 #define _mm512_sra_epi32 edgecore_mm512_sra_epi32
 #undef _mm512_testn_epi32_mask
 #define _mm512_testn_epi32_mask edgecore_mm512_testn_epi32_mask
-#undef _mm512_mask_cmpneq_epi64_mask
-#define _mm512_mask_cmpneq_epi64_mask edgecore_mm512_mask_cmpneq_epi64_mask
-#undef _mm512_cmplt_epu64_mask
-#define _mm512_cmplt_epu64_mask(a, b) edgecore_mm512_mask_cmplt_epu64_mask(0xFF, a, b)
 #undef _mm512_reduce_add_epi32
 #define _mm512_reduce_add_epi32 edgecore_mm512_reduce_add_epi32
 #undef _mm256_dpbssd_epi32

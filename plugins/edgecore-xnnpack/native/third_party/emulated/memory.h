@@ -32,7 +32,6 @@ EDGECORE_EMULATED void edgecore_store_selected(void *to, const void *from, uint6
   }
 
 EDGECORE_MASKED(__m512, _mm512_maskz_loadu_ps, _mm512_mask_storeu_ps, __mmask16, 16, 4)
-EDGECORE_MASKED(__m512i, _mm512_maskz_loadu_epi64, _mm512_mask_storeu_epi64, __mmask8, 8, 8)
 EDGECORE_MASKED(__m512i, _mm512_maskz_loadu_epi32, _mm512_mask_storeu_epi32, __mmask16, 16, 4)
 EDGECORE_MASKED(__m512i, _mm512_maskz_loadu_epi16, _mm512_mask_storeu_epi16, __mmask32, 32, 2)
 EDGECORE_MASKED(__m512i, _mm512_maskz_loadu_epi8, _mm512_mask_storeu_epi8, __mmask64, 64, 1)
@@ -82,8 +81,6 @@ EDGECORE_ALIGNED(__m512h, _mm512_load_ph, _mm512_store_ph)
 
 #undef _mm512_maskz_loadu_ps
 #define _mm512_maskz_loadu_ps edgecore_mm512_maskz_loadu_ps
-#undef _mm512_maskz_loadu_epi64
-#define _mm512_maskz_loadu_epi64 edgecore_mm512_maskz_loadu_epi64
 #undef _mm512_maskz_loadu_epi32
 #define _mm512_maskz_loadu_epi32 edgecore_mm512_maskz_loadu_epi32
 #undef _mm512_maskz_loadu_epi16
@@ -105,8 +102,6 @@ EDGECORE_ALIGNED(__m512h, _mm512_load_ph, _mm512_store_ph)
 
 #undef _mm512_mask_storeu_ps
 #define _mm512_mask_storeu_ps edgecore_mm512_mask_storeu_ps
-#undef _mm512_mask_storeu_epi64
-#define _mm512_mask_storeu_epi64 edgecore_mm512_mask_storeu_epi64
 #undef _mm512_mask_storeu_epi32
 #define _mm512_mask_storeu_epi32 edgecore_mm512_mask_storeu_epi32
 #undef _mm512_mask_storeu_epi16
