@@ -224,7 +224,43 @@ def _few(file: str, outputs: str, following: str) -> Patch:
     return Patch(f"src/operators/{file}.c", old + following, f"  if (gemm_config->nr > 2 * {outputs})" + following)
 
 
+# The template of the indirect GEMMs for AVX512.
+_IGEMM = "src/f32-igemm/avx512-broadcast.c.in"
+_TAP_START = """      size_t k = kc;
+      do {
+        const __m512 vb0"""
+_TAP_END = """        k -= sizeof(float);
+      } while (k != 0);
+"""
+# A tap of the window that is padding for all rows of the tile adds nothing to finite weights. In a convolution with a
+# large dilation most taps are: DeepLabV3 has one of 3x3 with a dilation of 12 on 14x14 pixels.
+_SKIPPED_PADDING = [
+    Patch(
+        _IGEMM,
+        _TAP_START,
+        """      if XNN_LIKELY(${" || ".join("a%d != zero" % M for M in range(MR))}) {
+"""
+        + _TAP_START,
+    ),
+    Patch(
+        _IGEMM,
+        _TAP_END,
+        _TAP_END
+        + """      } else {
+        w += kc / sizeof(float) * ${NR};
+      }
+""",
+    ),
+]
+
 KERNELS = [kernel for width in _WIDTHS for kernel in width.kernels()]
+# XNNPACK's own kernels, from the patched template.
+KERNELS += [
+    Kernel(_IGEMM, f"MR={rows} NR={width.columns}", width.file("igemm", rows))
+    for width in (_X32, _X16)
+    for rows in width.rows
+    if rows not in width.generated
+]
 
 _EXISTING = _Width(32, "avx512f", (1, 7), _X32.packing).configuration("f32_gemm_config", "avx512f")
 _FMA3 = f"{_INDENT['fma3']}f32_gemm_config.mr = 5;\n{_INDENT['fma3']}f32_gemm_config.nr = 16;\n          break;\n"
@@ -233,6 +269,7 @@ _CONFIGURATION = "static struct xnn_gemm_config f32_gemm_config = {0};\n"
 _NEXT = "static void init_f32_gemm_config(void) {\n"
 
 PATCHES = [
+    *_SKIPPED_PADDING,
     *(patch for width in _WIDTHS for patch in width.patches()),
     Patch(
         _CONFIGURATIONS,

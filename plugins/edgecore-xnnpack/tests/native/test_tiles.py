@@ -75,6 +75,19 @@ def test_each_tile_computes_the_same_bits(program: Path) -> None:
 
 
 @x86
+def test_taps_of_padding_that_tiles_skip_add_nothing(tmp_path: Path) -> None:
+    """With this dilation most taps of most tiles are padding. The last row of the image also ends in a part of a tile."""
+    torch.manual_seed(0)
+    net = nn.Conv2d(24, 70, 3, padding=12, dilation=12).eval()
+    image = torch.randn(1, 24, 14, 13)
+    edgecore.compile(net, (image,), backends=["xnnpack"]).save(tmp_path / "net.pte")
+    expected = net(image)
+    for rows, columns in own_tiles():
+        found = load(tmp_path / "net.pte", 2, tile_rows=rows, tile_columns=columns).forward(image)
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@x86
 def test_packed_weights_belong_to_a_width_and_to_each_number_of_rows(tmp_path: Path) -> None:
     path, folder = tmp_path / "net.pte", tmp_path / "packed"
     net = nn.Conv2d(512, 40, 1).eval()  # 80 KiB
