@@ -1,4 +1,4 @@
-"""Toolchains for publishable wheels: zig compiles for the glibc of manylinux_2_28 or for musl.
+"""Toolchains for publishable wheels: zig compiles for the glibc of manylinux_2_28.
 
 zig, a clang with the headers and the symbols of every glibc, comes from PyPI (the package ``ziglang``). A backend's
 library holds zig's libc++. The core's Python module cannot: nanobind shares C++ types with its own library, whose
@@ -37,13 +37,13 @@ class Target:
         platform_tag: the wheel's platform tag, for example ``manylinux_2_28_aarch64``.
         processor: ``x86_64`` or ``aarch64``.
         zig: zig's name of the target.
-        gcc: the prefix of the commands of the GCC whose libstdc++ the Python module uses, or None if it has none.
+        gcc: the prefix of the commands of the GCC whose libstdc++ the Python module uses.
     """
 
     platform_tag: str
     processor: str
     zig: str
-    gcc: str | None
+    gcc: str
 
 
 TARGETS = {
@@ -51,7 +51,6 @@ TARGETS = {
     for target in (
         Target("manylinux_2_28_x86_64", "x86_64", "x86_64-linux-gnu.2.28", ""),
         Target("manylinux_2_28_aarch64", "aarch64", "aarch64-linux-gnu.2.28", "aarch64-linux-gnu-"),
-        Target("musllinux_1_2_aarch64", "aarch64", "aarch64-linux-musl", None),
     )
 }
 
@@ -81,7 +80,6 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
     if not libstdcxx:
         lines.append(f'set(CMAKE_CXX_FLAGS_INIT "{" ".join(system)}")')
     else:
-        assert target.gcc is not None, f"there is no libstdc++ for {target.platform_tag}"
         headers = libstdcxx_headers(target.gcc)
         # With -I, since zig's folders of C headers, which follow, precede those of -isystem. The headers that users include
         # declare themselves as system headers; bits/stl_tempbuf.h does not, and calls a deprecated function.
@@ -126,7 +124,6 @@ def find_library(gcc: str, name: str) -> Path:
 
 def link_stub(target: Target, compiler: list[str], folder: Path) -> Path:
     """Link a ``libstdc++.so.6`` without code that has the symbols of the machine's up to ``NEWEST``."""
-    assert target.gcc is not None
     real = find_library(target.gcc, "libstdc++.so.6")
     versions: dict[tuple[str, tuple[int, ...]], list[str]] = defaultdict(list)
     assembly = [".text"]

@@ -83,24 +83,19 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
 
 def check_tag(wheel: Path, target: toolchain.Target) -> None:
     """Raise SystemExit if the wheel needs a newer system than ``target``."""
-    pattern = re.compile(r"(manylinux|musllinux)_(\d+)_(\d+)_(\w+)$")
+    pattern = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)$")
     wanted, found = pattern.match(target.platform_tag), pattern.search(wheel.stem)
     assert wanted is not None
-    if found is None or found[1] != wanted[1] or found[4] != wanted[4] or int(found[3]) > int(wanted[3]):
+    if found is None or found[1] != wanted[1] or found[3] != wanted[3] or int(found[2]) > int(wanted[2]):
         raise SystemExit(f"{wheel.name} is not {target.platform_tag}, though it was built for it.")
 
 
 def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[str, str]:
     """Return the definitions that CMake needs to build ``package`` for ``target``."""
     python = python_headers(target.processor)
-    headers = work / "include"
-    headers.mkdir(exist_ok=True)
-    # The folder /usr/include itself holds the C headers of another glibc.
-    (headers / "flatbuffers").unlink(missing_ok=True)
-    (headers / "flatbuffers").symlink_to("/usr/include/flatbuffers")
     options = {
         "CMAKE_TOOLCHAIN_FILE": str(
-            toolchain.write(target, work / f"{package}-toolchain", [headers, *python], libstdcxx=package == "edgecore")
+            toolchain.write(target, work / f"{package}-toolchain", python, libstdcxx=package == "edgecore")
         ),
         "Python_INCLUDE_DIR": str(python[0]),
     }
@@ -115,10 +110,9 @@ def xnnpack(target: toolchain.Target) -> Path:
     They are those of our tests, which clang-16 compiled with the machine's C library: XNNPACK calls nothing of it that
     came after glibc 2.28.
     """
-    native = PACKAGES["edgecore-xnnpack"] / "native"
-    get = [sys.executable, native / "third_party/get_xnnpack.py"]
+    get = [sys.executable, PACKAGES["edgecore-xnnpack"] / "native/third_party/get_xnnpack.py"]
     if target.processor != platform.machine():
-        get += ["--toolchain", native / f"cmake/{target.processor}-linux-gnu.cmake"]
+        get += ["--target", f"{target.processor}-linux-gnu"]
     environment = {**os.environ, "CC": "clang-16", "CXX": "clang++-16"}
     done = subprocess.run(get, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return Path(done.stdout.strip())
