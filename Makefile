@@ -264,8 +264,8 @@ $(DONE)/docs: pyproject.toml tools/system_packages.sh | $(PY)
 	$(PIP) install --quiet --group docs
 	@touch $@
 
-$(DONE)/zig: | $(PY)
-	$(PIP) install --quiet ziglang
+$(DONE)/zig: pyproject.toml | $(PY)
+	$(PIP) install --quiet --group zig
 	@touch $@
 
 $(DONE)/release: pyproject.toml | $(PY)
@@ -288,7 +288,7 @@ $(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_nativ
 	done
 	@touch $@
 
-$(DONE)/arm64-core: $(core_native) $(schemas) $(DONE)/system
+$(DONE)/arm64-core: CMakePresets.json $(core_native) $(schemas) $(DONE)/system
 	$(SAY) "portable kernels and edgecore-run for 64-bit Arm: build"
 	cmake --preset linux-arm64
 	cmake --build build/linux-arm64 --target edgecore_kernels_serve edgecore-run

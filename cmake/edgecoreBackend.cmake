@@ -55,7 +55,7 @@ function(edgecore_link_backends)
     string(APPEND declarations "EDGECORE_BACKEND(${name});\n")
     string(APPEND functions "edgecore_backend_v0_${name}, ")
   endforeach()
-  set(source "${CMAKE_CURRENT_BINARY_DIR}/${arg_TARGET}_backends.c")
+  set(source "${CMAKE_CURRENT_BINARY_DIR}/${arg_TARGET}_backends.cpp")
   file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT [[#define EDGECORE_STATIC
 #include "edgecore/linked_backends.h"
 

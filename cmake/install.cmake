@@ -28,6 +28,13 @@ install(EXPORT edgecoreTargets NAMESPACE edgecore:: DESTINATION ${folder})
 install(FILES cmake/edgecoreConfig.cmake cmake/edgecoreBackend.cmake ${PROJECT_BINARY_DIR}/edgecoreConfigVersion.cmake
         DESTINATION ${folder})
 
+get_target_property(definitions edgecore_core INTERFACE_COMPILE_DEFINITIONS)
+if(definitions)
+  list(TRANSFORM definitions PREPEND " -D")
+  string(JOIN "" definitions ${definitions})
+else()
+  set(definitions "")
+endif()
 file(RELATIVE_PATH up /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)  # the prefix, from the folder of the file
 configure_file(cmake/edgecore.pc.in ${PROJECT_BINARY_DIR}/edgecore.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/edgecore.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -5,7 +5,7 @@ set -eu
 python=${1:-python3}
 [ $# = 0 ] || shift
 
-wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build ccache patchelf
+wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build ccache patchelf pkg-config
 libgtest-dev libgmock-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler
 gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user
 mesa-vulkan-drivers libvulkan1 vulkan-tools vulkan-validationlayers glslc spirv-tools $*"

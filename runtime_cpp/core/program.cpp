@@ -234,18 +234,17 @@ Result<Bytes> Program::named_data(StringView key, Error &error) const {
     }
   }
   for (const DataFile *file : data_) {
+    if (!file->contains(key)) continue;
     NamedBytes found;
-    const Status status = file->find(key, found, error);
-    if (status.ok()) return found.bytes;
-    if (status.code() != EDGECORE_NOT_FOUND) return status;
+    EDGECORE_TRY(file->find(key, found, error));
+    return found.bytes;
   }
   return fail(error, EDGECORE_NOT_FOUND, "Neither the program nor a data file has named data '", key, "'.");
 }
 
 Status Program::external_data(StringView key, NamedBytes &data, Error &error) const {
   for (const DataFile *file : data_) {
-    const Status status = file->find(key, data, error);
-    if (status.code() != EDGECORE_NOT_FOUND) return status;
+    if (file->contains(key)) return file->find(key, data, error);
   }
   if (data_.empty()) {
     return fail(error, EDGECORE_NOT_FOUND, "the program keeps '", key,

@@ -42,6 +42,7 @@ Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, Loa
       code = loaded.status().code();
       problem = "cannot be loaded";
     } else if (bytes.data() == nullptr || bytes.size() != size) {
+      if (bytes.data() != nullptr) loader.release(bytes);
       problem = "were not loaded whole";
     } else if (use == LoadUse::kTables || reinterpret_cast<uintptr_t>(bytes.data()) % alignment_at(offset) == 0) {
       return loaded;
@@ -82,7 +83,7 @@ Result<Bytes> Segments::keep(size_t index, LoadUse use, Error &error) const {
 }
 
 Result<Bytes> Segments::borrow(size_t index, LoadUse use, Error &error) const {
-  static constexpr uint8_t kNothing = 0;
+  alignas(16) static constexpr uint8_t kNothing = 0;  // an empty tensor has an aligned address, too
   const Segment &segment = table_[index];
   if (segment.size == 0) return Bytes(&kNothing, 0);
   return load_bytes(*loader_, segment.offset, segment.size, use, error);

@@ -122,6 +122,7 @@ TEST(Segments, AShortReadIsAnError) {
   EXPECT_EQ(loaded.status.code(), EDGECORE_ACCESS_FAILED);
   EXPECT_SENTENCE(loaded, "The 8 bytes of constants from byte ");
   EXPECT_SENTENCE(loaded, " of the file were not loaded whole.");
+  EXPECT_EQ(loader.held, 0u);
 }
 
 TEST(Segments, MisalignedBytesAreAnError) {

@@ -169,7 +169,8 @@ struct Builder {
     const Result<Bytes> segment = segments.keep(place.segment, use, error);
     EDGECORE_TRY(segment.status());
     const size_t offset = static_cast<size_t>(place.offset);
-    return Bytes((*segment).data() + offset, (*segment).size() - offset + segments.tail());
+    const size_t tail = (*segment).empty() ? 0 : segments.tail();  // nothing was loaded for an empty segment
+    return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
   Status build_tensor(const fb::Tensor &tensor, uint32_t index, Storage unplanned) {

@@ -69,19 +69,28 @@ Result<Bytes> MmapDataLoader::load(uint64_t offset, size_t size, LoadUse, Error 
   EDGECORE_TRY(check_range(size_, offset, size, name_.c_str(), error));
   const Bytes piece(base_ + offset, size);
   if (!locks()) return piece;
+  const std::lock_guard<std::mutex> lock(mutex_);
   const Pages pages(piece, false);
   if (mlock(pages.begin, pages.size) != 0 && mode_ == LoadMode::kMmapUseMlock) {
     return fail(error, EDGECORE_ACCESS_FAILED, "Cannot lock ", static_cast<uint64_t>(size), " bytes of ", name_.c_str(),
                 " in memory: ", std::strerror(errno),
                 "; raise the limit of locked memory (ulimit -l), or use the load mode mmap_use_mlock_ignore_errors.");
   }
+  ++users_[{piece.data(), size}];
   return piece;
 }
 
 void MmapDataLoader::release(Bytes bytes) {
   const Pages pages(bytes, true);
+  std::unique_lock<std::mutex> lock(mutex_, std::defer_lock);
+  if (locks()) {
+    lock.lock();
+    const auto users = users_.find({bytes.data(), bytes.size()});
+    if (users == users_.end() || --users->second != 0) return;
+    users_.erase(users);
+    if (pages.size != 0) munlock(pages.begin, pages.size);
+  }
   if (pages.size == 0) return;
-  if (locks()) munlock(pages.begin, pages.size);
   madvise(pages.begin, pages.size, MADV_DONTNEED);
 }
 

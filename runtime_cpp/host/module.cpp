@@ -9,6 +9,7 @@
 #include <deque>
 #include <utility>
 
+#include "core/segments.h"
 #include "edgecore/bundled.h"
 #include "edgecore/kernels.h"
 #include "edgecore/linked_backends.h"
@@ -171,15 +172,17 @@ struct LoadedFile {
     constexpr uint64_t kIdentifierEnd = 8;
     const uint64_t size = file.loader->size();
     if (size < kIdentifierEnd || size > SIZE_MAX) return {};
-    const Result<Bytes> start = file.loader->load(0, kIdentifierEnd, LoadUse::kTables, error);
+    const Result<Bytes> start = load_bytes(*file.loader, 0, kIdentifierEnd, LoadUse::kTables, error);
     EDGECORE_TRY(start.status());
     const bool bundled = is_bundled(*start);
     file.loader->release(*start);
     if (!bundled) return {};
-    const Result<Bytes> whole = file.loader->load(0, static_cast<size_t>(size), LoadUse::kTables, error);
+    const Result<Bytes> whole = load_bytes(*file.loader, 0, size, LoadUse::kTables, error);
     EDGECORE_TRY(whole.status());
     Source bundle;
-    EDGECORE_TRY(bundle.copy(*whole, error));
+    const Status copied = bundle.copy(*whole, error);
+    file.loader->release(*whole);
+    EDGECORE_TRY(copied);
     file = std::move(bundle);
     const Result<Bytes> copy = file.loader->load(0, static_cast<size_t>(size), LoadUse::kTables, error);
     EDGECORE_TRY(copy.status());

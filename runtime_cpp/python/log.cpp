@@ -1,7 +1,11 @@
 #include "log.h"
 
 #include <nanobind/nanobind.h>
+#include <pthread.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -33,10 +37,13 @@ struct Queue {
   bool scheduled = false;  // the interpreter will call deliver_from_main_thread
 };
 
-// Never destroyed: backends may log when the process ends.
+// Never destroyed: backends may log when the process ends. A child of a fork gets a new one: a thread of the parent may
+// have held the mutex, and the messages in the queue are the parent's.
 Queue &queue() {
-  static Queue *const shared = new Queue;
-  return *shared;
+  static std::atomic<Queue *> shared{new Queue};
+  static const int registered = pthread_atfork(nullptr, nullptr, [] { shared.store(new Queue); });
+  (void)registered;
+  return *shared.load();
 }
 
 int deliver_from_main_thread(void *) {
@@ -49,6 +56,10 @@ int deliver_from_main_thread(void *) {
 }
 
 void EDGECORE_CALL put(uint64_t, int32_t level, edgecore_str text) {
+  if (Py_IsInitialized() == 0) {  // the interpreter has ended
+    std::fprintf(stderr, "edgecore: %.*s\n", static_cast<int>(std::min<uint64_t>(text.size, 4096)), text.data);
+    return;
+  }
   Queue &waiting = queue();
   bool schedule = false;
   {
@@ -62,9 +73,9 @@ void EDGECORE_CALL put(uint64_t, int32_t level, edgecore_str text) {
   }
   log_waits.store(true, std::memory_order_relaxed);
   if (!schedule) return;
-  if (Py_IsInitialized() != 0 && Py_AddPendingCall(deliver_from_main_thread, nullptr) == 0) return;
+  if (Py_AddPendingCall(deliver_from_main_thread, nullptr) == 0) return;
   const std::lock_guard<std::mutex> lock(waiting.mutex);
-  waiting.scheduled = false;  // the interpreter's list is full, or it has ended: the next message tries again
+  waiting.scheduled = false;  // the interpreter's list is full: the next message tries again
 }
 
 void pass_on(const Message &message) {
@@ -96,6 +107,7 @@ void deliver_waiting_log() {
     try {
       pass_on(message);
     } catch (nb::python_error &failure) {  // such as a handler that fails, or an interpreter that ends
+      if (failure.matches(PyExc_KeyboardInterrupt)) PyErr_SetInterrupt();  // raised again after this call
       failure.discard_as_unraisable("edgecore's log");
     }
   }

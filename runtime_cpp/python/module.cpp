@@ -215,7 +215,9 @@ std::shared_ptr<PyProgram> open_program(const nb::object &file, const nb::list &
   auto program = std::make_shared<PyProgram>();
   set_limits(*program, limits);
   Error error;
-  const Result<LoadMode> load_mode = load_mode_of(mode.c_str(), error);
+  const char *name_of_mode = mode.c_str();
+  if (name_of_mode == nullptr) throw nb::python_error();  // it has no UTF-8
+  const Result<LoadMode> load_mode = load_mode_of(name_of_mode, error);
   if (!load_mode.ok()) raise(error);
   program->set_load_mode(*load_mode);
   for (size_t i = 0; i < nb::len(data); ++i) {

@@ -36,10 +36,11 @@ class PiecesLoader final : public DataLoader {
     if (size == 0 || posix_memalign(&memory, 128, size + shift) != 0) abort();
     auto *data = static_cast<uint8_t *>(memory);
     memcpy(data + shift, file_.data() + offset, size);
-    pieces_[data] = size;
-    held += size;
+    const size_t returned = size - std::min(size, missing);
+    pieces_[data] = returned;
+    held += returned;
     peak = std::max(peak, held);
-    return Bytes(data + shift, size - std::min(size, missing));
+    return Bytes(data + shift, returned);
   }
 
   void release(Bytes bytes) override {

@@ -1,4 +1,4 @@
-"""The wheels for 64-bit Arm on an emulated processor: ``make test-platforms``.
+"""The wheels for 64-bit Arm on an emulated processor: ``make test-wheels``.
 
 ``EDGECORE_ARM_WHEELS`` names the folder of the wheels (``make wheels`` writes ``dist/publish``). Debian's Python for Arm
 installs them in qemu and runs files that are compiled here; the results must be those of this machine.

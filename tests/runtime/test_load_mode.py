@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+from pathlib import Path
 
 import pytest
 
@@ -43,6 +45,46 @@ def test_a_program_runs_in_each_mode(linear, toy_program, toy_package, mode):
 def test_an_unknown_mode_is_refused_with_the_known_ones(programs):
     with pytest.raises(ExecutionError, match="no load mode 'mapped'; there are 'file', 'mmap', 'mmap_use_mlock', "):
         edgecore.load(programs["add"], load_mode="mapped")
+    with pytest.raises(UnicodeEncodeError):
+        edgecore.load(programs["add"], load_mode="\udc80")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_constant_without_elements_is_loaded(tmp_path, mode):
+    torch = pytest.importorskip("torch")
+
+    class Append(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("nothing", torch.zeros(0, 3))
+
+        def forward(self, x):
+            return torch.cat([x, self.nothing])
+
+    edgecore.compile(Append().eval(), (torch.ones(2, 3),), backends=[]).save(tmp_path / "empty.pte")
+    np.testing.assert_array_equal(edgecore.load(tmp_path / "empty.pte", load_mode=mode).forward(X), X)
+
+
+def locked_bytes() -> int:
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("VmLck:")[2].split()[0]) * 1024
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not tell how much is locked")
+def test_constants_stay_locked_as_long_as_the_program_uses_them(tmp_path):
+    torch = pytest.importorskip("torch")
+    path, before = tmp_path / "model.pte", locked_bytes()
+    edgecore.compile(torch.nn.Linear(512, 512).eval(), (torch.ones(1, 512),), backends=[]).save(path)
+    program = edgecore.load(path, load_mode="mmap_use_mlock_ignore_errors")
+    loaded = locked_bytes() - before
+    if loaded == 0:
+        pytest.skip("this process may not lock a megabyte (ulimit -l)")
+    assert loaded >= 1 << 20
+    again = edgecore.load(path, load_mode="mmap_use_mlock_ignore_errors", verify=True)
+    assert locked_bytes() - before >= 2 * loaded - 8192
+    del program, again
+    gc.collect()
+    assert locked_bytes() == before
 
 
 @pytest.mark.parametrize("mode", MODES)

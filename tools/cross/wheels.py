@@ -59,7 +59,6 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
     )
     (wheel,) = built.glob("*.whl")
     check_symbols(wheel, work)
-    publish = ROOT / "dist/publish"
     # "auto" is the most compatible tag that holds: auditwheel takes the names of tags of this machine's processor only.
     audit = [
         sys.executable,

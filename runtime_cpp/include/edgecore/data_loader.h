@@ -11,14 +11,15 @@ namespace edgecore {
 // What the bytes are that a DataLoader is asked for.
 enum class LoadUse : uint8_t {
   kTables,        // flatbuffers of the file; released as soon as they are copied
-  kConstants,     // constant tensors; kept
+  kConstants,     // constant tensors; kept, or released after a check of their digest
   kInitialState,  // initial values of mutable buffers; kept
   kDelegate,      // the blob of a delegate; released when the backend or the method releases it
-  kNamedData,     // data that backends, or tensors outside of the program, find by name; kept
+  kNamedData,     // data that backends, or tensors outside of the program, find by name; as kConstants
 };
 
-// Gives the bytes of one file, piece by piece. Bytes that are kept are never released: they must stay valid until the
-// loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy.
+// Gives the bytes of one file, piece by piece. Bytes that are kept are not released: they must stay valid until the
+// loader is destroyed. The runtime asks for a segment when it is first needed, and keeps no copy; two threads may ask
+// for the same one, and one of them then releases what it got.
 class DataLoader {
  public:
   // Returns the size of the file in bytes. It never changes.

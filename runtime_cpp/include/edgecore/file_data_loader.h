@@ -123,6 +123,10 @@ class MmapDataLoader final : public SystemDataLoader {
   uint8_t *base_ = nullptr;
   size_t mapped_ = 0;  // size_ and the tail, in whole pages
   size_t size_ = 0;
+  std::mutex mutex_;  // for the member below
+  // By piece: how often it was loaded and not released. Its pages are locked as long as it has users. Pieces do not
+  // overlap, but for the ends of their pages, which stay locked.
+  std::map<std::pair<const uint8_t *, size_t>, size_t> users_;
 };
 
 }  // namespace edgecore

@@ -41,7 +41,7 @@ typedef struct edgecore_platform {
 // Makes the runtime use the functions of `platform`, which is copied, instead of those of earlier calls; NULL: the
 // defaults again. Call it before other threads use the runtime; the heap must be registered before its first use.
 // Returns EDGECORE_OK, EDGECORE_INVALID_ARGUMENT (another major version, a smaller struct than a header, or one member
-// of the heap without the other) or EDGECORE_INVALID_STATE (another heap, while memory of the present one is in use).
+// of the heap without the other) or EDGECORE_INVALID_STATE (another heap, after the present one was used).
 int32_t edgecore_register_platform(const edgecore_platform *platform);
 
 // Set and return the level below which messages are dropped at run time: EDGECORE_LOG_WARNING until it is set. On a

@@ -64,12 +64,15 @@ if(_xnnpack_problem)
   endif()
   set(_xnnpack_target "")
   if(CMAKE_CROSSCOMPILING)
+    if(NOT CMAKE_TOOLCHAIN_FILE)
+      message(FATAL_ERROR "A cross build of XNNPACK needs a toolchain file: set CMAKE_TOOLCHAIN_FILE.")
+    endif()
     set(_xnnpack_target --toolchain "${CMAKE_TOOLCHAIN_FILE}")
   endif()
-  foreach(_xnnpack_file get_xnnpack.py patches.py xnnpack.pins)
-    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-      "${CMAKE_CURRENT_LIST_DIR}/../third_party/${_xnnpack_file}")
-  endforeach()
+  set(_xnnpack_native "${CMAKE_CURRENT_LIST_DIR}/..")
+  file(GLOB _xnnpack_sources "${_xnnpack_native}/third_party/*.p*" "${_xnnpack_native}/third_party/kernels/*"
+       "${_xnnpack_native}/cpuinfo/*.*" "${_xnnpack_native}/cpuinfo/include/*")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${_xnnpack_sources})
   execute_process(
     COMMAND "${Python_EXECUTABLE}" "${CMAKE_CURRENT_LIST_DIR}/../third_party/get_xnnpack.py" ${_xnnpack_target}
     OUTPUT_VARIABLE _xnnpack_prefix OUTPUT_STRIP_TRAILING_WHITESPACE

@@ -23,8 +23,9 @@ void edgecore_describe_arm(struct edgecore_processor *processor);
 /* Returns the microarchitecture of a value of Arm's main id register (MIDR_EL1). */
 enum cpuinfo_uarch edgecore_arm_uarch(uint32_t midr);
 
-/* Return that of AMD's (or Hygon's) display family and model. */
+/* Return that of AMD's (or Hygon's), and of Intel's, display family and model. */
 enum cpuinfo_uarch edgecore_amd_uarch(uint32_t family, uint32_t model);
+enum cpuinfo_uarch edgecore_intel_uarch(uint32_t family, uint32_t model);
 
 /* Linux: read what the kernel says below the folder `root` ("" on a device, another in tests). */
 int edgecore_fastest_core(const char *root);                         /* the first of those with the largest capacity */

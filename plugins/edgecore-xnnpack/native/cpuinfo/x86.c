@@ -18,6 +18,10 @@ enum cpuinfo_uarch edgecore_amd_uarch(uint32_t family, uint32_t model) {
   }
 }
 
+enum cpuinfo_uarch edgecore_intel_uarch(uint32_t family, uint32_t model) {
+  return family == 6 && model == 0x55 ? cpuinfo_uarch_skylake_x : cpuinfo_uarch_unknown;
+}
+
 #if defined(__x86_64__) || defined(__i386__) || defined(_M_X64) || defined(_M_IX86)
 
 #include <string.h>
@@ -106,13 +110,15 @@ void edgecore_describe_x86(struct edgecore_processor *p) {
   memcpy(name, &vendor.ebx, 4);
   memcpy(name + 4, &vendor.edx, 4);
   memcpy(name + 8, &vendor.ecx, 4);
-  if (memcmp(name, "AuthenticAMD", 12) != 0 && memcmp(name, "HygonGenuine", 12) != 0) {
-    describe_caches(p, 4);
-    return;
-  }
   const uint32_t family = (basic.eax >> 8 & 15) + (basic.eax >> 20 & 0xFF);
-  p->uarch = edgecore_amd_uarch(family, (basic.eax >> 4 & 15) | (basic.eax >> 12 & 0xF0));
-  describe_caches(p, 0x8000001D);
+  const uint32_t model = (basic.eax >> 4 & 15) | (basic.eax >> 12 & 0xF0);
+  if (memcmp(name, "AuthenticAMD", 12) == 0 || memcmp(name, "HygonGenuine", 12) == 0) {
+    p->uarch = edgecore_amd_uarch(family, model);
+    describe_caches(p, 0x8000001D);
+  } else {
+    if (memcmp(name, "GenuineIntel", 12) == 0) p->uarch = edgecore_intel_uarch(family, model);
+    describe_caches(p, 4);
+  }
 }
 
 #endif

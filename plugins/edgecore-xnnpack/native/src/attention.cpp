@@ -15,10 +15,6 @@ AttentionKernel attention_kernel() {
   return kernel;
 }
 
-#elif defined(__aarch64__)
-
-AttentionKernel attention_kernel() { return attention_neon; }
-
 #else
 
 AttentionKernel attention_kernel() { return attention_base; }

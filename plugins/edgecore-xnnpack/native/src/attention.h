@@ -39,7 +39,6 @@ AttentionKernel attention_kernel();
 void attention_base(const AttentionHead &head, float *scratch);
 void attention_avx2(const AttentionHead &head, float *scratch);
 void attention_avx512f(const AttentionHead &head, float *scratch);
-void attention_neon(const AttentionHead &head, float *scratch);
 
 }  // namespace edgecore::xnnpack
 

@@ -1,5 +1,6 @@
 #include "tile_trial.h"
 
+#include <cpuinfo.h>
 #include <xnnpack.h>
 
 #include <algorithm>
@@ -18,9 +19,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Microarchitectures, as cpuinfo numbers them, on which the rows that XNNPACK chooses were measured
-// (third_party/fp32_gemm.py): Skylake-X and Cascade Lake, Zen 4.
-constexpr uint32_t kMeasured[] = {0x0010020A, 0x0020010C};
+// Microarchitectures on which the rows that XNNPACK chooses were measured (third_party/fp32_gemm.py).
+constexpr uint32_t kMeasured[] = {cpuinfo_uarch_skylake_x, cpuinfo_uarch_zen4};
 
 // Convolutions of 10 to 14 million multiply-adds: 0.2 ms each on a core with one AVX512 unit. The rows of the first lie
 // a multiple of 4 KiB apart, which is the distance of the lines of a set in most L1 caches; the last gets 16 columns.
@@ -119,7 +119,8 @@ bool has_fp32_layer(const Graph &graph) {
   });
 }
 
-// Times the layers with each number of rows. Returns the fastest one and sets `report`.
+// Times the layers with each number of rows. Returns the fastest one and sets `report`. Throws backend::Failure if a
+// layer cannot be made.
 uint32_t try_rows(const std::vector<uint32_t> &choices, std::string *report) {
   const auto begin = Clock::now();
   std::vector<Candidate> candidates;
@@ -129,7 +130,9 @@ uint32_t try_rows(const std::vector<uint32_t> &choices, std::string *report) {
     const ForcedTile forced({candidate.rows, 0});
     for (size_t i = 0; i < std::size(kLayers); ++i) {
       candidate.layers.emplace_back(i);
-      if (!candidate.layers.back().is_ready()) return 0;
+      if (!candidate.layers.back().is_ready()) {
+        backend::fail(EDGECORE_MEMORY_ALLOCATION_FAILED, "no memory for the layers of the trial of tiles");
+      }
     }
   }
   for (int round = 0; round < kRounds && (round == 0 || Clock::now() - begin < kMaxTime); ++round) {

@@ -24,14 +24,10 @@ struct Variant {
 
 std::vector<Variant> variants() {
   std::vector<Variant> all;
-#if !defined(__aarch64__)
   all.push_back({"base", attention_base, true});
-#endif
 #if defined(__x86_64__)
   all.push_back({"avx2", attention_avx2, __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")});
   all.push_back({"avx512f", attention_avx512f, static_cast<bool>(__builtin_cpu_supports("avx512f"))});
-#elif defined(__aarch64__)
-  all.push_back({"neon", attention_neon, true});
 #endif
   return all;
 }

@@ -27,6 +27,11 @@ TEST(Cpuinfo, MicroarchitecturesOfAmd) {
   EXPECT_EQ(edgecore_amd_uarch(0x15, 0x02), cpuinfo_uarch_unknown);
 }
 
+TEST(Cpuinfo, MicroarchitecturesOfIntel) {
+  EXPECT_EQ(edgecore_intel_uarch(6, 0x55), cpuinfo_uarch_skylake_x);  // also Cascade Lake
+  EXPECT_EQ(edgecore_intel_uarch(6, 0xCF), cpuinfo_uarch_unknown);    // Emerald Rapids
+}
+
 TEST(Cpuinfo, MicroarchitecturesOfArm) {
   EXPECT_EQ(edgecore_arm_uarch(0x410FD034), cpuinfo_uarch_cortex_a53);
   EXPECT_EQ(edgecore_arm_uarch(0x410FD050), cpuinfo_uarch_cortex_a55r0);

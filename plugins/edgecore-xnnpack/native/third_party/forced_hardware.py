@@ -66,7 +66,7 @@ PATCHES = [
         "src/xnnpack/hardware-config.h",
         "XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();\n",
         """XNN_INTERNAL const struct xnn_hardware_config* xnn_init_hardware_config();
-// uarch: a number of cpuinfo's enum cpuinfo_uarch, or UINT32_MAX for that of this processor.
+// uarch: a number of enum cpuinfo_uarch in cpuinfo.h, or UINT32_MAX for that of this processor.
 XNN_INTERNAL uint64_t xnn_restrict_hardware(uint64_t keep_flags, uint32_t uarch);
 XNN_INTERNAL uint32_t xnn_hardware_uarch();
 """,

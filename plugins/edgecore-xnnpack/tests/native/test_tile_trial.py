@@ -127,7 +127,9 @@ def test_processes_that_begin_together_agree_afterwards(program: Path, tmp_path:
 def test_a_folder_that_cannot_be_written_gives_a_warning(program: Path, tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
-    assert run(program, file) == run(program, None)
+    result, log = start(program, file).communicate()
+    assert f"the folder of packed weights {file} cannot be used" in log
+    assert result == run(program, None)[0]
 
 
 @pytest.mark.parametrize("options", ['{"tile_rows": 12}', '{"tile_columns": 16}', '{"weight_cache": false}'])

@@ -13,9 +13,10 @@
 extern "C" {
 #endif
 
-/* Microarchitectures for which XNNPACK has kernels of its own; all others are unknown. */
+/* Microarchitectures that XNNPACK or this plugin tells apart; all others are unknown. */
 enum cpuinfo_uarch {
   cpuinfo_uarch_unknown = 0,
+  cpuinfo_uarch_skylake_x, /* and Cascade Lake */
   cpuinfo_uarch_zen,
   cpuinfo_uarch_zen2,
   cpuinfo_uarch_zen3,
@@ -71,8 +72,8 @@ struct cpuinfo_uarch_info {
 /* Must be called before all others; may be called again, by any thread. Returns true. */
 bool cpuinfo_initialize(void);
 
-/* These return NULL for an index other than 0: the description is that of the fastest cores, on which edgecore's
- * threads run. The caches are NULL if their sizes are unknown. */
+/* These return NULL for an index other than 0: the description is that of the fastest cores on Arm, on which edgecore's
+ * threads run, and that of the core that asks first on x86. The caches are NULL if their sizes are unknown. */
 const struct cpuinfo_core *cpuinfo_get_core(uint32_t index);
 const struct cpuinfo_uarch_info *cpuinfo_get_uarch(uint32_t index);
 const struct cpuinfo_cache *cpuinfo_get_l1d_cache(uint32_t index);

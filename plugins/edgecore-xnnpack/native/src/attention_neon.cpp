@@ -1,2 +1,0 @@
-#define EDGECORE_ATTENTION attention_neon
-#include "attention_kernel.inc"
