@@ -126,7 +126,7 @@ def link_stub(target: Target, compiler: list[str], folder: Path) -> Path:
     """Link a ``libstdc++.so.6`` without code that has the symbols of the machine's up to ``NEWEST``."""
     real = find_library(target.gcc, "libstdc++.so.6")
     versions: dict[tuple[str, tuple[int, ...]], list[str]] = defaultdict(list)
-    assembly = [".text"]
+    assembly: list[str] = []
     for row in run("readelf", "--wide", "--dyn-syms", real).splitlines():
         match = SYMBOL.match(row)
         if match is None:
@@ -136,17 +136,18 @@ def link_stub(target: Target, compiler: list[str], folder: Path) -> Path:
             continue
         name = match["name"]
         versions[match["family"], number].append(name)
+        assembly.append(f".globl {name}")
         if match["kind"] == "FUNC":
-            assembly += [f".globl {name}", f".type {name},%function", f"{name}: .4byte 0"]
+            assembly += [".text", f".type {name},%function", f"{name}: .4byte 0"]
         else:
+            # A thread's variable (of std::call_once) is reached by other instructions than one of the process.
+            thread = match["kind"] == "TLS"
+            assembly.append('.section .tbss,"awT",%nobits' if thread else ".data")
             size = max(int(match["size"]), 1)
             assembly += [
-                ".data",
-                f".globl {name}",
-                f".type {name},%object",
+                f".type {name},%{'tls_' if thread else ''}object",
                 f".size {name},{size}",
                 f"{name}: .zero {size}",
-                ".text",
             ]
     before: dict[str, str] = {}
     script = []
