@@ -23,7 +23,7 @@ Status run(size_t size, Error &error) {
   BufferAllocator scratch({scratch_memory, sizeof(scratch_memory)});
   edgecore::ProgramConfig program_config;
   program_config.allocator = &allocator;
-  edgecore::BufferDataLoader loader({file, size});
+  edgecore::BufferDataLoader loader(edgecore::Bytes(file, size));
   const auto program = edgecore::Program::load(loader, program_config, error);
   EDGECORE_TRY(program.status());
 

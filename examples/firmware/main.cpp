@@ -47,7 +47,7 @@ Status run() {
   BufferAllocator scratch({scratch_memory, sizeof(scratch_memory)});
   edgecore::ProgramConfig program_config;
   program_config.allocator = &allocator;
-  edgecore::BufferDataLoader loader({model, model_size});  // in flash: nothing is copied but the tables
+  edgecore::BufferDataLoader loader(edgecore::Bytes(model, model_size));  // in flash: nothing is copied but the tables
   const auto program = edgecore::Program::load(loader, program_config, error);
   EDGECORE_TRY(program.status());
 

@@ -124,7 +124,7 @@ TEST(DataFile, AnErrorNamesTheKeyThatTheProgramMisses) {
   uint8_t *start = aligned.data() + (128 - reinterpret_cast<uintptr_t>(aligned.data()) % 128) % 128;
   memcpy(start, file.data(), file.size());
   Error error;
-  BufferDataLoader loader({start, file.size()});
+  BufferDataLoader loader(Bytes(start, file.size()));
   const Result<const Program *> program = Program::load(loader, config, error);
   ASSERT_TRUE(program.ok()) << std::string(error.text, error.size);
   NamedBytes found;

@@ -14,7 +14,7 @@ extern "C" int32_t edgecore_size_app(const uint8_t *file, size_t size, uint8_t *
   BufferAllocator scratch({memory + memory_size / 2, memory_size / 2});
   ProgramConfig program_config;
   program_config.allocator = &allocator;
-  BufferDataLoader loader({file, size});
+  BufferDataLoader loader(Bytes(file, size));
   const Result<const Program *> program = Program::load(loader, program_config, *error);
   if (!program.ok()) return program.status().code();
   MethodConfig config;

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from emulated import EmulatedLibrary
+from emulated_library import EmulatedLibrary
 from native import VARIANTS, Library
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from comparisons import check_16_bits, disagreements
-from emulated import PROCESSORS, EmulatedLibrary
+from emulated_library import PROCESSORS, EmulatedLibrary
 from native import KernelError
 from opinfo_walk import EDGE_DTYPES, Extent
 
