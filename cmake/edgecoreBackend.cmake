@@ -59,7 +59,9 @@ function(edgecore_link_backends)
   file(CONFIGURE OUTPUT "${source}" @ONLY CONTENT [[#define EDGECORE_STATIC
 #include "edgecore/linked_backends.h"
 
-@declarations@
+extern "C" {
+@declarations@}
+
 const edgecore_backend_fn *edgecore_linked_backends(void) {
   static const edgecore_backend_fn functions[] = {@functions@0};
   return functions;

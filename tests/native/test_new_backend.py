@@ -51,7 +51,7 @@ int main() {
 """
 TWO_CMAKE = """
 cmake_minimum_required(VERSION 3.20)
-project(two LANGUAGES C CXX)
+project(two LANGUAGES CXX)
 set(EDGECORE_STATIC ON)
 add_subdirectory(edgecore-first/native first)
 add_subdirectory(edgecore-second/native second)
