@@ -134,7 +134,9 @@ def test_the_kernels_are_right_on(processor: Processor, request: pytest.FixtureR
 @each
 def test_the_cpp_tests_pass_on(processor: Processor, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     folder = processor.build("xnnpack") / "tests"
-    quick = "Cpuinfo*:Hardware*:Hash*:Profile*:*Build*:*Tile*"
+    quick = "Cpuinfo*:Hardware*:Hash*:Profile*:*Build*:*Nan*"
+    if processor.cpu == "cortex-a53":  # the kernel for NEON is that of all processors, and the test takes a minute
+        quick += ":*SizesAroundATile*"
     chosen = "*" if request.config.getoption("--full", default=False) else quick
     run(processor.command(folder / "edgecore_xnnpack_tests", f"--gtest_filter={chosen}"))
 
