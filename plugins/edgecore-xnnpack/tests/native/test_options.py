@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -183,7 +184,9 @@ print(np.array_equal(small.forward(x), expected))
 def test_a_workspace_that_cannot_grow_serves_the_others(resized: Path, tmp_path: Path) -> None:
     large = save(tmp_path / "large.pte", Wide(64), torch.randn(1, 1, 512, 512))
     command = [sys.executable, "-c", LIMITED, str(resized), str(large)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    # A thread that allocates for the first time would take 64 MiB of addresses, before or after they are limited.
+    environment = {**os.environ, "MALLOC_ARENA_MAX": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     refusal, *works = done.stdout.splitlines()
     assert "no memory for XNNPACK's workspace" in refusal
     assert works == ["True", "True"]
