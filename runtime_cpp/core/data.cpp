@@ -105,12 +105,7 @@ Result<Extent> read_header(DataLoader &loader, StringView name, const Limits &li
   constexpr size_t kHeaderEnd = kHeaderOffset + kHeaderLength;
   const uint64_t file_size = loader.size();
   uint8_t start[kHeaderEnd] = {};
-  if (file_size >= kHeaderEnd) {
-    const Result<Bytes> loaded = load_bytes(loader, 0, kHeaderEnd, LoadUse::kTables, error);
-    EDGECORE_TRY(loaded.status());
-    memcpy(start, (*loaded).data(), kHeaderEnd);
-    loader.release(*loaded);
-  }
+  if (file_size >= kHeaderEnd) EDGECORE_TRY(copy_start(loader, kHeaderEnd, start, error));
   if (memcmp(start + 4, "FT01", 4) != 0) {
     return invalid(error, name, "this is not a .ptd file: ", file_size,
                    " bytes without the identifier FT01 at byte 4.");

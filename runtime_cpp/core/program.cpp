@@ -31,10 +31,7 @@ Result<Extent> read_header(DataLoader &loader, Error &error) {
   uint8_t start[kHeaderOffset + kHeaderWithSize] = {};
   if (file_size >= kSmallestFile) {
     const size_t count = file_size < sizeof(start) ? static_cast<size_t>(file_size) : sizeof(start);
-    const Result<Bytes> loaded = load_bytes(loader, 0, count, LoadUse::kTables, error);
-    EDGECORE_TRY(loaded.status());
-    memcpy(start, (*loaded).data(), count);
-    loader.release(*loaded);
+    EDGECORE_TRY(copy_start(loader, count, start, error));
   }
   if (memcmp(start + 4, "ET", 2) != 0) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "This is not a .pte file: ", file_size,

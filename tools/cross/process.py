@@ -1,0 +1,30 @@
+"""Commands whose output explains their failure."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def run(
+    *command: str | Path, folder: Path | None = None, environment: Mapping[str, str] | None = None, text: str = ""
+) -> str:
+    """Run a command in ``folder`` with ``text`` as its input, and return its output and errors.
+
+    Raises SystemExit with the output if the command fails.
+    """
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words,
+        cwd=folder,
+        env=environment,
+        input=text,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)} failed:\n{done.stdout}")
+    return done.stdout
