@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from process import run
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "runtime_cpp" / "vulkan" / "third_party"))
+
+from debian import apt_options, archive_uri
 
 SUITE = "bookworm"
 VERSION = "3.11"
@@ -39,35 +43,17 @@ def fetch() -> Path:
         if os.geteuid() == 0:  # apt run by root downloads as the user _apt
             work.chmod(0o755)
             shutil.chown(work / "packages", "_apt")
-        (work / "sources.list").write_text(f"deb {archive()} {SUITE} main\n")
-        options = {
-            "APT::Architecture": "arm64",
-            "APT::Architectures": "arm64",
-            "Dir::Etc::sourcelist": work / "sources.list",
-            "Dir::Etc::sourceparts": "/dev/null",
-            "Dir::State::Lists": work / "lists",
-            "Dir::Cache": work,
-            "Dir::Cache::archives": work / "archives",
-            "Acquire::Languages": "none",
-        }
-        apt = ["apt-get", "-qq", *(word for key, value in options.items() for word in ("-o", f"{key}={value}"))]
+        uri = archive_uri()
+        if uri is None:
+            raise SystemExit("apt has no Debian archive configured; run apt-get update, or use a Debian machine.")
+        (work / "sources.list").write_text(f"deb {uri} {SUITE} main\n")
+        apt = ["apt-get", "-qq", *apt_options(work, "arm64")]
         run(*apt, "update", folder=work / "packages")
         run(*apt, "download", *PACKAGES, folder=work / "packages")
         for package in sorted((work / "packages").glob("*.deb")):
             run("dpkg", "-x", package, folder)
     (folder / FINISHED).touch()
     return folder
-
-
-def archive() -> str:
-    """Return the URI of the Debian archive that apt is configured with, security updates apart."""
-    command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(COMPONENT)", "Created-By: Packages"]
-    listing = subprocess.run(command, capture_output=True, text=True, check=False)
-    rows = [line.split() for line in listing.stdout.splitlines()]
-    uris = [row[0] for row in rows if len(row) == 2 and row[1] == "main" and "security" not in row[0]]
-    if not uris:
-        raise SystemExit("apt has no Debian archive configured; run apt-get update, or use a Debian machine.")
-    return min(uris, key=lambda uri: not uri.rstrip("/").endswith("/debian"))
 
 
 if __name__ == "__main__":

@@ -104,16 +104,16 @@ def archive_uri() -> str | None:
     return uris[0] if uris else None
 
 
-def apt_options(root: Path) -> list[str]:
-    """Return the options of an apt that works in ``root``, for x86-64 whatever this machine is."""
+def apt_options(root: Path, architecture: str = "amd64") -> list[str]:
+    """Return the options of an apt that works in ``root``, for machines of Debian's ``architecture``."""
     options = [
         f"Dir::Etc::sourcelist={root / 'sources.list'}",
         "Dir::Etc::sourceparts=/dev/null",
         f"Dir::State::Lists={root / 'lists'}",
         f"Dir::Cache={root}",
         f"Dir::Cache::archives={root / 'archives'}",
-        "APT::Architecture=amd64",
-        "APT::Architectures=amd64",
+        f"APT::Architecture={architecture}",
+        f"APT::Architectures={architecture}",
         "APT::Get::List-Cleanup=0",
         "Acquire::Languages=none",
         "Acquire::Retries=1",

@@ -1,11 +1,4 @@
-# Toolchain for 64-bit Arm Linux: clang with the C library of Debian's package g++-aarch64-linux-gnu.
-set(CMAKE_SYSTEM_NAME Linux)
-set(CMAKE_SYSTEM_PROCESSOR aarch64)
-if(NOT CMAKE_C_COMPILER)
-  set(CMAKE_C_COMPILER clang-16)
-  set(CMAKE_CXX_COMPILER clang++-16)
-endif()
-foreach(language C CXX ASM)
-  set(CMAKE_${language}_COMPILER_TARGET aarch64-linux-gnu)
-endforeach()
+# Toolchain for 64-bit Arm Linux: that of the package edgecore, whose programs qemu runs here.
+set(EDGECORE_TOOLCHAIN aarch64-linux-gnu)
+include("${CMAKE_CURRENT_LIST_DIR}/toolchain_of_core.cmake")
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L /usr/aarch64-linux-gnu)

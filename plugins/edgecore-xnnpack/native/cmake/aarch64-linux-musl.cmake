@@ -1,8 +1,3 @@
-# Toolchain for static programs on 64-bit Arm Linux: that of the package edgecore, in the source tree or beside this one.
-foreach(folder ../../../../cmake ../../../edgecore/cmake)
-  set(toolchain "${CMAKE_CURRENT_LIST_DIR}/${folder}/toolchains/aarch64-linux-musl.cmake")
-  if(EXISTS "${toolchain}")
-    include("${toolchain}")
-    break()
-  endif()
-endforeach()
+# Toolchain for static programs on 64-bit Arm Linux: that of the package edgecore.
+set(EDGECORE_TOOLCHAIN aarch64-linux-musl)
+include("${CMAKE_CURRENT_LIST_DIR}/toolchain_of_core.cmake")

@@ -10,7 +10,8 @@ cpuinfo, the check of out-of-bounds accesses (``padding.py`` and ``footprint/``)
 Progress goes to stderr, the folder's path to stdout.
 
 ``--target TRIPLE`` builds ``xnnpack-TRIPLE-<key>`` for another processor, with CMake's toolchain file
-``../cmake/TRIPLE.cmake``; ``--toolchain FILE`` does so with another file. The kernels are not checked again.
+``../cmake/TRIPLE.cmake``; ``--toolchain FILE`` does so with another file. The key then covers the toolchain file, those
+that it includes, and the compilers that it chooses (``cross.py``). The kernels are not checked again.
 
 ``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
 later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such
@@ -38,6 +39,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import cross
 import emulated
 import padding
 from patch import TEMPLATES, apply, generate
@@ -454,7 +456,7 @@ def main() -> int:
         if toolchain is not None:
             compiler = replace(compiler, toolchain=toolchain.resolve())
             name = f"xnnpack-{toolchain.stem}"
-            identity.append(toolchain.read_text())
+            identity += cross.describe(toolchain)
         key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"{name}-{key}"
