@@ -4,10 +4,12 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <string>
 
 #include "error_text.h"
@@ -76,6 +78,42 @@ TEST_P(EachMode, SaysThatAFileIsUnreadable) {
   EXPECT_EQ(edgecore::text_of(error), std::string("Cannot open ") + source.path() + ": Permission denied.");
   if (user == 0) ASSERT_EQ(seteuid(user), 0);
 }
+
+#ifdef F_SETLEASE
+// Linux locks no file against readers, except while a process has a lease to write it. An open file gets no such lease.
+TEST_P(EachMode, SaysThatAnotherProcessHasLockedAFile) {
+  const TemporaryFile source("leased");
+  int leased[2], finished[2];
+  ASSERT_EQ(pipe(leased), 0);
+  ASSERT_EQ(pipe(finished), 0);
+  const pid_t holder = fork();
+  ASSERT_GE(holder, 0);
+  if (holder == 0) {
+    close(finished[1]);
+    signal(SIGIO, SIG_IGN);  // the system asks for the lease back
+    const int descriptor = ::open(source.path(), O_WRONLY);
+    const char ok = fcntl(descriptor, F_SETLEASE, F_WRLCK) == 0;
+    char nothing;
+    (void)!write(leased[1], &ok, 1);
+    (void)!read(finished[0], &nothing, 1);  // until the other end is closed
+    _exit(0);
+  }
+  close(finished[0]);
+  char ok = 0;
+  ASSERT_EQ(read(leased[0], &ok, 1), 1);
+  std::unique_ptr<SystemDataLoader> loader;
+  Error error;
+  const Status status = open_file(source.path(), GetParam(), loader, error);
+  close(finished[1]);
+  ASSERT_EQ(waitpid(holder, nullptr, 0), holder);
+  close(leased[0]);
+  close(leased[1]);
+  if (ok == 0) GTEST_SKIP() << "the file system of " << source.path() << " has no leases";
+  EXPECT_EQ(status.code(), EDGECORE_ACCESS_FAILED);
+  EXPECT_EQ(edgecore::text_of(error), std::string("Cannot open ") + source.path() + ": another process has locked it.");
+  EXPECT_TRUE(open_file(source.path(), GetParam(), loader, error).ok()) << edgecore::text_of(error);
+}
+#endif
 
 TEST_P(EachMode, RefusesBytesOutsideOfTheFile) {
   const TemporaryFile source(content_of(64));
