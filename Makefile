@@ -15,7 +15,7 @@
 #   make docs    the documentation as a site in build/docs/html; warnings are errors
 #   make lint    formatters, linters, types
 #   make shaders  the SPIR-V of edgecore-vulkan, after a change of a shader
-#   make wheels  publishable wheels in dist/publish, for x86-64 and 64-bit Arm
+#   make wheels  publishable wheels in dist/publish, for x86-64 and 64-bit Arm, there for musl too
 #   make test-wheels  these wheels for Arm, installed and run by an emulated Python
 #
 # PYTHON=python3.12 chooses the interpreter of .venv; PYTEST_ARGS, JOBS and TORCH may be set too.

@@ -1,7 +1,8 @@
 """The wheels for 64-bit Arm on an emulated processor: ``make test-wheels``.
 
 ``EDGECORE_ARM_WHEELS`` names the folder of the wheels (``make wheels`` writes ``dist/publish``). Debian's Python for Arm
-installs them in qemu and runs files that are compiled here; the results must be those of this machine.
+installs them in qemu and runs files that are compiled here; the results must be those of this machine. There is no
+Python for musl here: qemu runs the programs of those wheels.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -59,12 +61,17 @@ RECIPES = {
 }
 
 
+def system_folder() -> Path:
+    """Return the folder with Debian's Python and C libraries for Arm."""
+    fetch = [sys.executable, ROOT / "tools/cross/arm64_python.py"]
+    return Path(subprocess.run(fetch, capture_output=True, text=True, check=True).stdout.strip())
+
+
 @pytest.fixture(scope="session")
 def arm_python(tmp_path_factory: pytest.TempPathFactory):
     """A function that runs Debian's Python for Arm, with our wheels installed, as one of the processors."""
     folder = tmp_path_factory.mktemp("arm")
-    fetch = [sys.executable, ROOT / "tools/cross/arm64_python.py"]
-    root = Path(subprocess.run(fetch, capture_output=True, text=True, check=True).stdout.strip())
+    root = system_folder()
     platforms = [word for tag in ("2_28", "2_17") for word in ("--platform", f"manylinux_{tag}_aarch64")]
     pip = [
         sys.executable,
@@ -159,3 +166,33 @@ def test_tests_that_need_no_torch_pass_from_the_wheel(arm_python):
         "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", ROOT / "pyproject.toml", "--rootdir", ROOT, *tests
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+
+
+@pytest.mark.full
+def test_the_program_and_the_backend_of_the_wheels_for_musl_run_a_file(files: Path, tmp_path: Path):
+    for name in ("edgecore", "edgecore_xnnpack"):
+        (wheel,) = Path(WHEELS).glob(f"{name}-*-musllinux_1_2_aarch64.whl")
+        with ZipFile(wheel) as archive:
+            archive.extractall(tmp_path)
+    (program,) = tmp_path.glob("*.data/scripts/edgecore-run")
+    (backend,) = (tmp_path / "edgecore_xnnpack").glob("*.so")
+    program.chmod(0o755)
+    for name in ("convolutions-None", "layers-int8-dynamic"):
+        np.save(tmp_path / "input.npy", np.load(files / f"{name}.npy")[0])
+        arguments = ["--backend", backend, "--input", tmp_path / "input.npy", "--output-dir", tmp_path]
+        command = ["qemu-aarch64", "-L", system_folder(), program, files / f"{name}.pte", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        expected, found = np.load(files / f"{name}.host.npy")[0], np.load(tmp_path / "output_0.npy")
+        recipe = RECIPES["int8-dynamic" if "int8" in name else None]
+        assert np.abs(found - expected).max() <= recipe * np.abs(expected).max()
+
+
+def test_the_core_for_musl_holds_nanobind():
+    (wheel,) = Path(WHEELS).glob("edgecore-*-cp311-cp311-musllinux_1_2_aarch64.whl")
+    with ZipFile(wheel) as archive:
+        assert "edgecore/_runtime.cpython-311-aarch64-linux-musl.so" in archive.namelist()
+        (metadata,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        required = archive.read(metadata).decode()
+    assert "Requires-Dist: pluggy" in required
+    assert "nanobind" not in required

@@ -1,4 +1,4 @@
-"""Debian's Python for 64-bit Arm, unpacked into a folder: its headers build wheels, and qemu-aarch64 runs it.
+"""Debian's Python and musl for 64-bit Arm, unpacked into a folder: for building wheels, and for qemu-aarch64.
 
 ``python3 tools/cross/arm64_python.py`` prints the folder. apt downloads the packages from the archive that the machine is
 configured with, by an index of its own; neither root nor a change of the machine's configuration is needed.
@@ -23,16 +23,16 @@ VERSION = "3.11"
 PACKAGES = (
     f"libpython{VERSION}-dev", f"python{VERSION}-minimal", f"libpython{VERSION}-minimal", f"libpython{VERSION}-stdlib",
     "libc6", "libgcc-s1", "libstdc++6", "libgomp1", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0", "liblzma5",
-    "libsqlite3-0", "libuuid1", "libssl3",
+    "libsqlite3-0", "libuuid1", "libssl3", "musl",
 )  # fmt: skip
-FINISHED = "finished"
 
 
 def fetch() -> Path:
     """Download and unpack the packages, unless that is done already, and return the folder."""
     cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache/edgecore")
     folder = cache / "cross" / f"arm64-python-{VERSION}-{SUITE}"
-    if (folder / FINISHED).exists():
+    finished, packages = folder / "finished", " ".join(PACKAGES)
+    if finished.exists() and finished.read_text() == packages:
         return folder
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -52,7 +52,7 @@ def fetch() -> Path:
         run(*apt, "download", *PACKAGES, folder=work / "packages")
         for package in sorted((work / "packages").glob("*.deb")):
             run("dpkg", "-x", package, folder)
-    (folder / FINISHED).touch()
+    finished.write_text(packages)
     return folder
 
 

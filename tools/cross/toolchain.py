@@ -1,10 +1,11 @@
-"""Toolchains for publishable wheels: zig compiles for the glibc of manylinux_2_28.
+"""Toolchains for publishable wheels: zig compiles for the glibc of manylinux_2_28, and for musl.
 
 zig, a clang with the headers and the symbols of every glibc, comes from PyPI (the package ``ziglang``). A backend's
 library holds zig's libc++. The core's Python module cannot: nanobind shares C++ types with its own library, whose
 libstdc++ is that of the system. Its headers are those of the machine's GCC; the module is linked with a stub of
 ``libstdc++.so.6`` that has only the symbols which manylinux_2_28 allows, so that no newer one can be called.
-``newer_libstdcxx.cpp`` defines the newer functions that the headers themselves call.
+``newer_libstdcxx.cpp`` defines the newer functions that the headers themselves call. For musl, whose libstdc++ the
+machine lacks, the core's module holds nanobind's library and libc++, and shares no C++ types.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class Target:
         platform_tag: the wheel's platform tag, for example ``manylinux_2_28_aarch64``.
         processor: ``x86_64`` or ``aarch64``.
         zig: zig's name of the target.
-        gcc: the prefix of the commands of the GCC whose libstdc++ the Python module uses.
+        gcc: the prefix of the commands of the GCC whose libstdc++ the Python module uses, unless the target has musl.
     """
 
     platform_tag: str
@@ -45,12 +46,18 @@ class Target:
     zig: str
     gcc: str
 
+    @property
+    def has_musl(self) -> bool:
+        """Return True if its C library is musl."""
+        return self.zig.endswith("-musl")
+
 
 TARGETS = {
     target.platform_tag: target
     for target in (
         Target("manylinux_2_28_x86_64", "x86_64", "x86_64-linux-gnu.2.28", ""),
         Target("manylinux_2_28_aarch64", "aarch64", "aarch64-linux-gnu.2.28", "aarch64-linux-gnu-"),
+        Target("musllinux_1_2_aarch64", "aarch64", "aarch64-linux-musl", ""),
     )
 }
 
@@ -77,6 +84,8 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
         script.chmod(0o755)
         lines.append(f"set(CMAKE_{tool.upper()} {script})")
     system = [f"-isystem {path}" for path in include]
+    if target.has_musl:
+        lines.append('set(CMAKE_EXE_LINKER_FLAGS_INIT "-dynamic")')  # programs load backends: zig would link statically
     if not libstdcxx:
         lines.append(f'set(CMAKE_CXX_FLAGS_INIT "{" ".join(system)}")')
     else:

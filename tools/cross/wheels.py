@@ -1,7 +1,8 @@
 """Publishable wheels of edgecore, edgecore-xnnpack and edgecore-openvino for Linux, into ``dist/publish``.
 
 ``python tools/cross/wheels.py [TAG ...]``; the tags are those of ``toolchain.TARGETS``, all of them by default. Each
-wheel is built with zig for its target (``toolchain.py``), and auditwheel checks and writes its tag.
+wheel is built with zig for its target (``toolchain.py``), and auditwheel checks and writes its tag. OpenVINO has no
+wheels for musl. The core's wheel for musl is for one version of Python: it holds nanobind, whose package has none either.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import arm64_python
+import musl
 import toolchain
 from process import run
 
@@ -27,6 +29,8 @@ PACKAGES = {
     "edgecore-xnnpack": ROOT / "plugins/edgecore-xnnpack",
     "edgecore-openvino": ROOT / "plugins/edgecore-openvino",
 }
+# The Python whose headers wheels are built with (arm64_python.py); only a wheel for musl is bound to it.
+PYTHON = f"cp{arm64_python.VERSION.replace('.', '')}"
 # A row of `readelf --dyn-syms` of a symbol that another library must define, in whatever version.
 UNVERSIONED = re.compile(r" (?:FUNC|OBJECT|NOTYPE) +GLOBAL +\w+ +UND (?P<name>[^@\s]+)$", re.MULTILINE)
 
@@ -42,6 +46,10 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         # sysconfig, and so the wheel's tag and the build folder, then speak of the target.
         "_PYTHON_HOST_PLATFORM": f"linux-{target.processor}",
     }
+    options = {"build-dir": work / package}
+    if target.has_musl and package == "edgecore":
+        options["wheel.py-api"] = ""
+        environment["SETUPTOOLS_EXT_SUFFIX"] = f".{PYTHON.replace('cp', 'cpython-')}-{target.processor}-linux-musl.so"
     for name in ("CC", "CXX", "CMAKE_C_COMPILER_LAUNCHER", "CMAKE_CXX_COMPILER_LAUNCHER"):
         environment.pop(name, None)
     # Without isolation: in an environment of its own pip would install packages for the target.
@@ -55,10 +63,13 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
         "--no-deps",
         "--no-build-isolation",
     ]
-    build_folder = ["--config-settings", f"build-dir={work / package}"]
-    run(*pip, *build_folder, "--wheel-dir", built, PACKAGES[package], environment=environment)
+    settings = [word for name, value in options.items() for word in ("--config-settings", f"{name}={value}")]
+    run(*pip, *settings, "--wheel-dir", built, PACKAGES[package], environment=environment)
     (wheel,) = built.glob("*.whl")
-    check_symbols(wheel, work)
+    if target.has_musl:
+        wheel = musl.adapt(wheel, work / "adapted")
+    else:
+        check_symbols(wheel, work)
     # "auto" is the most compatible tag that holds: auditwheel takes the names of tags of this machine's processor only.
     audit = [
         sys.executable,
@@ -83,7 +94,7 @@ def build(package: str, target: toolchain.Target, work: Path) -> Path:
 
 def check_tag(wheel: Path, target: toolchain.Target) -> None:
     """Raise SystemExit if the wheel needs a newer system than ``target``."""
-    pattern = re.compile(r"manylinux_(\d+)_(\d+)_(\w+)$")
+    pattern = re.compile(r"(manylinux_2|musllinux_1)_(\d+)_(\w+)$")
     wanted, found = pattern.match(target.platform_tag), pattern.search(wheel.stem)
     assert wanted is not None
     if found is None or found[1] != wanted[1] or found[3] != wanted[3] or int(found[2]) > int(wanted[2]):
@@ -95,10 +106,17 @@ def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[st
     python = python_headers(target.processor)
     options = {
         "CMAKE_TOOLCHAIN_FILE": str(
-            toolchain.write(target, work / f"{package}-toolchain", python, libstdcxx=package == "edgecore")
+            toolchain.write(
+                target,
+                work / f"{package}-toolchain",
+                python,
+                libstdcxx=package == "edgecore" and not target.has_musl,
+            )
         ),
         "Python_INCLUDE_DIR": str(python[0]),
     }
+    if package == "edgecore" and target.has_musl:
+        options["EDGECORE_STATIC_NANOBIND"] = "ON"
     if package == "edgecore-xnnpack":
         options["XNNPACK_DIR"] = str(xnnpack(target))
     return options
@@ -107,13 +125,16 @@ def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[st
 def xnnpack(target: toolchain.Target) -> Path:
     """Return the folder of XNNPACK's static libraries for ``target``.
 
-    They are those of our tests, which clang-16 compiled with the machine's C library: XNNPACK calls nothing of it that
-    came after glibc 2.28.
+    They are those of our tests. For glibc, clang-16 compiled them with the machine's C library: XNNPACK calls nothing of
+    it that came after glibc 2.28.
     """
     get = [sys.executable, PACKAGES["edgecore-xnnpack"] / "native/third_party/get_xnnpack.py"]
-    if target.processor != platform.machine():
+    if target.has_musl:
+        get += ["--toolchain", ROOT / f"cmake/toolchains/{target.processor}-linux-musl.cmake"]
+    elif target.processor != platform.machine():
         get += ["--target", f"{target.processor}-linux-gnu"]
-    environment = {**os.environ, "CC": "clang-16", "CXX": "clang++-16"}
+    path = f"{Path(toolchain.ZIG).parent}:{os.environ['PATH']}"
+    environment = {**os.environ, "CC": "clang-16", "CXX": "clang++-16", "PATH": path}
     done = subprocess.run(get, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     return Path(done.stdout.strip())
 
@@ -155,7 +176,8 @@ def main() -> None:
         target = toolchain.TARGETS[tag]
         work = ROOT / "build/publish" / tag
         work.mkdir(parents=True, exist_ok=True)
-        for package in arguments.package or PACKAGES:
+        without = ["edgecore-openvino"] if target.has_musl else []
+        for package in (name for name in arguments.package or PACKAGES if name not in without):
             print(build(package, target, work).name, flush=True)
 
 

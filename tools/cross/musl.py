@@ -1,0 +1,54 @@
+"""Wheels for systems with the C library musl: what a wheel built by zig still needs before auditwheel checks it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import arm64_python
+from auditwheel.wheeltools import InWheelCtx
+from process import run
+
+# zig names musl as the linker finds it, musllinux (PEP 656) as Alpine does; musl's loader takes either for itself.
+LINKED, ALPINE = "libc.so", "libc.musl-aarch64.so.1"
+LIBRARY = "lib/aarch64-linux-musl/libc.so"
+# Rows of `readelf --dyn-syms`: what a library defines for others, and what others must define.
+DEFINED = re.compile(r" (?:GLOBAL|WEAK) +\w+ +\d+ (?P<name>\S+)$", re.MULTILINE)
+UNDEFINED = re.compile(r" (?:FUNC|OBJECT|NOTYPE|TLS) +GLOBAL +\w+ +UND (?P<name>\S+)$", re.MULTILINE)
+
+
+def adapt(wheel: Path, into: Path) -> Path:
+    """Write ``wheel`` for musl into the folder ``into``, and return its path.
+
+    Raises SystemExit if a library of the wheel calls a function that neither musl nor Python defines.
+    """
+    into.mkdir(parents=True, exist_ok=True)
+    result = into / wheel.name
+    with InWheelCtx(wheel, result) as unpacked:
+        root = Path(unpacked.path)
+        for binary in binaries(root):
+            run("patchelf", "--replace-needed", LINKED, ALPINE, binary)
+            check(binary, wheel.name)
+        for metadata in root.glob("*.dist-info/METADATA"):
+            # The module holds nanobind itself; its package of libraries is for glibc.
+            lines = metadata.read_text().splitlines(keepends=True)
+            metadata.write_text(
+                "".join(line for line in lines if not line.startswith("Requires-Dist: nanobind-backend"))
+            )
+    return result
+
+
+def binaries(root: Path) -> list[Path]:
+    """Return the programs and libraries under ``root`` that need other libraries."""
+    files = [path for path in sorted(root.rglob("*")) if path.is_file() and path.read_bytes()[:4] == b"\x7fELF"]
+    return [path for path in files if "NEEDED" in run("readelf", "--dynamic", path)]
+
+
+def check(binary: Path, wheel: str) -> None:
+    """Raise SystemExit if ``binary`` needs a symbol that musl 1.2 and Python lack: auditwheel does not look at names."""
+    symbols = run("readelf", "--wide", "--dyn-syms", arm64_python.fetch() / LIBRARY)
+    known = {match["name"] for match in DEFINED.finditer(symbols)}
+    needed = {match["name"] for match in UNDEFINED.finditer(run("readelf", "--wide", "--dyn-syms", binary))}
+    unknown = sorted(name for name in needed - known if not name.lstrip("_").startswith("Py"))
+    if unknown:
+        raise SystemExit(f"{binary.name} of {wheel} needs {', '.join(unknown)}, which musl lacks.")
