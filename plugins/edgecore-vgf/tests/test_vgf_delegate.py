@@ -90,6 +90,16 @@ def test_results_that_the_converter_finds_equal_share_a_tensor(tmp_path):
         torch.testing.assert_close(torch.as_tensor(ours), theirs)
 
 
+def test_a_delegate_returns_its_blob_after_the_load(tmp_path):
+    """The memory of a megabyte is unmapped when it is freed: reading the constants again would end the process."""
+    inputs = (torch.randn(2, 512),)
+    model = torch.nn.Linear(512, 512)
+    (tmp_path / "linear.pte").write_bytes(bytes(compiled(model, inputs).buffer))
+    loaded = edgecore.load(tmp_path / "linear.pte", load_mode="file")
+    for _ in range(2):
+        torch.testing.assert_close(torch.as_tensor(loaded.forward(*inputs)), model(*inputs), rtol=1e-4, atol=1e-4)
+
+
 def test_several_threads_run_one_file_and_files_of_their_own():
     inputs = [(torch.randn(3, 4), torch.randn(1, 4)) for _ in range(8)]
     loaded = [edgecore.load(sub_file()) for _ in range(4)]
