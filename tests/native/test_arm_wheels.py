@@ -175,7 +175,7 @@ def test_the_program_and_the_backend_of_the_wheels_for_musl_run_a_file(files: Pa
         with ZipFile(wheel) as archive:
             archive.extractall(tmp_path)
     (program,) = tmp_path.glob("*.data/scripts/edgecore-run")
-    (backend,) = (tmp_path / "edgecore_xnnpack").glob("*.so")
+    (backend,) = (tmp_path / "edgecore_xnnpack/lib").glob("*.so")
     program.chmod(0o755)
     for name in ("convolutions-None", "layers-int8-dynamic"):
         np.save(tmp_path / "input.npy", np.load(files / f"{name}.npy")[0])
@@ -186,6 +186,10 @@ def test_the_program_and_the_backend_of_the_wheels_for_musl_run_a_file(files: Pa
         expected, found = np.load(files / f"{name}.host.npy")[0], np.load(tmp_path / "output_0.npy")
         recipe = RECIPES["int8-dynamic" if "int8" in name else None]
         assert np.abs(found - expected).max() <= recipe * np.abs(expected).max()
+
+    missing = [*command[:4], tmp_path / "missing.pte"]
+    done = subprocess.run(missing, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "") and "No such file" in done.stderr
 
 
 def test_the_core_for_musl_holds_nanobind():

@@ -45,10 +45,17 @@ def binaries(root: Path) -> list[Path]:
 
 
 def check(binary: Path, wheel: str) -> None:
-    """Raise SystemExit if ``binary`` needs a symbol that musl 1.2 and Python lack: auditwheel does not look at names."""
+    """Raise SystemExit if ``binary`` needs a symbol that musl 1.2 and Python lack, or has copies of musl's data.
+
+    auditwheel looks at neither.
+    """
     symbols = run("readelf", "--wide", "--dyn-syms", arm64_python.fetch() / LIBRARY)
     known = {match["name"] for match in DEFINED.finditer(symbols)}
     needed = {match["name"] for match in UNDEFINED.finditer(run("readelf", "--wide", "--dyn-syms", binary))}
     unknown = sorted(name for name in needed - known if not name.lstrip("_").startswith("Py"))
     if unknown:
         raise SystemExit(f"{binary.name} of {wheel} needs {', '.join(unknown)}, which musl lacks.")
+    if "_COPY " in run("readelf", "--wide", "--relocs", binary):
+        raise SystemExit(
+            f"{binary.name} of {wheel} has copies of musl's data, which zig confuses: compile it with -fPIE."
+        )

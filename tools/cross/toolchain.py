@@ -86,6 +86,9 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
     system = [f"-isystem {path}" for path in include]
     if target.has_musl:
         lines.append('set(CMAKE_EXE_LINKER_FLAGS_INIT "-dynamic")')  # programs load backends: zig would link statically
+        # All data of zig's stub of musl share an address: a program that is not position-independent would get copies in
+        # which stderr is stdout.
+        lines.append("set(CMAKE_POSITION_INDEPENDENT_CODE ON)")
     if not libstdcxx:
         lines.append(f'set(CMAKE_CXX_FLAGS_INIT "{" ".join(system)}")')
     else:
