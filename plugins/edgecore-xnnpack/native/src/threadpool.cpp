@@ -110,7 +110,7 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
   const uint64_t workers = pool->host.worker_count();
   const uint64_t pieces = workers * std::clamp<uint64_t>(total / workers, 1, kPieces);
   pool->host.parallel_for(pieces, 1, [&](uint64_t begin, uint64_t end, uint32_t worker) {
-    nest.piece(begin * total / pieces, end * total / pieces, worker);
+    nest.piece(static_cast<size_t>(begin * total / pieces), static_cast<size_t>(end * total / pieces), worker);
   });
 }
 
