@@ -41,6 +41,15 @@ class Denormals {
     return state;
   }
   static void restore(State state) { __asm__ __volatile__("msr fpcr, %0" : : "r"(state)); }
+#elif defined(__arm__) && defined(__ARM_FP)
+  using State = uint32_t;
+  static State enable() {
+    State state;
+    __asm__ __volatile__("vmrs %0, fpscr" : "=r"(state));
+    restore(state | State{1} << 24);  // FZ, which NEON always has
+    return state;
+  }
+  static void restore(State state) { __asm__ __volatile__("vmsr fpscr, %0" : : "r"(state)); }
 #else
   using State = int;
   static State enable() { return 0; }
