@@ -140,7 +140,7 @@ test-emulated: install $(DONE)/test
 	EDGECORE_XNNPACK_EMULATED=$(CURDIR)/build/test-emulated $(PY) -m pytest plugins/edgecore-xnnpack/tests/native/test_emulated.py
 
 # Each processor runs all tests of the kernels. The first use of zig compiles its C++ library, for minutes.
-test-platforms: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-xnnpack $(DONE)/zig
+test-platforms: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-xnnpack $(DONE)/armv7-xnnpack $(DONE)/zig
 	$(SAY) "XNNPACK on emulated Arm processors"
 	EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms $(PY) -m pytest $(PYTEST_ARGS) --full \
 		plugins/edgecore-xnnpack/tests/native/test_platforms.py tests/test_layers.py
@@ -301,6 +301,22 @@ $(DONE)/arm64-xnnpack: $(xnnpack_native) $(DONE)/arm64-core
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/platforms/aarch64/xnnpack
 	ln -sfn ../../linux-arm64 build/platforms/aarch64/core
+	@touch $@
+
+$(DONE)/armv7-core: CMakePresets.json $(core_native) $(schemas) $(DONE)/system
+	$(SAY) "edgecore-run for 32-bit Arm: build"
+	tools/system_packages.sh $(PYTHON) g++-arm-linux-gnueabihf
+	cmake --preset linux-armv7
+	cmake --build build/linux-armv7 --target edgecore-run
+	@touch $@
+
+$(DONE)/armv7-xnnpack: $(xnnpack_native) $(DONE)/armv7-core
+	$(SAY) "XNNPACK for 32-bit Arm: build, with the C++ tests of its delegate (the first time some minutes)"
+	cmake -S plugins/edgecore-xnnpack/native -B build/platforms/armv7/xnnpack -G Ninja -DCMAKE_BUILD_TYPE=Release \
+		-DCMAKE_TOOLCHAIN_FILE=$(CURDIR)/plugins/edgecore-xnnpack/native/cmake/arm-linux-gnueabihf.cmake \
+		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
+	cmake --build build/platforms/armv7/xnnpack
+	ln -sfn ../../linux-armv7 build/platforms/armv7/core
 	@touch $@
 
 $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(coreml_native) $(DONE)/xnnpack-library

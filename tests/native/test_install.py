@@ -92,7 +92,7 @@ def test_the_installed_program_is_small_and_runs(prefix: Path, digits: Digits) -
 def test_the_presets_name_files_that_exist() -> None:
     presets = json.loads((ROOT / "CMakePresets.json").read_text())
     names = [preset["name"] for preset in presets["configurePresets"] if not preset.get("hidden")]
-    assert names == ["linux", "linux-arm64", "linux-arm64-musl", "android-arm64", "bare-metal"]
+    assert names == ["linux", "linux-arm64", "linux-armv7", "linux-arm64-musl", "android-arm64", "bare-metal"]
     for preset in presets["configurePresets"]:
         toolchain = preset.get("toolchainFile", "").replace("${sourceDir}", str(ROOT))
         assert not toolchain or toolchain.startswith("$env{ANDROID_NDK}/") or Path(toolchain).is_file(), preset["name"]

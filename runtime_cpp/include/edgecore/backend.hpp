@@ -434,7 +434,7 @@ class HostState {
 
   uint64_t count() const noexcept { return buffers_.size(); }
   void describe(uint64_t index, edgecore_state_tensor &out) const noexcept {
-    const Buffer &buffer = buffers_[index];
+    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
     out.name = to_str(buffer.name);
     out.scalar_type = buffer.scalar_type;
     out.ndim = static_cast<int32_t>(buffer.shape.size());
@@ -445,10 +445,12 @@ class HostState {
     for (Buffer &buffer : buffers_) fill(buffer);
   }
   void export_state(uint64_t index, edgecore_memory_block out) const {
-    std::memcpy(out.data, buffers_[index].data.get(), static_cast<size_t>(out.bytes));
+    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
+    std::memcpy(out.data, buffer.data.get(), static_cast<size_t>(out.bytes));
   }
   void import_state(uint64_t index, edgecore_bytes in) {
-    std::memcpy(buffers_[index].data.get(), in.data, static_cast<size_t>(in.size));
+    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
+    std::memcpy(buffer.data.get(), in.data, static_cast<size_t>(in.size));
   }
 
  private:

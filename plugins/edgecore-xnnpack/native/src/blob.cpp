@@ -109,8 +109,9 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer of %llu bytes is too small or too large",
          static_cast<unsigned long long>(flatbuffer.size));
   }
-  std::vector<uint64_t> copy((flatbuffer.size + 7) / 8);
-  std::memcpy(copy.data(), flatbuffer.data, flatbuffer.size);
+  const auto size = static_cast<size_t>(flatbuffer.size);
+  std::vector<uint64_t> copy((size + 7) / 8);
+  std::memcpy(copy.data(), flatbuffer.data, size);
   const auto *bytes = reinterpret_cast<const uint8_t *>(copy.data());
   const auto has_identifier = [&](const char *id) { return std::memcmp(bytes + 4, id, 4) == 0; };
   if (!has_identifier("XN00") && !has_identifier("XN01") && !has_identifier("XE01")) {
@@ -118,7 +119,7 @@ Graph read_blob(edgecore_bytes blob, const backend::Host &host) {
   }
   // In a crafted file many tables may share a vector, which makes verification slow. So the number of tables is
   // limited.
-  flatbuffers::Verifier verifier(bytes, flatbuffer.size, 16, 1u << 20);
+  flatbuffers::Verifier verifier(bytes, size, 16, 1u << 20);
   if (!verifier.VerifyBuffer<wire::Graph>(nullptr)) {
     fail(EDGECORE_INVALID_PROGRAM, "the blob's flatbuffer is damaged");
   }

@@ -93,7 +93,7 @@ void provide_constants(const Graph &graph, Copies *temporary, Copies *permanent,
     if (value.widens) {
       convert_fp16_to_fp32(value.data, element_count(value.shape), copy);
     } else {
-      std::memcpy(copy, value.data, value.bytes);
+      std::memcpy(copy, value.data, static_cast<size_t>(value.bytes));
     }
     (*data)[i] = copy;
   }
@@ -172,7 +172,8 @@ xnn_status define_value(xnn_subgraph_t subgraph, const Value &value, uint32_t ex
   const xnn_datatype type = value.widens ? xnn_datatype_fp32 : kTypes[static_cast<size_t>(value.type)];
   const Quantization &q = value.quantization;
   const size_t rank = value.shape.rank;
-  const size_t *dims = xnn_dims(value.shape);
+  const std::array<size_t, kMaxRank> sizes = xnn_dims(value.shape);
+  const size_t *dims = sizes.data();
   static_assert(kNone == XNN_INVALID_VALUE_ID);
   const uint32_t flags = external == kNone ? 0
                          : is_written      ? XNN_VALUE_FLAG_EXTERNAL_OUTPUT

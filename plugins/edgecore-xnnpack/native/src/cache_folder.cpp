@@ -61,29 +61,29 @@ Name file_name(const Identity &identity, FileKind kind) {
   return name;
 }
 
-// Opens a regular file for reading, and sets `bytes` to its size. Returns -1 if there is no such file, or if another
-// user (except root) could have written it.
-int open_own(int folder, const char *name, uint64_t *bytes) {
+// Opens a regular file for reading, and sets `bytes` to its size. Returns -1 if there is no such file, if it is larger
+// than this process could map, or if another user (except root) could have written it.
+int open_own(int folder, const char *name, size_t *bytes) {
   const int file = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   struct stat info;
   if (file < 0) return -1;
-  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && (info.st_uid == geteuid() || info.st_uid == 0) &&
-      (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
-    *bytes = static_cast<uint64_t>(info.st_size);
+  if (fstat(file, &info) == 0 && S_ISREG(info.st_mode) && static_cast<uint64_t>(info.st_size) <= PTRDIFF_MAX &&
+      (info.st_uid == geteuid() || info.st_uid == 0) && (info.st_mode & (S_IWGRP | S_IWOTH)) == 0) {
+    *bytes = static_cast<size_t>(info.st_size);
     return file;
   }
   close(file);
   return -1;
 }
 
-bool write_all(int file, const void *data, uint64_t bytes) {
+bool write_all(int file, const void *data, size_t bytes) {
   const auto *at = static_cast<const char *>(data);
   while (bytes > 0) {
     const ssize_t written = write(file, at, bytes);
     if (written < 0 && errno == EINTR) continue;
     if (written <= 0) return false;
     at += written;
-    bytes -= static_cast<uint64_t>(written);
+    bytes -= static_cast<size_t>(written);
   }
   return true;
 }
@@ -137,7 +137,7 @@ bool CacheFolder::open(const char *path, std::string *problem) {
 }
 
 bool CacheFolder::read_secret() {
-  uint64_t bytes = 0;
+  size_t bytes = 0;
   const Descriptor file{open_own(folder_, "key", &bytes)};
   return file.number >= 0 && bytes == sizeof(secret_) && read(file.number, &secret_, bytes) == sizeof(secret_);
 }
@@ -156,7 +156,7 @@ bool CacheFolder::make_secret() {
 }
 
 std::unique_ptr<Packing> CacheFolder::load(const Identity &identity, const HashKey &key, FileKind kind) const {
-  uint64_t size = 0;
+  size_t size = 0;
   const Descriptor file{open_own(folder_, file_name(identity, kind).text, &size)};
   if (file.number < 0 || size < sizeof(Header) + kTail) return nullptr;
   std::unique_ptr<Packing> packing(new (std::nothrow) Packing);

@@ -18,9 +18,9 @@ namespace edgecore::xnnpack {
 struct Packing {
   Identity identity;
   void *data = nullptr;
-  uint64_t bytes = 0;
+  size_t bytes = 0;
   void *mapping = nullptr;  // the mapped file; null if `data` is on the heap
-  uint64_t mapped = 0;      // size of the mapping in bytes
+  size_t mapped = 0;        // size of the mapping in bytes
 
   ~Packing();
 };

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "nodes.h"
+#include "xnnpack_generated.h"
 
 namespace edgecore::xnnpack {
 
@@ -18,12 +19,15 @@ namespace {
 constexpr uint64_t kMaxWork = 1ull << 44;
 
 // Returns half of the machine's memory in bytes. With a larger workspace, Linux may kill the process when the memory is
-// used, instead of failing the allocation.
+// used, instead of failing the allocation. On 32-bit processors, it is a quarter of the addresses at most, so that
+// XNNPACK's sums of sizes, with gaps, fit in size_t.
 uint64_t memory_limit() {
   static const uint64_t limit = [] {
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long size = sysconf(_SC_PAGE_SIZE);
-    return pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) / 2 : 1ull << 30;
+    const uint64_t half =
+        pages > 0 && size > 0 ? static_cast<uint64_t>(pages) * static_cast<uint64_t>(size) / 2 : 1ull << 30;
+    return std::min<uint64_t>(half, SIZE_MAX / 4);
   }();
   return limit;
 }
@@ -191,19 +195,80 @@ uint64_t value_bytes(const Graph &graph, uint32_t value, const Shape &shape) {
   return (element_count(shape) * type_bits(graph.values[value].type) + 7) / 8;
 }
 
-// Sets `work` to an upper bound of the node's multiply-adds (or comparisons), and `table` to the size in bytes of the
-// indirection buffer, XNNPACK's table of input addresses for this node.
+// Multiplies sizes in bytes; a product that does not fit becomes a number above every limit, to which others can be
+// added.
+uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product;
+  return __builtin_mul_overflow(a, b, &product) || product > UINT64_MAX / 4 ? UINT64_MAX / 4 : product;
+}
+
+// XNNPACK rounds sizes up to whole tiles of its kernels, which have fewer rows and columns than these, and whole groups
+// of input channels, which have fewer bytes.
+constexpr uint64_t kTileRows = 16, kTileColumns = 64, kInputBytes = 64;
+
+// Returns an upper bound of the bytes of XNNPACK's indirection buffer, its table of input addresses, for a node with a
+// window. A transposed convolution has a table of its own, in whole tiles, for each column of the stride.
+uint64_t table_bytes(const Node &node, const Shape &output) {
+  const Window &w = node.window;
+  const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
+  uint64_t positions = times(output[1], output[2]) + kTileRows;
+  if (node.kind->id == wire::NodeUnion_ConvTranspose2d) {
+    positions = times(output[1] + w.stride_height, output[2] + kTileRows * w.stride_width);
+  }
+  return times(times(positions, window), sizeof(void *));
+}
+
+// Returns an upper bound of the bytes of the operand that XNNPACK packs, at load or in each run; 0: it packs none. A
+// transposed convolution packs a part with biases of its own for each position of the stride.
+uint64_t packed_bytes(const Graph &graph, const Node &node, const Shape *shapes) {
+  if (is_own(node) || node.input_count < 2 || node.in[1] == kNone) return 0;
+  const Shape &filter = shapes[node.in[1]];
+  const uint64_t item = is_float(input_value(graph, node, 1).type) ? sizeof(float) : 1;
+  uint64_t groups = 1, outputs = 0, inputs = 0, window = 1, parts = 1;
+  switch (node.kind->id) {
+    case wire::NodeUnion_ConvTranspose2d:
+      parts = static_cast<uint64_t>(node.window.stride_height) * node.window.stride_width;
+      [[fallthrough]];
+    case wire::NodeUnion_Conv2d:
+      groups = node.groups;
+      outputs = node.group_outputs;
+      inputs = node.group_inputs;
+      window = static_cast<uint64_t>(node.window.height) * node.window.width;
+      break;
+    case wire::NodeUnion_DepthwiseConv2d:
+      outputs = filter[3];
+      inputs = 1;
+      window = static_cast<uint64_t>(node.window.height) * node.window.width;
+      break;
+    case wire::NodeUnion_FullyConnected:
+    case wire::NodeUnion_BatchMatrixMultiply: {
+      const bool is_transposed = (node.flags & XNN_FLAG_TRANSPOSE_WEIGHTS) != 0;
+      const bool has_outputs_last = is_transposed == (node.kind->id == wire::NodeUnion_FullyConnected);
+      outputs = filter.back(has_outputs_last ? 0 : 1);
+      inputs = filter.back(has_outputs_last ? 1 : 0);
+      groups = element_count(filter) / (outputs * inputs);
+      break;
+    }
+    default:
+      return 0;
+  }
+  const auto rounded = [](uint64_t number, uint64_t step) { return (number + step - 1) / step * step; };
+  const uint64_t row = times(window, rounded(inputs * item, kInputBytes)) + times(parts, kInputBytes);
+  return times(times(groups, rounded(outputs, kTileColumns)), row);
+}
+
+// Sets `work` to an upper bound of the node's multiply-adds (or comparisons), and `table` to that of the bytes of
+// XNNPACK's table of input addresses for this node.
 void node_cost(const Node &node, const Shape *shapes, uint64_t *work, uint64_t *table) {
   const Shape &output = shapes[node.out[0]];
   const Window &w = node.window;
   uint64_t each = 1;
   *table = 0;
   if (w.height != 0) {
-    const uint64_t window = static_cast<uint64_t>(w.height) * w.width;
-    each = window * std::max(1u, node.group_inputs);
-    if (output.rank == 4 && __builtin_mul_overflow(output[1] * output[2], window * sizeof(void *), table)) {
-      *table = UINT64_MAX / 2;
-    }
+    each = static_cast<uint64_t>(w.height) * w.width * std::max(1u, node.group_inputs);
+    if (output.rank == 4) *table = table_bytes(node, output);
+  } else if (node.kind->id == wire::NodeUnion_StaticResizeBilinear2D) {  // four addresses and two weights
+    *table = times(output[1] * output[2], 4 * sizeof(void *) + 2 * sizeof(float));
   } else if (is_own(node)) {
     // An attention multiplies by all keys; an update only copies.
     each = updates_state(node) ? 1 : std::max(shapes[node.in[1]].back(0), shapes[node.in[1]].back(1));
@@ -250,7 +315,7 @@ void infer_shapes(const Graph &graph, Shape *shapes) {
   uint64_t live = 0, peak = 0, tables = 0;
   for (const State &state : graph.states) live += graph.values[state.value].bytes;
   if (live > memory_limit()) {
-    fail(EDGECORE_OUT_OF_RESOURCES, "the states have %llu bytes, more than %llu, half of the machine's memory",
+    fail(EDGECORE_OUT_OF_RESOURCES, "the states have %llu bytes, more than the limit of %llu bytes on this machine",
          static_cast<unsigned long long>(live), static_cast<unsigned long long>(memory_limit()));
   }
   for (const Node &node : graph.nodes) {
@@ -266,10 +331,16 @@ void infer_shapes(const Graph &graph, Shape *shapes) {
       refuse(node, "%llu multiply-adds are more than the limit of %llu for a node",
              static_cast<unsigned long long>(work), static_cast<unsigned long long>(kMaxWork));
     }
+    const uint64_t packed = packed_bytes(graph, node, shapes);
+    if (packed > SIZE_MAX / 2) {
+      fail(EDGECORE_OUT_OF_RESOURCES,
+           "at node %u the packed weights could need %llu bytes, too many for this processor", node.index,
+           static_cast<unsigned long long>(packed));
+    }
     peak = std::max(peak, live);
     if (__builtin_add_overflow(tables, table, &tables) || peak + tables < tables || peak + tables > memory_limit()) {
       fail(EDGECORE_OUT_OF_RESOURCES,
-           "at node %u the graph needs more working memory than %llu bytes, half of the machine's memory", node.index,
+           "at node %u the graph needs more working memory than the limit of %llu bytes on this machine", node.index,
            static_cast<unsigned long long>(memory_limit()));
     }
     const auto release = [&](uint32_t value) {

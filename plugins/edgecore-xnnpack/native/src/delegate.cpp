@@ -151,8 +151,8 @@ struct Delegate {
   uint64_t argument_count() const noexcept { return graph.externals.size(); }
 
   void buffer_requirement(uint64_t index, edgecore_buffer_requirement &out) const noexcept {
-    const bool reads_past_end = index < graph.externals.size() && graph.externals[index] != kNone &&
-                                kernels_read_past_end(graph, graph.externals[index]);
+    const uint32_t value = index < graph.externals.size() ? graph.externals[static_cast<size_t>(index)] : kNone;
+    const bool reads_past_end = value != kNone && kernels_read_past_end(graph, value);
     out.alignment = kAlignment;
     out.tail_padding = reads_past_end ? XNN_EXTRA_BYTES : 0;
     out.granule = 1;
@@ -300,7 +300,7 @@ class Instance {
     Workspace *shared = runtime_.workspace.get();
     for (xnn_external_value &external : externals_) {
       const Shape &shape = shapes_[value_of(external)];
-      xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape));
+      xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape).data());
       // This address is a placeholder, different for each argument: if the source and the destination of a copy have
       // equal addresses during set-up, XNNPACK removes the copy for all later runs.
       external.data = &external;
@@ -405,7 +405,7 @@ uint64_t try_kernels(char *text, uint64_t size) noexcept {
   } catch (const Failure &failure) {
     lines = "XNNPACK\twrong\t" + failure.text + "\n";
   }
-  if (size != 0) std::memcpy(text, lines.data(), std::min<uint64_t>(size, lines.size()));
+  if (size != 0) std::memcpy(text, lines.data(), static_cast<size_t>(std::min<uint64_t>(size, lines.size())));
   return lines.size();
 }
 
@@ -416,8 +416,8 @@ uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint6
   std::string lines;
   try {
     initialize();
-    std::vector<ConvolutionSize> layers(count);
-    std::memcpy(layers.data(), sizes, count * sizeof(ConvolutionSize));
+    std::vector<ConvolutionSize> layers(static_cast<size_t>(count));
+    std::memcpy(layers.data(), sizes, layers.size() * sizeof(ConvolutionSize));
     const LoadOptions options;
     const std::vector<ConvolutionForm> forms = choose_forms(layers, options.winograd, options.winograd_memory);
     lines = summary_of(forms, options.winograd_memory) + "\n";
@@ -425,7 +425,7 @@ uint64_t describe_forms(const uint64_t *sizes, uint64_t count, char *text, uint6
   } catch (const Failure &failure) {
     lines = failure.text + "\n";
   }
-  if (size != 0) std::memcpy(text, lines.data(), std::min<uint64_t>(size, lines.size()));
+  if (size != 0) std::memcpy(text, lines.data(), static_cast<size_t>(std::min<uint64_t>(size, lines.size())));
   return lines.size();
 }
 

@@ -6,6 +6,7 @@
 #define EDGECORE_XNNPACK_HASH_H_
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace edgecore::xnnpack {
@@ -16,7 +17,7 @@ struct Identity {
 
 inline bool operator==(const Identity &a, const Identity &b) { return a.first == b.first && a.second == b.second; }
 
-constexpr uint64_t kBlockWords = 512;
+constexpr size_t kBlockWords = 512;
 
 using Secret = std::array<uint64_t, 2>;
 

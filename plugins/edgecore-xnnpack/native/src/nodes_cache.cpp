@@ -80,7 +80,7 @@ void run_update(const Graph &graph, const Node &node, const Shape *shapes, void 
   for (uint64_t o = 0; o < outer; ++o, to += size * row_bytes) {
     for (uint64_t i = 0; i < count; ++i, from += row_bytes) {
       const auto position = static_cast<uint64_t>(positions[i] < 0 ? positions[i] + limit : positions[i]);
-      std::memcpy(to + position * row_bytes, from, row_bytes);
+      std::memcpy(to + position * row_bytes, from, static_cast<size_t>(row_bytes));
     }
   }
 }

@@ -180,27 +180,28 @@ void infer_concatenate(const Graph &, const Node &node, Shape *shapes) {
 }
 
 xnn_status define_transpose(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_static_transpose(subgraph, node.first.rank, xnn_dims(node.first), ids[node.in[0]], ids[node.out[0]],
-                                     node.flags);
+  return xnn_define_static_transpose(subgraph, node.first.rank, xnn_dims(node.first).data(), ids[node.in[0]],
+                                     ids[node.out[0]], node.flags);
 }
 
 xnn_status define_reshape(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_static_reshape(subgraph, node.first.rank, xnn_dims(node.first), ids[node.in[0]], ids[node.out[0]],
-                                   node.flags);
+  return xnn_define_static_reshape(subgraph, node.first.rank, xnn_dims(node.first).data(), ids[node.in[0]],
+                                   ids[node.out[0]], node.flags);
 }
 
 xnn_status define_slice(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_static_slice(subgraph, node.first.rank, xnn_dims(node.first), xnn_dims(node.second),
+  return xnn_define_static_slice(subgraph, node.first.rank, xnn_dims(node.first).data(), xnn_dims(node.second).data(),
                                  ids[node.in[0]], ids[node.out[0]], node.flags);
 }
 
 xnn_status define_pad(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_static_constant_pad(subgraph, xnn_dims(node.first), xnn_dims(node.second), node.number,
-                                        ids[node.in[0]], ids[node.out[0]], node.flags);
+  return xnn_define_static_constant_pad(subgraph, xnn_dims(node.first).data(), xnn_dims(node.second).data(),
+                                        node.number, ids[node.in[0]], ids[node.out[0]], node.flags);
 }
 
 xnn_status define_resize(xnn_subgraph_t subgraph, const Graph &, const Node &node, const uint32_t *ids) {
-  return xnn_define_static_resize_bilinear_2d(subgraph, node.first[0], node.first[1], ids[node.in[0]], ids[node.out[0]],
+  return xnn_define_static_resize_bilinear_2d(subgraph, static_cast<size_t>(node.first[0]),
+                                              static_cast<size_t>(node.first[1]), ids[node.in[0]], ids[node.out[0]],
                                               node.flags);
 }
 

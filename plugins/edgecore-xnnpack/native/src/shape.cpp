@@ -38,6 +38,12 @@ bool broadcast(const Shape &a, const Shape &b, Shape *out) {
   return true;
 }
 
+std::array<size_t, kMaxRank> xnn_dims(const Shape &shape) {
+  std::array<size_t, kMaxRank> dims = {};
+  for (uint32_t i = 0; i < shape.rank; ++i) dims[i] = static_cast<size_t>(shape.dim[i]);
+  return dims;
+}
+
 std::vector<int64_t> sizes_of(const Shape &shape) { return {shape.dim.begin(), shape.dim.begin() + shape.rank}; }
 
 const char *shape_text(const Shape &shape) {

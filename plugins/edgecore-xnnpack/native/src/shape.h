@@ -1,5 +1,5 @@
 // Shapes with overflow-checked arithmetic. Every dim of a checked shape lies in [1, 2^31), every tensor has fewer than
-// 2^40 elements.
+// 2^40 elements, or 2^28 on 32-bit processors, so that its size in bytes is a size_t there.
 #ifndef EDGECORE_XNNPACK_SHAPE_H_
 #define EDGECORE_XNNPACK_SHAPE_H_
 
@@ -12,7 +12,7 @@ namespace edgecore::xnnpack {
 
 constexpr uint32_t kMaxRank = 6;
 constexpr uint64_t kMaxDim = (1ull << 31) - 1;
-constexpr uint64_t kMaxElements = 1ull << 40;
+constexpr uint64_t kMaxElements = 1ull << (sizeof(size_t) < 8 ? 28 : 40);
 
 struct Shape {
   uint32_t rank = 0;
@@ -33,9 +33,8 @@ uint64_t element_count(const Shape &shape);
 // Broadcasts by NumPy's rule. Returns false if the shapes do not broadcast.
 bool broadcast(const Shape &a, const Shape &b, Shape *out);
 
-// XNNPACK's functions have size_t dims, Shape has uint64_t dims.
-static_assert(sizeof(size_t) == sizeof(uint64_t), "the delegate is for 64-bit machines");
-inline const size_t *xnn_dims(const Shape &shape) { return reinterpret_cast<const size_t *>(shape.dim.data()); }
+// Returns the dims as XNNPACK's functions have them.
+std::array<size_t, kMaxRank> xnn_dims(const Shape &shape);
 
 // Returns the dims as the host's functions have them.
 std::vector<int64_t> sizes_of(const Shape &shape);

@@ -41,6 +41,15 @@ class Denormals {
     return state;
   }
   static void restore(State state) { __asm__ __volatile__("msr fpcr, %0" : : "r"(state)); }
+#elif defined(__arm__) && defined(__ARM_FP)
+  using State = uint32_t;
+  static State enable() {
+    State state;
+    __asm__ __volatile__("vmrs %0, fpscr" : "=r"(state));
+    restore(state | State{1} << 24);  // FZ, which NEON always has
+    return state;
+  }
+  static void restore(State state) { __asm__ __volatile__("vmsr fpscr, %0" : : "r"(state)); }
 #else
   using State = int;
   static State enable() { return 0; }
@@ -110,7 +119,7 @@ void run(pthreadpool_t pool, std::array<size_t, Rank> range, std::array<size_t, 
   const uint64_t workers = pool->host.worker_count();
   const uint64_t pieces = workers * std::clamp<uint64_t>(total / workers, 1, kPieces);
   pool->host.parallel_for(pieces, 1, [&](uint64_t begin, uint64_t end, uint32_t worker) {
-    nest.piece(begin * total / pieces, end * total / pieces, worker);
+    nest.piece(static_cast<size_t>(begin * total / pieces), static_cast<size_t>(end * total / pieces), worker);
   });
 }
 

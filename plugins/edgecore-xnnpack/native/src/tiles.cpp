@@ -23,7 +23,9 @@ std::vector<Tile> tiles() {
 
 Tile chosen_tile(uint64_t outputs, uint64_t row_bytes) {
   Tile tile;
-  if (xnn_choose_f32_tile != nullptr) xnn_choose_f32_tile(outputs, row_bytes, &tile.rows, &tile.columns);
+  if (xnn_choose_f32_tile != nullptr) {
+    xnn_choose_f32_tile(static_cast<size_t>(outputs), static_cast<size_t>(row_bytes), &tile.rows, &tile.columns);
+  }
   return tile;
 }
 

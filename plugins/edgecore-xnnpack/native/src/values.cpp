@@ -87,7 +87,7 @@ const T *read_scales(const flatbuffers::Vector<T> *embedded, uint32_t index, uin
       index == 0 ? edgecore_bytes{reinterpret_cast<const uint8_t *>(embedded->data()), count * sizeof(T)}
                  : find_constant(constants, index, count * sizeof(T), sources, value.id);
   uint8_t *copy = allocate_copy(bytes.size, &graph->owned);
-  std::memcpy(copy, bytes.data, bytes.size);
+  std::memcpy(copy, bytes.data, static_cast<size_t>(bytes.size));
   const auto *scales = reinterpret_cast<const T *>(copy);
   for (uint64_t i = 0; i < count; ++i) {
     const float scale = to_float(scales[i]);
@@ -237,8 +237,9 @@ void read_tensor(const wire::TensorValue *tensor, Value *value) {
 
 uint8_t *allocate_copy(uint64_t bytes, Copies *copies) {
   constexpr uint64_t kCopyAlignment = 64;
+  if (bytes > SIZE_MAX - kOverread - kCopyAlignment) throw std::bad_alloc();
   std::unique_ptr<uint8_t[]> memory(
-      new uint8_t[bytes + kOverread + kCopyAlignment]);  // not cleared, unlike make_unique
+      new uint8_t[static_cast<size_t>(bytes + kOverread + kCopyAlignment)]);  // not cleared, unlike make_unique
   const auto address = reinterpret_cast<uintptr_t>(memory.get());
   copies->push_back(std::move(memory));
   return reinterpret_cast<uint8_t *>((address + kCopyAlignment - 1) / kCopyAlignment * kCopyAlignment);

@@ -8,11 +8,11 @@ namespace edgecore::xnnpack {
 namespace {
 
 template <typename Integer>
-std::vector<float> dequantize(const Value &value, const void *data, uint64_t count) {
+std::vector<float> dequantize(const Value &value, const void *data, size_t count) {
   const auto *integers = static_cast<const Integer *>(data);
   const Quantization &q = value.quantization;
   std::vector<float> numbers(count);
-  for (uint64_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(integers[i] - q.zero_point) * q.scale;
+  for (size_t i = 0; i < count; ++i) numbers[i] = static_cast<float>(integers[i] - q.zero_point) * q.scale;
   return numbers;
 }
 
@@ -34,6 +34,7 @@ std::vector<uint32_t> watched_values(const Graph &graph) {
 void report_value(const backend::Host &host, const Node &node, const Value &value, const Shape &shape,
                   const void *data) {
   const std::vector<int64_t> sizes = sizes_of(shape);
+  const auto count = static_cast<size_t>(element_count(shape));
   const auto add = [&](int32_t scalar_type, uint8_t code, uint8_t bits, const void *numbers) {
     host.add_value(node.kind->name, node.debug_id, scalar_type, code, bits, sizes, numbers);
   };
@@ -45,9 +46,9 @@ void report_value(const backend::Host &host, const Node &node, const Value &valu
     case Type::kInt32:
       return add(kInt, EDGECORE_DL_INT, 32, data);
     case Type::kQint8:
-      return add(kFloat, EDGECORE_DL_FLOAT, 32, dequantize<int8_t>(value, data, element_count(shape)).data());
+      return add(kFloat, EDGECORE_DL_FLOAT, 32, dequantize<int8_t>(value, data, count).data());
     case Type::kQuint8:
-      return add(kFloat, EDGECORE_DL_FLOAT, 32, dequantize<uint8_t>(value, data, element_count(shape)).data());
+      return add(kFloat, EDGECORE_DL_FLOAT, 32, dequantize<uint8_t>(value, data, count).data());
     default:
       return;
   }

@@ -27,7 +27,7 @@ constexpr uint64_t kMinFileBytes = 1 << 14;
 
 // An identity is a hash already, so its first word serves as the hash in a map.
 struct FirstWord {
-  size_t operator()(const Identity &identity) const { return identity.first; }
+  size_t operator()(const Identity &identity) const { return static_cast<size_t>(identity.first); }
 };
 
 }  // namespace
@@ -300,7 +300,8 @@ const void *Weights::pack(const Graph &graph, const Node &node, uint32_t form, u
     std::shared_ptr<const Packing> packing = store_->find(identity);
     if (packing != nullptr && packing->bytes == bytes) return used_[use(std::move(packing))]->data;
   }
-  if (reserve(bytes) == nullptr) throw std::bad_alloc();
+  const auto size = static_cast<size_t>(bytes);
+  if (size != bytes || reserve(size) == nullptr) throw std::bad_alloc();
   fill(reserved_->data);
   reserved_->identity = identity;
   if (!is_shared) return used_[use(std::shared_ptr<const Packing>(std::move(reserved_)))]->data;
@@ -321,7 +322,7 @@ size_t Weights::look_up(const xnn_weights_cache_look_up_key *key) {
 void *Weights::reserve(size_t bytes) {
   void *data = nullptr;
   const size_t alignment = bytes >= kHugePage ? kHugePage : kAlignment;
-  if (posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
+  if (bytes > SIZE_MAX - kOverread || posix_memalign(&data, alignment, bytes + kOverread) != 0) return nullptr;
 #if defined(MADV_HUGEPAGE)
   // Only whole huge pages, so that no more memory is used. A system that refuses gives small pages.
   if (bytes >= kHugePage) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);

@@ -116,7 +116,7 @@ class WriteProtection {
     action.sa_sigaction = on_write;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, &before_);
-    const uint64_t bytes = 4 * uint64_t{kKeyHeads} * layer.capacity * kWidth;
+    const size_t bytes = 4 * size_t{kKeyHeads} * layer.capacity * kWidth;
     for (const char *name : {"k", "v"}) {
       const auto start = reinterpret_cast<uintptr_t>(layer.state(name));
       ranges_.push_back({(start + kPage - 1) / kPage * kPage, (start + bytes) / kPage * kPage});

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -32,6 +33,16 @@ TEST(Hash, TellsLengthsApart) {
   const std::vector<uint8_t> zeros(16 * kBlockWords + 1);
   Seen seen;
   for (size_t bytes = 0; bytes <= zeros.size(); ++bytes) ASSERT_TRUE(add(&seen, key.hash(zeros.data(), bytes)));
+}
+
+// Processors with and without numbers of 128 bits compute the same: these were computed with them.
+TEST(Hash, IsTheSameOnAllProcessors) {
+  const HashKey key({1, 2});
+  std::vector<uint8_t> bytes(10001);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i % 251 * 7);
+  EXPECT_EQ(key.hash(bytes.data(), bytes.size()), (Identity{0xbef518dd9defa, 0x48b2c47318dec7}));
+  std::fill(bytes.begin(), bytes.end(), uint8_t{0xFF});  // all carries
+  EXPECT_EQ(key.hash(bytes.data(), bytes.size()), (Identity{0x1e9824143ac8601f, 0x7a675ca72aeeb5f}));
 }
 
 TEST(Hash, DependsOnBothWordsOfTheSecret) {

@@ -180,7 +180,14 @@ std::vector<std::string> texts(const std::vector<ConvolutionSize> &layers, Winog
   return all;
 }
 
-TEST(ConvolutionForms, PastTheMemoryLayersGetSmallerTilesThenNone) {
+class ConvolutionForms : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (winograd_target() == nullptr) GTEST_SKIP() << "this processor has no Winograd kernels";
+  }
+};
+
+TEST_F(ConvolutionForms, PastTheMemoryLayersGetSmallerTilesThenNone) {
   // F(4x4) takes 36 / 9 of the filter, F(2x2) 16 / 9, and both the bias: of 64 channels 432 and 112 KiB more.
   const std::vector<ConvolutionSize> layers = {layer_of(20, 64), layer_of(56, 64), layer_of(28, 64)};
   const auto forms = [&](uint64_t kibibytes) {
@@ -201,7 +208,7 @@ TEST(ConvolutionForms, PastTheMemoryLayersGetSmallerTilesThenNone) {
   EXPECT_EQ(texts(layers, Winograd::kOn, 0)[1], "direct (F(2x2) takes 112 KiB more, winograd_memory has 0 KiB left)");
 }
 
-TEST(ConvolutionForms, EachChoiceHasAReason) {
+TEST_F(ConvolutionForms, EachChoiceHasAReason) {
   const auto text = [](Winograd winograd, auto change) {
     ConvolutionSize layer = layer_of(56, 64);
     change(&layer);
@@ -226,7 +233,7 @@ TEST(ConvolutionForms, EachChoiceHasAReason) {
             "direct (15 inputs and 64 outputs, 16 needed of each)");
 }
 
-TEST(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
+TEST_F(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
   ConvolutionSize layer = layer_of(56, 64);
   const auto text = [&](Winograd winograd) { return form_text(choose_forms({layer}, winograd, 128 << 20)[0]); };
   EXPECT_EQ(text(Winograd::kOff), "direct (winograd is off), tiles of " + tile_text(chosen_tile(64, 64 * 4)));
@@ -243,6 +250,7 @@ TEST(ConvolutionForms, ADirectFp32LayerHasTheTileThatXnnpackChooses) {
   EXPECT_EQ(text(Winograd::kOn), "direct (not fp32)");
 }
 
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(WinogradKernels);  // 32-bit Arm has none
 INSTANTIATE_TEST_SUITE_P(Variants, WinogradKernels, testing::ValuesIn(variants()),
                          [](const auto &info) { return info.param.name; });
 

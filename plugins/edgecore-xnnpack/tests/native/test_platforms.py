@@ -7,23 +7,33 @@ shapes, and all C++ tests run.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+import zoo
 from torch import nn
 
 import edgecore
+from edgecore.conformance.bounds import Bounded, bounded_eager
+from edgecore.conformance.recipes import NETWORKS
+from edgecore_xnnpack.recipes.support import RECIPES
 
+ROWS = 17  # of the inputs of a model with a recipe: one more than a multiple of every kernel's tile
 PLATFORMS = Path(os.environ.get("EDGECORE_XNNPACK_PLATFORMS", ""))
-SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu"}
+EMULATORS = {  # by target: the program, and the folder of the target's C library
+    "aarch64": ("qemu-aarch64", "/usr/aarch64-linux-gnu"),
+    "armv7": ("qemu-arm", "/usr/arm-linux-gnueabihf"),
+}
 pytestmark = pytest.mark.skipif(
     "EDGECORE_XNNPACK_PLATFORMS" not in os.environ, reason="EDGECORE_XNNPACK_PLATFORMS names no builds for Arm"
 )
@@ -42,15 +52,24 @@ class Processor:
     def command(self, *command: object, log: Path | None = None) -> list[str]:
         """Return the command line of qemu; ``log`` gets the names of the functions that are translated."""
         logged = ["-d", "in_asm", "-D", str(log)] if log else []
-        return [f"qemu-{self.target}", "-cpu", self.cpu, *logged, "-L", SYSROOTS[self.target], *map(str, command)]
+        emulator, libraries = EMULATORS[self.target]
+        return [emulator, "-cpu", self.cpu, *logged, "-L", libraries, *map(str, command)]
 
     def build(self, name: str) -> Path:
         folder = PLATFORMS / self.target / name
-        if not folder.is_dir() or shutil.which(f"qemu-{self.target}") is None:
-            pytest.skip(f"{folder} or qemu-{self.target} is missing")
+        emulator, _ = EMULATORS[self.target]
+        if not folder.is_dir() or shutil.which(emulator) is None:
+            pytest.skip(f"{folder} or {emulator} is missing")
         return folder
 
 
+ARMV7_KERNELS = {
+    "convolution f32": "f32_igemm_minmax_ukernel_4x8__asm_aarch32_neon",
+    "depthwise convolution f32": "f32_dwconv_minmax_ukernel_9p8c__neon",
+    "convolution int8, a scale per channel": "qs8_qc8w_igemm_minmax_fp32_ukernel_4x8__asm_aarch32_neon_mlal_lane_ld64",
+    "linear dynamic int8 -> f32": "qd8_f32_qc8w_gemm_minmax_ukernel_2x8c2s4__neon_mlal",
+    "linear dynamic int8 x int4 -> f32": "qd8_f32_qc4w_gemm_minmax_ukernel_6x16__neon_mlal_lane",
+}
 PROCESSORS = (
     Processor(
         "aarch64",
@@ -94,6 +113,17 @@ PROCESSORS = (
             "linear dynamic int8 x int4 -> f32": "qd8_f32_qc4w_gemm_minmax_ukernel_4x16c8__neoni8mm",
         },
     ),
+    Processor("armv7", "cortex-a9", "vfpv2,neon", ARMV7_KERNELS),
+    Processor("armv7", "cortex-a7", "vfpv2,neon_fma", ARMV7_KERNELS),
+    Processor(
+        "armv7",
+        "max",
+        "vfpv2,neon_v8",
+        {
+            **ARMV7_KERNELS,
+            "convolution int8, a scale per channel": "qs8_qc8w_igemm_minmax_fp32_ukernel_4x8__asm_aarch32_neonv8_mlal",
+        },
+    ),
 )
 each = pytest.mark.parametrize("processor", PROCESSORS, ids=str)
 
@@ -134,7 +164,7 @@ def test_the_kernels_are_right_on(processor: Processor, request: pytest.FixtureR
 @each
 def test_the_cpp_tests_pass_on(processor: Processor, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     folder = processor.build("xnnpack") / "tests"
-    quick = "Cpuinfo*:Hardware*:Hash*:Profile*:*Build*:*Nan*"
+    quick = "Cpuinfo*:Hardware*:Hash*:Limits*:Profile*:*Build*:*Nan*"
     if processor.cpu == "cortex-a53":  # the kernel for NEON is that of all processors, and the test takes a minute
         quick += ":*SizesAroundATile*"
     chosen = "*" if request.config.getoption("--full", default=False) else quick
@@ -192,3 +222,89 @@ def test_a_model_computes_what_it_computes_here(
         step = np.diff(np.unique(expected)).min()
         assert np.abs(got - expected).max() <= step * 1.001
         assert len(np.unique(got)) > 2
+
+
+@dataclass(frozen=True)
+class Quantized:
+    """A model of the conformance suite, compiled with a recipe, and its outputs in quantized eager PyTorch."""
+
+    pte: Path
+    inputs: list[Path]
+    outputs: list[Bounded]
+
+
+@pytest.fixture(scope="module")
+def quantized(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Quantized]:
+    """Return a function of a recipe and the name of a model."""
+    folder = tmp_path_factory.mktemp("recipes")
+
+    @cache
+    def make(recipe: str, name: str) -> Quantized:
+        torch.manual_seed(0)
+        net = NETWORKS[name](True).eval().requires_grad_(False)
+        example = [tensor[:ROWS].contiguous() for tensor in net.example()]
+        arguments = (example[0],) if len(example) == 1 else (example,)
+        samples = [arguments] if RECIPES[recipe].calibrates else None
+        program = edgecore.compile(net, arguments, backends=["xnnpack"], quantize=recipe, calibration=samples)
+        assert program.report().delegates  # embedding tables stay with the portable kernels
+        path = folder / f"{recipe}-{name}.pte"
+        program.save(path)
+        paths = [folder / f"{recipe}-{name}-{i}.npy" for i in range(len(example))]
+        for numbers, tensor in zip(paths, example, strict=True):
+            np.save(numbers, tensor.numpy())
+        eager = program.quantized["forward"]
+        return Quantized(path, paths, bounded_eager(eager.program, arguments, eager.computes_in, by_row=True))
+
+    return make
+
+
+# The conformance suite runs on 64-bit Arm in whole.
+each_armv7 = pytest.mark.parametrize(
+    "processor", [processor for processor in PROCESSORS if processor.target == "armv7"], ids=str
+)
+
+
+@each_armv7
+@pytest.mark.parametrize("name", ["linear", "convolution", "attention", "embedding"])
+@pytest.mark.parametrize("recipe", sorted(RECIPES))
+def test_a_recipe_agrees_with_eager(
+    quantized: Callable[[str, str], Quantized], processor: Processor, recipe: str, name: str, tmp_path: Path
+) -> None:
+    program = processor.build("core") / "runtime_cpp" / "tools" / "edgecore-run"
+    library = processor.build("xnnpack") / "libedgecore_xnnpack.so"
+    case = quantized(recipe, name)
+    inputs = [word for path in case.inputs for word in ("--input", path)]
+    command = processor.command(
+        program, case.pte, "--backend", library, *inputs, "--output-dir", tmp_path, "--threads", 2
+    )
+    if recipe == "fp16":  # a processor without arithmetic in half precision says so
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode != 0 and "not supported by this processor" in done.stderr
+        return
+    run(command)
+    for i, want in enumerate(case.outputs):
+        got = torch.from_numpy(np.load(tmp_path / f"output_{i}.npy"))
+        assert got.dtype == want.value.dtype and got.shape == want.value.shape
+        error = (got.double() - want.value.double()).abs()
+        assert (error <= want.error).all(), (i, float((error - want.error).max()))
+
+
+@each_armv7
+def test_a_network_agrees_with_eager(processor: Processor, tmp_path: Path) -> None:
+    program = processor.build("core") / "runtime_cpp" / "tools" / "edgecore-run"
+    library = processor.build("xnnpack") / "libedgecore_xnnpack.so"
+    if importlib.util.find_spec("torchvision") is None:
+        pytest.skip("torchvision is not installed")
+    torch.manual_seed(0)
+    net, (x,) = zoo.make("mobilenet_v2")
+    x = x[..., :96, :96].contiguous()
+    edgecore.compile(net.eval(), (x,), backends=[edgecore.Backend("xnnpack", required=True)]).save(tmp_path / "net.pte")
+    np.save(tmp_path / "input.npy", x.numpy())
+    run(processor.command(
+        program, tmp_path / "net.pte", "--backend", library, "--input", tmp_path / "input.npy",
+        "--output-dir", tmp_path, "--threads", 2,
+    ))  # fmt: skip
+    with torch.no_grad():
+        expected = net(x).numpy()
+    got = np.load(tmp_path / "output_0.npy")
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4 * float(np.abs(expected).max()))

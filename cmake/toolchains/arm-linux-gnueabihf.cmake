@@ -1,0 +1,16 @@
+# 32-bit Arm Linux (armv7 with hard floats) with the C library of Debian's g++-arm-linux-gnueabihf: by clang where it is
+# installed, else by that g++.
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR armv7)
+find_program(EDGECORE_CLANG NAMES clang++-16 clang++)
+if(EDGECORE_CLANG)
+  string(REPLACE clang++ clang clang_c "${EDGECORE_CLANG}")
+  set(CMAKE_C_COMPILER "${clang_c}")
+  set(CMAKE_CXX_COMPILER "${EDGECORE_CLANG}")
+  set(CMAKE_C_COMPILER_TARGET arm-linux-gnueabihf)
+  set(CMAKE_CXX_COMPILER_TARGET arm-linux-gnueabihf)
+else()
+  set(CMAKE_C_COMPILER arm-linux-gnueabihf-gcc)
+  set(CMAKE_CXX_COMPILER arm-linux-gnueabihf-g++)
+endif()
+set(CMAKE_BUILD_TYPE Release CACHE STRING "")
