@@ -250,7 +250,8 @@ Status run(const Arguments &arguments, Error &error) {
 }  // namespace edgecore::tools
 
 int main(int argc, char **argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--help") != 0) continue;
     std::fputs(edgecore::tools::kUsage, stdout);
     return 0;
   }
