@@ -2,7 +2,7 @@
 
 ``EDGECORE_XNNPACK_PLATFORMS`` names a folder with a build of ``native/`` for each target, such as ``aarch64/xnnpack``,
 and of edgecore-run, such as ``aarch64/core`` (see the Makefile). qemu runs them. With ``--full``, the kernels run more
-shapes, and all C++ tests run.
+shapes, and all C++ tests and the quick form of the conformance suite run.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 import edgecore
+import edgecore.conformance
 
 PLATFORMS = Path(os.environ.get("EDGECORE_XNNPACK_PLATFORMS", ""))
 SYSROOTS = {"aarch64": "/usr/aarch64-linux-gnu"}
@@ -139,6 +140,18 @@ def test_the_cpp_tests_pass_on(processor: Processor, tmp_path: Path, request: py
         quick += ":*SizesAroundATile*"
     chosen = "*" if request.config.getoption("--full", default=False) else quick
     run(processor.command(folder / "edgecore_xnnpack_tests", f"--gtest_filter={chosen}"))
+
+
+SOME_CHECKS = ("networks/convnet", "shapes/mlp", "state/sessions", "operators/aten.linear", "recipes/int8, linear")
+
+
+@each
+def test_the_conformance_suite_passes_on(processor: Processor, request: pytest.FixtureRequest) -> None:
+    program = processor.build("core") / "runtime_cpp" / "tools" / "edgecore-run"
+    runner = processor.command(program, "--backend", processor.build("xnnpack") / "libedgecore_xnnpack.so")
+    only = () if request.config.getoption("--full", default=False) else SOME_CHECKS
+    report = edgecore.conformance.run("xnnpack", quick=True, only=only, runner=runner)
+    assert report.ok, str(report)
 
 
 class Net(nn.Module):
