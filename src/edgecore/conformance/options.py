@@ -42,7 +42,9 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
     yield Check("options/unknown when loading", unknown_load, needs_run=True)
     for option in subject.declared.load_options:
         name = f"options/{option['name']} when loading"
-        yield Check(name, _LoadOption(option), needs_run=True, in_process="edgecore-run takes text, which has no wrong type")
+        yield Check(
+            name, _LoadOption(option), needs_run=True, in_process="edgecore-run takes text, which has no wrong type"
+        )
 
 
 def unknown(subject: BackendUnderTest) -> str:
