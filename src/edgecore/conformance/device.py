@@ -63,7 +63,7 @@ IN_PROCESS = {
     "sessions at once": "edgecore-run makes one call at a time",
     "copies": "the check counts calls of functions of the library in its process",
 }
-"""What the runtime in this process does in some checks, and edgecore-run does not."""
+"""The parts of checks that the runtime in this process does, and edgecore-run does not, by the name of the check."""
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:

@@ -37,7 +37,7 @@ IN_PROCESS = {
     "failed run": "the check replaces a function of the library in its process",
     "pending executions": "edgecore-run waits for each call",
 }
-"""What the runtime in this process does in some checks, and edgecore-run does not."""
+"""The parts of checks that the runtime in this process does, and edgecore-run does not, by the name of the check."""
 
 INITIAL = (
     "instance_create must give a buffer that the set does not have yet its initial values, and must not change a buffer "
