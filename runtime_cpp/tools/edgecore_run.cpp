@@ -153,17 +153,20 @@ Status options_of(StringView backend_id, const Arguments &arguments, std::vector
   return {};
 }
 
-Status load_backend(Module &module, const char *path, const Arguments &arguments, Error &error) {
+// Loads the library of a backend, and adds the backend's id to `ids`.
+Status load_backend(Module &module, const char *path, const Arguments &arguments, std::vector<StringView> &ids,
+                    Error &error) {
   const Result<const edgecore_backend *> table = load_backend_library(path, {}, error);
   EDGECORE_TRY(table.status());
   const StringView id = (*table)->backend_id;
   std::vector<edgecore_option> options;
   EDGECORE_TRY(options_of(id, arguments, options, error));
+  ids.push_back(id);
   return module.load_backend(path, id, {options.data(), options.size()}, error);
 }
 
-// Loads the backends that the file needs and that --backend did not name.
-Status find_backends(Module &module, const Arguments &arguments, Error &error) {
+// Loads the backends that the file needs and that --backend did not name, and adds their ids to `ids`.
+Status find_backends(Module &module, const Arguments &arguments, std::vector<StringView> &ids, Error &error) {
   std::vector<std::string> folders = arguments.backend_path;
   for (std::string &folder : backend_path()) folders.push_back(std::move(folder));
   for (const StringView id : module.missing_backends()) {
@@ -176,6 +179,17 @@ Status find_backends(Module &module, const Arguments &arguments, Error &error) {
                   "manifests with --backend-path (`edgecore backends --manifests FOLDER` writes them).");
     }
     EDGECORE_TRY(found);
+    ids.push_back(id);
+  }
+  return {};
+}
+
+// Checks that each --option is for one of these backends.
+Status check_options(const Arguments &arguments, const std::vector<StringView> &ids, Error &error) {
+  for (const std::string option : arguments.options) {
+    const auto is_for = [&](StringView id) { return option.rfind(std::string(id.data(), id.size()) + ":", 0) == 0; };
+    if (std::any_of(ids.begin(), ids.end(), is_for)) continue;
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "--option ", option.c_str(), ": no backend of this name is loaded.");
   }
   return {};
 }
@@ -187,8 +201,10 @@ Status load(Module &module, const Arguments &arguments, Error &error) {
   module.set_load_mode(*mode);
   for (const char *data : arguments.data) EDGECORE_TRY(module.add_data(data, error));
   EDGECORE_TRY(module.open(arguments.file, error));
-  for (const char *backend : arguments.backends) EDGECORE_TRY(load_backend(module, backend, arguments, error));
-  EDGECORE_TRY(find_backends(module, arguments, error));
+  std::vector<StringView> ids;
+  for (const char *backend : arguments.backends) EDGECORE_TRY(load_backend(module, backend, arguments, ids, error));
+  EDGECORE_TRY(find_backends(module, arguments, ids, error));
+  EDGECORE_TRY(check_options(arguments, ids, error));
   for (const char *kernels : arguments.kernels) EDGECORE_TRY(module.load_kernels(kernels, error));
   MethodOptions options;
   options.threads = arguments.threads;

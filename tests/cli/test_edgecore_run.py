@@ -114,6 +114,12 @@ def test_calls_exclude_arguments_for_one_method(relu, tmp_path):
     assert "no.txt" in fails(relu, "--calls", tmp_path / "no.txt")
 
 
+def test_an_option_is_for_a_backend_that_is_loaded(relu):
+    assert "--option FooBackend:level=3: no backend of this name is loaded" in fails(
+        relu, "--option", "FooBackend:level=3"
+    )
+
+
 def test_outputs_are_written_row_major(tmp_path):
     torch, np = pytest.importorskip("torch"), pytest.importorskip("numpy")
     example = torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last)
