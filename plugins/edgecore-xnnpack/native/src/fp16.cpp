@@ -41,9 +41,11 @@ uint32_t add_stand_in(Graph *graph, uint32_t argument) {
 
 }  // namespace
 
+bool has_fp16_kernels() { return may_use(kFeature, true); }
+
 void compute_in_fp32_if_needed(Graph *graph) {
   const auto is_fp16 = [](const Value &value) { return value.type == Type::kFp16; };
-  if (std::none_of(graph->values.begin(), graph->values.end(), is_fp16) || may_use(kFeature, true)) return;
+  if (std::none_of(graph->values.begin(), graph->values.end(), is_fp16) || has_fp16_kernels()) return;
   uint32_t next_index = graph->nodes.empty() ? 0 : graph->nodes.back().index + 1;
   std::vector<Node> nodes, last;
   std::vector<uint32_t> stand_ins(graph->values.size(), kNone);
