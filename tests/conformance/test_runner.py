@@ -77,11 +77,9 @@ def test_state_is_checked_in_one_process_of_the_command(device_folder, device_pa
         *("device/pending executions", "device/sessions at once", "device/copies"),
     }
     faults = {
-        "zeros": ("initial values", "first session"),
         "shared": ("sessions", "session 1"),
         "no-reset": ("reset", "after reset 1, step 0"),
         "half-export": ("export and import", "in another process after the import"),
-        "hidden": ("damaged states", "a state that is of another model is imported"),
     }
     for fault, (name, words) in faults.items():
         monkeypatch.setenv("EDGECORE_DEVICE_FAULT", fault)
