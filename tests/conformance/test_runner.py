@@ -88,6 +88,15 @@ def test_state_is_checked_in_one_process_of_the_command(device_folder, device_pa
         assert row.outcome == "failed" and words in row.detail, (fault, row)
 
 
+@native
+def test_options_for_loading_reach_the_backend():
+    backend = pytest.importorskip("edgecore_xnnpack")
+    settings = {"only": "networks/mlp", "quick": True, "runner": command(Path(backend.native_library()))}
+    assert run("xnnpack", load_options={"winograd": "off", "winograd_memory": 64}, **settings).ok
+    (row,) = run("xnnpack", load_options={"winograd": "maybe"}, **settings).rows
+    assert row.outcome == "failed" and "the option winograd is 'off'" in row.detail and "'maybe'" in row.detail
+
+
 @pytest.mark.parametrize(
     ("runner", "words"),
     [
