@@ -5,7 +5,8 @@
 #   make test-all  everything that is tested, for hours: the targets below too, and what `make test` leaves out
 #   make test-kernels  every kernel of XNNPACK that this processor can run, on all shapes, and XNNPACK's own tests of them
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
-#   make test-platforms  XNNPACK, its delegate, the portable kernels and static programs on emulated Arm processors
+#   make test-platforms  XNNPACK, its delegate, its conformance, files of networks, the portable kernels and static
+#                programs on emulated Arm processors
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make vulkan-threads  the C++ tests of edgecore-vulkan under the thread sanitizer
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
@@ -143,7 +144,7 @@ test-emulated: install $(DONE)/test
 test-platforms: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/arm64-xnnpack $(DONE)/armv7-xnnpack $(DONE)/zig
 	$(SAY) "XNNPACK on emulated Arm processors"
 	EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms $(PY) -m pytest $(PYTEST_ARGS) --full \
-		plugins/edgecore-xnnpack/tests/native/test_platforms.py tests/test_layers.py
+		plugins/edgecore-xnnpack/tests/native/test_platforms.py tests/interop/test_zoo_arm64.py tests/test_layers.py
 	$(SAY) "portable kernels on emulated processors"
 	for processor in cortex-a53 neoverse-n1 max; do \
 		EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) EDGECORE_KERNELS_PROCESSOR=$$processor $(PY) -m pytest $(PYTEST_ARGS) \

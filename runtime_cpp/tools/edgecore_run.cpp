@@ -8,9 +8,10 @@
 #include <utility>
 #include <vector>
 
+#include "calls.h"
 #include "edgecore/module.h"
-#include "edgecore/scalar_type.h"
-#include "npy.h"
+#include "host/library.h"
+#include "values.h"
 
 namespace edgecore::tools {
 namespace {
@@ -19,7 +20,9 @@ constexpr char kUsage[] =
     "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin]... [--output-dir DIR]\n"
     "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
-    "                    [--loader MODE] [--threads N] [--runs N] [--trust] [--trace FILE.etdp]\n"
+    "                    [--option BACKEND:KEY=VALUE]... [--loader MODE] [--threads N] [--runs N] [--trust]\n"
+    "                    [--separate-state] [--trace FILE.etdp]\n"
+    "       edgecore-run FILE.pte --calls FILE.txt [--output-dir DIR] [options for loading, as above]\n"
     "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
     "                  without a file are all zeros\n"
     "  --output-dir    write the outputs to DIR/output_N.npy\n"
@@ -30,8 +33,16 @@ constexpr char kUsage[] =
     "  --kernels       library of custom operators\n"
     "  --loader        how the files become memory: mmap (the default), file, mmap_use_mlock,\n"
     "                  mmap_use_mlock_ignore_errors or mmap_use_madvise\n"
+    "  --option        option of a backend for loading; a VALUE that is true, false or a number is passed as such\n"
     "  --trust         accept blobs that the file has no SHA-256 for\n"
-    "  --trace         write the times of all instructions as an ETDump\n";
+    "  --separate-state  the methods share no mutable buffers\n"
+    "  --trace         write the times of all instructions as an ETDump\n"
+    "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
+    "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"
+    "                    call METHOD [FILE.npy|FILE.bin]...   run a method\n"
+    "                    reset                                restore the initial state\n"
+    "                    export FILE, import FILE             save and restore the state\n"
+    "                    session N                            go on in session N; 0 is the first one\n";
 
 struct Arguments {
   const char *file = nullptr;
@@ -44,6 +55,9 @@ struct Arguments {
   std::vector<const char *> kernels;
   const char *trace = nullptr;
   const char *loader = "mmap";
+  const char *calls = nullptr;
+  std::vector<const char *> options;
+  bool separate_state = false;
   uint32_t threads = 0;
   uint32_t runs = 1;
   bool trust = false;
@@ -61,6 +75,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
     const std::string name = argv[i];
     if (name == "--trust") {
       arguments.trust = true;
+    } else if (name == "--separate-state") {
+      arguments.separate_state = true;
     } else if (name.compare(0, 2, "--") != 0) {
       if (arguments.file != nullptr) return false;
       arguments.file = argv[i];
@@ -80,6 +96,10 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.backend_path.emplace_back(argv[i]);
     } else if (name == "--kernels") {
       arguments.kernels.push_back(argv[i]);
+    } else if (name == "--option") {
+      arguments.options.push_back(argv[i]);
+    } else if (name == "--calls") {
+      arguments.calls = argv[i];
     } else if (name == "--loader") {
       arguments.loader = argv[i];
     } else if (name == "--trace") {
@@ -92,125 +112,112 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       return false;
     }
   }
-  return arguments.file != nullptr;
+  const bool one_method = arguments.method != nullptr || !arguments.inputs.empty() || arguments.runs != 1;
+  return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 
 double milliseconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
 }
 
-bool ends_with(const std::string &text, const char *end) {
-  const size_t size = std::strlen(end);
-  return text.size() >= size && text.compare(text.size() - size, size, end) == 0;
-}
-
-// Sets input `index` to the content of `path`, or to zeros (NULL). `array` holds the values: it must live until the
-// last run.
-Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
-  const ValueInfo info = method.info().input(index);
-  if (info.tag != EDGECORE_TAG_TENSOR) {
-    if (path != nullptr) return fail(error, EDGECORE_NOT_SUPPORTED, "Input ", index, " is no tensor.");
-    if (info.tag == EDGECORE_TAG_NONE) return method.set_input_none(index, error);
-    if (info.tag == EDGECORE_TAG_DOUBLE) return method.set_input(index, 0.0, error);
-    return method.set_input(index, int64_t{0}, error);
-  }
-  if (path != nullptr && ends_with(path, ".npy")) {
-    EDGECORE_TRY(read_npy(path, array, error));
+// Returns an option with the type that the text of its value has; it points to the text.
+edgecore_option to_option(StringView name, const char *value) {
+  edgecore_option option = {};
+  option.name = {name.data(), name.size()};
+  const StringView text(value);
+  char *end = nullptr;
+  if (text == StringView("true") || text == StringView("false")) {
+    option.type = EDGECORE_OPTION_BOOL;
+    option.value.i = text == StringView("true") ? 1 : 0;
+  } else if (option.value.i = std::strtoll(value, &end, 10); end != value && *end == '\0') {
+    option.type = EDGECORE_OPTION_INT;
+  } else if (option.value.d = std::strtod(value, &end); end != value && *end == '\0') {
+    option.type = EDGECORE_OPTION_FLOAT;
   } else {
-    array.scalar_type = info.tensor.scalar_type;
-    array.shape.assign(info.tensor.sizes.begin(), info.tensor.sizes.end());
-    array.bytes.clear();
-    if (path == nullptr) {
-      array.bytes.resize(static_cast<size_t>(info.tensor.bytes));
-    } else {
-      EDGECORE_TRY(read_file(path, array.bytes, error));
-    }
+    option.type = text.size() > 0 && *value == '[' ? EDGECORE_OPTION_LIST : EDGECORE_OPTION_STRING;
+    option.value.bytes = {reinterpret_cast<const uint8_t *>(value), text.size()};
   }
-  uint64_t bytes = scalar_type_info(array.scalar_type).size;
-  for (const int64_t size : array.shape) bytes *= static_cast<uint64_t>(size);
-  if (bytes != array.bytes.size()) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, path, " has ", array.bytes.size(), " bytes of data; input ", index,
-                " needs ", bytes, ".");
-  }
-  std::vector<int64_t> strides(array.shape.size());
-  int64_t next = 1;
-  for (size_t i = strides.size(); i-- > 0; next *= array.shape[i]) strides[i] = next;
-  TensorArgument argument;
-  argument.data = array.bytes.data();
-  argument.scalar_type = array.scalar_type;
-  argument.shape = {array.shape.data(), array.shape.size()};
-  // A .bin file has no shape; its elements must be in the dim order that the method expects.
-  if (path != nullptr && ends_with(path, ".npy")) argument.strides = {strides.data(), strides.size()};
-  argument.writable = true;
-  return method.set_input(index, argument, error);
+  return option;
 }
 
-Status show_output(const Method &method, size_t index, const char *output_dir, Error &error) {
-  const edgecore_value &value = method.output(index);
-  if (value.tag == EDGECORE_TAG_INT) std::printf("output %zu: %lld\n", index, static_cast<long long>(value.as.i));
-  if (value.tag == EDGECORE_TAG_DOUBLE) std::printf("output %zu: %g\n", index, value.as.d);
-  if (value.tag == EDGECORE_TAG_BOOL) std::printf("output %zu: %s\n", index, value.as.b != 0 ? "true" : "false");
-  if (value.tag != EDGECORE_TAG_TENSOR) return {};
-  const edgecore_tensor &tensor = *value.as.tensor;
-  const ScalarTypeInfo type = scalar_type_info(tensor.scalar_type);
-  const Span<const int64_t> shape(tensor.dl.shape, static_cast<size_t>(tensor.dl.ndim));
-  const auto *data = static_cast<const uint8_t *>(tensor.dl.data) + tensor.dl.byte_offset;
-  size_t count = 1;
-  std::string sizes;
-  for (const int64_t size : shape) {
-    count *= static_cast<size_t>(size);
-    sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+// Adds the --option arguments for one backend to `options`.
+Status options_of(StringView backend_id, const Arguments &arguments, std::vector<edgecore_option> &options,
+                  Error &error) {
+  for (const char *text : arguments.options) {
+    const char *colon = std::strchr(text, ':');
+    const char *equals = colon != nullptr ? std::strchr(colon, '=') : nullptr;
+    if (equals == nullptr) return fail(error, EDGECORE_INVALID_ARGUMENT, text, " is not BACKEND:KEY=VALUE.");
+    if (StringView(text, static_cast<size_t>(colon - text)) != backend_id) continue;
+    options.push_back(to_option({colon + 1, static_cast<size_t>(equals - colon - 1)}, equals + 1));
   }
-  std::printf("output %zu: %.*s [%s]", index, static_cast<int>(type.name.size()), type.name.data(), sizes.c_str());
-  if (type.name == StringView("float32") && count > 0) {
-    const auto *values = reinterpret_cast<const float *>(data);
-    double sum = 0;
-    for (size_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
-    std::printf(" min %g max %g mean %g", static_cast<double>(*std::min_element(values, values + count)),
-                static_cast<double>(*std::max_element(values, values + count)), sum / static_cast<double>(count));
-  }
-  std::printf("\n");
-  if (output_dir == nullptr) return {};
-  for (int32_t i = 0; i < tensor.dl.ndim; ++i) {
-    if (tensor.dim_order[i] == i) continue;
-    return fail(error, EDGECORE_NOT_SUPPORTED, "Output ", index, " is not row-major and cannot be written.");
-  }
-  const std::string path = std::string(output_dir) + "/output_" + std::to_string(index) + ".npy";
-  return write_npy(path, tensor.scalar_type, shape, {data, count * type.size}, error);
+  return {};
 }
 
-// Loads the backends that the file needs and that --backend did not name.
-Status find_backends(Module &module, const Arguments &arguments, Error &error) {
+// Loads the library of a backend, and adds the backend's id to `ids`.
+Status load_backend(Module &module, const char *path, const Arguments &arguments, std::vector<StringView> &ids,
+                    Error &error) {
+  const Result<const edgecore_backend *> table = load_backend_library(path, {}, error);
+  EDGECORE_TRY(table.status());
+  const StringView id = (*table)->backend_id;
+  std::vector<edgecore_option> options;
+  EDGECORE_TRY(options_of(id, arguments, options, error));
+  ids.push_back(id);
+  return module.load_backend(path, id, {options.data(), options.size()}, error);
+}
+
+// Loads the backends that the file needs and that --backend did not name, and adds their ids to `ids`.
+Status find_backends(Module &module, const Arguments &arguments, std::vector<StringView> &ids, Error &error) {
   std::vector<std::string> folders = arguments.backend_path;
   for (std::string &folder : backend_path()) folders.push_back(std::move(folder));
   for (const StringView id : module.missing_backends()) {
-    const Status found = module.find_backend(id, folders, {}, error);
+    std::vector<edgecore_option> options;
+    EDGECORE_TRY(options_of(id, arguments, options, error));
+    const Status found = module.find_backend(id, folders, {options.data(), options.size()}, error);
     if (found.code() == EDGECORE_NOT_FOUND && folders.empty()) {
       return fail(error, EDGECORE_NOT_FOUND, arguments.file, " needs backend '", id,
                   "'; give its library with --backend (`edgecore backends --json` prints the path), or a folder of "
                   "manifests with --backend-path (`edgecore backends --manifests FOLDER` writes them).");
     }
     EDGECORE_TRY(found);
+    ids.push_back(id);
   }
   return {};
 }
 
-Status run(const Arguments &arguments, Error &error) {
-  const auto start = std::chrono::steady_clock::now();
-  Module module;
+// Checks that each --option is for one of these backends.
+Status check_options(const Arguments &arguments, const std::vector<StringView> &ids, Error &error) {
+  for (const std::string option : arguments.options) {
+    const auto is_for = [&](StringView id) { return option.rfind(std::string(id.data(), id.size()) + ":", 0) == 0; };
+    if (std::any_of(ids.begin(), ids.end(), is_for)) continue;
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "--option ", option.c_str(), ": no backend of this name is loaded.");
+  }
+  return {};
+}
+
+// Loads the file, its backends and methods.
+Status load(Module &module, const Arguments &arguments, Error &error) {
   const Result<LoadMode> mode = load_mode_of(arguments.loader, error);
   EDGECORE_TRY(mode.status());
   module.set_load_mode(*mode);
   for (const char *data : arguments.data) EDGECORE_TRY(module.add_data(data, error));
   EDGECORE_TRY(module.open(arguments.file, error));
-  for (const char *backend : arguments.backends) EDGECORE_TRY(module.load_backend(backend, {}, {}, error));
-  EDGECORE_TRY(find_backends(module, arguments, error));
+  std::vector<StringView> ids;
+  for (const char *backend : arguments.backends) EDGECORE_TRY(load_backend(module, backend, arguments, ids, error));
+  EDGECORE_TRY(find_backends(module, arguments, ids, error));
+  EDGECORE_TRY(check_options(arguments, ids, error));
   for (const char *kernels : arguments.kernels) EDGECORE_TRY(module.load_kernels(kernels, error));
   MethodOptions options;
   options.threads = arguments.threads;
   options.trust = arguments.trust;
   options.trace = arguments.trace != nullptr;
-  EDGECORE_TRY(module.load_methods(options, error));
+  if (arguments.separate_state) options.sharing = StateSharing::kNone;
+  return module.load_methods(options, error);
+}
+
+// Runs one method, and prints times and outputs.
+Status run_method(Module &module, const Arguments &arguments, Error &error) {
+  const auto start = std::chrono::steady_clock::now();
+  EDGECORE_TRY(load(module, arguments, error));
   size_t index = 0;
   if (arguments.method != nullptr) {
     const Result<size_t> result = module.program().find_method(arguments.method, error);
@@ -221,18 +228,10 @@ Status run(const Arguments &arguments, Error &error) {
   std::printf("load %.3f ms\n", milliseconds_since(start));
 
   Method &method = module.method(index);
-  const size_t input_count = method.info().input_count();
-  if (arguments.inputs.size() > input_count) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.info().name(), "' takes ", input_count,
-                input_count == 1 ? " input; got " : " inputs; got ", arguments.inputs.size(), ".");
-  }
-  std::vector<Array> arrays(input_count);
+  std::vector<Array> arrays;
   std::vector<double> times;
   for (uint32_t i = 0; i < arguments.runs; ++i) {
-    for (size_t j = 0; j < input_count; ++j) {
-      const char *path = j < arguments.inputs.size() ? arguments.inputs[j] : nullptr;
-      if (i == 0 || method.input_is_copied(j)) EDGECORE_TRY(set_input(method, j, path, arrays[j] = Array(), error));
-    }
+    EDGECORE_TRY(set_inputs(method, arguments.inputs, i == 0, arrays, error));
     const auto begin = std::chrono::steady_clock::now();
     EDGECORE_TRY(method.execute(error));
     times.push_back(milliseconds_since(begin));
@@ -244,17 +243,31 @@ Status run(const Arguments &arguments, Error &error) {
     std::printf("median of %zu further runs %.3f ms, min %.3f ms\n", count, times[1 + count / 2], times[1]);
   }
   for (size_t i = 0; i < method.info().output_count(); ++i) {
-    EDGECORE_TRY(show_output(method, i, arguments.output_dir, error));
+    print_output(method, i);
+    if (arguments.output_dir != nullptr) {
+      EDGECORE_TRY(write_output(method, i, std::string(arguments.output_dir) + "/output_", error));
+    }
   }
-  if (arguments.trace != nullptr) EDGECORE_TRY(module.write_trace(arguments.trace, error));
   return {};
+}
+
+Status run(const Arguments &arguments, Error &error) {
+  Module module;
+  if (arguments.calls == nullptr) {
+    EDGECORE_TRY(run_method(module, arguments, error));
+  } else {
+    EDGECORE_TRY(load(module, arguments, error));
+    EDGECORE_TRY(make_calls(module, arguments.calls, arguments.output_dir, error));
+  }
+  return arguments.trace != nullptr ? module.write_trace(arguments.trace, error) : Status();
 }
 
 }  // namespace
 }  // namespace edgecore::tools
 
 int main(int argc, char **argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::strcmp(argv[i], "--help") != 0) continue;
     std::fputs(edgecore::tools::kUsage, stdout);
     return 0;
   }

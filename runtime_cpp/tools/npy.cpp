@@ -13,8 +13,10 @@ struct Type {
   int32_t scalar_type;
   const char *descr;  // as numpy writes it
 };
-constexpr Type kTypes[] = {{0, "|u1"}, {1, "|i1"}, {2, "<i2"},  {3, "<i4"},  {4, "<i8"},  {5, "<f2"},
-                           {6, "<f4"}, {7, "<f8"}, {11, "|b1"}, {27, "<u2"}, {28, "<u4"}, {29, "<u8"}};
+constexpr Type kTypes[] = {{0, "|u1"},  {1, "|i1"},  {2, "<i2"},  {3, "<i4"},  {4, "<i8"},
+                           {5, "<f2"},  {6, "<f4"},  {7, "<f8"},  {11, "|b1"}, {27, "<u2"},
+                           {28, "<u4"}, {29, "<u8"}, {15, "|V2"}, {15, "<V2"}};  // bfloat16, as the package ml_dtypes
+                                                                                 // writes it
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicSize = 6;

@@ -12,8 +12,8 @@ EDGECORE_RUN = Path(sys.executable).with_name("edgecore-run")
 pytestmark = pytest.mark.skipif(not EDGECORE_RUN.is_file(), reason="the wheel of edgecore is not installed here")
 
 
-def run(*arguments):
-    return subprocess.run([EDGECORE_RUN, *map(str, arguments)], capture_output=True, text=True)
+def run(*arguments, folder=None):
+    return subprocess.run([EDGECORE_RUN, *map(str, arguments)], capture_output=True, text=True, cwd=folder)
 
 
 def fails(*arguments):
@@ -72,3 +72,69 @@ def test_the_trace_has_an_event_for_each_run(relu, tmp_path):
 def test_a_kernel_library_that_cannot_be_loaded_is_one_sentence(relu):
     assert "relative.so is not given by an absolute path" in fails(relu, "--kernels", "relative.so")
     assert "/no/kernels.so cannot be loaded" in fails(relu, "--kernels", "/no/kernels.so")
+
+
+def compiled(path, model, example):
+    edgecore = pytest.importorskip("edgecore")
+    edgecore.compile(model.eval(), example, runtime="edgecore").save(path)
+    return path
+
+
+def test_calls_in_a_file_are_made_in_one_process(tmp_path):
+    torch, np = pytest.importorskip("torch"), pytest.importorskip("numpy")
+
+    class Total(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2, 3))
+
+        def forward(self, x):
+            self.total.add_(x)
+            return self.total * 1
+
+    total = compiled(tmp_path / "total.pte", Total(), (torch.ones(2, 3),))
+    np = pytest.importorskip("numpy")
+    lines = ["call forward x.npy", "export saved", "call forward x.npy", "session 1", "call forward x.npy"]
+    lines += ["import saved", "call forward x.npy", "session 0", "reset", "call forward x.npy", "call forward no.npy"]
+    lines += ["call nothing", "session 7", "export", "call forward x.npy"]
+    (tmp_path / "calls.txt").write_text("\n".join(lines))
+    np.save(tmp_path / "x.npy", np.ones((2, 3), np.float32))
+    result = run(total, "--calls", "calls.txt", "--output-dir", ".", folder=tmp_path)
+    outcomes = [line.partition(": ")[2] for line in result.stdout.splitlines()]
+    assert [number for number, text in enumerate(outcomes) if text != "ok"] == [10, 11, 12, 13]
+    assert [text.startswith("failed: ") for text in outcomes[10:]] == [True, True, True, True, False]
+    assert result.returncode == 1 and "4 of 15 calls failed" in result.stderr
+    totals = [np.load(tmp_path / f"call_{number}_output_0.npy")[0, 0] for number in (0, 2, 4, 6, 9, 14)]
+    assert totals == [1, 2, 1, 2, 1, 2]
+
+
+def test_calls_exclude_arguments_for_one_method(relu, tmp_path):
+    (tmp_path / "calls.txt").write_text("call forward")
+    assert run(relu, "--calls", tmp_path / "calls.txt", "--runs", 2).returncode == 2
+    assert "no.txt" in fails(relu, "--calls", tmp_path / "no.txt")
+
+
+def test_an_option_is_for_a_backend_that_is_loaded(relu):
+    assert "--option FooBackend:level=3: no backend of this name is loaded" in fails(
+        relu, "--option", "FooBackend:level=3"
+    )
+
+
+def test_outputs_are_written_row_major(tmp_path):
+    torch, np = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    example = torch.ones(1, 2, 3, 4).to(memory_format=torch.channels_last)
+    channels_last = compiled(tmp_path / "image.pte", torch.nn.ReLU(), (example,))
+    x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4) - 9
+    np.save(tmp_path / "x.npy", x)
+    assert run(channels_last, "--input", tmp_path / "x.npy", "--output-dir", tmp_path).returncode == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "output_0.npy"), np.maximum(x, 0))
+
+
+def test_bfloat16_is_the_dtype_of_ml_dtypes(tmp_path):
+    torch, np = pytest.importorskip("torch"), pytest.importorskip("numpy")
+    bfloat16 = compiled(tmp_path / "bfloat16.pte", torch.nn.ReLU(), (torch.ones(3, dtype=torch.bfloat16),))
+    x = np.array([1.5, -2, 3], np.float32)
+    np.save(tmp_path / "x.npy", (x.view(np.uint32) >> 16).astype("<u2").view("V2"))
+    assert run(bfloat16, "--input", tmp_path / "x.npy", "--output-dir", tmp_path).returncode == 0
+    bits = np.load(tmp_path / "output_0.npy").view(np.uint16).astype(np.uint32) << 16
+    np.testing.assert_array_equal(bits.view(np.float32), np.maximum(x, 0))

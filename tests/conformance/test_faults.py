@@ -2,50 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-from pathlib import Path
-
 import pytest
-from toy_backend import compiled, copy_package
 
 pytest.importorskip("torch")
-from edgecore.conformance import run
-from edgecore.plugin import registry
-
-TOY = Path(__file__).parent / "toy"
+from fault_package import check, fault_folder  # noqa: F401
 
 
-@pytest.fixture(scope="module")
-def package(tmp_path_factory):
-    """The folder that edgecore-fault is installed in; its library is compiled twice, once with a symbol too many."""
-    folder = tmp_path_factory.mktemp("fault")
-    package = copy_package(folder, TOY, "fault", "FaultBackend", "A backend of three operators")
-    script = folder / "one_symbol.map"
-    script.write_text("{ global: edgecore_*; local: *; };\n")
-    flags = ["-fvisibility=hidden", "-fno-exceptions", f"-Wl,--version-script={script}"]
-    for name, more in (("libfault.so", []), ("libfault_extra.so", ["-DEXTRA_SYMBOL"])):
-        compiled(package / name, TOY / "fault_backend.cpp", flags=[*flags, *more])
-    return folder
-
-
-@pytest.fixture
-def check(package, monkeypatch):
-    """check(faults, only) runs part of the suite against the backend with these faults."""
-    monkeypatch.syspath_prepend(package)
-    importlib.invalidate_caches()
-
-    def run_with(faults="", only=(), **settings):
-        monkeypatch.setenv("EDGECORE_TOY_FAULT", faults)
-        return run("fault", only=only, quick=True, **settings)
-
-    registry._loaded.clear()
-    yield run_with
-    registry._loaded.clear()
-    sys.modules.pop("edgecore_fault", None)
-
-
-def test_a_backend_without_faults_passes(check):
+def test_a_backend_without_faults_passes(check):  # noqa: F811
     report = check()
     assert report.ok, str(report)
     outcomes = {row.name: row.outcome for row in report.rows}
@@ -67,7 +30,7 @@ def test_a_backend_without_faults_passes(check):
     assert details["recipes/int8-weights, linear"].endswith("; kernels of other")
 
 
-def test_another_package_that_dies_does_not_concern_it(check, tmp_path, monkeypatch):
+def test_another_package_that_dies_does_not_concern_it(check, tmp_path, monkeypatch):  # noqa: F811
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("EDGECORE_BACKENDS_ALLOW", "FaultBackend,DyingBackend")
     (tmp_path / "edgecore_dying.py").write_text("import os; os._exit(3)")
@@ -158,7 +121,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_planted_faults_are_found_and_named(check, name):
+def test_planted_faults_are_found_and_named(check, name):  # noqa: F811
     faults = ",".join(fault for fault, _, _ in FAULTS[name])
     checks = [one for _, one, _ in FAULTS[name]]
     report = check(faults, checks, seconds=8 if name == "hanging" else None)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from peer import lower_with_executorch
 from zoo import ALL, ZOO, make, other_inputs
 
 import edgecore
@@ -65,14 +66,6 @@ class Reference:
 
 def executorch_method(path):
     return executorch_runtime.Runtime.get().load_program(str(path)).load_method("forward")
-
-
-def lower_with_executorch(exported, backend, path):
-    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
-    from executorch.exir import to_edge_transform_and_lower
-
-    partitioner = [XnnpackPartitioner()] if backend == "xnnpack" else []
-    path.write_bytes(to_edge_transform_and_lower(exported, partitioner=partitioner).to_executorch().buffer)
 
 
 def check_on_both(path, references, executorch_error=None):

@@ -40,11 +40,7 @@ import numpy as np
 import edgecore
 assert platform.machine() == "aarch64"
 for file in sorted(pathlib.Path(sys.argv[1]).glob("*.pte")):
-    try:
-        model = edgecore.load(file)
-    except edgecore.errors.ExecutionError as error:
-        print(file.stem, error)
-        continue
+    model = edgecore.load(file)
     outputs = [np.asarray(model.forward(x)) for x in np.load(file.with_suffix(".npy"))]
     np.save(file.with_suffix("." + sys.argv[2]), outputs)
     print(file.stem, sorted(set(model.forward.delegates)))
@@ -138,13 +134,8 @@ def test_files_of_every_recipe_give_the_results_of_this_machine(arm_python, file
     rows = done.stdout.splitlines()
     assert len(rows) == 2 * len(RECIPES)
     assert all("XnnpackBackend" in row for row in rows)
-    refused = {row.split()[0] for row in rows if row.endswith("not supported by this processor")}
-    # A Cortex-A53 has no arithmetic of float16.
-    assert refused == ({"convolutions-fp16", "layers-fp16"} if cpu == "cortex-a53" else set()), done.stdout
     for file in files.glob("*.pte"):
         recipe = file.stem.split("-", 1)[1]
-        if file.stem in refused:
-            continue
         expected, found = (np.load(file.with_suffix(f".{name}.npy")) for name in ("host", cpu))
         error = np.abs(found - expected).max() / np.abs(expected).max()
         assert error <= RECIPES[None if recipe == "None" else recipe], (file.stem, error)

@@ -47,6 +47,15 @@ def command(
         float | None,
         typer.Option(min=1, metavar="SECONDS", help="A check that makes no progress for this time counts as hanging."),
     ] = None,
+    runner: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COMMAND",
+            help="Command that starts an edgecore-run on another processor or device, with the arguments by which it "
+            "finds the backend's library there (--backend PATH); it runs the compiled files. Checks that need more than "
+            "edgecore-run offers are skipped.",
+        ),
+    ] = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the results as JUnit XML.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results as JSON.")] = None,
 ) -> None:
@@ -72,6 +81,7 @@ def command(
         quick=quick,
         tolerance=tolerance,
         seconds=seconds,
+        runner=runner,
         on_row=show,
     )
     if junit:

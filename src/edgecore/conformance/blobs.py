@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from edgecore import format as fmt
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.process import call
+from edgecore.conformance.runner import Died
+from edgecore.errors import EdgecoreError
 
 Emit = Callable[[str, Any], None]
 Damaged = Iterator[tuple[str, bytes]]
@@ -38,20 +42,55 @@ class _Damage:
 
         if "NEEDS_TRUSTED_BLOBS" in subject.declared.flags:
             raise Skipped("it declares NEEDS_TRUSTED_BLOBS: the runtime rejects blobs that differ from their SHA-256")
-        files = written(subject)
         count = 60 if subject.quick else 400
+        if subject.runner is not None:
+            return _summary(_outcomes_of_runner(subject, self.kind, count))
+        files = written(subject)
         arguments = {"kind": self.kind, "count": count, **{key: files[key] for key in ("program", "inputs", "options")}}
-        outcomes: dict[str, int] = {"ran": 0, "rejected": 0, "out of memory": 0}
+        outcomes: list[str] = []
         last = ""
         for event, value in call("edgecore.conformance.blobs:try_all", arguments, seconds=subject.seconds or HANG):
             if event == "input":
                 last = value
                 subject.trying(value)
             elif event == "result":
-                outcomes[value] += 1
+                outcomes.append(value)
             elif event == "died":
                 raise Failed(f"{last}: the process {value}")
-        return ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items() if count)
+        return _summary(outcomes)
+
+
+def _summary(outcomes: Iterable[str]) -> str:
+    return ", ".join(f"{count} {outcome}" for outcome, count in Counter(outcomes).most_common())
+
+
+def _outcomes_of_runner(subject: BackendUnderTest, kind: str, count: int) -> Iterator[str]:
+    """Do what `try_all` does with the runner, which loads each file in a process of its own; yield the outcomes."""
+    from edgecore.conformance.networks import delegated
+    from edgecore.conformance.programs import load
+
+    _, _, inputs, program = delegated(subject)
+    for description, file in _damaged_files(kind, count, program.buffer):
+        subject.trying(description)
+        try:
+            load(subject, file, trust=False).forward(*inputs)
+        except EdgecoreError:
+            yield "rejected"
+        except Died as problem:
+            raise Failed(f"{description}: {problem}") from None
+        else:
+            yield "ran"
+
+
+def _damaged_files(kind: str, count: int, file: bytes) -> Iterator[tuple[str, bytes]]:
+    """Damage one blob of a `.pte` file after the other; yield descriptions and files."""
+    pte = fmt.read_pte(file)
+    blobs = [bytes(blob) for blob in pte.delegate_blobs]
+    for index, blob in enumerate(blobs):
+        for damage, damaged in KINDS[kind](blob, count // len(blobs) or 1, random.Random(index)):
+            pte.delegate_blobs[index] = damaged
+            yield f"{damage} (blob {index} of {len(blob)} bytes)", fmt.write_pte(pte)
+            pte.delegate_blobs[index] = blob
 
 
 def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, options: dict[str, Any]) -> None:
@@ -68,7 +107,6 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
     import resource
 
     import edgecore
-    from edgecore import format as fmt
     from edgecore.conformance.measure import arrays_of
 
     data = Path(program).read_bytes()
@@ -78,22 +116,17 @@ def try_all(emit: Emit, kind: str, count: int, program: str, inputs: str, option
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + ADDRESS_SPACE, used + ADDRESS_SPACE))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    pte = fmt.read_pte(data)
-    blobs = [bytes(blob) for blob in pte.delegate_blobs]
-    for index, blob in enumerate(blobs):
-        for damage, damaged in KINDS[kind](blob, count // len(blobs) or 1, random.Random(index)):
-            emit("input", f"{damage} (blob {index} of {len(blob)} bytes)")
-            pte.delegate_blobs[index] = damaged
-            try:
-                model = edgecore.load(fmt.write_pte(pte), options=options, limits={"planned_bytes": MAX_PLANNED_BYTES})
-                model.forward(*arrays)
-            except (edgecore.errors.EdgecoreError, ValueError, TypeError):
-                emit("result", "rejected")
-            except MemoryError:
-                emit("result", "out of memory")
-            else:
-                emit("result", "ran")
-            pte.delegate_blobs[index] = blob
+    for description, file in _damaged_files(kind, count, data):
+        emit("input", description)
+        try:
+            model = edgecore.load(file, options=options, limits={"planned_bytes": MAX_PLANNED_BYTES})
+            model.forward(*arrays)
+        except (EdgecoreError, ValueError, TypeError):
+            emit("result", "rejected")
+        except MemoryError:
+            emit("result", "out of memory")
+        else:
+            emit("result", "ran")
 
 
 def _flipped(blob: bytes, count: int, rng: random.Random) -> Damaged:

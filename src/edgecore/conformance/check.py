@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgecore.backend import Backend
+    from edgecore.conformance.runner import Runner
     from edgecore.plugin import BackendCompiler, BackendInfo, OperatorSupport
 
 
@@ -30,12 +31,15 @@ class Check:
             is a failure, too.
         seconds: Time limit between two calls of `BackendUnderTest.trying`. After it the check counts as hanging.
         needs_run: True if the check executes delegates. It is skipped if this machine cannot run them.
+        in_process: The part of the check that only the runtime in this process can do; empty if a command can run the
+            delegates. With `run(runner=...)` the check is skipped for this reason.
     """
 
     name: str
     run: Callable[[BackendUnderTest], str]
     seconds: float = 60
     needs_run: bool = False
+    in_process: str = ""
 
     @property
     def group(self) -> str:
@@ -78,6 +82,10 @@ class BackendUnderTest:
     """True if the process died in this check before. The check then tries its inputs one by one, to find the one at fault."""
     last_input: str = ""
     """The last argument of `trying` in this check."""
+    runner: Runner | None = None
+    """The command that runs delegates; None: the runtime in this process runs them."""
+    limit: float = 60
+    """Time limit of the check that runs, in seconds; see `Check.seconds`."""
     report_input: Callable[[str], None] = lambda text: None
     cache: dict[Any, Any] = field(default_factory=dict)
     """Compiled programs and other results that several checks use."""

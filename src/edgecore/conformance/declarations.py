@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from edgecore import format as fmt
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.lifetime import written
+from edgecore.conformance.network_models import Inputs
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import load
+from edgecore.errors import EdgecoreError
 
 THREADS = {"HOST_THREADS", "OWN_THREADS", "NO_THREADS", "VENDOR_THREADS"}
 """Flags of which a backend declares one: the threads that compute."""
@@ -24,9 +26,13 @@ MAX_IDLE_LOAD = 0.15
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """Yield the checks of this module."""
-    yield Check("declarations/threads", threads, needs_run=True)
-    yield Check("declarations/memory", memory, needs_run=True)
-    yield Check("declarations/buffers", buffers, needs_run=True)
+    counted = "threads are counted in the process that runs"
+    yield Check("declarations/threads", threads, needs_run=True, in_process=counted)
+    yield Check(
+        "declarations/memory", memory, needs_run=True, in_process="edgecore-run does not print what was allocated"
+    )
+    guarded = "inputs and outputs lie at chosen addresses of the process that runs"
+    yield Check("declarations/buffers", buffers, needs_run=True, in_process=guarded)
     yield Check("declarations/trust", trust, needs_run=True)
     yield Check("declarations/profile events", profile_events, needs_run=True)
 
@@ -92,18 +98,32 @@ def buffers(subject: BackendUnderTest) -> str:
 
 def trust(subject: BackendUnderTest) -> str:
     """Check that the runtime rejects a changed blob if the backend declares NEEDS_TRUSTED_BLOBS."""
+    if not subject.declared.flags:
+        raise Skipped("the library for this machine, which would declare it, does not load")
     if "NEEDS_TRUSTED_BLOBS" not in subject.declared.flags:
         return "VALIDATES_BLOBS: see the group blobs"
-    _, _, _, program = delegated(subject)
+    _, _, inputs, program = delegated(subject)
     pte = fmt.read_pte(program.buffer)
     pte.delegate_blobs[0] = bytes(pte.delegate_blobs[0]) + b"\0"
     path = subject.folder / "untrusted.pte"
     path.write_bytes(fmt.write_pte(pte))
-    arguments = {"program": str(path), "options": written(subject)["options"]}
-    error = results(call("edgecore.conformance.measure:trusts", arguments), subject.trying)[0]
+    if subject.runner is not None:
+        error = _error_without_trust(subject, path.read_bytes(), inputs)
+    else:
+        arguments = {"program": str(path), "options": written(subject)["options"]}
+        error = results(call("edgecore.conformance.measure:trusts", arguments), subject.trying)[0]
     if not error:
         raise Failed("a file whose blob was changed loads without trust=True, although it declares NEEDS_TRUSTED_BLOBS")
     return f"NEEDS_TRUSTED_BLOBS: {error}"
+
+
+def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs) -> str:
+    """Load a file by the runner, with trust=False. Return the error message, or an empty one."""
+    try:
+        load(subject, file, trust=False).forward(*inputs)
+    except EdgecoreError as error:
+        return str(error)
+    return ""
 
 
 def profile_events(subject: BackendUnderTest) -> str:

@@ -36,8 +36,9 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
         yield Check(f"installation/{finding.check}", _DoctorFinding(finding))
     yield Check("installation/light import", light_import)
     yield Check("installation/exported symbol", exported_symbol)
-    yield Check("installation/missing library", missing_library, needs_run=True)
-    yield Check("installation/foreign interface version", foreign_version, needs_run=True)
+    altered = "the check changes the library of this machine"
+    yield Check("installation/missing library", missing_library, needs_run=True, in_process=altered)
+    yield Check("installation/foreign interface version", foreign_version, needs_run=True, in_process=altered)
 
 
 class _DoctorFinding:
@@ -95,7 +96,7 @@ def light_import(subject: BackendUnderTest) -> str:
 def exported_symbol(subject: BackendUnderTest) -> str:
     """Check that the library exports only `edgecore_backend_v0`, so that plugins do not see each other's symbols."""
     if subject.library is None:
-        raise Skipped(subject.cannot_run)
+        raise Skipped(subject.cannot_run or "the backend has no native library for this machine")
     names = exported_symbols(subject.library)
     if names is None:
         raise Skipped(f"{subject.library.name} is not a 64-bit ELF file")

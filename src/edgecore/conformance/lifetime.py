@@ -42,8 +42,9 @@ thread keeps for itself, whose number depends on how the threads of a driver tak
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """Yield a check of repeated loading and a check of repeated running."""
-    yield Check("lifetime/load and destroy", load_and_destroy, seconds=180, needs_run=True)
-    yield Check("lifetime/run", run_often, seconds=180, needs_run=True)
+    counted = "memory, descriptors and threads are counted in the process that runs"
+    yield Check("lifetime/load and destroy", load_and_destroy, seconds=180, needs_run=True, in_process=counted)
+    yield Check("lifetime/run", run_often, seconds=180, needs_run=True, in_process=counted)
 
 
 def load_and_destroy(subject: BackendUnderTest) -> str:

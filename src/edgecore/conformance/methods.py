@@ -19,10 +19,12 @@ THREADS = 4
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """Yield one check for each combination of methods, copies and threads."""
     yield Check("methods/several methods", several_methods, needs_run=True)
-    yield Check("methods/several instances", several_instances, needs_run=True)
+    one = "edgecore-run loads one file in a process"
+    yield Check("methods/several instances", several_instances, needs_run=True, in_process=one)
     yield Check("methods/thread counts", thread_counts, needs_run=True)
-    yield Check("methods/threads, a model each", threads_with_models, needs_run=True)
-    yield Check("methods/threads, one model", threads_with_one_model, needs_run=True)
+    called = "edgecore-run makes one call at a time"
+    yield Check("methods/threads, a model each", threads_with_models, needs_run=True, in_process=called)
+    yield Check("methods/threads, one model", threads_with_one_model, needs_run=True, in_process=called)
 
 
 def several_methods(subject: BackendUnderTest) -> str:

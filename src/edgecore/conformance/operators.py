@@ -27,6 +27,7 @@ from edgecore.conformance.programs import (
     quantized,
     undelegated_calls,
 )
+from edgecore.conformance.runner import Died
 from edgecore.conformance.samples import Sample, evaluate, mixed_samples_of, resolve, round_inputs, samples_of
 from edgecore.errors import EdgecoreError, FallbackWarning
 from edgecore.ir.dtypes import dtype_name
@@ -170,7 +171,7 @@ def _try(
         subject.trying(f"{operator}{samples[0]} and {len(samples) - 1} more calls")
         try:
             return _try_together(subject, operator, samples, runtime, inside, recipe)
-        except (EdgecoreError, FallbackWarning):
+        except (EdgecoreError, FallbackWarning, Died):
             pass
     total = _Result()
     for sample in samples:
@@ -181,6 +182,8 @@ def _try(
             if not _runs_without_backend(operator, sample):
                 continue  # edgecore alone fails on this sample too
             raise Failed(f"{operator}{sample}: {error}") from error
+        except Died as problem:
+            raise Failed(f"{operator}{sample}: {problem}") from problem
         total.delegated += result.delegated
         total.seen += result.seen
         total.dtypes |= result.dtypes

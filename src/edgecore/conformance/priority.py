@@ -55,7 +55,7 @@ class _With:
     def __call__(self, subject: BackendUnderTest) -> str:
         name, model, inputs, alone = delegated(subject)
         try:
-            by_other = edgecore.load(edgecore.compile(model, inputs, backends=[self.other]).buffer, trust=True)
+            by_other = load(subject, edgecore.compile(model, inputs, backends=[self.other]))
             check_results(subject, name, outputs(by_other.forward(*inputs)), eager(model, inputs))
         except (EdgecoreError, Failed) as error:
             raise Skipped(f"{self.other} does not work by itself: {error}") from error

@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Failed
 from edgecore.conformance.network_models import NETWORKS, Inputs
+from edgecore.conformance.remote import RemoteProgram
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import dtype_name
 from edgecore.quantize import make_plan, quantize_model
@@ -136,12 +137,15 @@ def compiled(subject: BackendUnderTest, model: Any, inputs: Any, **settings: Any
 def load(subject: BackendUnderTest, program: Any, **settings: Any) -> Any:
     """Load a compiled program, or the bytes of a file, with the load options under test.
 
-    A program in which the backend has no delegate takes no options for it.
+    A program in which the backend has no delegate takes no options for it. `settings` are those of `edgecore.load`. With
+    a runner the result is a `RemoteProgram`, which loads the file when it is called.
     """
-    if isinstance(program, bytes):
-        return edgecore.load(program, options=subject.options_of_load, trust=True, **settings)
-    options = subject.options_of_load if subject.backend_id in program.report().delegates else None
-    return edgecore.load(program.buffer, options=options, trust=True, **settings)
+    has_delegates = isinstance(program, bytes) or subject.backend_id in program.report().delegates
+    file = program if isinstance(program, bytes) else program.buffer
+    settings = {"options": subject.options_of_load if has_delegates else None, "trust": True, **settings}
+    if subject.runner is not None:
+        return RemoteProgram(subject, file, **settings)
+    return edgecore.load(file, **settings)
 
 
 def outputs(result: Any) -> list[torch.Tensor]:

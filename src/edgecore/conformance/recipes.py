@@ -20,8 +20,8 @@ from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
-from edgecore.conformance.programs import compiled, delegated_calls, quantizes_nothing
-from edgecore.errors import CompileError
+from edgecore.conformance.programs import compiled, delegated_calls, load, quantizes_nothing
+from edgecore.errors import CompileError, ExecutionError
 from edgecore.plugin import ConfigurableCompiler
 from edgecore.quantize.rounding import chooses_scales
 
@@ -402,6 +402,8 @@ def run_calls(
         _Refused: The file does not load with these environment variables.
         Failed: The process died.
     """
+    if subject.runner is not None:
+        return _run_calls_remotely(subject, file, rows, description, environment)
     results_file = file.with_suffix(".results.npz")
     arguments = {
         "file": str(file),
@@ -415,3 +417,22 @@ def run_calls(
         raise _Refused(errors[0])
     with np.load(results_file) as arrays:
         return dict(arrays)
+
+
+def _run_calls_remotely(
+    subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
+) -> dict[str, Any]:
+    """Do the same with the runner, which gets the environment variables, too."""
+    subject.trying(f"{description}: {len(rows)} numbers of rows")
+    inputs = dict(np.load(file.with_suffix(".npz"))) if rows else {}
+    count = len(inputs) // max(len(rows), 1)
+    calls = [[inputs[f"{number} {index}"] for index in range(count)] for number in rows]
+    try:
+        results = load(subject, file.read_bytes(), environment=environment).call_each("forward", calls)
+    except ExecutionError as error:
+        raise _Refused(str(error)) from None
+    return {
+        f"{number} {index}": tensor.numpy()
+        for number, tensors in zip(rows, results, strict=True)
+        for index, tensor in enumerate(tensors)
+    }

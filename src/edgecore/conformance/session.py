@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
@@ -9,6 +10,7 @@ from typing import Any
 
 from edgecore.conformance.process import Event, call
 from edgecore.conformance.report import Report, Row
+from edgecore.conformance.runner import check_start
 
 START_SECONDS = 120
 """Time limit for importing the package and listing the checks."""
@@ -23,6 +25,7 @@ def run(
     quick: bool = False,
     tolerance: float | None = None,
     seconds: float | None = None,
+    runner: str | Sequence[str] | None = None,
     on_row: Callable[[Row], None] | None = None,
 ) -> Report:
     """Check an installed backend.
@@ -38,6 +41,10 @@ def run(
             backend that computes in lower precision than the inputs have. The default depends on the dtype; it is 1e-4
             for float32.
         seconds: Time limit without progress after which any check counts as hanging; by default each check has its own.
+        runner: Command that starts an `edgecore-run` on another processor or device, with the arguments by which that finds
+            the backend's library there, such as `"qemu-aarch64 -L /usr/aarch64-linux-gnu /build/edgecore-run --backend
+            /build/libedgecore_acme.so"`. It runs the compiled files in place of the runtime in this process. Checks that
+            need more than `edgecore-run` offers are skipped.
         on_row: Called with the result of each check as soon as the check has ended.
 
     Returns:
@@ -45,6 +52,7 @@ def run(
 
     Raises:
         BackendNotFound: No installed backend is called `name`.
+        EdgecoreError: `runner` does not start an `edgecore-run`.
 
     Example:
         >>> report = edgecore.conformance.run("xnnpack", only="operators/", quick=True)
@@ -52,8 +60,17 @@ def run(
         True
     """
     _find(name)
+    command = shlex.split(runner) if isinstance(runner, str) else list(runner or ())
+    if runner is not None:
+        check_start(command, seconds or START_SECONDS)
     settings = make_settings(
-        name, options=options, load_options=load_options, quick=quick, tolerance=tolerance, seconds=seconds
+        name,
+        options=options,
+        load_options=load_options,
+        quick=quick,
+        tolerance=tolerance,
+        seconds=seconds,
+        runner=command,
     )
     report = Report(name)
     for row in rows(settings, [only] if isinstance(only, str) else list(only) or ["*"]):
@@ -172,6 +189,7 @@ def make_settings(
     quick: bool = False,
     tolerance: float | None = None,
     seconds: float | None = None,
+    runner: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Collect the arguments of `run` in a dict for the worker process."""
     return {
@@ -181,6 +199,7 @@ def make_settings(
         "quick": quick,
         "tolerance": tolerance,
         "seconds": seconds,
+        "runner": list(runner),
     }
 
 

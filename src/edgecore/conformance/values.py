@@ -19,7 +19,8 @@ from edgecore.runtime.values import OperationValue
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """Yield the checks of this module."""
-    yield Check("values/equal to eager", equal_to_eager, needs_run=True)
+    listening = "edgecore-run does not listen to the values of operations"
+    yield Check("values/equal to eager", equal_to_eager, needs_run=True, in_process=listening)
 
 
 def equal_to_eager(subject: BackendUnderTest) -> str:

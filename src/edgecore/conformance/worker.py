@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.conformance.check import BackendUnderTest, Check, Declared, Failed, Skipped
+from edgecore.conformance.runner import Runner
 from edgecore.errors import FallbackWarning
 
 GROUPS = (
@@ -71,7 +72,8 @@ def main(
         for check in selected if not list_only else ():
             if check.name in done:
                 continue
-            emit("seconds", settings["seconds"] or check.seconds)
+            subject.limit = settings["seconds"] or check.seconds
+            emit("seconds", subject.limit)
             emit("begin", check.name)
             subject.individually = check.name == retry
             subject.last_input = ""
@@ -83,6 +85,8 @@ def main(
 def _outcome(check: Check, subject: BackendUnderTest) -> tuple[str, str]:
     if check.needs_run and subject.cannot_run:
         return "skipped", subject.cannot_run
+    if subject.runner is not None and check.in_process:
+        return "skipped", f"a runner cannot do it: {check.in_process}"
     try:
         return "passed", check.run(subject)
     except Skipped as reason:
@@ -108,6 +112,7 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
     info = registry.find_by_name(settings["name"])
     compiler = registry.load_compiler(info)
     library, cannot_run, declared = None, "", Declared()
+    runner = Runner(tuple(settings["runner"])) if settings["runner"] else None
     if info.native_library is None:
         cannot_run = "the backend only compiles: its BackendInfo has no native_library"
     else:
@@ -133,7 +138,8 @@ def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnder
         folder=folder,
         library=library,
         declared=declared,
-        cannot_run=cannot_run,
+        cannot_run="" if runner else cannot_run,
+        runner=runner,
         report_input=lambda text: emit("input", text),
     )
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "fp16.h"
 #include "nodes.h"
 #include "xnnpack_generated.h"
 
@@ -293,6 +294,7 @@ void check_graph(Graph *graph) {
   drop_unused(graph);
   link_states(graph);
   widen_filters(graph);
+  compute_in_fp32_if_needed(graph);
 
   std::vector<Shape> shapes(graph->values.size());
   for (size_t i = 0; i < shapes.size(); ++i) shapes[i] = graph->values[i].shape;

@@ -182,6 +182,7 @@ class Words {
     const Value &value = graph.values[index];
     const Quantization &q = value.quantization;
     add(value.type);
+    add(value.widens);
     add(value.role == Role::kConstant);
     add(q.scale);
     add(q.zero_point);

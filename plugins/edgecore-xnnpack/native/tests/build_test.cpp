@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "edgecore/backend.h"
+#include "fp16.h"
 #include "test_host.h"
 #include "xnnpack_generated.h"
 
@@ -40,12 +41,17 @@ std::vector<uint8_t> refused_graph() {
 TEST(BuildRuntime, LeavesNoMemoryBehindWhereXnnpackRefusesANode) {
   const std::vector<uint8_t> blob = refused_graph(), filter(128);
   const edgecore_test_data named = {"filter", filter.data(), filter.size()};
-  const auto load = [&] {
+  char text[600] = {};
+  const auto open = [&] {
     int32_t code = 0;
-    char text[600] = {};
-    EXPECT_EQ(
-        edgecore_test_open(edgecore_backend_v0(), 1, blob.data(), blob.size(), &named, 1, &code, text, sizeof(text)),
-        nullptr);
+    return edgecore_test_open(edgecore_backend_v0(), 1, blob.data(), blob.size(), &named, 1, &code, text, sizeof(text));
+  };
+  if (edgecore_test_session *session = open(); !has_fp16_kernels()) {  // known after the first load
+    edgecore_test_close(session);
+    GTEST_SKIP() << "this processor computes the graph in fp32, which has such a range";
+  }
+  const auto load = [&] {
+    EXPECT_EQ(open(), nullptr);
     ASSERT_NE(std::strstr(text, "could not prepare"), nullptr) << text;
   };
   load();  // what the process keeps is allocated now

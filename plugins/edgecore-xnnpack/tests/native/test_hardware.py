@@ -43,11 +43,41 @@ def test_without_fma_sums_are_rounded_as_on_a_processor_that_lacks_it(linear: Pa
     assert fused.stdout != plain.stdout
 
 
-def test_half_precision_needs_avx2(tmp_path: Path) -> None:
+def test_half_precision_is_computed_in_fp32_without_kernels_for_it(tmp_path: Path) -> None:
     path = save(tmp_path / "half.pte", quantize="fp16")
-    done = run(path, "sse4_1")
-    assert done.returncode != 0
-    assert "not supported by this processor" in done.stderr
+    done = [run(path, hardware) for hardware in ("sse4_1", "avx2")]
+    assert [one.returncode for one in done] == [0, 0], done
+    wide, half = (np.frombuffer(bytes.fromhex(one.stdout), np.float32) for one in done)
+    assert not np.array_equal(wide, half)
+    np.testing.assert_allclose(wide, half, rtol=0, atol=4e-3 * np.abs(half).max())
+
+
+class HalfIO(nn.Module):
+    """Inputs and outputs in fp16, a conversion to fp32 and back, and an output that another operator reads."""
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        total = torch.relu(x + y) * 0.5
+        return total, (total.float() * 1.5 + 0.25).half() * y
+
+
+def test_inputs_and_outputs_stay_fp16_without_kernels_for_it(tmp_path: Path) -> None:
+    given = torch.linspace(-3, 3, 24).half().reshape(2, 12), torch.linspace(2, -1, 24).half().reshape(2, 12)
+    program = edgecore.compile(HalfIO().eval(), given, backends=[edgecore.Backend("xnnpack", required=True)])
+    assert program.report().left_outside == []
+    program.save(tmp_path / "half.pte")
+    code = (
+        "import sys, numpy as np, edgecore; x, y = np.load(sys.argv[1]); "
+        "print(np.stack(edgecore.load(sys.argv[2]).forward(x, y)).tobytes().hex())"
+    )
+    np.save(tmp_path / "given.npy", np.stack([tensor.numpy() for tensor in given]))
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "given.npy", tmp_path / "half.pte"],
+        env={**os.environ, "EDGECORE_XNNPACK_HARDWARE": "sse4_1"}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    got = np.frombuffer(bytes.fromhex(done.stdout), np.float16).reshape(2, 2, 12).astype(np.float32)
+    want = np.stack([tensor.float().numpy() for tensor in HalfIO()(*given)])
+    np.testing.assert_allclose(got, want, rtol=2e-3, atol=1e-3)
 
 
 def test_an_unknown_name_is_an_error_when_a_file_is_loaded(linear: Path) -> None:

@@ -2,7 +2,7 @@
 
 ``EDGECORE_XNNPACK_PLATFORMS`` names a folder with a build of ``native/`` for each target, such as ``aarch64/xnnpack``,
 and of edgecore-run, such as ``aarch64/core`` (see the Makefile). qemu runs them. With ``--full``, the kernels run more
-shapes, and all C++ tests run.
+shapes, and all C++ tests and the quick form of the conformance suite run.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import zoo
 from torch import nn
 
 import edgecore
+import edgecore.conformance
 from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.recipes import NETWORKS
 from edgecore_xnnpack.recipes.support import RECIPES
@@ -169,6 +170,20 @@ def test_the_cpp_tests_pass_on(processor: Processor, tmp_path: Path, request: py
         quick += ":*SizesAroundATile*"
     chosen = "*" if request.config.getoption("--full", default=False) else quick
     run(processor.command(folder / "edgecore_xnnpack_tests", f"--gtest_filter={chosen}"))
+
+
+# For Cortex-A72, XNNPACK chooses kernels as for Cortex-A53.
+several = pytest.mark.parametrize("processor", [one for one in PROCESSORS if one.cpu != "cortex-a72"], ids=str)
+SOME_CHECKS = ("networks/convnet", "shapes/mlp", "state/sessions", "operators/aten.linear", "recipes/int8, linear")
+
+
+@several
+def test_the_conformance_suite_passes_on(processor: Processor, request: pytest.FixtureRequest) -> None:
+    program = processor.build("core") / "runtime_cpp" / "tools" / "edgecore-run"
+    runner = processor.command(program, "--backend", processor.build("xnnpack") / "libedgecore_xnnpack.so")
+    only = () if request.config.getoption("--full", default=False) else SOME_CHECKS
+    report = edgecore.conformance.run("xnnpack", quick=True, only=only, runner=runner)
+    assert report.ok, str(report)
 
 
 class Net(nn.Module):

@@ -1,0 +1,16 @@
+// The calls that `edgecore-run --calls` makes.
+#ifndef EDGECORE_TOOLS_CALLS_H_
+#define EDGECORE_TOOLS_CALLS_H_
+
+#include "edgecore/module.h"
+
+namespace edgecore::tools {
+
+// Makes the calls that a file lists, one a line (see the usage of edgecore-run). A call that fails is reported, and the
+// following ones are made. Writes the outputs into `output_dir`, unless that is NULL.
+// Errors: ACCESS_FAILED, and INVALID_STATE if a call has failed.
+Status make_calls(Module &first, const char *path, const char *output_dir, Error &error);
+
+}  // namespace edgecore::tools
+
+#endif  // EDGECORE_TOOLS_CALLS_H_

@@ -1,0 +1,142 @@
+#include "values.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "edgecore/scalar_type.h"
+
+namespace edgecore::tools {
+namespace {
+
+bool ends_with(const std::string &text, const char *end) {
+  const size_t size = std::strlen(end);
+  return text.size() >= size && text.compare(text.size() - size, size, end) == 0;
+}
+
+// Copies the elements of a dense tensor: from its dim order (outermost dim first) to row-major order, or back.
+std::vector<uint8_t> reordered(const uint8_t *data, Span<const int64_t> shape, const uint8_t *dim_order,
+                               size_t element_size, bool to_row_major) {
+  std::vector<size_t> strides(shape.size()), index(shape.size());  // of the dim order, in bytes
+  size_t bytes = element_size;
+  for (size_t i = shape.size(); i-- > 0; bytes *= static_cast<size_t>(shape[dim_order[i]]))
+    strides[dim_order[i]] = bytes;
+  std::vector<uint8_t> copy(bytes);
+  size_t at = 0;
+  for (size_t row_major = 0; row_major < bytes; row_major += element_size) {
+    std::memcpy(&copy[to_row_major ? row_major : at], data + (to_row_major ? at : row_major), element_size);
+    for (size_t i = shape.size(); i-- > 0;) {
+      at += strides[i];
+      if (++index[i] < static_cast<size_t>(shape[i])) break;
+      at -= index[i] * strides[i];
+      index[i] = 0;
+    }
+  }
+  return copy;
+}
+
+// Sets input `index` to the content of `path`, or to zeros (NULL). `array` holds the values: it must live until the
+// last run.
+Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
+  const ValueInfo info = method.info().input(index);
+  if (info.tag != EDGECORE_TAG_TENSOR) {
+    if (path != nullptr) return fail(error, EDGECORE_NOT_SUPPORTED, "Input ", index, " is no tensor.");
+    if (info.tag == EDGECORE_TAG_NONE) return method.set_input_none(index, error);
+    if (info.tag == EDGECORE_TAG_DOUBLE) return method.set_input(index, 0.0, error);
+    return method.set_input(index, int64_t{0}, error);
+  }
+  if (path != nullptr && ends_with(path, ".npy")) {
+    EDGECORE_TRY(read_npy(path, array, error));
+  } else {
+    array.scalar_type = info.tensor.scalar_type;
+    array.shape.assign(info.tensor.sizes.begin(), info.tensor.sizes.end());
+    array.bytes.clear();
+    if (path == nullptr) {
+      array.bytes.resize(static_cast<size_t>(info.tensor.bytes));
+    } else {
+      EDGECORE_TRY(read_file(path, array.bytes, error));
+    }
+  }
+  uint64_t bytes = scalar_type_info(array.scalar_type).size;
+  for (const int64_t size : array.shape) bytes *= static_cast<uint64_t>(size);
+  if (bytes != array.bytes.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, path, " has ", array.bytes.size(), " bytes of data; input ", index,
+                " needs ", bytes, ".");
+  }
+  TensorArgument argument;  // without strides: the elements are in the dim order that the method expects
+  const Span<const int64_t> shape(array.shape.data(), array.shape.size());
+  if (path != nullptr && ends_with(path, ".npy") && shape.size() == info.tensor.dim_order.size()) {
+    const size_t element_size = scalar_type_info(array.scalar_type).size;
+    array.bytes = reordered(array.bytes.data(), shape, info.tensor.dim_order.data(), element_size, false);
+  }
+  argument.data = array.bytes.data();
+  argument.scalar_type = array.scalar_type;
+  argument.shape = shape;
+  argument.writable = true;
+  return method.set_input(index, argument, error);
+}
+
+Span<const int64_t> shape_of(const edgecore_tensor &tensor) {
+  return {tensor.dl.shape, static_cast<size_t>(tensor.dl.ndim)};
+}
+
+const uint8_t *data_of(const edgecore_tensor &tensor) {
+  return static_cast<const uint8_t *>(tensor.dl.data) + tensor.dl.byte_offset;
+}
+
+size_t element_count(Span<const int64_t> shape) {
+  size_t count = 1;
+  for (const int64_t size : shape) count *= static_cast<size_t>(size);
+  return count;
+}
+
+}  // namespace
+
+Status set_inputs(Method &method, const std::vector<const char *> &files, bool all, std::vector<Array> &arrays,
+                  Error &error) {
+  const size_t count = method.info().input_count();
+  if (files.size() > count) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method.info().name(), "' takes ", count,
+                count == 1 ? " input; got " : " inputs; got ", files.size(), ".");
+  }
+  arrays.resize(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!all && !method.input_is_copied(i)) continue;
+    EDGECORE_TRY(set_input(method, i, i < files.size() ? files[i] : nullptr, arrays[i] = Array(), error));
+  }
+  return {};
+}
+
+void print_output(const Method &method, size_t index) {
+  const edgecore_value &value = method.output(index);
+  if (value.tag == EDGECORE_TAG_INT) std::printf("output %zu: %lld\n", index, static_cast<long long>(value.as.i));
+  if (value.tag == EDGECORE_TAG_DOUBLE) std::printf("output %zu: %g\n", index, value.as.d);
+  if (value.tag == EDGECORE_TAG_BOOL) std::printf("output %zu: %s\n", index, value.as.b != 0 ? "true" : "false");
+  if (value.tag != EDGECORE_TAG_TENSOR) return;
+  const edgecore_tensor &tensor = *value.as.tensor;
+  const ScalarTypeInfo type = scalar_type_info(tensor.scalar_type);
+  const size_t count = element_count(shape_of(tensor));
+  std::string sizes;
+  for (const int64_t size : shape_of(tensor)) sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+  std::printf("output %zu: %.*s [%s]", index, static_cast<int>(type.name.size()), type.name.data(), sizes.c_str());
+  if (type.name == StringView("float32") && count > 0) {
+    const auto *values = reinterpret_cast<const float *>(data_of(tensor));
+    double sum = 0;
+    for (size_t i = 0; i < count; ++i) sum += static_cast<double>(values[i]);
+    std::printf(" min %g max %g mean %g", static_cast<double>(*std::min_element(values, values + count)),
+                static_cast<double>(*std::max_element(values, values + count)), sum / static_cast<double>(count));
+  }
+  std::printf("\n");
+}
+
+Status write_output(const Method &method, size_t index, const std::string &prefix, Error &error) {
+  const edgecore_value &value = method.output(index);
+  if (value.tag != EDGECORE_TAG_TENSOR) return {};
+  const edgecore_tensor &tensor = *value.as.tensor;
+  const size_t element_size = scalar_type_info(tensor.scalar_type).size;
+  const std::vector<uint8_t> bytes = reordered(data_of(tensor), shape_of(tensor), tensor.dim_order, element_size, true);
+  return write_npy(prefix + std::to_string(index) + ".npy", tensor.scalar_type, shape_of(tensor),
+                   {bytes.data(), bytes.size()}, error);
+}
+
+}  // namespace edgecore::tools
