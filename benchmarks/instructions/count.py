@@ -96,7 +96,7 @@ def count(plugin: Path, command: list[str], cpu: str, sysroot: Path = SYSROOT) -
     once, twice = (_counts(plugin, [*command, str(runs)], cpu, sysroot, functions) for runs in (1, 2))
     run = Counts()
     for before, after, column in zip(once.columns(), twice.columns(), run.columns(), strict=True):
-        column.update({name: (number - before[name] for name, number in after.items()})
+        column.update({name: number - before[name] for name, number in after.items()})
     return run
 
 
@@ -128,7 +128,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         counts = count(build_plugin(Path(folder)), command, arguments.cpu)
     loaded, stored = counts.loaded.total() / 1e6, counts.stored.total() / 1e6
-    print(f"{counts.instructions.total() / 1e6:10.2f} million instructions, {loaded:.2f} and {stored:.2f} million bytes")
+    print(
+        f"{counts.instructions.total() / 1e6:10.2f} million instructions, {loaded:.2f} and {stored:.2f} million bytes"
+    )
     print_functions(counts, arguments.functions)
 
 
