@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import (
     FIRST,
+    LAST,
     SAME_LAYOUT,
     Array,
     DynamicQuantization,
@@ -95,7 +96,9 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
         key = value, dims = source.inputs[0], QUANTIZED_DIMS[op.kind]
         if key not in quantized:
             result = SubgraphValue(value.shape, quantization=DynamicQuantization(dims))
-            quantized[key] = SubgraphNode(g.Convert, [value], result, SAME_LAYOUT, handles=source.handles)
+            # Nothing moves the elements of the result: it gets the layout in which the layer reads it.
+            layout = LAST if op.kind is g.Conv2d else SAME_LAYOUT
+            quantized[key] = SubgraphNode(g.Convert, [value], result, layout, handles=source.handles)
             ops.append(quantized[key])
         op.inputs = [quantized[key].output, _integer_matrix(weight), *op.inputs[2:]]
         ops.append(op)
