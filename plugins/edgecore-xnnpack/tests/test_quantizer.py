@@ -269,7 +269,10 @@ def test_convolutions_of_images_get_inputs_that_are_quantized_at_run_time() -> N
 
 def test_each_image_gets_its_own_quantization_at_run_time() -> None:
     torch.manual_seed(0)
-    model, x = nn.Conv2d(4, 8, 3, padding=1).eval(), torch.randn(3, 4, 9, 9) * torch.tensor([1.0, 20, 400]).view(3, 1, 1, 1)
+    model, x = (
+        nn.Conv2d(4, 8, 3, padding=1).eval(),
+        torch.randn(3, 4, 9, 9) * torch.tensor([1.0, 20, 400]).view(3, 1, 1, 1),
+    )
     files = [edgecore.compile(model, (part,), backends=["xnnpack"], quantize="int8-dynamic") for part in (x, x[:1])]
     together, alone = (edgecore.load(file.buffer) for file in files)
     torch.testing.assert_close(together.forward(x), torch.cat([alone.forward(part) for part in x.split(1)]))

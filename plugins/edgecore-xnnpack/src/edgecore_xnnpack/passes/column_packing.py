@@ -10,7 +10,16 @@ from dataclasses import replace
 import numpy as np
 
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import FIRST, Alias, DynamicQuantization, FixedLayouts, Layout, Subgraph, SubgraphNode, SymbolicSize
+from edgecore_xnnpack.subgraph import (
+    FIRST,
+    Alias,
+    DynamicQuantization,
+    FixedLayouts,
+    Layout,
+    Subgraph,
+    SubgraphNode,
+    SymbolicSize,
+)
 
 MAX_CHANNELS = 4
 """Maximum number of input channels of a convolution for which column packing is worthwhile.
