@@ -76,8 +76,8 @@ _SIGMOID = "xnn_f32_vsigmoid_ukernel__%s"
 _SIGMOID_FILE = "  src/f32-vsigmoid/gen/f32-vsigmoid-aarch64-neonfma-rr1-p5-div-u16.c\n"
 _START_OF_LIST = "SET(PROD_NEONFMA_AARCH64_MICROKERNEL_SRCS\n"
 
-# int8 depthwise convolutions with dot products: 72 instead of 109 instructions for 16 outputs of a window of 3x3, 150
-# instead of 277 for 5x5.
+# int8 depthwise convolutions with dot products: 13.0 instead of 15.2 million instructions on MobileNetV2, 5x5 windows of
+# MobileNetV3 4.6 instead of 6.4 million.
 _DWCONV = "src/qs8-qc8w-dwconv/gen/qs8-qc8w-dwconv-%dp16c-minmax-fp32-neondot.c"
 _DWCONV_FUNCTION = "xnn_qs8_qc8w_dwconv_minmax_fp32_ukernel_%dp16c__%s"
 _DWCONV_TAPS = (9, 25)
@@ -128,7 +128,7 @@ PATCHES = [
     Patch(_GEMM_CONFIGURATIONS, _START, _INIT + _START + _CALL),
     Patch("cmake/gen/neon_microkernels.cmake", _PACKING % 12, ""),
     Patch("cmake/gen/neon_microkernels.cmake", _PACKING % 8, _PACKING % 8 + _PACKING % 12),
-    # A polynomial instead of a table, which has a load for each element: 17 instead of 36 instructions for 4 elements.
+    # A polynomial instead of a table, which has a load for each element.
     Patch(
         "src/configs/unary-elementwise-config.c",
         _SIGMOID % "neonfma_rr1_lut64_p2_nr2recps_u16",
