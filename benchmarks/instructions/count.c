@@ -1,59 +1,85 @@
-// A plugin of qemu 7.2 and later that counts the instructions that an emulated program executes, for each function of
-// the program. Debian does not package the header, so what is needed of it is declared here.
-// At its end it writes lines "COUNT FUNCTION" to the file that the environment variable EDGECORE_INSTRUCTIONS names.
+// A plugin of qemu 7.2 and later that counts what an emulated program executes: instructions, and bytes loaded and
+// stored, for each block of instructions without a branch inside. Debian does not package the header, so what is needed
+// of it is declared here.
+// At its end it writes lines "FILE OFFSET INSTRUCTIONS LOADED STORED" to the file that the environment variable
+// EDGECORE_INSTRUCTIONS names; OFFSET is where in FILE, a program or a library, a block starts.
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 typedef uint64_t plugin_id;
-struct qemu_plugin_tb;  // a block of instructions without a branch inside
+struct qemu_plugin_tb;  // a block
 struct qemu_plugin_insn;
 struct qemu_info_t;
-enum { ADD_U64 = 0 };  // enum qemu_plugin_op
+enum { ADD_U64 = 0 };                  // enum qemu_plugin_op
+enum { NO_REGISTERS = 0 };             // enum qemu_plugin_cb_flags
+enum { READS_AND_WRITES = 3 };         // enum qemu_plugin_mem_rw
+typedef uint32_t qemu_plugin_meminfo;  // an access to memory
 
 void qemu_plugin_register_vcpu_tb_trans_cb(plugin_id id, void (*translated)(plugin_id, struct qemu_plugin_tb *));
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *block, int operation, void *target,
                                               uint64_t value);
+void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *instruction,
+                                      void (*accessed)(unsigned, qemu_plugin_meminfo, uint64_t, void *), int flags,
+                                      int accesses, void *context);
 void qemu_plugin_register_atexit_cb(plugin_id id, void (*ended)(plugin_id, void *), void *context);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
-const char *qemu_plugin_insn_symbol(const struct qemu_plugin_insn *instruction);
+void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *instruction);
+unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo access);
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo access);
 
 __attribute__((visibility("default"))) int qemu_plugin_version = 1;
 
-enum { kSlots = 1 << 16 };
-static struct {
-  char *name;
-  uint64_t count;
-} functions[kSlots];  // a hash table with open addressing
+struct block {
+  struct block *next;
+  uintptr_t address;
+  uint64_t instructions, loaded, stored;
+};
+static struct block *blocks;
 
-static uint64_t *count_of(const char *name) {
-  size_t slot = 5381;
-  for (const char *c = name; *c != 0; ++c) slot = slot * 33 + (unsigned char)*c;
-  for (slot %= kSlots; functions[slot].name != NULL; slot = (slot + 1) % kSlots) {
-    if (strcmp(functions[slot].name, name) == 0) return &functions[slot].count;
-  }
-  functions[slot].name = strdup(name);
-  return &functions[slot].count;
+static void accessed(unsigned processor, qemu_plugin_meminfo access, uint64_t address, void *context) {
+  (void)processor;
+  (void)address;
+  struct block *block = context;
+  *(qemu_plugin_mem_is_store(access) ? &block->stored : &block->loaded) += 1u << qemu_plugin_mem_size_shift(access);
 }
 
-static void translated(plugin_id id, struct qemu_plugin_tb *block) {
+static void translated(plugin_id id, struct qemu_plugin_tb *translation) {
   (void)id;
-  const char *name = qemu_plugin_insn_symbol(qemu_plugin_tb_get_insn(block, 0));
-  uint64_t *count = count_of(name != NULL ? name : "(libraries)");
-  qemu_plugin_register_vcpu_tb_exec_inline(block, ADD_U64, count, qemu_plugin_tb_n_insns(block));
+  const size_t count = qemu_plugin_tb_n_insns(translation);
+  struct block *block = calloc(1, sizeof *block);
+  if (block == NULL) abort();
+  block->address = (uintptr_t)qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(translation, 0));
+  block->next = blocks;
+  blocks = block;
+  qemu_plugin_register_vcpu_tb_exec_inline(translation, ADD_U64, &block->instructions, count);
+  for (size_t i = 0; i < count; ++i) {
+    struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(translation, i);
+    qemu_plugin_register_vcpu_mem_cb(instruction, accessed, NO_REGISTERS, READS_AND_WRITES, block);
+  }
 }
 
+// The emulated program's memory is that of this process, shifted: so are its mapped files.
 static void ended(plugin_id id, void *context) {
   (void)id;
   (void)context;
   const char *path = getenv("EDGECORE_INSTRUCTIONS");
-  FILE *file = path != NULL ? fopen(path, "w") : NULL;
-  for (size_t i = 0; file != NULL && i < kSlots; ++i) {
-    if (functions[i].name != NULL) fprintf(file, "%" PRIu64 " %s\n", functions[i].count, functions[i].name);
+  FILE *output = path != NULL ? fopen(path, "w") : NULL;
+  FILE *maps = fopen("/proc/self/maps", "r");
+  char line[4096], file[2048];
+  uintptr_t start, end, offset;
+  while (output != NULL && maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+    const char *format = "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNxPTR " %*s %*s %2047s";
+    if (sscanf(line, format, &start, &end, &offset, file) != 4) continue;
+    for (const struct block *block = blocks; block != NULL; block = block->next) {
+      if (block->address < start || block->address >= end || block->instructions == 0) continue;
+      fprintf(output, "%s %" PRIuPTR " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", file, block->address - start + offset,
+              block->instructions, block->loaded, block->stored);
+    }
   }
-  if (file != NULL) fclose(file);
+  if (output != NULL) fclose(output);
 }
 
 __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id, const struct qemu_info_t *info, int argc,

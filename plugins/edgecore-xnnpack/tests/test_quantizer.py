@@ -252,6 +252,32 @@ def test_linear_layers_are_quantized_at_run_time() -> None:
     assert (ours - exact).square().mean() <= 1.5 * (reference(x) - exact).square().mean()
 
 
+def test_convolutions_of_images_get_inputs_that_are_quantized_at_run_time() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, stride=2, padding=1), nn.BatchNorm2d(16), nn.ReLU6(), nn.Conv2d(16, 16, 3, groups=16),
+        nn.Conv2d(16, 24, 1), nn.Conv2d(24, 8, 3, padding=1), nn.Flatten(), nn.Linear(800, 5),
+    ).eval()  # fmt: skip
+    x = torch.randn(1, 3, 24, 24)  # pairs of columns are not packed
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int8-dynamic")
+    assert program.report().delegates == {"XnnpackBackend": 1}
+    row = program.compare(model, [(x,)]).rows[0]
+    assert row.own.relative < 1e-5 and row.eager.sqnr > 30
+    floats = edgecore.compile(model, (x,), backends=["xnnpack"])
+    assert len(program.buffer) < 0.6 * len(floats.buffer)
+
+
+def test_each_image_gets_its_own_quantization_at_run_time() -> None:
+    torch.manual_seed(0)
+    model, x = (
+        nn.Conv2d(4, 8, 3, padding=1).eval(),
+        torch.randn(3, 4, 9, 9) * torch.tensor([1.0, 20, 400]).view(3, 1, 1, 1),
+    )
+    files = [edgecore.compile(model, (part,), backends=["xnnpack"], quantize="int8-dynamic") for part in (x, x[:1])]
+    together, alone = (edgecore.load(file.buffer) for file in files)
+    torch.testing.assert_close(together.forward(x), torch.cat([alone.forward(part) for part in x.split(1)]))
+
+
 @pytest.mark.parametrize("recipe", ["int8", "int8-dynamic"])
 def test_a_layer_of_a_tensor_without_elements_stays_in_floating_point(recipe: str) -> None:
     class Sides(nn.Module):

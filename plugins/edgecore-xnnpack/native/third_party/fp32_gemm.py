@@ -153,7 +153,7 @@ static uint32_t choose_f32_nr(size_t outputs) {
 // cache fall into one of its sets: a set must hold a line of each row, and one of the weights.
 static uint32_t choose_f32_mr(size_t row_bytes) {
   const struct cpuinfo_cache* cache = cpuinfo_get_l1d_cache(0);
-  const uint32_t mr = f32_gemm_config.mr;
+  const uint32_t mr = max(f32_gemm_config.mr, f32_gemm_x12_config.mr);
   if (cache == NULL || cache->associativity < 2 || row_bytes % (cache->size / cache->associativity) != 0) {
     return mr;
   }
@@ -284,8 +284,7 @@ PATCHES = [
         _CONFIGURATIONS,
         _CONFIGURATION,
         _CONFIGURATION
-        + _CONFIGURATION.replace("f32_gemm_config", "f32_gemm_x16_config")
-        + _CONFIGURATION.replace("f32_gemm_config", "f32_gemm_x8_config"),
+        + "".join(_CONFIGURATION.replace("f32_gemm_config", f"f32_gemm_x{nr}_config") for nr in (16, 12, 8)),
     ),
     Patch(_CONFIGURATIONS, _NEXT, _TILES + _NEXT),
     Patch("src/xnnpack/config.h", _DECLARATIONS.splitlines(keepends=True)[0], _DECLARATIONS),

@@ -6,6 +6,7 @@ in ``corrections``; ``forced_hardware`` lets XNNPACK select kernels as on anothe
 
 from __future__ import annotations
 
+import arm
 import corrections
 import forced_hardware
 import fp32_gemm
@@ -22,6 +23,7 @@ _VNNI_TAPS = (9, 25)
 _DWCONV = "src/f32-dwconv/gen/f32-dwconv-%s-minmax-%s.c"
 
 KERNELS = [
+    *arm.KERNELS,
     *corrections.KERNELS,
     *fp32_gemm.KERNELS,
     *int8_gemm.KERNELS,
@@ -253,6 +255,7 @@ XNNPACK_PATCHES = [
         if kernel.listing
     ),
     *fp32_gemm.PATCHES,
+    *arm.PATCHES,
     *int8_gemm.PATCHES,
     *int8_convolution.PATCHES,
     *int8_elementwise.PATCHES,

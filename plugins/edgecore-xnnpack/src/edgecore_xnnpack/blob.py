@@ -142,7 +142,7 @@ class _Encoder:
     def _datatype(self, value: SubgraphValue) -> tuple[g.Datatype, g.QuantParams | None]:
         """Return the element type of a value and, for integers, the quantization parameters."""
         if isinstance(value.quantization, DynamicQuantization):
-            return g.Datatype.QDINT8, g.PerTokenDynamicQuant(1)
+            return g.Datatype.QDINT8, g.PerTokenDynamicQuant(value.quantization.dims)
         if value.quantization is not None:
             return g.Datatype.QINT8, g.PerTensorQuant(value.quantization.scale, value.quantization.zero_point)
         if value.is_fp16 or (value.constant is not None and value.constant.dtype == np.float16):

@@ -26,7 +26,7 @@ class XnnpackOptions(BaseModel):
         default=PRECISIONS,
         min_length=1,
         description="Kinds of operators to delegate: FP32; FP16 (floating point with force_fp16); STATIC_QUANT (operators "
-        "that read or return int8 tensors); DYNAMIC_QUANT (linear layers whose inputs are quantized at run time).",
+        "that read or return int8 tensors); DYNAMIC_QUANT (layers whose inputs are quantized at run time).",
     )
     configs: Names = Field(
         default=(),

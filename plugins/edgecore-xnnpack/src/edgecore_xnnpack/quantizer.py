@@ -35,6 +35,8 @@ CHANNEL_AXIS = {
     aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
 """Operators with a weight, and the dimension of the weight's output channels."""
+IMAGES = frozenset({aten.conv2d.default, aten.conv2d.padding})
+"""Convolutions whose inputs can be quantized at run time, unless they have groups."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
@@ -86,7 +88,8 @@ def get_symmetric_quantization_config(
     Args:
         is_per_channel: Give weights a scale for each output channel instead of a single scale.
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
-        is_dynamic: Quantize only linear layers, with inputs that are quantized per token at run time.
+        is_dynamic: Quantize linear layers and 2-d convolutions without groups only, with inputs that are quantized at
+            run time, per token or per image.
         is_symmetric: Give activations the zero point 0.
         observer: Class of torchao that chooses the ranges of activations; not used for training and at run time.
 
@@ -132,7 +135,7 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
         """Annotate a node, and the batch norm and clamp that are fused with it."""
         target = node.target
         if config.activation.is_dynamic:
-            if target is aten.linear.default:
+            if target is aten.linear.default or (target in IMAGES and (len(node.args) < 7 or node.args[6] == 1)):
                 mark(node, None, {node.args[0]: config.activation, node.args[1]: config.weight(0)})
         elif target in CHANNEL_AXIS:
             axis = CHANNEL_AXIS[target]

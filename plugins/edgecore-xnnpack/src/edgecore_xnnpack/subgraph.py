@@ -72,7 +72,13 @@ class Quantization:
 
 @dataclass(frozen=True, slots=True)
 class DynamicQuantization:
-    """Marks a tensor that is quantized to int8 per token: XNNPACK computes a scale and zero point of each row at run time."""
+    """Marks a tensor that is quantized to int8 at run time: XNNPACK computes a scale and a zero point of each part.
+
+    Attributes:
+        dims: The last dimensions that form a part: 1 for each token (row), 3 for each image.
+    """
+
+    dims: int = 1
 
 
 @dataclass(eq=False, slots=True)
@@ -137,9 +143,9 @@ class SubgraphValue:
 
 
 class QuantizePerToken:
-    """Kind of an operation that marks dynamic per-token quantization; `passes/quantize.py` replaces the operation.
+    """Kind of an operation that marks dynamic quantization; `passes/quantize.py` replaces the operation.
 
-    In XNNPACK, only linear layers with integer weights can read a tensor that is quantized in this way.
+    In XNNPACK, only linear layers and convolutions with integer weights can read a tensor that is quantized in this way.
     """
 
 

@@ -96,7 +96,8 @@ PROCESSORS = (
         "neoverse-n1",
         "neon_fp16_arith,neon_dot",
         {
-            "convolution f32": "f32_igemm_minmax_ukernel_6x8__asm_aarch64_neonfma",
+            "convolution f32": "f32_igemm_minmax_ukernel_7x12__aarch64_neonfma",
+            "depthwise convolution int8, a scale per channel": "qs8_qc8w_dwconv_minmax_fp32_ukernel_9p16c__neondot",
             "convolution f16": "f16_igemm_minmax_ukernel_6x16__asm_aarch64_neonfp16arith",
             "convolution int8, a scale per channel": "qs8_qc8w_igemm_minmax_fp32_ukernel_4x16c4__asm_aarch64_neondot",
             "linear dynamic int8 -> f32": "qd8_f32_qc8w_gemm_minmax_ukernel_4x16c4__asm_aarch64_neondot",

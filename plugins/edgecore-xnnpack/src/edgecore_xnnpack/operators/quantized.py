@@ -63,8 +63,9 @@ DYNAMIC_QUANTIZATION = frozenset((*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE))
 def _check_dynamic(query: Query) -> str | None:
     """Return why a node of dynamic quantization is not supported.
 
-    XNNPACK quantizes at run time only as a part of a linear layer with an integer weight. So the graph must have the
-    whole chain of nodes (choose parameters, quantize, dequantize), and only such layers may read its result.
+    XNNPACK quantizes at run time only as a part of a linear layer or a convolution with an integer weight. So the graph
+    must have the whole chain of nodes (choose parameters, quantize, dequantize), and only such layers may read its
+    result.
     """
     node = query.node
     limits = [argument(node, arg.name) for arg in node.target._schema.arguments if arg.name.startswith("quant_")]  # type: ignore[union-attr]
@@ -75,15 +76,15 @@ def _check_dynamic(query: Query) -> str | None:
         ends = [user for item in node.users for user in item.users]
     ends = [user for end in ends for user in (end.users if end.target in _QUANTIZE else [end])]
     ends = [end for end in ends if end.op == "call_function"]
-    if not ends or not all(end.target in DYNAMIC_DEQUANTIZE and _feeds_linear_layers(end, query) for end in ends):
-        return "dynamic quantization for an operator that is no delegated linear layer"
+    if not ends or not all(end.target in DYNAMIC_DEQUANTIZE and _feeds_layers(end, query) for end in ends):
+        return "dynamic quantization for an operator that is no delegated linear layer or convolution"
     return None
 
 
-def _feeds_linear_layers(dequantize: Node, query: Query) -> bool:
-    """Return True if all readers of a dequantize node are linear layers with integer weights that XNNPACK supports."""
+def _feeds_layers(dequantize: Node, query: Query) -> bool:
+    """Return True if all readers of a dequantize node are layers with integer weights that XNNPACK supports."""
     for user in dequantize.users:
-        if user.target is not aten.linear.default or user.args[0] is not dequantize:
+        if not (user.target is aten.linear.default or _is_convolution(user)) or user.args[0] is not dequantize:
             return False
         weight = user.args[1]
         if not isinstance(weight, Node) or not is_dequantize(weight) or not query.is_constant(weight):
@@ -93,12 +94,20 @@ def _feeds_linear_layers(dequantize: Node, query: Query) -> bool:
     return True
 
 
-@lowers(*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE, check=_check_dynamic, constraints="int8, for linear layers of integer weights",
+def _is_convolution(node: Node) -> bool:
+    """Return True for a convolution of images, not transposed and without groups, whose parameters are per image."""
+    if node.target is not aten.convolution.default or argument(node, "transposed") or argument(node, "groups") != 1:
+        return False
+    quantized: Node = argument(node, "input")
+    return node.meta["val"].dim() == 4 and quantized.target is library.dequantize_per_tensor.tensor
+
+
+@lowers(*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE, check=_check_dynamic, constraints="int8, for linear layers and convolutions of integer weights",
         dtypes=(torch.float32, torch.int8, torch.float64, torch.int64))  # fmt: skip
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
     """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization, and nothing for the nodes before it.
 
-    XNNPACK itself computes the quantization parameters of each row, so the node that chooses them has no values.
+    XNNPACK itself computes the quantization parameters of each row or image, so the node that chooses them has no values.
     """
     if node.target in _CHOOSE:
         return [None, None]

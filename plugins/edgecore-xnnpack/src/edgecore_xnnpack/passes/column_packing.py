@@ -10,7 +10,16 @@ from dataclasses import replace
 import numpy as np
 
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import FIRST, Alias, FixedLayouts, Layout, Subgraph, SubgraphNode, SymbolicSize
+from edgecore_xnnpack.subgraph import (
+    FIRST,
+    Alias,
+    DynamicQuantization,
+    FixedLayouts,
+    Layout,
+    Subgraph,
+    SubgraphNode,
+    SymbolicSize,
+)
 
 MAX_CHANNELS = 4
 """Maximum number of input channels of a convolution for which column packing is worthwhile.
@@ -42,6 +51,8 @@ def _can_pack(op: SubgraphNode) -> bool:
     """Return True for a convolution that `_pack` supports and makes faster."""
     shape, a = op.inputs[0].shape, op.attributes
     weight = op.inputs[1].constant
+    if isinstance(op.inputs[0].quantization, DynamicQuantization):
+        return False  # XNNPACK has no view of such a tensor
     is_symbolic = isinstance(shape[3], SymbolicSize) or sum(isinstance(size, SymbolicSize) for size in shape) > 1
     if weight is None or weight.dtype != np.int8 or is_symbolic or shape[3] % 2 or shape[1] > MAX_CHANNELS:
         return False

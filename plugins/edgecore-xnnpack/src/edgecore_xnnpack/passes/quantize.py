@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import (
     FIRST,
+    LAST,
     SAME_LAYOUT,
     Array,
     DynamicQuantization,
@@ -26,6 +27,9 @@ from edgecore_xnnpack.subgraph import (
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
 """Kinds with a weight, whose integer form reads an int8 value, an int8 weight and an int32 bias."""
+
+QUANTIZED_DIMS = {g.FullyConnected: 1, g.Conv2d: 3}
+"""Kinds with an integer form whose input is quantized at run time, and the last dimensions that share parameters."""
 
 RESCALING = frozenset({
     g.Add, g.Subtract, g.Multiply, g.GlobalAvgPooling2d, g.Sigmoid, g.Tanh, g.LeakyReLU, g.ELU, g.Hardswish,
@@ -52,7 +56,7 @@ MIN_RATIO, MAX_RATIO = 2.0**-10, 2.0**8
 
 def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
     """Replace operations of `subgraph` by integer operations; sizes may vary between calls if `has_symbolic_sizes`."""
-    _quantize_per_token(subgraph)
+    _quantize_at_run_time(subgraph)
     _dequantize_later(subgraph)
     _quantize_earlier(subgraph)
     _fold_conversion_pairs(subgraph)
@@ -78,28 +82,25 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
     _drop_unread(subgraph)
 
 
-def _quantize_per_token(subgraph: Subgraph) -> None:
-    """Use XNNPACK's linear layers with integer weights and inputs quantized per token; their results are float32."""
+def _quantize_at_run_time(subgraph: Subgraph) -> None:
+    """Use XNNPACK's layers with integer weights and inputs quantized per token or image; their results are float32."""
     producers = subgraph.producers()
-    quantized: dict[SubgraphValue, SubgraphNode] = {}
+    quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}
     ops: list[SubgraphNode] = []
     for op in subgraph.nodes:
         source = producers.get(op.inputs[0])
-        weight = op.inputs[1] if op.kind is g.FullyConnected else None
+        weight = op.inputs[1] if op.kind in QUANTIZED_DIMS else None
         if source is None or source.kind is not QuantizePerToken or weight is None or weight.scales is None:
             ops.append(op)
             continue
-        value = source.inputs[0]
-        if value not in quantized:
-            quantized[value] = SubgraphNode(
-                g.Convert,
-                [value],
-                SubgraphValue(value.shape, quantization=DynamicQuantization()),
-                SAME_LAYOUT,
-                handles=source.handles,
-            )
-            ops.append(quantized[value])
-        op.inputs = [quantized[value].output, _integer_matrix(weight), *op.inputs[2:]]
+        key = value, dims = source.inputs[0], QUANTIZED_DIMS[op.kind]
+        if key not in quantized:
+            result = SubgraphValue(value.shape, quantization=DynamicQuantization(dims))
+            # Nothing moves the elements of the result: it gets the layout in which the layer reads it.
+            layout = LAST if op.kind is g.Conv2d else SAME_LAYOUT
+            quantized[key] = SubgraphNode(g.Convert, [value], result, layout, handles=source.handles)
+            ops.append(quantized[key])
+        op.inputs = [quantized[key].output, _integer_matrix(weight), *op.inputs[2:]]
         ops.append(op)
     subgraph.nodes = ops
     _drop_unused_quantization(subgraph)
@@ -197,7 +198,7 @@ def _keep_integer_weights(subgraph: Subgraph) -> None:
 
 
 def _integer_matrix(weight: SubgraphValue) -> SubgraphValue:
-    """Return the integers that a linear layer's weight was dequantized from, with a scale for each row or group.
+    """Return the integers that a layer's weight was dequantized from, with a scale for each row or group.
 
     4-bit rows with an odd number of elements become 8-bit rows: executorch 1.5 pads such rows and then reads them
     wrongly.
@@ -209,7 +210,7 @@ def _integer_matrix(weight: SubgraphValue) -> SubgraphValue:
 
 
 def _drop_unused_quantization(subgraph: Subgraph) -> None:
-    """Remove the remaining `QuantizePerToken` marks: operations other than integer linear layers read float32."""
+    """Remove the remaining `QuantizePerToken` marks: operations other than layers of integer weights read float32."""
     unquantized = {op.output: op.inputs[0] for op in subgraph.nodes if op.kind is QuantizePerToken}
     for op in subgraph.nodes:
         op.inputs = [unquantized.get(value, value) for value in op.inputs]
