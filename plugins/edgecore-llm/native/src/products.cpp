@@ -11,7 +11,7 @@ namespace edgecore_llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-constexpr int64_t kPrefetchBytes = 4096;      // ahead of the block in use: the distance that measured best
+constexpr int64_t kPrefetchBytes = 4096;       // ahead of the block in use: the distance that measured best
 constexpr int64_t kRoundedBytes = 512 * 1024;  // of rounded inputs that stay in the cache of level 2 while weights pass
 
 // Adds the products of one block and `kCount` rows to the totals of these rows.

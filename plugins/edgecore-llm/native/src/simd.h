@@ -25,7 +25,7 @@ inline int32_t load_int32(const int8_t *source) {
 
 #if defined(__AVX512VNNI__)
 
-constexpr int kRows = 12;               // rows of a tile: 12 sums and a block in 32 registers
+constexpr int kRows = 12;                // rows of a tile: 12 sums and a block in 32 registers
 constexpr int32_t kOffsetOfBytes = 128;  // the instruction takes weights without a sign
 using Sums = __m512i;
 using Floats = __m512;
@@ -64,7 +64,9 @@ struct Floats {
 };
 using Line = Sums;
 
-inline __m256i load_half(const uint8_t *source) { return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(source)); }
+inline __m256i load_half(const uint8_t *source) {
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i *>(source));
+}
 inline Line load_line(const uint8_t *line) { return {{load_half(line), load_half(line + 32)}}; }
 inline __m256i low_halves(__m256i line) { return _mm256_and_si256(line, _mm256_set1_epi8(15)); }
 inline Line low_halves(Line line) { return {{low_halves(line.half[0]), low_halves(line.half[1])}}; }
@@ -88,7 +90,8 @@ inline __m256i add_products(__m256i sums, __m256i weights, __m256i inputs) {
 template <int kBits>
 inline Sums add_products(Sums sums, Line weights, const int8_t *inputs) {
   const __m256i x = _mm256_set1_epi32(load_int32(inputs));
-  return {{add_products<kBits>(sums.half[0], weights.half[0], x), add_products<kBits>(sums.half[1], weights.half[1], x)}};
+  return {
+      {add_products<kBits>(sums.half[0], weights.half[0], x), add_products<kBits>(sums.half[1], weights.half[1], x)}};
 }
 inline Floats zero() { return {{_mm256_setzero_ps(), _mm256_setzero_ps()}}; }
 inline Floats load_scales(const uint16_t *scales) {
@@ -215,15 +218,6 @@ inline Sums add_products(Sums sums, const Line &weights, const int8_t *inputs) {
   return sums;
 }
 inline Floats zero() { return {}; }
-// The value of a float16, exactly: as a float32 with the same bits of exponent and fraction, times 2^112, which is the
-// difference of the exponents' biases. Infinities and NaNs do not occur.
-inline float float16_value(uint16_t bits) {
-  const uint32_t shifted = static_cast<uint32_t>(bits & 0x7fff) << 13;
-  float value;
-  memcpy(&value, &shifted, sizeof(value));
-  value *= 0x1p112f;
-  return (bits & 0x8000) != 0 ? -value : value;
-}
 inline Floats load_scales(const uint16_t *scales) {
   Floats floats;
   for (int o = 0; o < kBlockOutputs; ++o) floats.value[o] = float16_value(scales[o]);

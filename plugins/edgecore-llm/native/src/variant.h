@@ -16,28 +16,29 @@ struct RoundedRows {
   int64_t groups;
 };
 
-// A cache of keys and values of one layer, for `slots` sequences and `heads` heads. A position is stored at the row
-// position % length. Keys lie in blocks of 16 rows, [slots, heads, length / 16, size, 16]: a vector register takes the
-// same element of neighbouring keys, so scores need no sum over the lanes of a register. Values are [slots, heads,
-// length, size].
-struct Cache {
-  float *keys;
-  float *values;
-  int64_t heads;
-  int64_t length;  // a multiple of 16
-  int64_t size;    // elements of a head
-};
+// Keys lie in blocks of 16 rows: a vector register takes the same element of 16 neighbouring keys, so scores need no
+// sum over the lanes of a register.
 constexpr int64_t kKeyBlock = 16;
+constexpr int64_t kPartRows = 256;                           // rows of a part, at most
+constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // scores begin in a block, and fill whole vectors
 
+// The query heads of one token that read the same key/value head.
 struct Attention {
-  Cache cache;
-  const float *queries;  // [tokens, query_heads, size]
-  float *out;            // [tokens, query_heads, size]
-  const int64_t *positions;  // [tokens]
-  int64_t query_heads;       // a multiple of cache.heads
-  int64_t window;            // 0: all positions up to that of the token; else this number of them
+  const float *keys;     // [rows / 16, key_size, 16]
+  const float *values;   // [rows, value_size]
+  const float *queries;  // [count, key_size]
+  int64_t key_size;
+  int64_t value_size;
+  int64_t count;
   float scale;
   float softcap;  // 0: none; else scores are softcap * tanh(score / softcap)
+};
+
+// The attention to some of the rows.
+struct AttentionPart {
+  float *maximum;  // [count]: the largest score
+  float *sum;      // [count]: sum of exp(score - maximum)
+  float *out;      // [count, value_size]: sum of exp(score - maximum) * value
 };
 
 struct Variant {
@@ -55,8 +56,12 @@ struct Variant {
   // of rows: the products of a group are summed as integers, then the groups one after the other from the first.
   void (*multiply)(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 
-  // Computes the token `token` and the key/value head `head` with its query heads.
-  void (*attend)(const Attention &attention, int64_t token, int64_t head);
+  // Computes the part of the rows [row, row + rows), at least 1 and at most kPartRows. `scores` is [count,
+  // kScoreStride], scratch.
+  void (*attend)(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);
+
+  // Adds the later part `next` to `total`.
+  void (*merge)(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
 };
 
 // The functions for the best instruction set of this processor, or for the one that the environment variable
