@@ -90,6 +90,16 @@ double Call::number(uint64_t index, const char *name) {
   return argument->as.d;
 }
 
+edgecore_list Call::string(uint64_t index, const char *name) {
+  const edgecore_value *argument = value(index);
+  if (argument == nullptr) return {{""}, 0};
+  if (argument->tag != EDGECORE_TAG_STRING) {
+    fail("must be a string", name);
+    return {{""}, 0};
+  }
+  return *argument->as.list;
+}
+
 int32_t Call::fail(const char *text, const char *name) {
   if (failed()) return status_;
   char message[240];

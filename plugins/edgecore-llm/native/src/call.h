@@ -34,6 +34,7 @@ class Call {
   Tensor optional_tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
   int64_t integer(uint64_t index, const char *name);
   double number(uint64_t index, const char *name);
+  edgecore_list string(uint64_t index, const char *name);
 
   bool failed() const { return status_ != EDGECORE_OK; }
   int32_t status() const { return status_; }

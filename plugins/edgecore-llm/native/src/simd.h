@@ -10,7 +10,7 @@
 
 #if defined(__AVX2__)
 #include <immintrin.h>
-#elif defined(__ARM_FEATURE_DOTPROD)
+#elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
 
@@ -111,7 +111,7 @@ inline void store(float *target, Floats values) {
 }
 inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
 
-#elif defined(__ARM_FEATURE_DOTPROD)
+#elif defined(__aarch64__)
 
 constexpr int kRows = 4;
 constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
@@ -149,10 +149,19 @@ inline Sums fill(int32_t value) {
   for (int i = 0; i < 4; ++i) sums.quarter[i] = vdupq_n_s32(value);
   return sums;
 }
+inline int32x4_t add_products(int32x4_t sums, int8x16_t weights, int8x16_t inputs) {
+#if defined(__ARM_FEATURE_DOTPROD)
+  return vdotq_s32(sums, weights, inputs);
+#else
+  const int16x8_t low = vmull_s8(vget_low_s8(weights), vget_low_s8(inputs));
+  const int16x8_t high = vmull_high_s8(weights, inputs);
+  return vaddq_s32(sums, vpaddq_s32(vpaddlq_s16(low), vpaddlq_s16(high)));
+#endif
+}
 template <int kBits>
 inline Sums add_products(Sums sums, Line weights, const int8_t *inputs) {
   const int8x16_t x = vreinterpretq_s8_s32(vdupq_n_s32(load_int32(inputs)));
-  for (int i = 0; i < 4; ++i) sums.quarter[i] = vdotq_s32(sums.quarter[i], weights.quarter[i], x);
+  for (int i = 0; i < 4; ++i) sums.quarter[i] = add_products(sums.quarter[i], weights.quarter[i], x);
   return sums;
 }
 inline Floats zero() {

@@ -17,9 +17,11 @@ namespace edgecore_llm {
   void multiply(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y);      \
   void attend(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);         \
   void merge(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);                \
+  void normalize(const float *x, const float *weight, int64_t size, float eps, float *out);                            \
+  void gate(Activation activation, const float *x, int64_t count, float *out);                                         \
   }
 #define EDGECORE_LLM_FUNCTIONS(name) \
-  { #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge }
+  { #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::normalize, name::gate }
 
 EDGECORE_LLM_DECLARE(baseline)
 #if defined(EDGECORE_LLM_X86)

@@ -41,6 +41,8 @@ struct AttentionPart {
   float *out;      // [count, value_size]: sum of exp(score - maximum) * value
 };
 
+enum class Activation { kNone, kSilu, kGeluTanh };
+
 struct Variant {
   const char *name;
 
@@ -62,6 +64,12 @@ struct Variant {
 
   // Adds the later part `next` to `total`.
   void (*merge)(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
+
+  // out = x / sqrt(mean(x^2) + eps) * weight, for one row.
+  void (*normalize)(const float *x, const float *weight, int64_t size, float eps, float *out);
+
+  // x holds `count` pairs of 16 gates and 16 values; out = activation(gates) * values.
+  void (*gate)(Activation activation, const float *x, int64_t count, float *out);
 };
 
 // The functions for the best instruction set of this processor, or for the one that the environment variable
