@@ -196,7 +196,7 @@ struct Parts {
 }  // namespace
 
 // attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots, int window, int sinks, float scale,
-// float softcap) -> Tensor: q [T, query_heads, key_size] -> [T, query_heads, value_size].
+// float softcap) -> Tensor: q [T, query_heads, key_size] -> [T, query_heads * value_size].
 int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   Call call(c, "attend");
   const Cache cache = read_cache(call, 1, 2, call.integer(6, "sinks"));
@@ -206,7 +206,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const int64_t window = call.integer(5, "window");
   const float scale = static_cast<float>(call.number(7, "scale"));
   const float softcap = static_cast<float>(call.number(8, "softcap"));
-  const Tensor out = call.tensor(9, "out", Dtype::kFloat32, 3);
+  const Tensor out = call.tensor(9, "out", Dtype::kFloat32, 2);
   if (call.failed()) return call.status();
   const int64_t tokens = q.size(0);
   const int64_t query_heads = q.size(1);
@@ -225,8 +225,8 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
     call.check(newest_position(positions, slots, t) - (cache.rows - cache.sinks) < oldest,
                "the cache has too few rows for the window and the tokens of one call");
   }
-  const int64_t shape[] = {tokens, query_heads, size};
-  if (!call.resize(out, shape, 3) || tokens == 0) return call.status();
+  const int64_t shape[] = {tokens, query_heads * size};
+  if (!call.resize(out, shape, 2) || tokens == 0) return call.status();
 
   const Variant &functions = variant();
   const int64_t group = query_heads / cache.heads;
