@@ -1,0 +1,1 @@
+"""Language models for edgecore. Tools import this module to find the package, so it imports nothing."""
