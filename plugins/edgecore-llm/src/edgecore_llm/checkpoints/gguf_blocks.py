@@ -64,8 +64,9 @@ def _q4_k(blocks: Bytes) -> Floats:
     scales = np.concatenate([first & 63, (third & 15) | ((first >> 6) << 4)], 1)
     minima = np.concatenate([second & 63, (third >> 4) | ((second >> 6) << 4)], 1)
     # 32 bytes hold two groups of 32 values: the low halves, and the high halves.
-    values = _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32).astype(np.float32)
-    return ((scale * scales)[..., None] * values - (minimum * minima)[..., None]).reshape(len(blocks), 256)
+    values: Floats = _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32).astype(np.float32)
+    found: Floats = (scale * scales)[..., None] * values - (minimum * minima)[..., None]
+    return found.reshape(len(blocks), 256)
 
 
 def _q6_k(blocks: Bytes) -> Floats:
