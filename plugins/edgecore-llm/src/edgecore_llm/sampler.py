@@ -83,9 +83,10 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
 
 
 def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the tokens that top-k, top-p and min-p leave, in falling order, and their probabilities.
+    """Return the tokens that top-k, top-p and min-p leave, and their probabilities.
 
-    The three work on the distribution before the temperature, one after the other. Equal scores are ordered by the token.
+    The three work on the distribution before the temperature, one after the other. The tokens are in the falling order of
+    their scores, and those of equal scores in rising order; if nothing is truncated, all are in rising order.
     """
     largest = float(scores.max())
 
@@ -105,7 +106,7 @@ def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], N
         # The bound is a little lower than the exact one below.
         tokens = _largest(scores, min(count, int((scores >= largest + math.log(sampling.min_p) - 1e-3).sum())))
     else:
-        tokens = _largest(scores, count)
+        tokens = _largest(scores, count) if count < len(scores) else np.arange(count)  # sorting all takes long
     if sampling.min_p > 0:
         tokens = tokens[: max(1, int((weights(tokens) >= sampling.min_p).sum()))]
     kept = np.exp((scores[tokens].astype(np.float64) - largest) / sampling.temperature)
