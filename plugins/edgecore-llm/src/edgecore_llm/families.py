@@ -89,7 +89,7 @@ FAMILIES = (
         "smollm3", ("smollm3",), ("smollm3",), {"rope_theta": 2e6, "tie_word_embeddings": True}, is_interleaved=True,
         has_window=_windows_without_rope,
     ),
-    Family("granite", ("granite",), ("granite",), is_interleaved=True),
+    Family("granite", ("granite",), ("granite",), {"attention_multiplier": 1.0}, is_interleaved=True),
 )  # fmt: skip
 """SmolLM2 is a Llama, Phi 4-mini a Phi 3; a GGUF file of a Mistral says llama."""
 
@@ -98,8 +98,9 @@ _ACTIVATIONS: dict[str, Activation] = {
     "swish": "silu",
     "gelu_pytorch_tanh": "gelu_tanh",
 }
-_LARGEST = 1 << 24
-"""More than any count in a configuration; a larger one is damage."""
+_LARGEST = {"num_hidden_layers": 1 << 10, "num_attention_heads": 1 << 10, "head_dim": 1 << 12}
+_LARGEST_OTHER = 1 << 24
+"""More than any count in a configuration; a larger one is damage, and would take all memory."""
 
 
 def family_of(model_type: str) -> Family:
@@ -149,7 +150,7 @@ def decoder_config(config: Config) -> DecoderConfig:
         head_dim=head_dim,
         layers=_layers(family, values),
         ropes=_ropes(family, values, head_dim),
-        norm_eps=float(values["rms_norm_eps"]),
+        norm_eps=_number(values, "rms_norm_eps"),
         norm_offset=family.norm_offset,
         qk_norms=family.qk_norms,
         branch_norms=family.branch_norms,
@@ -157,14 +158,14 @@ def decoder_config(config: Config) -> DecoderConfig:
         qkv_bias=bias if family.qkv_bias is None else family.qkv_bias,
         o_bias=bias if family.o_bias is None else family.o_bias,
         mlp_bias=bool(values.get("mlp_bias", False)),
-        attention_scale=float(
-            values.get("attention_multiplier") or (values.get("query_pre_attn_scalar") or head_dim) ** -0.5
+        attention_scale=_number(
+            values, "attention_multiplier", _number(values, "query_pre_attn_scalar", head_dim) ** -0.5
         ),
-        attention_softcap=float(values.get("attn_logit_softcapping") or 0),
-        logit_softcap=float(values.get("final_logit_softcapping") or 0),
+        attention_softcap=_number(values, "attn_logit_softcapping", 0),
+        logit_softcap=_number(values, "final_logit_softcapping", 0),
         embedding_multiplier=_embedding_multiplier(family, values, hidden),
-        residual_multiplier=float(values.get("residual_multiplier", 1)),
-        logit_divisor=float(values.get("logits_scaling", 1)),
+        residual_multiplier=_number(values, "residual_multiplier", 1),
+        logit_divisor=_number(values, "logits_scaling", 1),
         tied=bool(values.get("tie_word_embeddings", False)),
         max_context=_count(values, "max_position_embeddings", 2048),
     )
@@ -174,15 +175,22 @@ def _count(values: Config, key: str, default: int | None = None) -> int:
     value = values.get(key, default)
     if value is None:
         raise CheckpointError(f"the configuration of the model has no {key}")
-    if not isinstance(value, int) or not 0 < value <= _LARGEST:
+    if not isinstance(value, int) or not 0 < value <= _LARGEST.get(key, _LARGEST_OTHER):
         raise CheckpointError(f"{key} of the model's configuration is {value!r}, which is not a possible count")
     return value
+
+
+def _number(values: Config, key: str, default: float | None = None) -> float:
+    value = values.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+        raise CheckpointError(f"{key} of the model's configuration is {value!r}, which is not a possible number")
+    return float(value)
 
 
 def _embedding_multiplier(family: Family, values: Config, hidden: int) -> float:
     """Return the factor of embeddings; a root is rounded to the dtype in which the model was trained."""
     if not family.scales_embeddings:
-        return float(values.get("embedding_multiplier", 1))
+        return _number(values, "embedding_multiplier", 1)
     root, dtype = math.sqrt(hidden), str(values.get("dtype", values.get("torch_dtype", "float32")))
     bits = {"bfloat16": 8, "float16": 11}.get(dtype.removeprefix("torch."), 24)
     mantissa, exponent = math.frexp(root)
@@ -228,29 +236,45 @@ def _ropes(family: Family, values: Config, head_dim: int) -> tuple[Rope, ...]:
 
 
 def _rope(parameters: Config, values: Config, head_dim: int) -> Rope:
-    theta = float(parameters["rope_theta"])
-    share = parameters.get("partial_rotary_factor", values.get("partial_rotary_factor", 1.0))
-    dims, max_context = int(head_dim * share), _count(values, "max_position_embeddings", 2048)
+    theta = _number(parameters, "rope_theta")
+    share = _number(parameters, "partial_rotary_factor", _number(values, "partial_rotary_factor", 1.0))
+    dims = int(head_dim * share)
+    if dims % 2 or not 0 < dims <= head_dim or theta <= 1:
+        raise CheckpointError(f"rotary positions cannot turn {dims} of {head_dim} values with the base {theta}")
     kind = parameters.get("rope_type", parameters.get("type", "default"))
-    try:
-        if kind == "default":
-            return Rope(theta, dims)
-        if kind == "linear":
-            return Rope(theta, dims, (float(parameters["factor"]),) * (dims // 2))
-        if kind == "llama3":
-            divisors = llama3_divisors(
-                theta, dims, factor=parameters["factor"], low=parameters["low_freq_factor"],
-                high=parameters["high_freq_factor"], original_context=parameters["original_max_position_embeddings"],
-            )  # fmt: skip
-            return Rope(theta, dims, divisors)
-        if kind in ("longrope", "su"):
-            original = parameters.get("original_max_position_embeddings") or values["original_max_position_embeddings"]
-            factor = parameters.get("factor") or max_context / original
-            amplitude = 1.0 if factor <= 1 else math.sqrt(1 + math.log(factor) / math.log(original))
-            short, long = (tuple(map(float, parameters[key])) for key in ("short_factor", "long_factor"))
-            if len(short) != dims // 2 or len(long) != dims // 2:
-                raise CheckpointError(f"the factors of longrope need {dims // 2} entries each")
-            return Rope(theta, dims, short, long, original, parameters.get("attention_factor") or amplitude)
-    except KeyError as error:
-        raise CheckpointError(f"the rotary positions of kind {kind!r} have no {error.args[0]}") from error
+    if kind == "default":
+        return Rope(theta, dims)
+    if kind == "linear":
+        return Rope(theta, dims, (_divisor(parameters, "factor"),) * (dims // 2))
+    if kind == "divisors":  # of a GGUF file
+        return Rope(theta, dims, _divisors(parameters, "divisors", dims))
+    if kind == "llama3":
+        original = _count(parameters, "original_max_position_embeddings")
+        low, high = _number(parameters, "low_freq_factor"), _number(parameters, "high_freq_factor")
+        if not low < high:
+            raise CheckpointError(f"low_freq_factor {low} of the rotary positions is not below high_freq_factor {high}")
+        factor = _divisor(parameters, "factor")
+        divisors = llama3_divisors(theta, dims, factor=factor, low=low, high=high, original_context=original)
+        return Rope(theta, dims, divisors)
+    if kind in ("longrope", "su"):
+        short, long = _divisors(parameters, "short_factor", dims), _divisors(parameters, "long_factor", dims)
+        key = "original_max_position_embeddings"
+        original = _count(parameters if parameters.get(key) else values, key)
+        factor = parameters.get("factor") or _count(values, "max_position_embeddings", 2048) / original
+        amplitude = 1.0 if factor <= 1 or original == 1 else math.sqrt(1 + math.log(factor) / math.log(original))
+        return Rope(theta, dims, short, long, original, parameters.get("attention_factor") or amplitude)
     raise CheckpointError(f"rotary positions of kind {kind!r} are not supported")
+
+
+def _divisor(parameters: Config, key: str) -> float:
+    value = _number(parameters, key)
+    if not value:
+        raise CheckpointError(f"{key} of the rotary positions is 0")
+    return value
+
+
+def _divisors(parameters: Config, key: str, dims: int) -> tuple[float, ...]:
+    listed = parameters.get(key)
+    if not isinstance(listed, list) or len(listed) != dims // 2:
+        raise CheckpointError(f"{key} of the rotary positions is no list of {dims // 2} numbers")
+    return tuple(_divisor({key: value}, key) for value in listed)
