@@ -77,7 +77,7 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
 
     def run(*values: Any) -> Any:
         # torch leaves out arguments at the end that have their default.
-        named = {spec.name: spec.default_value for spec in schema.arguments}
+        named: dict[str, Any] = {spec.name: spec.default_value for spec in schema.arguments}
         named |= {spec.name: value for spec, value in zip(schema.arguments, values, strict=False)}
         named |= {name: named[name].clone() for name in written}
         keywords = {spec.name: named[spec.name] for spec in schema.arguments if spec.kwarg_only}

@@ -39,7 +39,7 @@ EDGE_PASSES = PassList(
             "separate_writes",
             separate_writes,
             "Custom operators write no arguments; `copy_` writes their results.",
-            "a custom operator writes an argument",
+            "operators write arguments",
             stage="exported",
         ),
         NamedPass(
@@ -124,7 +124,7 @@ EDGE_PASSES = PassList(
             "copy_before_writes",
             copy_before_writes,
             "Nothing reads the old content of an argument that an operator writes.",
-            "a custom operator writes an argument",
+            "operators write arguments",
             stage="memory",
         ),
     )
