@@ -38,7 +38,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "separate_writes",
             separate_writes,
-            "Custom operators write no arguments; `copy_` writes their results.",
+            "Only `copy_` writes arguments of custom operators.",
             "operators write arguments",
             stage="exported",
         ),
@@ -123,7 +123,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "copy_before_writes",
             copy_before_writes,
-            "Nothing reads the old content of an argument that an operator writes.",
+            "Nothing reads the old content of a written argument.",
             "operators write arguments",
             stage="memory",
         ),
