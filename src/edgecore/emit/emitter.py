@@ -137,7 +137,7 @@ class Emitter:
         return index
 
     def _constant(self, node: Node, spec: TensorSpec, tensor: fmt.Tensor) -> None:
-        weight = self.constants.get(node)
+        weight = self.constants.stored(node)
         file = self.files.get(node.name)
         if file is None:
             tensor.data_buffer_idx = self.program_data.constant(weight, spec.dim_order)

@@ -76,7 +76,9 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
     _library.define(f"{name}({arguments}) -> ({results})")  # type: ignore[no-untyped-call]
 
     def run(*values: Any) -> Any:
-        named = dict(zip((spec.name for spec in schema.arguments), values, strict=True))
+        # torch leaves out arguments at the end that have their default.
+        named: dict[str, Any] = {spec.name: spec.default_value for spec in schema.arguments}
+        named |= {spec.name: value for spec, value in zip(schema.arguments, values, strict=False)}
         named |= {name: named[name].clone() for name in written}
         keywords = {spec.name: named[spec.name] for spec in schema.arguments if spec.kwarg_only}
         result = target(*(named[spec.name] for spec in schema.arguments if not spec.kwarg_only), **keywords)

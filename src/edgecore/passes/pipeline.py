@@ -38,8 +38,8 @@ EDGE_PASSES = PassList(
         NamedPass(
             "separate_writes",
             separate_writes,
-            "Custom operators write no arguments; `copy_` writes their results.",
-            "a custom operator writes an argument",
+            "Only `copy_` writes arguments of custom operators.",
+            "operators write arguments",
             stage="exported",
         ),
         NamedPass(
@@ -123,8 +123,8 @@ EDGE_PASSES = PassList(
         NamedPass(
             "copy_before_writes",
             copy_before_writes,
-            "Nothing reads the old content of an argument that an operator writes.",
-            "a custom operator writes an argument",
+            "Nothing reads the old content of a written argument.",
+            "operators write arguments",
             stage="memory",
         ),
     )
