@@ -15,3 +15,7 @@ class ConfigError(EdgecoreError, ValueError):
 
 class TokenizerError(EdgecoreError, ValueError):
     """A tokenizer or a chat template is damaged, or does not fit the model."""
+
+
+class SessionError(EdgecoreError, ValueError):
+    """A file is no language model, or a sequence cannot go on."""

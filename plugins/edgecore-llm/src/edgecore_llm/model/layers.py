@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edgecore_llm import operators
-from edgecore_llm.quantize.packed import GROUP, pack, packed_shape
+from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, pack, packed_shape
 from edgecore_llm.quantize.rounding import quantize
 
 Bits = Literal[4, 8] | None
@@ -47,7 +48,7 @@ class Norm(nn.Module):
 
 
 class Matrix(nn.Module):
-    """A weight [rows, columns], which `put` fills."""
+    """A weight [rows, columns]: float32, or packed."""
 
     def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
         super().__init__()
@@ -58,9 +59,26 @@ class Matrix(nn.Module):
             self.register_buffer("value", torch.zeros(packed_shape(rows, columns, bits), dtype=torch.uint8))
         self.value: Tensor
 
-    def put(self, weight: Tensor) -> None:
-        """Take a weight [rows, columns], rounded and packed if this matrix has bits."""
-        self.value = weight.float() if self.bits is None else pack(quantize(weight, self.bits, self.group))
+    def stored(self, rows: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Yield parts of `value`, one after the other.
+
+        Args:
+            rows: Parts of the weight, each some of its rows.
+        """
+        waiting: list[Tensor] = []
+        for part in rows:
+            if self.bits is None:
+                yield part.float().contiguous()
+                continue
+            # Only whole tiles are packed; the other rows wait for the next part.
+            waiting.append(part)
+            joined = torch.cat(waiting)
+            whole = len(joined) // BLOCK_OUTPUTS * BLOCK_OUTPUTS
+            waiting = [joined[whole:]]
+            if whole:
+                yield pack(quantize(joined[:whole], self.bits, self.group))
+        if self.bits is not None and len(waiting[0]):
+            yield pack(quantize(waiting[0], self.bits, self.group))
 
 
 class Table(Matrix):

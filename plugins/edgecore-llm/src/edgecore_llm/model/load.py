@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
+import edgecore
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -18,6 +20,8 @@ from edgecore_llm.operators import KEY_BLOCK
 
 PARTS = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
 """Projections of the decoder, and those of a checkpoint whose rows they hold."""
+PART_ELEMENTS = 1 << 18
+"""Of a matrix are read at a time, about: so many stay in a cache of the processor while they are rounded."""
 
 
 class Weights(Protocol):
@@ -40,11 +44,21 @@ class Weights(Protocol):
 
 
 def load_decoder(
-    config: DecoderConfig, weights: Weights, *, context: int, chunk: int, precision: Precision = Precision()
+    config: DecoderConfig,
+    weights: Weights,
+    *,
+    context: int,
+    chunk: int,
+    precision: Precision = Precision(),
+    is_lazy: bool = False,
 ) -> Decoder:
     """Return a decoder with the weights of a checkpoint.
 
-    Besides the decoder, at most the tensors of one matrix are in memory.
+    Args:
+        config: The facts about the model.
+        weights: The tensors of the checkpoint.
+        context, chunk, precision: As for `Decoder`.
+        is_lazy: Matrices are lazy constants of edgecore: for compiling only, which reads them one after the other.
 
     Raises:
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
@@ -55,17 +69,38 @@ def load_decoder(
         if isinstance(module, Norm):
             module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))
         elif isinstance(module, Matrix) and not (config.tied and name == "lm_head"):
-            module.put(reader.matrix(f"{name}.weight", module.columns))
+            module.value = _value(reader, name, module, is_lazy)
             if isinstance(module, Projection) and module.bias is not None:
-                module.bias = _constant(reader.matrix(f"{name}.bias", None))
+                module.bias = _constant(torch.cat(list(reader.rows(f"{name}.bias", None))))
     if config.tied:
         decoder.lm_head.value = decoder.embed_tokens.value
     return decoder.eval()
 
 
+def _value(reader: _Reader, name: str, module: Matrix, is_lazy: bool) -> Tensor:
+    reader.check(f"{name}.weight", module.columns)
+
+    def parts() -> Iterator[Tensor]:
+        return module.stored(reader.rows(f"{name}.weight", module.columns))
+
+    if not is_lazy:
+        return torch.cat(list(parts()))
+    return edgecore.lazy_constant(module.value.shape, module.value.dtype, lambda: (part.numpy() for part in parts()))
+
+
 def _constant(value: Tensor) -> nn.Parameter:
     # A copy: a tensor that is a view of a mapped file would keep the file open.
     return nn.Parameter(value.to(torch.float32, copy=True), requires_grad=False)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Rows of a tensor of the checkpoint."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
 
 
 class _Reader:
@@ -84,43 +119,63 @@ class _Reader:
     def norm(self, name: str, size: int) -> Tensor:
         """Read the factors of a norm."""
         offset = self._config.norm_offset if self._weights.has_norm_offset else 0.0
-        return self._read(name, (size,), 0, size).float() + offset
+        source = _Source(name, (size,), 0, size)
+        self._check(source)
+        return self._weights.read(name).float() + offset
 
-    def matrix(self, name: str, columns: int | None) -> Tensor:
-        """Read the weight of a matrix, or its bias if `columns` is None: rows of one tensor or of several."""
-        owner, projection, attribute = ("." + name).rsplit(".", 2)
-        owner = owner[1:] + "." if owner else ""
-        if projection not in PARTS:
-            if projection == "down_proj" and columns is not None:
-                value = self._read_part(owner, projection, projection, attribute, self._config.intermediate_size)
-                return F.pad(value, (0, columns - self._config.intermediate_size))
-            return self._read_part(owner, projection, projection, attribute, columns)
-        parts = [self._read_part(owner, projection, part, attribute, columns) for part in PARTS[projection]]
-        return torch.cat(parts) if projection == "qkv_proj" else _alternate(*parts)
+    def check(self, name: str, columns: int | None) -> None:
+        """Check that the checkpoint has the tensors of a matrix."""
+        for source in self._sources(name, columns):
+            self._check(source)
 
-    def _read_part(self, owner: str, projection: str, part: str, attribute: str, columns: int | None) -> Tensor:
-        rest = () if columns is None else (columns,)
-        rows = self._rows[part]
-        if not self._is_fused or projection not in PARTS:
-            return self._read(f"{owner}{part}.{attribute}", (rows, *rest), 0, rows)
-        parts = PARTS[projection]
-        start = sum(self._rows[earlier] for earlier in parts[: parts.index(part)])
-        all_rows = sum(self._rows[name] for name in parts)
-        return self._read(f"{owner}{projection}.{attribute}", (all_rows, *rest), start, start + rows)
+    def rows(self, name: str, columns: int | None) -> Iterator[Tensor]:
+        """Read the weight of a matrix, or its bias if `columns` is None, in parts: some rows at a time."""
+        sources = self._sources(name, columns)
+        for source in sources:
+            self._check(source)
+        # A part of a matrix has about this number of elements.
+        step = max(1, PART_ELEMENTS // (columns or 1) // KEY_BLOCK) * KEY_BLOCK
+        if ".gate_up_proj." in name:
+            gates, values = (self._parts(source, step) for source in sources)
+            for pair in zip(gates, values, strict=True):
+                yield _alternate(*pair)
+            return
+        for source in sources:
+            for part in self._parts(source, step):
+                missing = 0 if columns is None else columns - part.shape[1]  # of the inputs of down_proj
+                yield F.pad(part, (0, missing)) if missing else part
 
-    def _read(self, name: str, shape: tuple[int, ...], start: int, stop: int) -> Tensor:
-        if name not in self._names:
-            raise CheckpointError(f"the checkpoint has no tensor {name}")
-        found = self._weights.shape(name)
-        if found != shape:
-            raise CheckpointError(f"tensor {name} of the checkpoint has shape {list(found)}, not {list(shape)}")
-        return self._weights.read(name, start, stop)
+    def _parts(self, source: _Source, step: int) -> Iterator[Tensor]:
+        for start in range(source.start, source.stop, step):
+            yield self._weights.read(source.name, start, min(start + step, source.stop))
+
+    def _sources(self, name: str, columns: int | None) -> list[_Source]:
+        *owner, projection, attribute = name.split(".")
+        rest: tuple[int, ...] = () if columns is None else (columns,)
+        if projection == "down_proj" and columns is not None:
+            rest = (self._config.intermediate_size,)
+        parts = PARTS.get(projection, (projection,))
+        counts = [self._rows[part] for part in parts]
+        if self._is_fused:
+            full = ".".join([*owner, projection, attribute])
+            shape = (sum(counts), *rest)
+            starts = [sum(counts[:index]) for index in range(len(counts))]
+            return [_Source(full, shape, start, start + count) for start, count in zip(starts, counts, strict=True)]
+        names = [".".join([*owner, part, attribute]) for part in parts]
+        return [_Source(part, (count, *rest), 0, count) for part, count in zip(names, counts, strict=True)]
+
+    def _check(self, source: _Source) -> None:
+        if source.name not in self._names:
+            raise CheckpointError(f"the checkpoint has no tensor {source.name}")
+        found = self._weights.shape(source.name)
+        if found != source.shape:
+            raise CheckpointError(
+                f"tensor {source.name} of the checkpoint has shape {list(found)}, not {list(source.shape)}"
+            )
 
 
 def _alternate(gates: Tensor, values: Tensor) -> Tensor:
     """Return the rows of both in turns of `KEY_BLOCK`, after zeros were added to fill the last turn."""
-    missing = round_up(len(gates)) - len(gates)
-    both = torch.stack(
-        [F.pad(rows, (0, 0) * (rows.ndim - 1) + (0, missing)).unflatten(0, (-1, KEY_BLOCK)) for rows in (gates, values)], 1
-    )
-    return both.flatten(0, 2)
+    padding = (0, 0) * (gates.ndim - 1) + (0, round_up(len(gates)) - len(gates))
+    turns = [F.pad(rows, padding).unflatten(0, (-1, KEY_BLOCK)) for rows in (gates, values)]
+    return torch.stack(turns, 1).flatten(0, 2)

@@ -8,8 +8,9 @@ from torch.nn import functional as F
 
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
-CANDIDATES = 15
-"""Scales that are tried for a group of 4 bits."""
+EXTREMES = (-9.0, -8.5, -8.0, -7.5, -7.0, -6.5)
+"""The integers, before they are clamped, that the value of largest magnitude of a group becomes by the scales that are tried
+for 4 bits. With -8 are the weights of Q4_0, which so stay as they are."""
 SMALLEST_SCALE = 2.0**-24
 """The smallest float16 above zero."""
 
@@ -17,8 +18,9 @@ SMALLEST_SCALE = 2.0**-24
 def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     """Round a matrix symmetrically to 4 or 8 bits.
 
-    With 8 bits the largest magnitude of a group becomes 127. With 4 bits the integers are [-8, 7]; of several scales, with
-    either sign, the one with the least squared error is taken, so that the value of largest magnitude may become -8.
+    With 8 bits the largest magnitude of a group becomes 127. With 4 bits the integers are [-8, 7]: integers are found by
+    several scales, then the scale that fits them best by least squares; of these the one with the least squared error is
+    taken. A scale may be negative, so that the value of largest magnitude can become -8.
 
     Args:
         weight: [outputs, inputs].
@@ -56,17 +58,20 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
-    positions = groups.abs().argmax(-1, keepdim=True)
-    largest = groups.gather(-1, positions)[..., 0]
-    best = torch.zeros_like(largest, dtype=torch.float16)
-    least = torch.full_like(largest, torch.inf)
-    for candidate in range(CANDIDATES):
-        # From one at which the value of largest magnitude becomes -9, clamped, to one at which it becomes -5.6.
-        scales = _to_half(largest / (-9.0 + candidate * 3.4 / (CANDIDATES - 1)))
-        errors = (_round(groups, scales, 4) * scales.float()[..., None] - groups).square().sum(-1)
-        better = errors < least
-        best, least = scales.where(better, best), errors.where(better, least)
-    return best
+    """Return the scales of groups w: for integers q the best one is <w, q> / <q, q>, and its squared error is
+    <w, w> - <w, q>^2 / <q, q>."""
+    largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
+    inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)
+    best = torch.zeros_like(largest[..., 0])
+    most = torch.full_like(best, -1.0)
+    for extreme in EXTREMES:
+        integers = (groups * (inverse * extreme)).round_().clamp_(-8, 7)
+        product = torch.linalg.vecdot(groups, integers)
+        square = torch.linalg.vecdot(integers, integers).clamp_min_(1)
+        reduction = product * product / square
+        is_better = reduction > most
+        best, most = (product / square).where(is_better, best), reduction.where(is_better, most)
+    return _to_half(best)
 
 
 def _to_half(scales: Tensor) -> Tensor:
