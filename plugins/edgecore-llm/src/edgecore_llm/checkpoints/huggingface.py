@@ -18,7 +18,7 @@ from edgecore_llm.model.config import DecoderConfig
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _PREFIXES = ("language_model.model.", "model.language_model.", "language_model.", "model.")
-"""What stands before the names of the decoder; several in multimodal models."""
+"""Prefixes of the names of the decoder; several in multimodal models."""
 
 
 class HuggingFaceFolder:
