@@ -124,8 +124,8 @@ def test_the_example_files_of_executorch_are_read():
     files = [file for folder in models.__path__ for file in Path(folder).glob("*/config/*.yaml")]
     assert len(files) > 8
     for file in files:
-        if "base:\n  metadata=" in file.read_text():  # in 1.5.1 this section is a text
-            with pytest.raises(ConfigError, match="base is a section with keys, but it is 'metadata="):
+        if "metadata=" in file.read_text():  # two files of 1.5.1 have an equals sign for a colon
+            with pytest.raises(ConfigError, match=r"base( is a section with keys, but it is '|\.)metadata="):
                 load_config(file)
             continue
         config = load_config(file)
