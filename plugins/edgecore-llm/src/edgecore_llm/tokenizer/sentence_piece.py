@@ -26,11 +26,12 @@ class SentencePieceTokenizer(Tokenizer):
         self._model: Any = sentencepiece.SentencePieceProcessor()
         try:
             self._model.LoadFromSerializedProto(path.read_bytes())
+            self._pieces: list[str] = self._model.id_to_piece(list(range(self._model.vocab_size())))
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
-        except RuntimeError as error:
+        except (RuntimeError, UnicodeDecodeError) as error:
             raise TokenizerError(f"{path} is no model of SentencePiece") from error
-        self.vocabulary = self._model.vocab_size()
+        self.vocabulary = len(self._pieces)
         bos, eos = self._model.bos_id(), self._model.eos_id()
         self.bos_id, self.eos_ids = bos if bos >= 0 else None, (eos,) if eos >= 0 else ()
         pieces = self._model.encode("a", out_type=str)
@@ -47,14 +48,14 @@ class SentencePieceTokenizer(Tokenizer):
         return tokens
 
     def token_bytes(self, token: int) -> bytes:
-        return sentencepiece_bytes(self._model.id_to_piece(token)) if 0 <= token < self.vocabulary else b""
+        return sentencepiece_bytes(self._pieces[token]) if 0 <= token < self.vocabulary else b""
 
     def is_special(self, token: int) -> bool:
         return 0 <= token < self.vocabulary and bool(self._model.is_control(token) or self._model.is_unknown(token))
 
     @cached_property
     def _special_ids(self) -> dict[str, int]:
-        return {self._model.id_to_piece(token): token for token in range(self.vocabulary) if self.is_special(token)}
+        return {piece: token for token, piece in enumerate(self._pieces) if self.is_special(token)}
 
     @cached_property
     def _specials(self) -> re.Pattern[str]:

@@ -87,4 +87,8 @@ def _read(path: Path) -> dict[bytes, int]:
             raise TokenizerError(f"line {number} of {path} is not of the form BASE64 RANK") from error
     if sorted(ranks.values()) != list(range(len(ranks))) or not ranks:
         raise TokenizerError(f"{path} does not have each rank from 0 on once; it may be truncated")
+    # The package ends with a panic at a text with a byte that has no rank.
+    missing = [byte for byte in range(0x100) if bytes([byte]) not in ranks]
+    if missing:
+        raise TokenizerError(f"{path} has no rank for byte {missing[0]}; it may be truncated")
     return ranks
