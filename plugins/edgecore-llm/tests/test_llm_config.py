@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from pathlib import Path
 
 import pytest
 import yaml
@@ -116,3 +117,16 @@ def test_choices_are_those_of_executorch():
     ):  # fmt: skip
         for choice in choices:
             load_config(None, [f"+{key}={choice.value}"])
+
+
+def test_the_example_files_of_executorch_are_read():
+    models = pytest.importorskip("executorch.examples.models")
+    files = [file for folder in models.__path__ for file in Path(folder).glob("*/config/*.yaml")]
+    assert len(files) > 8
+    for file in files:
+        if "metadata=" in file.read_text():  # two files of 1.5.1 have an equals sign for a colon
+            with pytest.raises(ConfigError, match=r"base( is a section with keys, but it is '|\.)metadata="):
+                load_config(file)
+            continue
+        config = load_config(file)
+        assert config.base.preq_mode in (None, "8da4w_output_8da8w")

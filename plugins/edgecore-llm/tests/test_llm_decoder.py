@@ -62,3 +62,13 @@ def test_longrope_takes_the_list_for_the_context_of_the_decoder():
     rope = decoder_config(random_model("phi4").config.to_dict()).ropes[0]
     assert rope.divisors_for(128) == (1.0,) * 6
     assert rope.divisors_for(129) == pytest.approx([1.0, 1.1, 1.2, 1.3, 1.4, 1.5])
+
+
+def test_the_functional_form_of_the_exported_decoder_computes_the_same():
+    decoder = small_decoder("llama3")
+    tokens, rows = torch.arange(5), torch.tensor([4])
+    expected = decoder(tokens, torch.arange(5), rows)
+    program = torch.export.export(decoder, (tokens, torch.arange(5), rows)).run_decompositions()
+    written = {buffer for buffer in program.graph_signature.buffers_to_mutate.values() if "cache" in buffer}
+    assert len(written) == 2 * len(decoder.layers)
+    torch.testing.assert_close(program.module()(tokens, torch.arange(5), rows), expected, rtol=0, atol=1e-5)

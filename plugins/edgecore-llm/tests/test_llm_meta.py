@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
 import torch
-from llm_models import LLAMA3_ROPE, StateDict, random_model
+from llm_models import LLAMA3_ROPE, PAIRS, StateDict, random_model
 
 from edgecore_llm.checkpoints.open import open_checkpoint
 from edgecore_llm.errors import CheckpointError
@@ -29,9 +30,24 @@ def meta_name(name: str) -> str:
     return name
 
 
+def separate(tensors, config):
+    """The tensors, of which fused ones are cut into those of q, k, v, gate and up."""
+    for name, value in tensors.items():
+        if "qkv_proj" in name:
+            head_dim = config.hidden_size // config.num_attention_heads
+            sizes = [heads * head_dim for heads in (config.num_attention_heads, *[config.num_key_value_heads] * 2)]
+            for part, rows in zip(("q", "k", "v"), value.split(sizes), strict=True):
+                yield name.replace("qkv_proj", f"{part}_proj"), rows
+        elif "gate_up_proj" in name:
+            for part, rows in zip(("gate", "up"), value.chunk(2), strict=True):
+                yield name.replace("gate_up_proj", f"{part}_proj"), rows
+        else:
+            yield name, value
+
+
 def write(folder, model, is_interleaved: bool, **more):
     config, state = model.config, {}
-    for name, value in StateDict(model).tensors.items():
+    for name, value in separate(StateDict(model).tensors, config):
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue
         if is_interleaved and ("q_proj" in name or "k_proj" in name):
@@ -57,7 +73,29 @@ def open_pair(folder):
     [
         ("llama2", {}),
         ("qwen2", {"use_hf_rope": True, "attention_qkv_bias": True}),
-        ("qwen3", {"use_hf_rope": True, "use_qk_norm": True, "head_dim": 32}),
+        ("qwen3", {"use_hf_rope": True, "use_qk_norm": True, "qk_norm_before_rope": True, "head_dim": 32}),
+        (
+            "phi4",
+            {
+                "use_hf_rope": True,
+                "partial_rotary_factor": 0.75,
+                "original_max_position_embeddings": 128,
+                "rope_scaling_short_factor": [1.0] * 6,
+                "rope_scaling_long_factor": PAIRS,
+                "max_position_embeddings": 512,
+            },
+        ),
+        ("smollm3", {"use_hf_rope": True, "no_rope_layer_interval": 4}),
+        (
+            "granite",
+            {
+                "use_hf_rope": True,
+                "embedding_scale_factor": 6.0,
+                "residual_multiplier": 0.3,
+                "attention_multiplier": 0.2,
+                "logits_scaling": 4.0,
+            },
+        ),
     ],
 )
 def test_a_written_model_is_read_as_it_was(name, more, tmp_path):
@@ -68,6 +106,8 @@ def test_a_written_model_is_read_as_it_was(name, more, tmp_path):
     checkpoint = open_pair(tmp_path)
     expected = load_decoder(decoder_config(model.config.to_dict()), StateDict(model), context=32, chunk=8)
     found = load_decoder(checkpoint.config, checkpoint, context=32, chunk=8)
+    same = {"family": expected.config.family, "max_context": expected.config.max_context}
+    assert dataclasses.replace(found.config, **same) == expected.config
     assert found.state_dict().keys() == expected.state_dict().keys()
     assert all(torch.equal(found.state_dict()[key], value) for key, value in expected.state_dict().items())
 
@@ -94,6 +134,9 @@ def test_damaged_and_missing_files_are_one_clear_sentence(tmp_path):
     with pytest.raises(CheckpointError, match="holds no tensors by name"):
         open_pair(tmp_path)
     path.write_bytes(content)
+    params.write_text(json.dumps({**json.loads(params.read_text()), "use_qk_norm": True}))
+    with pytest.raises(CheckpointError, match="normalizes q and k after they are turned, which is not supported"):
+        assert open_pair(tmp_path).config
     params.write_text("{}")
     with pytest.raises(CheckpointError, match="have no dim"):
         assert open_pair(tmp_path).config

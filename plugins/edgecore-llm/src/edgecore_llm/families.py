@@ -30,6 +30,7 @@ class Family:
         scales_embeddings: Embeddings are multiplied by the root of their size.
         has_window: Returns if a layer has the window of `sliding_window`, where no `layer_types` say so.
         has_local_rope: Layers with a window have rotary positions of their own.
+        skips_rope: Some layers have no positions: those of `no_rope_layers`, or each of `no_rope_layer_interval`.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Family:
     scales_embeddings: bool = False
     has_window: Callable[[Config, int], bool] = lambda config, layer: False
     has_local_rope: bool = False
+    skips_rope: bool = False
 
 
 def _windows_above(config: Config, layer: int) -> bool:
@@ -87,7 +89,7 @@ FAMILIES = (
     ),
     Family(
         "smollm3", ("smollm3",), ("smollm3",), {"rope_theta": 2e6, "tie_word_embeddings": True}, is_interleaved=True,
-        has_window=_windows_without_rope,
+        has_window=_windows_without_rope, skips_rope=True,
     ),
     Family("granite", ("granite",), ("granite",), {"attention_multiplier": 1.0}, is_interleaved=True),
 )  # fmt: skip
@@ -215,7 +217,7 @@ def _layers(family: Family, values: Config) -> tuple[Layer, ...]:
     for index in range(count):
         has_window = types[index] == "sliding_attention" if types else family.has_window(values, index)
         window = int(size) if has_window and uses_window else 0
-        has_rope = family.name != "smollm3" or _has_rope(values, index)
+        has_rope = not family.skips_rope or _has_rope(values, index)
         rope = 1 if family.has_local_rope and has_window else 0
         layers.append(Layer(rope if has_rope else None, window))
     return tuple(layers)

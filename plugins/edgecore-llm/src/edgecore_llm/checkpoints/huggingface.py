@@ -18,7 +18,7 @@ from edgecore_llm.model.config import DecoderConfig
 
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _PREFIXES = ("language_model.model.", "model.language_model.", "language_model.", "model.")
-"""What stands before the names of the decoder; several in multimodal models."""
+"""Prefixes of the names of the decoder; several in multimodal models."""
 
 
 class HuggingFaceFolder:
@@ -36,10 +36,9 @@ class HuggingFaceFolder:
         self.folder = folder
         self.values = read_json(folder / "config.json")
         self._tensors: dict[str, tuple[Path, str, tuple[int, ...], str]] = {}
-        for path in self._files():
-            for name, entry in _header(path).items():
-                short = _short_name(name)
-                self._tensors[short] = (path, name, tuple(entry["shape"]), entry["dtype"])
+        for path, header in self._headers().items():
+            for name, entry in header.items():
+                self._tensors[_short_name(name)] = (path, name, tuple(entry["shape"]), entry["dtype"])
         self._open: dict[Path, Any] = {}
 
     @cached_property
@@ -69,28 +68,28 @@ class HuggingFaceFolder:
         rows: Tensor = self._open[path].get_slice(full_name)[start:stop]
         return rows
 
-    def _files(self) -> list[Path]:
+    def _headers(self) -> dict[Path, dict[str, dict[str, Any]]]:
+        """Return the entries of the tensors of all files."""
         index = self.folder / "model.safetensors.index.json"
         if not index.exists():
             if not (single := self.folder / "model.safetensors").exists():
                 raise CheckpointError(f"{self.folder} has no model.safetensors and no {index.name}")
-            return [single]
+            return {single: _header(single)}
         places = read_json(index).get("weight_map")
         if not isinstance(places, dict) or not all(isinstance(place, str) for place in places.values()):
             raise CheckpointError(f"{index} has no weight_map from tensors to files")
-        files = sorted(set(places.values()))
-        for name in files:
+        for name in sorted(set(places.values())):
             if Path(name).name != name:
                 raise CheckpointError(f"{index} names a file outside of its folder: {name!r}")
             if not (self.folder / name).exists():
                 raise CheckpointError(
                     f"{self.folder} lacks the shard {name}, which {index.name} names; download it again"
                 )
-        for name in files:
-            lost = {tensor for tensor, place in places.items() if place == name} - _header(self.folder / name).keys()
-            if lost:
-                raise CheckpointError(f"{self.folder / name} lacks tensor {min(lost)}, which {index.name} places there")
-        return [self.folder / name for name in files]
+        headers = {name: _header(self.folder / name) for name in sorted(set(places.values()))}
+        for tensor, name in places.items():
+            if tensor not in headers[name]:
+                raise CheckpointError(f"{self.folder / name} lacks tensor {tensor}, which {index.name} places there")
+        return {self.folder / name: header for name, header in headers.items()}
 
 
 def _short_name(name: str) -> str:

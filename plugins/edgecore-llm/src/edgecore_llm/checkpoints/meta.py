@@ -18,6 +18,11 @@ from edgecore_llm.errors import CheckpointError
 from edgecore_llm.families import decoder_config
 from edgecore_llm.model.config import DecoderConfig
 
+_SAME_KEYS = (
+    "partial_rotary_factor", "residual_multiplier", "attention_multiplier", "logits_scaling", "no_rope_layer_interval",
+    "original_max_position_embeddings", "final_logit_softcapping", "attn_logit_softcapping",
+)  # fmt: skip
+"""Parameters that a `config.json` has under the same names."""
 _NAMES = {
     "tok_embeddings": "embed_tokens", "norm": "norm", "output": "lm_head", "attention.wq": "self_attn.q_proj",
     "attention.wk": "self_attn.k_proj", "attention.wv": "self_attn.v_proj", "attention.wo": "self_attn.o_proj",
@@ -30,8 +35,8 @@ _NAMES = {
 class MetaCheckpoint:
     """A `params.json` with a `.pth` file, which is mapped and not unpickled beyond tensors.
 
-    Besides Llama these describe Qwen 2.5 and 3 with the parameters of executorch: `attention_qkv_bias`, `use_qk_norm`,
-    `use_hf_rope`.
+    With the parameters that executorch adds they describe other families, too: Qwen by `attention_qkv_bias` and
+    `use_qk_norm`, Phi 4-mini by the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its multipliers.
 
     Raises:
         CheckpointError: A file is missing or damaged.
@@ -78,9 +83,8 @@ class MetaCheckpoint:
         for name in ("embed_tokens.weight", "layers.0.mlp.gate_proj.weight"):
             if name not in self._tensors:
                 raise CheckpointError(f"the checkpoint {self.path} has no tensor {name}")
-        kind = "qwen3" if params.get("use_qk_norm") else "qwen2" if params.get("attention_qkv_bias") else "llama"
         values = {
-            "model_type": kind,
+            "model_type": self._model_type(),
             "hidden_size": params["dim"],
             "num_hidden_layers": params["n_layers"],
             "num_attention_heads": params["n_heads"],
@@ -91,16 +95,42 @@ class MetaCheckpoint:
             "intermediate_size": self.shape("layers.0.mlp.gate_proj.weight")[0],
             "rms_norm_eps": params.get("norm_eps", 1e-5),
             "rope_theta": params.get("rope_theta") or params.get("rope_freq_base") or 10000.0,
-            "max_position_embeddings": params.get("max_context_len", 131072 if params.get("use_scaled_rope") else 2048),
+            "max_position_embeddings": params.get("max_position_embeddings")
+            or (131072 if params.get("use_scaled_rope") else 2048),
             "tie_word_embeddings": "lm_head.weight" not in self._tensors,
-            "partial_rotary_factor": params.get("partial_rotary_factor", 1.0),
+            "embedding_multiplier": params.get("embedding_scale_factor", 1.0),
+            "rope_scaling": self._rope_scaling(),
         }
-        if params.get("use_scaled_rope"):
-            values["rope_scaling"] = {
-                "rope_type": "llama3", "factor": params.get("rope_scale_factor", 8), "low_freq_factor": 1.0,
-                "high_freq_factor": 4.0, "original_max_position_embeddings": 8192,
-            }  # fmt: skip
-        return values
+        return values | {key: params[key] for key in _SAME_KEYS if params.get(key) is not None}
+
+    def _model_type(self) -> str:
+        params = self.params
+        if params.get("use_qk_norm"):
+            if not params.get("qk_norm_before_rope"):
+                raise CheckpointError(f"{self.path} normalizes q and k after they are turned, which is not supported")
+            return "qwen3"
+        if params.get("no_rope_layer_interval"):
+            return "smollm3"
+        return "qwen2" if params.get("attention_qkv_bias") else "llama"
+
+    def _rope_scaling(self) -> dict[str, Any] | None:
+        params = self.params
+        if params.get("rope_scaling_long_factor"):
+            return {
+                "rope_type": "longrope",
+                "short_factor": params.get("rope_scaling_short_factor"),
+                "long_factor": params["rope_scaling_long_factor"],
+                "attention_factor": params.get("rope_scaling_attention_factor"),
+            }
+        if not params.get("use_scaled_rope"):
+            return None
+        return {
+            "rope_type": "llama3",
+            "factor": params.get("rope_scale_factor", 8),
+            "low_freq_factor": 1.0,
+            "high_freq_factor": params.get("high_freq_factor", 4),
+            "original_max_position_embeddings": 8192,
+        }
 
 
 def _name(name: str) -> str:

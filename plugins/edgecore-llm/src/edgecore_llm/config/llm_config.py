@@ -103,6 +103,8 @@ def _sentence(error: ValidationError) -> str:
     key = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
         return f"{key} does not exist{_advice(key)}"
+    if first["type"] == "model_type":
+        return f"{key} is a section with keys, but it is {first['input']!r}"
     message = first["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
     if not key:

@@ -38,6 +38,11 @@ def _two_numbers(value: Any) -> Any:
     return text
 
 
+def _preq_mode(value: Any) -> Any:
+    """Return a mode by its value; executorch's own files have the name in its enumeration."""
+    return {"preq_8da4w": "8da4w", "preq_8da4w_out_8da8w": "8da4w_output_8da8w"}.get(value, value)
+
+
 def _matching(pattern: str, meaning: str) -> BeforeValidator:
     def check(value: Any) -> Any:
         if value is not None and not re.fullmatch(pattern, str(value)):
@@ -92,7 +97,7 @@ class BaseConfig(Section):
     tokenizer_path: str | None = None
     metadata: Annotated[str | None, BeforeValidator(_json_text)] = None
     use_lora: NotNegative = 0
-    preq_mode: Literal["8da4w", "8da4w_output_8da8w"] | None = None
+    preq_mode: Annotated[Literal["8da4w", "8da4w_output_8da8w"] | None, BeforeValidator(_preq_mode)] = None
     preq_group_size: Positive = 32
     preq_embedding_quantize: Embedding = "8,0"
 
@@ -151,7 +156,7 @@ class ExportConfig(Section):
 
 
 class DebugConfig(Section):
-    """What is written and reported beside the file."""
+    """Reports and traces beside the file."""
 
     profile_memory: bool = False
     profile_path: str | None = None
