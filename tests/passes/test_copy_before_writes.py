@@ -6,6 +6,7 @@ from edge_programs import Model
 from writing_operators import ROWS, buffers_of, kernel_calls, ops, plan_of
 
 from edgecore.errors import CompileError
+from edgecore.passes import EDGE_PASSES
 from edgecore.passes.copy_before_writes import copy_before_writes
 from edgecore.pipeline import to_edge
 
@@ -41,6 +42,12 @@ def test_an_operator_that_returns_the_argument_is_followed_by_it():
     state = buffers_of(plan)["cache"]
     (call, _) = kernel_calls(plan)
     assert call[0] == "writing::append_" and call[1][1] == call[1][-1] == state
+
+
+def test_an_out_variant_that_the_model_calls_writes_the_buffer():
+    plan = plan_of(lambda self, rows: ops.double.out(rows, out=self.cache) + 1, ROWS, cache=torch.zeros(2, 2))
+    state = buffers_of(plan)["cache"]
+    assert kernel_calls(plan)[0] == ("writing::double.out", [plan.inputs[0], state, state])
 
 
 def test_an_operator_that_returns_two_arguments_is_followed_by_their_list():
@@ -113,6 +120,12 @@ def test_new_content_of_another_buffer_is_copied():
     eager(ROWS), lowered(ROWS)
     torch.testing.assert_close(dict(lowered.named_buffers()), dict(eager.named_buffers()))
     plan_of(function, ROWS, cache=cache(), other=cache())
+
+
+@pytest.mark.parametrize("function", [the_constant_stays, the_input_stays])
+def test_without_the_pass_a_constant_or_an_input_is_not_written(function):
+    with pytest.raises(CompileError, match=r"writing.append.default .* writes .*, which is a constant or an input"):
+        plan_of(function, ROWS, passes=EDGE_PASSES.skip("copy_before_writes", "fold_constants"), cache=cache())
 
 
 def test_a_method_cannot_write_its_input():

@@ -45,7 +45,12 @@ def under_no_grad(self, rows):
     return self.cache * 1
 
 
-FUNCTIONS = [append_twice, write_a_view, write_two, swap, write_a_temporary, under_no_grad]
+def call_an_out_variant(self, rows):
+    ops.double.out(rows, out=self.cache[1:3])
+    return ops.double.out(rows + 1, out=torch.empty(2, 2)) * self.cache[0]
+
+
+FUNCTIONS = [call_an_out_variant, append_twice, write_a_view, write_two, swap, write_a_temporary, under_no_grad]
 
 
 def buffers():

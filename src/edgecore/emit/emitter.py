@@ -314,6 +314,12 @@ class Emitter:
         An operator without results of its own returns the written arguments, or nothing. In both cases its arguments
         are followed by the written ones, as the repetition of a result.
         """
+        for operand in writer.operands(node):
+            if operand.op == "placeholder" and operand.name not in self._mutated_buffers():
+                raise CompileError(
+                    f"{describe(node)} writes {operand.name}, which is a constant or an input; the pass "
+                    "copy_before_writes, which was skipped, makes a copy"
+                )
         if isinstance(node.meta["val"], torch.Tensor):
             self._values[node] = results[0]
         outs, written = results[: writer.fresh], results[writer.fresh :]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -56,27 +56,27 @@ def kernel_form(node: Node) -> KernelForm:
     if writer is not None:
         target = writer.operator
         if writer.fresh == 0:
-            return _form(target._schema.name, target._overloadname.removeprefix("default"), target, values)
+            specs = target._schema.arguments
+            return _form(target._schema.name, target._overloadname.removeprefix("default"), specs, values)
     out = out_variant(target)
     if out is None and target.namespace != "aten" and _returns_tensors(target):
         # A custom operator without a Python out variant has a kernel that is named by torch's rule.
         overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
-        return _form(target._schema.name, overload, target, values)
+        return _form(target._schema.name, overload, target._schema.arguments, values)
     if out is None:
         raise CompileError(
             f"{describe(node)} has no out variant, so no kernel can be called for it; register "
             f"{target._schema.name}.out with torch.library, or delegate the operator to a backend"
         )
-    return _form(out._schema.name, out._overloadname, out, values)
+    specs = [spec for spec in out._schema.arguments if not spec.is_out]
+    return _form(out._schema.name, out._overloadname, specs, values)
 
 
 def _returns_tensors(target: OpOverload) -> bool:
     return all(str(value.real_type) in ("Tensor", "List[Tensor]") for value in target._schema.returns)
 
 
-def _form(name: str, overload: str, target: OpOverload, values: dict[str, Any]) -> KernelForm:
-    """Return a kernel call with the arguments of `target`, but for its out arguments."""
-    specs = [spec for spec in target._schema.arguments if not spec.is_out]
+def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]) -> KernelForm:
     return KernelForm(name, overload, tuple(Argument(values[spec.name], str(spec.real_type)) for spec in specs))
 
 
