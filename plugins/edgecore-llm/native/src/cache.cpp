@@ -98,7 +98,7 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
   const int64_t tokens = qkv.size(0);
   const int64_t key_size = cache.key_size;
   const int64_t width = qkv.size(1);
-  call.check(heads > 0 && width % key_size == 0 && heads < width / key_size + 1 &&
+  call.check(key_size > 0 && heads > 0 && heads <= width / key_size &&
                  width == heads * key_size + cache.heads * (key_size + cache.value_size),
              "qkv has another number of columns than the heads need");
   call.check(q_norm.t == nullptr || q_norm.size(0) == key_size, "q_norm must have the size of a head");
