@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 from pathlib import Path
 
 import pytest
 import yaml
+from llm_peer_config import plain
 
 from edgecore_llm.config.llm_config import LlmConfig, load_config
 from edgecore_llm.errors import ConfigError
@@ -89,15 +88,6 @@ def test_a_file_that_is_no_configuration_is_an_error(tmp_path):
             load_config(path)
     with pytest.raises(ConfigError, match="cannot be read: No such file"):
         load_config(tmp_path / "none.yaml")
-
-
-def plain(value):
-    """A configuration of executorch as dictionaries and plain values."""
-    if isinstance(value, enum.Enum):
-        return value.value
-    if dataclasses.is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
-    return value
 
 
 def test_keys_and_defaults_are_those_of_executorch():

@@ -72,3 +72,8 @@ def test_the_functional_form_of_the_exported_decoder_computes_the_same():
     written = {buffer for buffer in program.graph_signature.buffers_to_mutate.values() if "cache" in buffer}
     assert len(written) == 2 * len(decoder.layers)
     torch.testing.assert_close(program.module()(tokens, torch.arange(5), rows), expected, rtol=0, atol=1e-5)
+
+
+def test_a_call_of_too_many_tokens_is_an_error():
+    with pytest.raises(ValueError, match="a call has 17 tokens, but the decoder was made for 16"):
+        small_decoder("llama2")(torch.zeros(17, dtype=torch.int64), torch.arange(17), torch.tensor([0]))

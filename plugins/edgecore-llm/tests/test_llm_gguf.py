@@ -124,8 +124,8 @@ def test_hostile_counts_are_refused_before_they_are_used(small, tmp_path):
         (16, "room for fewer than 9223372036854775807 entries of metadata"),
         (24, "ends within its header"),  # the length of a key
         (tokens + 8, "room for fewer than 9223372036854775807 strings"),
-        (name + 17 + 4, "tensor token_embd.weight"),  # a dimension
-        (name + 17 + 4 + 16 + 4, "tensor token_embd.weight ends at byte"),  # its offset
+        (name + 17 + 4, "tensor 'token_embd.weight'"),  # a dimension
+        (name + 17 + 4 + 16 + 4, "tensor 'token_embd.weight' ends at byte"),  # its offset
     ):
         path.write_bytes(content[:place] + huge + content[place + 8 :])
         with pytest.raises(CheckpointError, match=message):

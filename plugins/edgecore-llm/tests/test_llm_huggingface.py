@@ -62,7 +62,7 @@ def last_shard(folder):
 
 def test_a_missing_shard_is_named(folder):
     last_shard(folder).unlink()
-    with pytest.raises(CheckpointError, match=r"lacks the shard model-0000\d-of-0000\d.safetensors, which model"):
+    with pytest.raises(CheckpointError, match=r"lacks the shard 'model-0000\d-of-0000\d.safetensors', which model"):
         open_checkpoint(folder)
 
 
@@ -87,7 +87,7 @@ def test_an_index_that_does_not_fit_its_files_is_an_error(folder):
     content = json.loads(index.read_text())
     places = content["weight_map"]
     for name, place, message in (
-        ("model.norm.bias", last_shard(folder).name, "lacks tensor model.norm.bias, which"),
+        ("model.norm.bias", last_shard(folder).name, "lacks tensor 'model.norm.bias', which"),
         ("model.norm.bias", "../other.safetensors", "names a file outside of its folder"),
         ("model.norm.bias", 3, "has no weight_map"),
     ):

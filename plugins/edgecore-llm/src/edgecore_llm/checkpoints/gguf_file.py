@@ -114,15 +114,17 @@ class GgufFile:
     def _tensor(self) -> GgufTensor:
         name, count = self._string(), self._number("I")
         if not 1 <= count <= _MAX_DIMS:
-            raise self._damaged(f"tensor {name} has {count} dimensions")
+            raise self._damaged(f"tensor {name!r} has {count} dimensions")
         shape = tuple(self._number("Q") for _ in range(count))[::-1]
         kind, offset = self._number("I"), self._number("Q")
         if kind not in BLOCKS:
             known = ", ".join(sorted(block.name for block in BLOCKS.values()))
-            raise CheckpointError(f"tensor {name} of {self.path} has type {kind}; the types that are read are {known}")
+            raise CheckpointError(
+                f"tensor {name!r} of {self.path} has type {kind}; the types that are read are {known}"
+            )
         block = BLOCKS[kind]
         if 0 in shape or shape[-1] % block.size:
-            raise self._damaged(f"tensor {name} of type {block.name} has shape {list(shape)}")
+            raise self._damaged(f"tensor {name!r} of type {block.name} has shape {list(shape)}")
         return GgufTensor(name, shape, block, offset, prod(shape) // block.size * block.nbytes)
 
     def _placed(self, tensors: list[GgufTensor]) -> list[GgufTensor]:
@@ -134,6 +136,6 @@ class GgufFile:
         for tensor in tensors:
             end = start + tensor.offset + tensor.nbytes
             if end > len(self._bytes):
-                raise self._damaged(f"tensor {tensor.name} ends at byte {end}, but there are {len(self._bytes)}")
+                raise self._damaged(f"tensor {tensor.name!r} ends at byte {end}, but there are {len(self._bytes)}")
             placed.append(GgufTensor(tensor.name, tensor.shape, tensor.type, start + tensor.offset, tensor.nbytes))
         return placed

@@ -62,7 +62,7 @@ class HuggingFaceFolder:
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
         path, full_name, _, dtype = self._tensors[name]
         if dtype not in _FLOATS:
-            raise CheckpointError(f"tensor {full_name} in {path} has dtype {dtype}, which is not supported")
+            raise CheckpointError(f"tensor {full_name!r} in {path} has dtype {dtype}, which is not supported")
         if path not in self._open:
             self._open[path] = safe_open(path, framework="pt")
         rows: Tensor = self._open[path].get_slice(full_name)[start:stop]
@@ -83,12 +83,12 @@ class HuggingFaceFolder:
                 raise CheckpointError(f"{index} names a file outside of its folder: {name!r}")
             if not (self.folder / name).exists():
                 raise CheckpointError(
-                    f"{self.folder} lacks the shard {name}, which {index.name} names; download it again"
+                    f"{self.folder} lacks the shard {name!r}, which {index.name} names; download it again"
                 )
         headers = {name: _header(self.folder / name) for name in sorted(set(places.values()))}
         for tensor, name in places.items():
             if tensor not in headers[name]:
-                raise CheckpointError(f"{self.folder / name} lacks tensor {tensor}, which {index.name} places there")
+                raise CheckpointError(f"{self.folder / name} lacks tensor {tensor!r}, which {index.name} places there")
         return {self.folder / name: header for name, header in headers.items()}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -28,7 +28,7 @@ class CoreMLConfig(BackendSection):
     enable_state: bool = False
     preserve_sdpa: bool = False
     quantize: Literal["b4w", "c4w"] | None = None
-    ios: Literal[15, 16, 17, 18] = 15
+    ios: Annotated[int, Field(ge=15, le=18)] = 15
     compute_units: Literal["cpu_only", "cpu_and_gpu", "cpu_and_ne", "all"] = "cpu_only"
 
 

@@ -61,6 +61,15 @@ def load_config(path: str | Path | None = None, settings: Sequence[str] = ()) ->
     values = {} if path is None else _read(Path(path))
     for setting in settings:
         _apply(values, setting)
+    return validate(values)
+
+
+def validate(values: dict[str, Any]) -> LlmConfig:
+    """Return the configuration with these values; a section that is None has its defaults.
+
+    Raises:
+        ConfigError: A key does not exist, or a value does not fit. The message names the key.
+    """
     try:
         return LlmConfig.model_validate({name: value for name, value in values.items() if value is not None})
     except ValidationError as error:

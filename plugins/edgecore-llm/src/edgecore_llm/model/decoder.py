@@ -140,7 +140,12 @@ class Decoder(nn.Module):
             tokens: int64 [T], with T at most `chunk`.
             positions: int64 [T], below `context`; those before them have been computed by earlier calls.
             rows: int64 [R], indices into `tokens`.
+
+        Raises:
+            ValueError: There are more tokens than `chunk`: the rings of windows would lose rows that are still seen.
         """
+        if tokens.shape[0] > self.chunk:
+            raise ValueError(f"a call has {tokens.shape[0]} tokens, but the decoder was made for {self.chunk}")
         config = self.config
         x = self.embed_tokens(tokens)
         if config.embedding_multiplier != 1:
