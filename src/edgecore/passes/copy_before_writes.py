@@ -49,13 +49,34 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         return
     position = {other: index for index, other in enumerate(part.graph.nodes)}
     names = [spec.name for spec in writer.operator._schema.arguments]
-    for name, operand in zip(writer.written, writer.operands(node), strict=True):
+    for index in map(names.index, writer.written):
+        operand = node.args[index]
+        assert isinstance(operand, Node)
         same = _same_value(operand)
         readers = [user for value in same for user in value.users if user.target is not operator.getitem]
+        later = [reader for reader in readers if position[reader] > position[node]]
         uses = sum(argument in same for argument in _flat(node))
         is_constant = operand.op == "placeholder" and operand.name not in buffers
-        if is_constant or uses > 1 or any(position[reader] > position[node] for reader in readers):
-            node.update_arg(names.index(name), _copy(part, node, operand, mode))
+        if not is_constant and uses == 1 and not later:
+            continue
+        copied = _copy(part, node, operand, mode)
+        if not _is_new_content(part, operand, buffers):
+            node.update_arg(index, copied)
+            continue
+        for reader in (*later, node):  # the buffer itself must be written at last, so the others read the copy
+            for value in same:
+                reader.replace_input_with(value, copied)
+        node.update_arg(index, operand)
+
+
+def _is_new_content(part: GraphModule, operand: Node, buffers: dict[str, str]) -> bool:
+    """Return True if an operand lies in a mutable buffer that writes leave with its new content."""
+    root = _root(operand)
+    results = part.graph.output_node().args[0]
+    assert isinstance(results, (tuple, list))
+    return root.name in buffers and any(
+        isinstance(value, Node) and value is not root and _root(value) is root for value in results
+    )
 
 
 def _copy_results(
