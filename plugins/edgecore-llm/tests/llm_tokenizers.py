@@ -40,8 +40,8 @@ def byte_level(path: Path) -> None:
     tokenizer.save(str(path))
 
 
-def byte_fallback(path: Path) -> None:
-    """Write a `tokenizer.json` as Llama 2 and Gemma have it."""
+def byte_fallback(path: Path, has_metaspace: bool = False) -> None:
+    """Write a `tokenizer.json` as Llama 2 and Gemma have it, or with Metaspace, as later conversions do."""
     trained = tokenizers.Tokenizer(models.BPE())
     trainer = trainers.BpeTrainer(vocab_size=200, show_progress=False)
     trained.train_from_iterator([text.replace(" ", "\u2581") for text in SENTENCES], trainer)
@@ -68,6 +68,10 @@ def byte_fallback(path: Path) -> None:
             {"type": "ByteFallback"}, {"type": "Fuse"}, {"type": "Strip", "content": " ", "start": 1, "stop": 0},
         ],
     }  # fmt: skip
+    if has_metaspace:
+        metaspace = {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": True}
+        content |= {"normalizer": None, "pre_tokenizer": metaspace}
+        content["decoder"]["decoders"] = [{"type": "ByteFallback"}, metaspace]
     tokenizer = tokenizers.Tokenizer.from_str(json.dumps(content))
     tokenizer.add_special_tokens(["<unk>", "<s>", "</s>"])
     tokenizer.save(str(path))
