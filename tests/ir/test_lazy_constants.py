@@ -82,6 +82,22 @@ def test_a_backend_gets_the_values():
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("recipe", ["int8", "int8-dynamic", None])
+def test_quantizing_and_comparing_use_the_values(recipe):
+    pytest.importorskip("edgecore_xnnpack")
+    x = torch.randn(4, WIDTH, generator=torch.Generator().manual_seed(2))
+    options = {"calibration": [(x,)]} if recipe == "int8" else {}
+
+    def compiled(weight):
+        linear = nn.Linear(WIDTH, ROWS, bias=False)
+        linear.weight = nn.Parameter(weight, requires_grad=False)
+        return linear.eval(), edgecore.compile(linear.eval(), (x,), backends=["xnnpack"], quantize=recipe, **options)
+
+    model, program = compiled(lazy(values(0), []))
+    assert program.buffer == compiled(values(0))[1].buffer
+    assert program.compare(model, (x,)).rows[0].eager.sqnr > 20
+
+
 def test_a_part_of_a_lazy_constant_and_a_lazy_state_are_loaded():
     class Model(nn.Module):
         def __init__(self, table, state):

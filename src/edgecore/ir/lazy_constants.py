@@ -11,6 +11,7 @@ import mmap
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import prod
+from typing import Any
 from weakref import WeakValueDictionary
 
 import torch
@@ -50,7 +51,8 @@ def lazy_constant(shape: Sequence[int], dtype: torch.dtype, pieces: Pieces) -> t
 
     Use it as a parameter or buffer of the module to compile. `to_executorch` calls the function once, and keeps the bytes
     in a temporary file (in the folder that the environment variable TMPDIR names) until the program is saved. If a
-    backend or a pass needs the values, they are loaded into memory then. Running the module in PyTorch sees zeros.
+    backend, a pass, `quantize` or `compare` needs the values, they are loaded into memory then. A module that you run or
+    copy yourself has zeros.
 
     Args:
         shape: The shape.
@@ -108,3 +110,9 @@ def load(tensor: torch.Tensor) -> torch.Tensor:
             offset += len(piece)
         reserved.is_loaded = True
     return tensor
+
+
+def load_all(model: Any) -> None:
+    """Load the lazy constants of a module or an exported program, before PyTorch runs it."""
+    for tensor in (*model.parameters(), *model.buffers()):
+        load(tensor)
