@@ -413,7 +413,7 @@ $(DONE)/coreml: $(coreml_sources) $(core_headers) $(DONE)/system | $(DONE)/core
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_coreml-*.whl
 	@touch $@
 
-$(DONE)/llm: $(llm_sources) $(DONE)/test | $(DONE)/core
+$(DONE)/llm: $(llm_sources) $(core_headers) $(DONE)/test | $(DONE)/core
 	$(SAY) "edgecore-llm: wheel, and what its tests compare with"
 	rm -f dist/edgecore_llm-*.whl
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-llm

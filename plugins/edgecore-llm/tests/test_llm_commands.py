@@ -92,7 +92,9 @@ def test_eval_measures_the_perplexity_of_a_text(folder, tmp_path):
     text.write_text("the quick brown fox jumps over the lazy dog " * 5)
     options = (folder / "model.pte", "--tokenizer", folder, "--text", text, "--json")
     found = json.loads(call("eval", *options))
-    assert found["tokens"] == len("the quick brown fox jumps over the lazy dog ") * 5 - 2  # of each window all but the first
+    assert (
+        found["tokens"] == len("the quick brown fox jumps over the lazy dog ") * 5 - 2
+    )  # of each window all but the first
     assert found["perplexity"] > 1
     assert json.loads(call("eval", *options, "--window", 64))["window"] == 64
     text.write_bytes(b"\xff\xfe")

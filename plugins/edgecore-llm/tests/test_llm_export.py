@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-import edgecore
 import numpy as np
 import pytest
 import torch
 from llm_models import MODELS, StateDict, random_model, run_in_chunks
 
+import edgecore
 from edgecore_llm.errors import CheckpointError, ConfigError, SessionError
 from edgecore_llm.export import ExportOptions, export
 from edgecore_llm.families import decoder_config
@@ -46,7 +46,9 @@ def logits(session: Session, chunk: int) -> np.ndarray:
     return np.concatenate([session.logits(tokens[start : start + chunk]) for start in range(0, len(tokens), chunk)])
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in MODELS])
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.full) for name in MODELS]
+)
 def test_the_file_computes_the_logits_of_transformers(name, tmp_path):
     checkpoint = exported(name, tmp_path / "model.pte", FLOAT)
     expected = checkpoint.model(TOKENS[None], use_cache=False).logits[0]

@@ -43,9 +43,7 @@ def run(q, k, v, rows: int, chunk: int, **options) -> torch.Tensor:
     for start in range(0, len(q), chunk):
         part = slice(start, start + chunk)
         positions = torch.arange(len(q))[part]
-        queries = ops.rope_update_cache(
-            *cache, qkv[part], None, positions, None, HEADS, sinks=options.get("sinks", 0)
-        )
+        queries = ops.rope_update_cache(*cache, qkv[part], None, positions, None, HEADS, sinks=options.get("sinks", 0))
         out.append(ops.attend(queries, *cache, positions, **options))
     return torch.cat(out).unflatten(1, (HEADS, DIM))
 

@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import edgecore
 import torch
 
+import edgecore
 from edgecore_llm.checkpoints.open import Checkpoint
 from edgecore_llm.errors import ConfigError
 from edgecore_llm.model.layers import Precision

@@ -11,16 +11,21 @@ positions is a ring, of which the first `sinks` rows are never written again. A 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from edgecore_llm.quantize import packed as packing
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
 KEY_BLOCK = 16
 """Rows of a cache whose keys lie together, and the outputs of a block of gates."""
 
-_library = torch.library.Library("edgecore_llm", "DEF")  # type: ignore[no-untyped-call]
+_library: Any = torch.library.Library("edgecore_llm", "DEF")  # type: ignore[no-untyped-call]
 _library.define(
     "linear(Tensor x, Tensor packed, int outputs, Tensor? bias=None, Tensor? norm=None, float eps=0.0, "
     'Tensor? residual=None, str activation="none") -> Tensor'
@@ -34,6 +39,11 @@ _library.define(
     "attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots=None, int window=0, int sinks=0, "
     "float scale=1.0, float softcap=0.0) -> Tensor"
 )
+
+
+def _fake(name: str) -> Callable[[_F], _F]:
+    register: Callable[[_F], _F] = torch.library.register_fake(f"edgecore_llm::{name}", lib=_library)
+    return register
 
 
 @torch.library.impl(_library, "linear", "CompositeExplicitAutograd")
@@ -70,13 +80,13 @@ def finish_product(product: Tensor, bias: Tensor | None, residual: Tensor | None
     if bias is not None:
         product = product + bias
     if activation != "none":
-        gates, values = product.unflatten(-1, (-1, 2, KEY_BLOCK)).unbind(-2)
+        gates, values = product.reshape(*product.shape[:-1], -1, 2, KEY_BLOCK).unbind(-2)
         gates = F.silu(gates) if activation == "silu" else F.gelu(gates, approximate="tanh")
         product = (gates * values).flatten(-2)
     return product if residual is None else product + residual
 
 
-@torch.library.register_fake("edgecore_llm::linear", lib=_library)
+@_fake("linear")
 def _linear_fake(
     x: Tensor,
     packed: Tensor,
@@ -96,7 +106,7 @@ def embedding(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor:
     return packing.unpack(packed, rows, size).dequantize()[ids]
 
 
-@torch.library.register_fake("edgecore_llm::embedding", lib=_library)
+@_fake("embedding")
 def _embedding_fake(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor:
     return packed.new_empty(ids.shape[0], size, dtype=torch.float32)
 
@@ -109,7 +119,7 @@ def cache_rows(positions: Tensor, rows: int, sinks: int) -> Tensor:
 def turn(x: Tensor, table: Tensor, positions: Tensor) -> Tensor:
     """Turn the heads of x [T, heads, size] by a table [context, dims]; values beyond `dims` stay as they are."""
     half = table.shape[1] // 2
-    cos, sin = table.index_select(0, positions)[:, None].split(half, -1)
+    cos, sin = table.index_select(0, positions)[:, None].chunk(2, -1)
     first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
     return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], -1)
 
@@ -131,19 +141,24 @@ def rope_update_cache(
     """Write keys and values into the cache, and return the queries [T, heads, key_size].
 
     Args:
-        k_cache, v_cache: The cache, which is written.
+        k_cache: The keys of the cache, which are written.
+        v_cache: The values of the cache, which are written.
         qkv: float32 [T, heads * key_size + kv_heads * (key_size + value_size)]: queries, keys, values of each token.
         table: float32 [context, dims] of `edgecore_llm.model.rotary`, by which queries and keys are turned.
         positions: int64 [T].
         slots: int64 [T].
         heads: The number of query heads.
         sinks: As above.
-        q_norm, k_norm: float32 [key_size]: the heads are normalized by them before they are turned.
+        q_norm: float32 [key_size]: the heads of q are normalized by it before they are turned.
+        k_norm: The same for k.
         eps: Added to the mean square.
     """
     kv_heads, rows, key_size = k_cache.shape[1], v_cache.shape[2], k_cache.shape[3]
-    q, k, v = qkv.split([heads * key_size, kv_heads * key_size, kv_heads * v_cache.shape[3]], -1)
-    q, k, v = q.unflatten(-1, (heads, -1)), k.unflatten(-1, (kv_heads, -1)), v.unflatten(-1, (kv_heads, -1))
+    q_end = heads * key_size
+    k_end = q_end + kv_heads * key_size
+    q = qkv[:, :q_end].reshape(-1, heads, key_size)
+    k = qkv[:, q_end:k_end].reshape(-1, kv_heads, key_size)
+    v = qkv[:, k_end:].reshape(-1, kv_heads, v_cache.shape[3])
     q = q.clone() if q_norm is None else F.rms_norm(q, q_norm.shape, q_norm, eps)
     k = k if k_norm is None else F.rms_norm(k, k_norm.shape, k_norm, eps)
     if table is not None:
@@ -155,7 +170,7 @@ def rope_update_cache(
     return q
 
 
-@torch.library.register_fake("edgecore_llm::rope_update_cache", lib=_library)
+@_fake("rope_update_cache")
 def _rope_update_cache_fake(
     k_cache: Tensor,
     v_cache: Tensor,
@@ -210,7 +225,7 @@ def attend(
     return out.flatten(1)
 
 
-@torch.library.register_fake("edgecore_llm::attend", lib=_library)
+@_fake("attend")
 def _attend_fake(
     q: Tensor,
     k_cache: Tensor,

@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from edgecore_llm.cli.options import (
-    File, MinP, Penalty, Seed, Temperature, Threads, TokenizerPath, TopK, TopP, make_sampling, open_model,
+    File,
+    MinP,
+    Penalty,
+    Seed,
+    Temperature,
+    Threads,
+    TokenizerPath,
+    TopK,
+    TopP,
+    make_sampling,
+    open_model,
 )  # fmt: skip
 from edgecore_llm.errors import SessionError, TokenizerError
 from edgecore_llm.runner.answer import answer_text
@@ -65,7 +75,9 @@ def open_template(tokenizer: Tokenizer) -> ChatTemplate:
         TokenizerError: There is none.
     """
     if tokenizer.chat_template is None:
-        raise TokenizerError("the tokenizer has no chat template, so the model is not made for chats; use: edgecore llm run")
+        raise TokenizerError(
+            "the tokenizer has no chat template, so the model is not made for chats; use: edgecore llm run"
+        )
 
     def text_of(token: int | None) -> str:
         return "" if token is None else tokenizer.token_bytes(token).decode("utf-8", "replace")
@@ -83,7 +95,7 @@ def next_prompt(session: Session, tokens: list[int]) -> list[int]:
     A template may render earlier messages otherwise than the model wrote them, so the common begin is looked for.
     """
     common = 0
-    for known, token in zip(session.tokens, tokens[:-1]):  # noqa: B905  (one is longer)
+    for known, token in zip(session.tokens, tokens[:-1]):
         if known != token:
             break
         common += 1

@@ -11,7 +11,9 @@ BITS = "32 for float32, 8 or 4"
 
 
 def export_command(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder of Hugging Face, a GGUF file, or a .pth file.")],
+    model: Annotated[
+        Path, typer.Argument(metavar="MODEL", help="A folder of Hugging Face, a GGUF file, or a .pth file.")
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.pte", help="The file to write.")],
     params: Annotated[
         Path | None, typer.Option(metavar="params.json", help="The parameters that belong to a .pth file.")
@@ -21,7 +23,9 @@ def export_command(
     ] = None,
     chunk: Annotated[int, typer.Option(help="The most tokens of a call; longer prompts are computed in pieces.")] = 128,
     bits: Annotated[int, typer.Option(help=f"Of the linear layers: {BITS}.")] = 4,
-    embedding_bits: Annotated[int, typer.Option(help=f"Of embeddings and of an output layer tied to them: {BITS}.")] = 8,
+    embedding_bits: Annotated[
+        int, typer.Option(help=f"Of embeddings and of an output layer tied to them: {BITS}.")
+    ] = 8,
     output_bits: Annotated[int, typer.Option(help=f"Of an output layer of its own: {BITS}.")] = 8,
     group: Annotated[int, typer.Option(help="Inputs that share a scale: a multiple of 32; 0 for a whole row.")] = 32,
 ) -> None:
@@ -49,4 +53,4 @@ def export_command(
 def _bits(name: str, value: int) -> Literal[4, 8] | None:
     if value not in (4, 8, 32):
         raise typer.BadParameter(f"{name} must be 4, 8 or 32, not {value}")
-    return None if value == 32 else cast('Literal[4, 8]', value)
+    return None if value == 32 else cast("Literal[4, 8]", value)

@@ -10,7 +10,17 @@ from typing import Annotated
 import typer
 
 from edgecore_llm.cli.options import (
-    File, MinP, Penalty, Seed, Temperature, Threads, TokenizerPath, TopK, TopP, make_sampling, open_model,
+    File,
+    MinP,
+    Penalty,
+    Seed,
+    Temperature,
+    Threads,
+    TokenizerPath,
+    TopK,
+    TopP,
+    make_sampling,
+    open_model,
 )  # fmt: skip
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.tokenizer.stream import TextStream

@@ -90,7 +90,8 @@ class Block(nn.Module):
     def forward(self, x: Tensor, positions: Tensor, table: Tensor | None) -> Tensor:
         if self.adds_at_once:
             x = self.self_attn(x, positions, table, self.input_layernorm, x)
-            return self.mlp(x, self.post_attention_layernorm, x)  # type: ignore[no-any-return]
+            out: Tensor = self.mlp(x, self.post_attention_layernorm, x)
+            return out
         branch = self.self_attn(x, positions, table, self.input_layernorm, None)
         if self.config.branch_norms:
             x = self._add(x, self.post_attention_layernorm(branch))
@@ -113,9 +114,7 @@ class Decoder(nn.Module):
         precision: The bits of the weights.
     """
 
-    def __init__(
-        self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()
-    ) -> None:
+    def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:
         super().__init__()
         self.config, self.context, self.chunk, self.precision = config, context, chunk, precision
         size, vocabulary = config.hidden_size, config.vocab_size

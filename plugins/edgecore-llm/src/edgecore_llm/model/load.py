@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-import edgecore
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+import edgecore
 from edgecore_llm.errors import CheckpointError
 from edgecore_llm.families import FAMILIES
 from edgecore_llm.model.config import DecoderConfig
@@ -57,7 +57,9 @@ def load_decoder(
     Args:
         config: The facts about the model.
         weights: The tensors of the checkpoint.
-        context, chunk, precision: As for `Decoder`.
+        context: How many positions a sequence may have.
+        chunk: How many tokens a call may have.
+        precision: The bits of the weights.
         is_lazy: Matrices are lazy constants of edgecore: for compiling only, which reads them one after the other.
 
     Raises:
@@ -85,7 +87,9 @@ def _value(reader: _Reader, name: str, module: Matrix, is_lazy: bool) -> Tensor:
 
     if not is_lazy:
         return torch.cat(list(parts()))
-    return edgecore.lazy_constant(module.value.shape, module.value.dtype, lambda: (part.numpy() for part in parts()))
+    return edgecore.lazy_constant(
+        module.value.shape, module.value.dtype, lambda: (part.numpy().data for part in parts())
+    )
 
 
 def _constant(value: Tensor) -> nn.Parameter:
@@ -177,5 +181,5 @@ class _Reader:
 def _alternate(gates: Tensor, values: Tensor) -> Tensor:
     """Return the rows of both in turns of `KEY_BLOCK`, after zeros were added to fill the last turn."""
     padding = (0, 0) * (gates.ndim - 1) + (0, round_up(len(gates)) - len(gates))
-    turns = [F.pad(rows, padding).unflatten(0, (-1, KEY_BLOCK)) for rows in (gates, values)]
+    turns = [F.pad(rows, padding).reshape(-1, KEY_BLOCK, *rows.shape[1:]) for rows in (gates, values)]
     return torch.stack(turns, 1).flatten(0, 2)

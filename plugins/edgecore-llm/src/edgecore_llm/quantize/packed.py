@@ -97,7 +97,7 @@ def round_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     Values are rounded to the nearest, ties to even. A group with a NaN or an infinity has the scale NaN; one whose largest
     magnitude is at most 2**-119 counts as zeros.
     """
-    groups = F.pad(x.float(), (0, -x.shape[-1] % GROUP)).unflatten(-1, (-1, GROUP))
+    groups = F.pad(x.float(), (0, -x.shape[-1] % GROUP)).reshape(*x.shape[:-1], -1, GROUP)
     largest = groups.abs().amax(-1)
     used = largest.isfinite() & (largest > 2.0**-119)
     values = (groups * (127.0 / largest.where(used, torch.ones(())))[..., None]).round()

@@ -39,7 +39,7 @@ def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
     outputs, inputs = weight.shape
     padded_inputs = -(-inputs // GROUP) * GROUP
     size = group or padded_inputs
-    groups = F.pad(weight.float(), (0, -inputs % size)).unflatten(1, (-1, size))
+    groups = F.pad(weight.float(), (0, -inputs % size)).reshape(outputs, -1, size)
     scales = _scales_of_8_bits(groups) if bits == 8 else _scales_of_4_bits(groups)
     values = _round(groups, scales, bits).to(torch.int8).flatten(1)[:, :inputs]
     repeated = scales.repeat_interleave(size // GROUP, 1)[:, : padded_inputs // GROUP]
@@ -59,7 +59,8 @@ def _scales_of_8_bits(groups: Tensor) -> Tensor:
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
     """Return the scales of groups w: for integers q the best one is <w, q> / <q, q>, and its squared error is
-    <w, w> - <w, q>^2 / <q, q>."""
+    <w, w> - <w, q>^2 / <q, q>.
+    """
     largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
     inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)
     best = torch.zeros_like(largest[..., 0])

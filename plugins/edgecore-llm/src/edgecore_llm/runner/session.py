@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import edgecore
 import numpy as np
 
+import edgecore
 from edgecore_llm.errors import SessionError
 from edgecore_llm.sampler import Logits, Sampling, sample
 
@@ -155,7 +155,8 @@ class Session:
         else:
             self.statistics.new_tokens += 1
             self.statistics.decode_seconds += seconds
-        return np.array(logits, np.float32)[0]
+        last: Logits = np.array(logits, np.float32)[0]
+        return last
 
     def logits(self, tokens: Sequence[int]) -> Logits:
         """Compute tokens that follow the sequence, and return the logits [tokens, vocabulary] after each of them.
