@@ -64,6 +64,7 @@ coreml_sources := $(shell find plugins/edgecore-coreml -type f -not -path '*/tes
 vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+llm_sources := $(shell find plugins/edgecore-llm -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
 .PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels test-wheels shaders install format clean
 .DELETE_ON_ERROR:
@@ -122,7 +123,7 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/native-tests $(DONE)/arm64-xnnpack
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/llm $(DONE)/native-tests $(DONE)/arm64-xnnpack
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms \
@@ -427,4 +428,12 @@ $(DONE)/coreml: $(coreml_sources) $(core_headers) $(DONE)/system | $(DONE)/core
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-coreml
 	$(PIP) install --quiet "coremltools>=9,<10"
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_coreml-*.whl
+	@touch $@
+
+$(DONE)/llm: $(llm_sources) $(core_headers) $(DONE)/test | $(DONE)/core
+	$(SAY) "edgecore-llm: wheel, and what its tests compare with"
+	rm -f dist/edgecore_llm-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-llm
+	$(PIP) install --quiet --group plugins/edgecore-llm/pyproject.toml:test safetensors tokenizers
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_llm-*.whl
 	@touch $@

@@ -1,6 +1,11 @@
-// Kernel of example_ops::multiply_add(Tensor a, Tensor b, float scale) -> Tensor, which computes a * b * scale + a for
-// contiguous float32 tensors of equal shapes. A kernel implements the out variant of an operator:
-// multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) -> Tensor(a!).
+// Kernels of two operators, for contiguous float32 tensors.
+//
+// example_ops::multiply_add(Tensor a, Tensor b, float scale) -> Tensor computes a * b * scale + a. A kernel implements
+// the out variant of such an operator: multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) ->
+// Tensor(a!).
+//
+// example_ops::append(Tensor rows, Tensor(a!) cache, SymInt position) -> () writes rows into a cache. An operator that
+// returns nothing has no out variant.
 #include <string.h>
 
 #include "edgecore/kernel.h"
@@ -72,6 +77,33 @@ int32_t EDGECORE_CALL multiply_add_out(const edgecore_call *call) {
   return EDGECORE_OK;
 }
 
+int32_t EDGECORE_CALL append(const edgecore_call *call) {
+  if (call->arg_count < 3) return fail(call, "append needs three arguments");
+  const edgecore_value &rows = argument(call, 0);
+  const edgecore_value &cache = argument(call, 1);
+  const edgecore_value &position = argument(call, 2);
+  if (!is_contiguous_float(rows) || !is_contiguous_float(cache)) {
+    return fail(call, "append needs contiguous float32 tensors");
+  }
+  if (position.tag != EDGECORE_TAG_INT) return fail(call, "the position must be an int");
+  const edgecore_dl_tensor &from = rows.as.tensor->dl;
+  const edgecore_dl_tensor &to = cache.as.tensor->dl;
+  if (from.ndim < 1 || from.ndim != to.ndim) return fail(call, "rows and cache must have the same number of dims");
+  uint64_t row = 1;  // elements in a row
+  for (int32_t d = 1; d < from.ndim; ++d) {
+    if (from.shape[d] != to.shape[d]) return fail(call, "rows and cache must have rows of the same shape");
+    row *= static_cast<uint64_t>(from.shape[d]);
+  }
+  const int64_t count = from.shape[0], first = position.as.i;
+  if (first < 0 || count > to.shape[0] || first > to.shape[0] - count) return fail(call, "the cache is full");
+  // Resize before writing, also if the shape stays: this call fails if the tensor may not be written.
+  const int32_t status = call->host->resize(call->scope, cache.as.tensor, to.shape, to.ndim, call->error);
+  if (status != EDGECORE_OK) return status;
+  memmove(elements(*cache.as.tensor) + static_cast<uint64_t>(first) * row, elements(*rows.as.tensor),
+          static_cast<uint64_t>(count) * row * sizeof(float));
+  return EDGECORE_OK;
+}
+
 template <typename T>
 constexpr edgecore_header header() {
   return {sizeof(T), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
@@ -79,10 +111,11 @@ constexpr edgecore_header header() {
 
 constexpr edgecore_kernel kKernels[] = {
     {header<edgecore_kernel>(), {"example_ops::multiply_add", 25}, {"out", 3}, 1u << kFloat32, multiply_add_out},
+    {header<edgecore_kernel>(), {"example_ops::append", 19}, {"", 0}, 1u << kFloat32, append},
 };
 
 constexpr edgecore_kernel_library kLibrary = {
-    header<edgecore_kernel_library>(), {"edgecore-example-ops", 20}, {"0.1.0", 5}, kKernels, 1, sizeof(kKernels[0]), 0};
+    header<edgecore_kernel_library>(), {"edgecore-example-ops", 20}, {"0.1.0", 5}, kKernels, 2, sizeof(kKernels[0]), 0};
 
 }  // namespace
 

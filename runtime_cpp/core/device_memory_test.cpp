@@ -83,6 +83,32 @@ TEST_F(DeviceBuffers, ATensorThatTwoDelegatesReadIsCopiedOnce) {
   }
 }
 
+// Kernels of edgecore write their results only; the operators of a package may write arguments.
+TEST_F(DeviceBuffers, ATensorThatAKernelOfAPackageWritesIsCopiedAgain) {
+  PteBuilder pte;
+  pte.arenas = {256};
+  const int32_t x = pte.add_tensor({4}), y = pte.add_planned({4}, {1, 0}), z = pte.add_tensor({4});
+  const int32_t one = pte.add_int(1), w = pte.add_planned({4}, {1, 64});
+  pte.kernel(pte.add_operator("test::scale", "out"), {x, one, y, y});
+  pte.delegate(pte.add_delegate("NullBackend", bytes_of(on_device())), {y, z});
+  pte.kernel(pte.add_operator("test::assign", "out"), {y, z, w, w});
+  pte.delegate(pte.add_delegate("NullBackend", bytes_of(on_device())), {y, z});
+  pte.inputs = {x};
+  pte.outputs = {z};
+  edgecore_kernel_library package = *toy_kernels();
+  package.package = {"acme", 4};
+  const edgecore_kernel_library *libraries[] = {&package};
+  Loaded loaded(pte.finish());
+  loaded.config.kernels = libraries;
+  ASSERT_TRUE(load(loaded)) << text_of(loaded.error);
+  std::vector<float> in = {1, 2, 3, 4}, out(4);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(run(loaded, in, out, {4})) << text_of(loaded.error);
+    EXPECT_EQ(out, (std::vector<float>{4, 8, 12, 16}));
+    EXPECT_EQ(copies_.count, 4);  // y and z, twice
+  }
+}
+
 TEST_F(DeviceBuffers, ATensorWithAnAliasInItsArenaStaysThere) {
   PteBuilder pte;
   pte.arenas = {256};

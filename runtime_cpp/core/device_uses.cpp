@@ -88,9 +88,11 @@ void DeviceUses::note_kernel(const Instruction &instruction, uint32_t pc) {
       if (value >= 0) note_host(static_cast<size_t>(value), pc, true);
     }
   }
-  // A kernel whose result is no tensor may write to any of its arguments, as executorch_prim::et_copy_index does.
-  const bool may_write = method_.bindings.tensor_of[instruction.other] == nullptr &&
-                         method_.bindings.list_of[instruction.other] == nullptr;
+  // A kernel whose result is no tensor may write to any of its arguments, as executorch_prim::et_copy_index does. So
+  // may a kernel of a package: its operator may have arguments that it writes.
+  const bool may_write =
+      !method_.kernels[instruction.target].is_own || (method_.bindings.tensor_of[instruction.other] == nullptr &&
+                                                      method_.bindings.list_of[instruction.other] == nullptr);
   for (const int32_t value : instruction.args) {
     note_host(static_cast<size_t>(value), pc, false);
     if (may_write) uses_[static_cast<size_t>(value)].is_fresh = false;

@@ -200,8 +200,12 @@ Status MethodImpl::resolve_kernels(Error &error) {
       }
       match = candidate;
     }
-    kernels[i] = {match.kernel == nullptr ? nullptr : match.kernel->run, op};
-    if (match.kernel == nullptr) ++missing;
+    if (match.kernel == nullptr) {
+      kernels[i] = {nullptr, op, false};
+      ++missing;
+    } else {
+      kernels[i] = {match.kernel->run, op, StringView(match.library->package) == StringView("edgecore")};
+    }
   }
   if (missing == 0) return Status();
   const Status status = fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name, "' needs ", missing,

@@ -99,6 +99,7 @@ struct Instruction {
 struct Kernel {
   edgecore_kernel_fn run;
   OperatorName name;
+  bool is_own;  // from edgecore's library, whose kernels write their results only
 };
 
 // The copy of a value in device memory, for delegates of a device that cannot use the host memory of the value.

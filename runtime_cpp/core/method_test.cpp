@@ -125,13 +125,27 @@ TEST(Method, OneErrorListsAllMissingKernels) {
   EXPECT_SENTENCE(loaded, "needs 2 operators that have no kernel: aten::nothing.out, aten::never.");
 }
 
+TEST(Method, AConstantIsNotWrittenByAKernelThatWritesAnArgument) {
+  PteBuilder pte;
+  pte.arenas = {256};
+  const int32_t weight = pte.add_constant({2}, {1, 2}), x = pte.add_tensor({2}), w = pte.add_planned({2}, {1, 0});
+  pte.kernel(pte.add_operator("test::assign", "out"), {weight, x, w, w});
+  pte.inputs = {x};
+  pte.outputs = {w};
+  Loaded loaded(pte.finish());
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  std::vector<float> in = {3, 4};
+  ASSERT_TRUE(loaded.set_floats(0, {2}, in) && !loaded.execute());
+  EXPECT_SENTENCE(loaded, "is a constant or a read-only input, which may not be written");
+}
+
 TEST(Method, TwoKernelsOfOneNameAreReported) {
   Loaded loaded(scale_program(false));
   const edgecore_kernel_library *twice[] = {toy_kernels(), toy_kernels()};
   loaded.config.kernels = twice;
   EXPECT_FALSE(loaded.load_method());
   EXPECT_EQ(loaded.status.code(), EDGECORE_REGISTRATION_ALREADY_REGISTERED);
-  EXPECT_SENTENCE(loaded, "test::scale.out has a kernel in package 'toy' and another in 'toy'");
+  EXPECT_SENTENCE(loaded, "test::scale.out has a kernel in package 'edgecore' and another in 'edgecore'");
 }
 
 TEST(Method, IntegersArePassedThroughListsAndKernels) {

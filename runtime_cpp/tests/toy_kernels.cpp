@@ -106,6 +106,19 @@ int32_t copy_in_place(const edgecore_call *call) {
   return EDGECORE_OK;
 }
 
+// Writes its first argument: self = source; out = source.
+int32_t assign(const edgecore_call *call) {
+  if (!has_tags(call, "ttt")) return fail(call, "expected two tensors and an output.");
+  edgecore_tensor *self = arg(call, 0).as.tensor, *out = arg(call, 2).as.tensor;
+  const edgecore_tensor *source = arg(call, 1).as.tensor;
+  if (!is_float(self) || !is_float(source) || !is_float(out)) return fail(call, "expected float32 tensors.");
+  if (const int32_t code = resize_as(call, self, source)) return code;
+  if (const int32_t code = resize_as(call, out, source)) return code;
+  memmove(self->dl.data, source->dl.data, numel(source) * sizeof(float));
+  memmove(out->dl.data, source->dl.data, numel(source) * sizeof(float));
+  return EDGECORE_OK;
+}
+
 void store_int(const edgecore_call *call, uint64_t index, int64_t value) {
   edgecore_value &out = const_cast<edgecore_value &>(arg(call, index));
   out.tag = EDGECORE_TAG_INT;
@@ -175,6 +188,7 @@ extern "C" const edgecore_kernel_library *toy_kernels() {
       kernel("test::sum", "out", sum),
       kernel("test::positive", "out", positive),
       kernel("test::copy_", "", copy_in_place),
+      kernel("test::assign", "out", assign),
       kernel("aten::copy_", "", copy_in_place),
       kernel("test::size", "", size),
       kernel("test::add", "", add),
@@ -184,7 +198,7 @@ extern "C" const edgecore_kernel_library *toy_kernels() {
   };
   static const edgecore_kernel_library library = {
       {sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},
-      text("toy"),
+      text("edgecore"),
       text("0"),
       kernels,
       sizeof(kernels) / sizeof(kernels[0]),

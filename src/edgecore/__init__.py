@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from edgecore.backend import Backend
+    from edgecore.ir.lazy_constants import lazy_constant
     from edgecore.pipeline import (
         BundledProgram,
         EdgeProgramManager,
@@ -48,6 +49,7 @@ __all__ = [
     "Tensor",
     "backends",
     "compile",
+    "lazy_constant",
     "load",
     "prepare_qat",
     "to_edge",
@@ -72,6 +74,7 @@ _MODULE_OF = {
     "Rule": "edgecore.recipe",
     "Tensor": "edgecore.runtime",
     "compile": "edgecore.pipeline.compile",
+    "lazy_constant": "edgecore.ir.lazy_constants",
     "load": "edgecore.runtime",
     "prepare_qat": "edgecore.pipeline.compile",
     "to_edge": "edgecore.pipeline",

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from writing_operators import ROWS, buffers_of, ops, plan_of
 
 import edgecore
 from edgecore import format as fmt
@@ -29,3 +30,21 @@ def test_the_replay_finds_a_lost_value_in_the_finished_plan():
             value.val.allocation_info = fmt.AllocationDetails.at(1, 0)
     with pytest.raises(CompileError, match=r"instruction \d+ reads value \d+ \(\d+ bytes at offset 0 of memory 1\)"):
         check_memory(plan, [], {}, [])
+
+
+def test_the_replay_knows_what_operators_write():
+    from edgecore.emit.check_memory import check_memory
+
+    def function(self, rows):
+        return ops.append_sum(rows, self.cache, None, 0) + self.cache[0]
+
+    plan = plan_of(function, ROWS, cache=torch.zeros(4, 2))
+    cache = buffers_of(plan)["cache"]
+    check_memory(plan, [], {}, [cache], {0: [cache]})
+    beside = fmt.Tensor(
+        scalar_type=fmt.ScalarType.FLOAT, sizes=[4, 2], dim_order=[0, 1], allocation_info=fmt.AllocationDetails.at(1, 0)
+    )
+    plan.values.append(fmt.EValue(beside))
+    plan.outputs.append(len(plan.values) - 1)
+    with pytest.raises(CompileError, match="instruction 0 overwrote it"):
+        check_memory(plan, [], {}, [cache], {0: [cache]})

@@ -18,7 +18,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOC = ROOT / "docs" / "operators.md"
-TARGET_OPERATORS = ROOT / "src" / "edgecore" / "format" / "profiles" / "executorch-1.5.txt"
+TARGET_OPERATORS = ROOT / "src" / "edgecore" / "format" / "profiles" / "executorch-1.5"
 TESTS = ROOT / "tests" / "kernels"
 NONE = "-"
 ALL = 1_000_000
@@ -45,7 +45,8 @@ class Measured:
 
 def target_operators() -> list[str]:
     """Return the operators of the target runtime."""
-    return [line.strip() for line in TARGET_OPERATORS.read_text().splitlines() if "::" in line]
+    names = "kernels.txt", "quantized_kernels.txt"
+    return [line for name in names for line in (TARGET_OPERATORS / name).read_text().split()]
 
 
 def own_tests() -> dict[str, list[str]]:

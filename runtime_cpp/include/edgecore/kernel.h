@@ -17,9 +17,9 @@ typedef struct edgecore_call {
   edgecore_header header;
   const edgecore_host *host;
   edgecore_scope *scope;
-  // The arguments of the operator's schema in order, then its out arguments. (In a .pte file the list of arguments ends
-  // with a repetition of the result, which the kernel does not get.) If the result is no tensor, such as the integer of
-  // aten::sym_size, it is the last argument: the kernel writes tag and value of the result to it.
+  // The arguments of the operator's schema in order, then its out arguments: none if it returns nothing, or arguments
+  // that it writes. (In a .pte file a repetition of the result follows, which the kernel does not get.) If the result
+  // is no tensor, such as the integer of aten::sym_size, it is the last argument: it gets tag and value.
   const edgecore_value *args;
   uint64_t arg_count;
   uint32_t arg_stride;  // bytes from one argument to the next
@@ -27,12 +27,12 @@ typedef struct edgecore_call {
   edgecore_error *error;
 } edgecore_call;
 
-// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls the kernel on one
-// thread; the kernel may use host->parallel_for and host->scratch. It must not block, keep pointers to the call, or
-// change its inputs. It must call host->resize for each output tensor before it writes to it, even if the shape is
-// right already, because resize also refuses read-only outputs. After a failure the content of the outputs is
-// undefined. In a damaged file inputs and outputs may overlap: a kernel must copy a value that determines an address,
-// such as an index, before it checks the value, so that its own writes cannot change the value after the check.
+// Computes an operator. Returns EDGECORE_OK, or the code that host->fail returned. The host calls it on one thread; it
+// may use host->parallel_for and host->scratch, but must not block or keep pointers to the call. It may change its
+// outputs and the arguments that the schema marks as written (`Tensor(a!) cache`), nothing else, and must first call
+// host->resize for each of them (a written argument keeps its shape): it refuses read-only tensors. After a failure
+// their content is undefined. In a damaged file arguments may overlap: a kernel must copy a value that determines an
+// address, such as an index, before it checks the value, so that its own writes cannot change it after the check.
 typedef int32_t(EDGECORE_CALL *edgecore_kernel_fn)(const edgecore_call *call);
 
 typedef struct edgecore_kernel {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,7 +19,11 @@ Content = Mapping[int, Sequence[int]]
 
 
 def check_memory(
-    plan: fmt.ExecutionPlan, delegate_inputs: Sequence[int], content: Content, new_state: Sequence[int]
+    plan: fmt.ExecutionPlan,
+    delegate_inputs: Sequence[int],
+    content: Content,
+    new_state: Sequence[int],
+    written: Mapping[int, Sequence[int]] = MappingProxyType({}),
 ) -> None:
     """Replay a plan, and fail at the first read of an overwritten value.
 
@@ -27,16 +32,17 @@ def check_memory(
         delegate_inputs: For each delegate call, the number of arguments that are inputs.
         content: Value that no instruction writes (a view or concatenation) -> the values whose bytes it consists of.
         new_state: Values that hold the content of mutable buffers at the end of a run.
+        written: Position of an instruction -> arguments that its operator reads and writes.
 
     Raises:
         CompileError: An instruction reads a value after an overlapping value was written.
     """
-    _Replay(plan, content).run(delegate_inputs, new_state)
+    _Replay(plan, content, written).run(delegate_inputs, new_state)
 
 
 class _Replay:
-    def __init__(self, plan: fmt.ExecutionPlan, content: Content) -> None:
-        self.plan, self.content = plan, content
+    def __init__(self, plan: fmt.ExecutionPlan, content: Content, written: Mapping[int, Sequence[int]]) -> None:
+        self.plan, self.content, self.written = plan, content, written
         self.overlaps = _overlaps(plan)
         self.overwritten: dict[int, tuple[int, int]] = {}  # value -> (value written over it, instruction)
 
@@ -55,13 +61,15 @@ class _Replay:
     def _effects(self, chain: fmt.Chain, delegate_inputs: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
         """Yield (values read, values written) of each instruction."""
         calls = iter(delegate_inputs)
-        for instruction in chain.instructions:
+        for index, instruction in enumerate(chain.instructions):
             call = instruction.instr_args
             if isinstance(call, fmt.DelegateCall):
                 count = next(calls)
                 yield call.args[:count], call.args[count:]
             elif isinstance(call, fmt.KernelCall):
-                yield self._kernel_effects(call)
+                reads, writes = self._kernel_effects(call)
+                written = self.written.get(index, ())
+                yield [*reads, *written], [*writes, *written]
             else:
                 yield [], []
 

@@ -1,4 +1,4 @@
-"""Convert constant tensors to bytes; tensors with equal bytes share one buffer object."""
+"""Convert constant tensors to bytes; tensors with equal bytes share one buffer object. Lazy constants go to a file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import numpy as np
 import torch
 
 from edgecore import format as fmt
+from edgecore.emit.spool import Spool
+from edgecore.format.segments import parts
+from edgecore.ir.lazy_constants import load, pieces_of
 
 
 class ConstantData:
@@ -15,13 +18,16 @@ class ConstantData:
         self._by_storage: dict[tuple[int, torch.dtype, torch.Size, tuple[int, ...], tuple[int, ...]], fmt.Buffer] = {}
         self._by_sample: dict[tuple[int, bytes], list[fmt.Buffer]] = {}  # by (size, bytes from start, middle and end)
         self._alive: list[torch.Tensor] = []
+        self._spool = Spool()
 
     def of(self, tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:
         """Return the bytes of `tensor` in dim order `order`."""
         key = (tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride(), order)
         if key not in self._by_storage:
             self._alive.append(tensor)  # keeps its memory allocated, so that no other tensor gets the same address
-            self._by_storage[key] = self._unique(tensor_bytes(tensor, order))
+            pieces = pieces_of(tensor) if order == tuple(range(tensor.dim())) else None
+            data = tensor_bytes(load(tensor), order) if pieces is None else self._spool.add(pieces, tensor.nbytes)
+            self._by_storage[key] = self._unique(data)
         return self._by_storage[key]
 
     def _unique(self, data: fmt.Buffer) -> fmt.Buffer:
@@ -39,7 +45,8 @@ def equal_bytes(a: fmt.Buffer, b: fmt.Buffer) -> bool:
     """Return True if two buffers have equal bytes; by numpy, because `==` of memoryviews is a slow loop over bytes."""
     if memoryview(a).nbytes != memoryview(b).nbytes:
         return False
-    return not memoryview(a).nbytes or bool((np.frombuffer(a, np.uint8) == np.frombuffer(b, np.uint8)).all())
+    pairs = zip(parts(a), parts(b), strict=True)
+    return all(np.array_equal(np.frombuffer(x, np.uint8), np.frombuffer(y, np.uint8)) for x, y in pairs)
 
 
 def tensor_bytes(tensor: torch.Tensor, order: tuple[int, ...]) -> fmt.Buffer:

@@ -18,7 +18,7 @@ from edgecore import format as fmt
 from edgecore.emit.check_memory import check_memory
 from edgecore.emit.control_flow import emit_control_flow
 from edgecore.emit.external import files_of_constants, files_of_delegate
-from edgecore.emit.out_variants import Argument, kernel_form
+from edgecore.emit.out_variants import Argument, KernelForm, kernel_form
 from edgecore.emit.program_data import ProgramData
 from edgecore.emit.signature import describe_arguments
 from edgecore.errors import CompileError
@@ -28,6 +28,7 @@ from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
 from edgecore.ir.dtypes import scalar_type
 from edgecore.ir.graph import describe, module_path, operator_name, source_line
 from edgecore.ir.program import buffer_of
+from edgecore.ir.writes import Writer, writer_of
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 
@@ -72,6 +73,7 @@ class Emitter:
         self._literals: dict[Any, int] = {}
         self._operators: dict[tuple[str, str], int] = {}
         self._delegate_inputs: list[int] = []  # for each delegate call, its number of inputs
+        self._written: dict[int, list[int]] = {}  # instruction -> arguments that its operator writes
         self._new_state: list[int] = []  # values that hold the content of mutable buffers at the end of a run
 
     def emit(self) -> tuple[fmt.ExecutionPlan, fmt.MethodMeta]:
@@ -94,7 +96,7 @@ class Emitter:
         self.plan.chains = [self.chain]
         content = self.sharing.content.items()
         values = {self.result(spec): [self.result(part) for part in parts] for spec, parts in content}
-        check_memory(self.plan, self._delegate_inputs, values, self._new_state)
+        check_memory(self.plan, self._delegate_inputs, values, self._new_state, self._written)
         self.meta.inputs, self.meta.outputs = describe_arguments(self.program)
         in_spec, out_spec = self.program.call_spec
         if in_spec is not None and out_spec is not None:
@@ -135,7 +137,7 @@ class Emitter:
         return index
 
     def _constant(self, node: Node, spec: TensorSpec, tensor: fmt.Tensor) -> None:
-        weight = self.constants.get(node)
+        weight = self.constants.stored(node)
         file = self.files.get(node.name)
         if file is None:
             tensor.data_buffer_idx = self.program_data.constant(weight, spec.dim_order)
@@ -288,7 +290,11 @@ class Emitter:
     def _kernel_call(self, node: Node) -> None:
         form = kernel_form(node)
         arguments = [self.value(argument, node) for argument in form.arguments]
+        writer = writer_of(node.target)
         outs = [self.result(spec) for spec in specs_of(node)]
+        if writer is not None:
+            self._writing_call(node, writer, form, arguments, outs)
+            return
         returns_list = isinstance(node.target, OpOverload) and len(node.target._schema.returns) == 1
         if isinstance(node.meta["val"], torch.Tensor):
             self._values[node] = outs[0]
@@ -298,6 +304,28 @@ class Emitter:
             arguments += [result, result]
         else:
             arguments += [*outs, self.add_value(fmt.TensorList(outs))]
+        self.kernel(form.name, form.overload, arguments, node)
+
+    def _writing_call(
+        self, node: Node, writer: Writer, form: KernelForm, arguments: list[int], results: list[int]
+    ) -> None:
+        """Emit a call of an operator that writes arguments; `results` are its own, then the written arguments.
+
+        An operator without results of its own returns the written arguments, or nothing. In both cases its arguments
+        are followed by the written ones, as the repetition of a result.
+        """
+        for operand in writer.operands(node):
+            if operand.op == "placeholder" and operand.name not in self._mutated_buffers():
+                raise CompileError(
+                    f"{describe(node)} writes {operand.name}, which is a constant or an input; the pass "
+                    "copy_before_writes, which was skipped, makes a copy"
+                )
+        if isinstance(node.meta["val"], torch.Tensor):
+            self._values[node] = results[0]
+        outs, written = results[: writer.fresh], results[writer.fresh :]
+        repeated = outs or written
+        arguments += [*outs, repeated[0] if len(repeated) == 1 else self.add_value(fmt.TensorList(repeated))]
+        self._written[self.position] = written
         self.kernel(form.name, form.overload, arguments, node)
 
     def _symbolic_call(self, node: Node, name: str, overload: str) -> None:

@@ -67,7 +67,7 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
     constants = Constants(program)
     files = {}
     for node in program.graph.nodes:
-        if not constants.has(node) or not constants.get(node).numel():
+        if not constants.has(node) or not constants.stored(node).numel():
             continue
         spec = constants.specs[node.name]
         if spec.kind != InputKind.CONSTANT_TENSOR and spec.target is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -16,6 +16,7 @@ from edgecore.ir import packed_weights  # noqa: F401  (registers its operators)
 from edgecore.ir.graph import describe
 from edgecore.ir.op_args import arguments_by_name
 from edgecore.ir.tensors import dim_order
+from edgecore.ir.writes import writer_of
 
 aten = torch.ops.aten
 
@@ -50,31 +51,33 @@ def kernel_form(node: Node) -> KernelForm:
     if target in _FORMS:
         return _FORMS[target](node)
     assert isinstance(target, OpOverload)
+    values = arguments_by_name(node)
+    writer = writer_of(target)
+    if writer is not None:
+        target = writer.operator
+        if writer.fresh == 0:
+            specs = target._schema.arguments
+            return _form(target._schema.name, target._overloadname.removeprefix("default"), specs, values)
     out = out_variant(target)
     if out is None and target.namespace != "aten" and _returns_tensors(target):
-        return _conventional_form(node, target)
+        # A custom operator without a Python out variant has a kernel that is named by torch's rule.
+        overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
+        return _form(target._schema.name, overload, target._schema.arguments, values)
     if out is None:
         raise CompileError(
             f"{describe(node)} has no out variant, so no kernel can be called for it; register "
             f"{target._schema.name}.out with torch.library, or delegate the operator to a backend"
         )
-    values = arguments_by_name(node)
-    arguments = tuple(
-        Argument(values[spec.name], str(spec.real_type)) for spec in out._schema.arguments if not spec.is_out
-    )
-    return KernelForm(out._schema.name, out._overloadname, arguments)
+    specs = [spec for spec in out._schema.arguments if not spec.is_out]
+    return _form(out._schema.name, out._overloadname, specs, values)
 
 
 def _returns_tensors(target: OpOverload) -> bool:
     return all(str(value.real_type) in ("Tensor", "List[Tensor]") for value in target._schema.returns)
 
 
-def _conventional_form(node: Node, target: OpOverload) -> KernelForm:
-    """Return the kernel call of a custom operator without a Python out variant, named by torch's rule: `NAME.out`."""
-    overload = "out" if target._overloadname in ("", "default") else f"{target._overloadname}_out"
-    values = arguments_by_name(node)
-    arguments = tuple(Argument(values[spec.name], str(spec.real_type)) for spec in target._schema.arguments)
-    return KernelForm(target._schema.name, overload, arguments)
+def _form(name: str, overload: str, specs: Sequence[Any], values: dict[str, Any]) -> KernelForm:
+    return KernelForm(name, overload, tuple(Argument(values[spec.name], str(spec.real_type)) for spec in specs))
 
 
 @cache

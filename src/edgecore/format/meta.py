@@ -11,7 +11,7 @@ from edgecore.errors import FormatError
 
 from .flat import Buffer, data, pack, scalar, string, strings, tables, unpack, vector
 from .pte import NamedBlob, PteFile
-from .segments import CONSTANT_ALIGNMENT
+from .segments import CONSTANT_ALIGNMENT, parts
 
 META_KEY = "edgecore.meta.v1"
 META_IDENTIFIER = b"ECM1"
@@ -190,7 +190,10 @@ class Meta:
 
 def blob_digest(blob: Buffer) -> bytes:
     """Return the SHA-256 of a delegate's blob or of named data, 32 bytes."""
-    return hashlib.sha256(blob).digest()
+    digest = hashlib.sha256()
+    for part in parts(blob):
+        digest.update(part)
+    return digest.digest()
 
 
 def segment_digest(buffers: Sequence[Buffer], alignment: int = CONSTANT_ALIGNMENT) -> bytes:
@@ -205,7 +208,8 @@ def segment_digest(buffers: Sequence[Buffer], alignment: int = CONSTANT_ALIGNMEN
     for buffer in buffers[1:]:
         padding = -size % alignment
         digest.update(bytes(padding))
-        digest.update(buffer)
+        for part in parts(buffer):
+            digest.update(part)
         size += padding + memoryview(buffer).nbytes
     return digest.digest()
 

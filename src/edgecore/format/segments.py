@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +16,7 @@ from .program import DataSegment, SubsegmentOffsets
 
 SEGMENT_ALIGNMENT = 128
 CONSTANT_ALIGNMENT = 16
+_PART = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,13 +103,23 @@ class Layout:
         for offset, piece in self.pieces:
             if base + offset > position:
                 yield bytes(base + offset - position)
-            yield piece
+            yield from parts(piece)
             position = base + offset + len(piece)
 
 
 def align(value: int, alignment: int) -> int:
     """Return `value` rounded up to a multiple of `alignment`."""
     return -(-value // alignment) * alignment
+
+
+def parts(buffer: Buffer) -> Iterator[memoryview]:
+    """Yield a buffer in parts of some megabytes. The pages of a mapped file are given back to the system after use."""
+    view = memoryview(buffer)
+    view = view.cast("B") if view.nbytes else memoryview(b"")
+    for start in range(0, len(view), _PART):
+        yield view[start : start + _PART]
+        if isinstance(view.obj, mmap.mmap) and hasattr(view.obj, "madvise"):
+            view.obj.madvise(mmap.MADV_DONTNEED)  # the content is in the file, so a later use reads it again
 
 
 def write_chunks(chunks: Iterator[Buffer], file: BinaryIO) -> int:

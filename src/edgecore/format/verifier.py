@@ -59,17 +59,38 @@ class Violation:
 
 
 @cache
+def profile_libraries(runtime: str) -> dict[str, frozenset[str]] | None:
+    """Return the operators of a target runtime by the library that registers them; None if it accepts all operators.
+
+    Args:
+        runtime: `edgecore`, which accepts all; or `executorch-1.5`, whose libraries are called as their CMake targets:
+            `quantized_kernels`, `custom_ops` (the operators of its LLM exporter), and `kernels` for the portable and
+            optimized kernels and the core. An application must link the libraries that its files need.
+
+    Raises:
+        ValueError: The target runtime is unknown.
+
+    Example:
+        >>> "llama::update_cache.out" in profile_libraries("executorch-1.5")["custom_ops"]
+        True
+    """
+    if runtime == EDGECORE:
+        return None
+    if runtime != EXECUTORCH_1_5:
+        raise ValueError(f"unknown target runtime '{runtime}'; use '{EXECUTORCH_1_5}' or '{EDGECORE}'")
+    files = sorted((Path(__file__).parent / "profiles" / runtime).glob("*.txt"))
+    return {file.stem: frozenset(file.read_text("utf-8").split()) for file in files}
+
+
+@cache
 def profile_operators(runtime: str) -> frozenset[str] | None:
     """Return the keys ("aten::add.out") of the operators that a target runtime accepts; None if it accepts all.
 
     Raises:
         ValueError: The target runtime is unknown.
     """
-    if runtime == EDGECORE:
-        return None
-    if runtime != EXECUTORCH_1_5:
-        raise ValueError(f"unknown target runtime '{runtime}'; use '{EXECUTORCH_1_5}' or '{EDGECORE}'")
-    return frozenset((Path(__file__).parent / "profiles" / f"{runtime}.txt").read_text("utf-8").split())
+    libraries = profile_libraries(runtime)
+    return None if libraries is None else frozenset().union(*libraries.values())
 
 
 def verify(

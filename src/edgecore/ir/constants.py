@@ -10,6 +10,7 @@ from torch.export.graph_signature import InputKind, InputSpec, TensorArgument
 from torch.fx import Node
 
 from edgecore.ir.graph import fake_mode
+from edgecore.ir.lazy_constants import load
 
 _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -40,7 +41,11 @@ class Constants:
         return node.graph is self.program.graph  # a placeholder of a branch or loop body may have the same name
 
     def get(self, node: Node) -> torch.Tensor:
-        """Return the tensor of a constant placeholder, detached."""
+        """Return the tensor of a constant placeholder, detached. A lazy constant is loaded."""
+        return load(self.stored(node))
+
+    def stored(self, node: Node) -> torch.Tensor:
+        """Return the tensor of a constant placeholder as `get` does, but do not load the values of a lazy constant."""
         target = self.specs[node.name].target
         assert target is not None
         tensor = self.program.state_dict.get(target)

@@ -21,6 +21,7 @@ from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.writes import writer_of
 
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
 # `view_copy` accepts inputs with any strides, as `reshape` does; `view` does not.
@@ -34,6 +35,9 @@ is a part of."""
 
 PARTS_OF = "parts_of"
 """The entry of `node.meta` with the decomposed calls that a node is a part of (`edgecore.pipeline.whole_operators`)."""
+
+REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
+"""Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""
 
 KEPT_META = (
     "stack_trace",
@@ -246,6 +250,8 @@ def dtypes_of(node: Node) -> tuple[str, ...]:
 
 def operator_name(target: Any) -> str:
     """Return the name of a call's target: `aten.add.Tensor` for an operator, `floordiv` for a Python function."""
+    writer = writer_of(target)
+    target = writer.operator if writer is not None else target
     return str(target) if isinstance(target, torch._ops.OpOverload) else getattr(target, "__name__", str(target))
 
 
@@ -283,6 +289,9 @@ def _has_effect(graph_module: GraphModule, node: Node) -> bool:
     """Return True for a node that stays without users: an input, the output, or one that writes an argument or state."""
     if is_delegate_call(node):
         return bool(getattr(graph_module, node.args[0].target).writes_state)  # type: ignore[union-attr,arg-type]
-    return node.op in ("placeholder", "output") or (
-        isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+    # Regions under `torch.no_grad()` and `torch.autocast()` may write, too.
+    return (
+        node.op in ("placeholder", "output")
+        or node.target in REGIONS
+        or (isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable)
     )

@@ -14,6 +14,8 @@ from torch.fx import Graph, GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils import _pytree as pytree
 
+from edgecore.ir.lazy_constants import load
+
 
 def make_program(
     graph: Graph,
@@ -94,7 +96,7 @@ def unchanged_buffers(*programs: ExportedProgram) -> Iterator[None]:
 def buffer_of(program: ExportedProgram, name: str) -> torch.Tensor:
     """Return the initial content of the buffer with the qualified name `name`."""
     tensor = program.state_dict.get(name)
-    return program.constants[name] if tensor is None else tensor  # type: ignore[no-any-return]
+    return load(program.constants[name] if tensor is None else tensor)
 
 
 def _copy_graph(original: Graph) -> Graph:

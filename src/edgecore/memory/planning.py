@@ -14,6 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.graph import in_execution_order
+from edgecore.ir.writes import writer_of
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
 from edgecore.memory.sharing import Sharing, share_memory
@@ -150,7 +151,7 @@ class _Lifetimes:
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
     need memory in an arena, in the order of their first use. `fixed` are the specs that may not share memory: inputs,
-    outputs, mutable buffers, and all that branches and loops use.
+    outputs, mutable buffers, arguments that operators write, and all that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:
@@ -176,12 +177,14 @@ class _Lifetimes:
                             unplanned.add(spec)
                     if is_control_flow(node) or not is_top:
                         self.fixed.add(spec)
+            writer = writer_of(node.target)
+            written = specs_of(node)[writer.fresh :] if writer is not None else ()
             for spec in specs_of(node):
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)
                 if is_control_flow(node):
                     last[spec] = index  # `order` repeats the node after its bodies, which compute in its results
-                if is_control_flow(node) or not is_top or node.op == "placeholder":
+                if is_control_flow(node) or not is_top or node.op == "placeholder" or spec in written:
                     self.fixed.add(spec)
                 if not is_top or node.op != "placeholder":
                     continue

@@ -14,6 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import COND, control_flow, is_control_flow, results
 from edgecore.ir.graph import describe
 from edgecore.ir.tensors import Bounds, dim_order
+from edgecore.ir.writes import writer_of
 
 SPEC = "spec"
 """Key in `node.meta`: the node's `TensorSpec`, or a tuple of specs if the node has several results."""
@@ -101,8 +102,19 @@ def _assign(graph_module: GraphModule, bounds: Bounds, presets: Presets) -> None
                 else None
                 for index, item in enumerate(val)
             )
+        if writer_of(node.target) is not None:
+            _assign_written(node)
         if is_control_flow(node):
             _assign_bodies(node, bounds)
+
+
+def _assign_written(node: Node) -> None:
+    """Make the argument that an operator writes and the result with its new content one tensor."""
+    writer = writer_of(node.target)
+    assert writer is not None
+    written = [operand.meta[SPEC] for operand in writer.operands(node)]
+    own = specs_of(node)[: writer.fresh]
+    node.meta[SPEC] = (*own, *written) if isinstance(node.meta[SPEC], tuple) else written[0]
 
 
 def _assign_bodies(node: Node, bounds: Bounds) -> None:

@@ -12,6 +12,7 @@ from torch.fx import Node
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls, edit, replace
+from edgecore.ir.lazy_constants import is_lazy
 from edgecore.ir.op_sets import VIEW_COPY_FORMS
 from edgecore.passes.quantized import is_dequantize
 
@@ -26,7 +27,7 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators that read only constants, or nothing, by constants with their results.
 
     Chains are folded step by step: each result is a constant for the next operator. Random operators and results with
-    symbolic sizes are not folded. Dequantizations of weights and views of dequantized weights are not folded either,
+    symbolic sizes are not folded, nor are lazy constants. Dequantizations of weights and views of dequantized weights are not folded either,
     because backends read the integers behind them. Other operators that read a dequantized weight are folded.
     """
     constants = Constants(program)
@@ -81,6 +82,8 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
     is_known = constants.has if target in VIEW_COPY_FORMS else partial(_is_known, constants)
     if not all(map(is_known, sources)):
         return False
+    if any(constants.has(source) and is_lazy(constants.stored(source)) for source in sources):
+        return False  # the result would lie in memory
     if not all(isinstance(size, int) for result in results for size in result.shape):
         return False
     size = sum(result.nbytes for result in results)

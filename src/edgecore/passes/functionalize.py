@@ -11,16 +11,13 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.ir.graph import all_calls, compute_val, edit, fake_mode, replace
+from edgecore.ir.graph import REGIONS, all_calls, compute_val, edit, fake_mode, replace
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
 
 aten = torch.ops.aten
 
 _DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
-
-_WRAPPERS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
-"""Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""
 
 _MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
 """Composite operators that may return their input itself, although their schema does not say so."""
@@ -38,7 +35,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     mutating = [node for node in nodes if is_mutable(node)]
-    if any(node.target in _WRAPPERS for node in nodes) or any(node.graph is not program.graph for node in mutating):
+    if any(node.target in REGIONS for node in nodes) or any(node.graph is not program.graph for node in mutating):
         return copy_program(program.run_decompositions({}))
     if not mutating:
         return program

@@ -6,6 +6,7 @@ from torch.export import ExportedProgram
 
 from edgecore.passes.canonicalize_sym_sizes import canonicalize_sym_sizes
 from edgecore.passes.claim_constants import claim_constants
+from edgecore.passes.copy_before_writes import copy_before_writes
 from edgecore.passes.crop_padding_only_taps import crop_padding_only_taps
 from edgecore.passes.dealias_outputs import dealias_outputs
 from edgecore.passes.decompose import decompose
@@ -21,6 +22,7 @@ from edgecore.passes.preserve_shared_buffers import preserve_shared_buffers
 from edgecore.passes.remove_identities import remove_identities
 from edgecore.passes.rewrite_integer_matmuls import rewrite_integer_matmuls
 from edgecore.passes.rewrite_torchao import rewrite_torchao
+from edgecore.passes.separate_writes import separate_writes
 
 
 def _decompose(program: ExportedProgram, context: PassContext) -> ExportedProgram:
@@ -33,6 +35,13 @@ def _preserve_shared_buffers(program: ExportedProgram, context: PassContext) -> 
 
 EDGE_PASSES = PassList(
     (
+        NamedPass(
+            "separate_writes",
+            separate_writes,
+            "Only `copy_` writes arguments of custom operators.",
+            "operators write arguments",
+            stage="exported",
+        ),
         NamedPass(
             "claim_constants", claim_constants, "Every constant that the model writes is a buffer.", stage="exported"
         ),
@@ -109,6 +118,13 @@ EDGE_PASSES = PassList(
             "dealias_outputs",
             dealias_outputs,
             "No result shares memory with another result or an input.",
+            stage="memory",
+        ),
+        NamedPass(
+            "copy_before_writes",
+            copy_before_writes,
+            "Nothing reads the old content of a written argument.",
+            "operators write arguments",
             stage="memory",
         ),
     )

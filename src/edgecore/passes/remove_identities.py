@@ -19,8 +19,8 @@ def remove_identities(program: ExportedProgram) -> ExportedProgram:
     A copy between an input and an output of the program stays, because the two may not share memory.
     """
     with edit(program) as graph_module:
-        for node in all_calls(graph_module, *MAY_BE_IDENTITY):
-            source = node.args[0]
+        for node in all_calls(graph_module, aten.copy.default, *MAY_BE_IDENTITY):
+            source = node.args[1 if node.target is aten.copy.default else 0]  # `copy` replaces its first argument
             assert isinstance(source, Node)
             if _is_identity(source, node) and not _is_copied_to_output(source, node):
                 replace(node, source)

@@ -45,6 +45,9 @@ def _installed(namespace: str) -> frozenset[str]:
 def _check_custom(key: str, node: Node, runtime: str) -> None:
     """Check that an installed package has a kernel for a custom operator, and that the target runtime can call it."""
     namespace = key.partition("::")[0]
+    allowed = fmt.profile_operators(runtime)
+    if allowed is not None and key in allowed:
+        return  # in a library of the target runtime; edgecore's runtime finds its kernel in a package when it loads
     if runtime == fmt.EXECUTORCH_1_5:
         raise CompileError(
             f"{key} for {describe(node)} is an operator of your own, which the target runtime {runtime} does not have; "

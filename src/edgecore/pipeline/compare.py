@@ -15,6 +15,7 @@ from torch.utils import _pytree as pytree
 from edgecore import runtime
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.lazy_constants import load_all
 from edgecore.quantize.quality import decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 
@@ -180,6 +181,8 @@ def compare(
     rows: list[OutputRow] = []
     for name, method_model in models.items():
         reference = references[name]
+        for executed in (method_model, *([reference.rounded] if reference.rounded is not None else [])):
+            load_all(executed)
         method_inputs = inputs[name] if isinstance(model, Mapping) and isinstance(inputs, Mapping) else inputs
         calls = list(_calls(method_inputs, reference, name))
         rows += _compare_method(name, loaded[name], method_model, calls, reference, tolerance)

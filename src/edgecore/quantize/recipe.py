@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
+from edgecore.ir.lazy_constants import load_all
 from edgecore.ir.program import copy_program, unchanged_buffers
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
@@ -71,6 +72,7 @@ def quantize_model(
             if len(plan) > 1:
                 claim(program, recipe)
     if quantizers:
+        load_all(exported)
         converted = _convert(exported, program, quantizers, title, calibration, dynamic_shapes)
         return replace(converted, rules=excluded, weights=weights, computes_in=computes_in)
     names = {node.name: node.name for node in program.graph.nodes}

@@ -1,4 +1,4 @@
-"""Define the operator in torch. Import this module before a model uses the operator, and before it is compiled."""
+"""Define the operators in torch. Import this module before a model uses them, and before it is compiled."""
 
 import torch
 
@@ -6,6 +6,7 @@ _library = torch.library.Library("example_ops", "DEF")
 _library.define("multiply_add(Tensor a, Tensor b, float scale) -> Tensor")
 # The out variant, which the .pte calls and kernels.cpp implements.
 _library.define("multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) -> Tensor(a!)")
+_library.define("append(Tensor rows, Tensor(a!) cache, SymInt position) -> ()")
 
 
 @torch.library.impl(_library, "multiply_add", "CompositeExplicitAutograd")
@@ -23,3 +24,14 @@ def multiply_add_out(a: torch.Tensor, b: torch.Tensor, scale: float, *, out: tor
 @torch.library.register_fake("example_ops::multiply_add", lib=_library)
 def _multiply_add_fake(a: torch.Tensor, b: torch.Tensor, scale: float) -> torch.Tensor:
     return torch.empty_like(a)
+
+
+@torch.library.impl(_library, "append", "CompositeExplicitAutograd")
+def append(rows: torch.Tensor, cache: torch.Tensor, position: int) -> None:
+    """Write `rows` into `cache`, from row `position` on."""
+    cache.narrow(0, position, rows.shape[0]).copy_(rows)
+
+
+@torch.library.register_fake("example_ops::append", lib=_library)
+def _append_fake(rows: torch.Tensor, cache: torch.Tensor, position: int) -> None:
+    return None

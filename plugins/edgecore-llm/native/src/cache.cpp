@@ -1,0 +1,322 @@
+// Operators of caches: checks of the arguments, and the division of the work among threads.
+#include <string.h>
+
+#include "call.h"
+#include "operators.h"
+#include "variant.h"
+
+namespace edgecore_llm {
+namespace {
+
+constexpr int64_t kMaxPosition = int64_t{1} << 40;  // sums of positions and sizes do not overflow
+
+// A cache: keys [slots, heads, rows / 16, key_size, 16], values [slots, heads, rows, value_size]. Position p lies in
+// row p if p < sinks, and in row sinks + (p - sinks) % (rows - sinks) else.
+struct Cache {
+  Tensor keys;
+  Tensor values;
+  int64_t slots, heads, rows, key_size, value_size, sinks;
+
+  int64_t row(int64_t position) const {
+    return position < sinks ? position : sinks + (position - sinks) % (rows - sinks);
+  }
+  float *head_keys(int64_t slot, int64_t head) const {
+    return keys.data<float>() + (slot * heads + head) * rows * key_size;
+  }
+  float *head_values(int64_t slot, int64_t head) const {
+    return values.data<float>() + (slot * heads + head) * rows * value_size;
+  }
+};
+
+Cache read_cache(Call &call, uint64_t keys_index, uint64_t values_index, int64_t sinks) {
+  const Tensor keys = call.tensor(keys_index, "k_cache", Dtype::kFloat32, 5);
+  const Tensor values = call.tensor(values_index, "v_cache", Dtype::kFloat32, 4);
+  if (call.failed()) return {};
+  const Cache cache = {keys,           values,       values.size(0), values.size(1),
+                       values.size(2), keys.size(3), values.size(3), sinks};
+  const bool fits = keys.size(0) == cache.slots && keys.size(1) == cache.heads && keys.size(4) == kKeyBlock &&
+                    keys.size(2) * kKeyBlock == cache.rows;
+  call.check(fits, "k_cache must be [slots, heads, rows / 16, size, 16], and v_cache [slots, heads, rows, size]");
+  call.check(sinks >= 0 && sinks < cache.rows, "sinks must be in [0, rows)");
+  return cache;
+}
+
+// Checks the position and the slot of each of `count` tokens.
+void check_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slots, int64_t count) {
+  call.check(positions.size(0) == count, "there must be one position for each token");
+  call.check(slots.t == nullptr || slots.size(0) == count, "there must be one slot for each token");
+  for (int64_t t = 0; !call.failed() && t < count; ++t) {
+    const int64_t position = positions.data<const int64_t>()[t];
+    call.check(position >= 0 && position < kMaxPosition, "a position is negative or too large");
+    if (slots.t != nullptr) {
+      const int64_t slot = slots.data<const int64_t>()[t];
+      call.check(slot >= 0 && slot < cache.slots, "a slot is outside of the cache");
+    }
+  }
+}
+
+// The newest position in this call of the sequence that `token` belongs to.
+int64_t newest_position(Tensor positions, Tensor slots, int64_t token) {
+  int64_t newest = 0;
+  for (int64_t t = 0; t < positions.size(0); ++t) {
+    const bool is_same = slots.t == nullptr || slots.data<const int64_t>()[t] == slots.data<const int64_t>()[token];
+    const int64_t position = positions.data<const int64_t>()[t];
+    if (is_same && position > newest) newest = position;
+  }
+  return newest;
+}
+
+// Turns a head by the row `table` of cosines and then sines: pairs (x[i], x[half + i]).
+void turn(float *x, const float *table, int64_t half) {
+  for (int64_t i = 0; i < half; ++i) {
+    const float first = x[i];
+    const float second = x[half + i];
+    x[i] = first * table[i] - second * table[half + i];
+    x[half + i] = second * table[i] + first * table[half + i];
+  }
+}
+
+}  // namespace
+
+// rope_update_cache(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor qkv, Tensor? table, Tensor positions, Tensor? slots,
+// int heads, int sinks, Tensor? q_norm, Tensor? k_norm, float eps) -> Tensor: qkv [T, heads * key_size + cache heads *
+// (key_size + value_size)] -> q [T, heads, key_size]. Normalizes the heads of q and k if there are norms, turns them by
+// the table [context, dims] of cosines and then sines if there is one, and writes k and v into the cache.
+int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
+  Call call(c, "rope_update_cache");
+  const Cache cache = read_cache(call, 0, 1, call.integer(7, "sinks"));
+  const Tensor qkv = call.tensor(2, "qkv", Dtype::kFloat32, 2);
+  const Tensor table = call.optional_tensor(3, "table", Dtype::kFloat32, 2);
+  const Tensor positions = call.tensor(4, "positions", Dtype::kInt64, 1);
+  const Tensor slots = call.optional_tensor(5, "slots", Dtype::kInt64, 1);
+  const int64_t heads = call.integer(6, "heads");
+  const Tensor q_norm = call.optional_tensor(8, "q_norm", Dtype::kFloat32, 1);
+  const Tensor k_norm = call.optional_tensor(9, "k_norm", Dtype::kFloat32, 1);
+  const float eps = static_cast<float>(call.number(10, "eps"));
+  const Tensor out = call.tensor(11, "out", Dtype::kFloat32, 3);
+  if (call.failed()) return call.status();
+  const int64_t tokens = qkv.size(0);
+  const int64_t key_size = cache.key_size;
+  const int64_t width = qkv.size(1);
+  call.check(key_size > 0 && heads > 0 && heads <= width / key_size &&
+                 width == heads * key_size + cache.heads * (key_size + cache.value_size),
+             "qkv has another number of columns than the heads need");
+  call.check(q_norm.t == nullptr || q_norm.size(0) == key_size, "q_norm must have the size of a head");
+  call.check(k_norm.t == nullptr || k_norm.size(0) == key_size, "k_norm must have the size of a head");
+  const int64_t half = table.t == nullptr ? 0 : table.size(1) / 2;
+  call.check(table.t == nullptr || (table.size(1) % 2 == 0 && table.size(1) <= key_size),
+             "table must have an even number of columns, at most the size of a head");
+  check_tokens(call, cache, positions, slots, tokens);
+  for (int64_t t = 0; !call.failed() && table.t != nullptr && t < tokens; ++t) {
+    call.check(positions.data<const int64_t>()[t] < table.size(0), "a position is beyond the rows of the table");
+  }
+  const int64_t shape[] = {tokens, heads, key_size};
+  if (call.failed() || !call.make_writable(cache.keys) || !call.make_writable(cache.values) ||
+      !call.resize(out, shape, 3)) {
+    return call.status();
+  }
+  const Variant &functions = variant();
+  float *key = call.scratch<float>(call.workers() * key_size);
+  if (call.failed()) return call.status();
+  constexpr int64_t kTokensOfPiece = 16;
+  call.parallel_for(tokens, kTokensOfPiece, [&](int64_t begin, int64_t end, uint32_t worker) {
+    float *k = key + worker * key_size;
+    for (int64_t t = begin; t < end; ++t) {
+      const int64_t position = positions.data<const int64_t>()[t];
+      const int64_t slot = slots.t == nullptr ? 0 : slots.data<const int64_t>()[t];
+      const float *turns = table.t == nullptr ? nullptr : table.data<const float>() + position * 2 * half;
+      const auto head = [&](const float *from, const Tensor &norm, float *to) {
+        if (norm.t == nullptr) {
+          memcpy(to, from, static_cast<size_t>(key_size) * sizeof(float));
+        } else {
+          functions.normalize(from, norm.data<const float>(), key_size, eps, to);
+        }
+        if (turns != nullptr) turn(to, turns, half);
+      };
+      const float *from = qkv.data<const float>() + t * width;
+      for (int64_t h = 0; h < heads; ++h, from += key_size) {
+        head(from, q_norm, out.data<float>() + (t * heads + h) * key_size);
+      }
+      const int64_t row = cache.row(position);
+      for (int64_t h = 0; h < cache.heads; ++h, from += key_size) {
+        head(from, k_norm, k);
+        float *to = cache.head_keys(slot, h) + row / kKeyBlock * kKeyBlock * key_size + row % kKeyBlock;
+        for (int64_t d = 0; d < key_size; ++d) to[d * kKeyBlock] = k[d];
+      }
+      for (int64_t h = 0; h < cache.heads; ++h, from += cache.value_size) {
+        memcpy(cache.head_values(slot, h) + row * cache.value_size, from,
+               static_cast<size_t>(cache.value_size) * sizeof(float));
+      }
+    }
+  });
+  return call.status();
+}
+
+namespace {
+
+// The rows that a token sees, cut into parts. The cuts depend on the token's position alone, so the bits of its result
+// do not depend on the other tokens of a call.
+struct Parts {
+  const Cache &cache;
+  int64_t position;
+  int64_t next;       // the next position
+  int64_t sinks_end;  // positions [next, sinks_end) are sinks
+  int64_t first;      // then come the positions [first, position]
+
+  Parts(const Cache &of, int64_t at, int64_t window) : cache(of), position(at) {
+    first = window > 0 && at - window + 1 > 0 ? at - window + 1 : 0;
+    sinks_end = cache.sinks < first ? cache.sinks : first;
+    next = sinks_end > 0 ? 0 : first;
+  }
+
+  // Returns the rows [*row, *row + result) of the next part, or 0 after the last.
+  int64_t take(int64_t *row) {
+    if (next > position) return 0;
+    const bool in_sinks = next < sinks_end;
+    int64_t end = in_sinks ? sinks_end : position + 1;
+    const int64_t cut = next / kPartRows * kPartRows + kPartRows;
+    if (cut < end) end = cut;
+    *row = cache.row(next);
+    if (next < cache.sinks && end > cache.sinks) end = cache.sinks;  // the rows after the sinks may begin anywhere
+    if (next >= cache.sinks && end - next > cache.rows - *row) end = next + cache.rows - *row;
+    const int64_t rows = end - next;
+    next = end == sinks_end ? first : end;
+    return rows;
+  }
+
+  int64_t count() const {
+    Parts copy = *this;
+    int64_t row;
+    int64_t parts = 0;
+    while (copy.take(&row) > 0) ++parts;
+    return parts;
+  }
+};
+
+}  // namespace
+
+// attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots, int window, int sinks, float scale,
+// float softcap) -> Tensor: q [T, query_heads, key_size] -> [T, query_heads * value_size].
+int32_t EDGECORE_CALL attend(const edgecore_call *c) {
+  Call call(c, "attend");
+  const Cache cache = read_cache(call, 1, 2, call.integer(6, "sinks"));
+  const Tensor q = call.tensor(0, "q", Dtype::kFloat32, 3);
+  const Tensor positions = call.tensor(3, "positions", Dtype::kInt64, 1);
+  const Tensor slots = call.optional_tensor(4, "slots", Dtype::kInt64, 1);
+  const int64_t window = call.integer(5, "window");
+  const float scale = static_cast<float>(call.number(7, "scale"));
+  const float softcap = static_cast<float>(call.number(8, "softcap"));
+  const Tensor out = call.tensor(9, "out", Dtype::kFloat32, 2);
+  if (call.failed()) return call.status();
+  const int64_t tokens = q.size(0);
+  const int64_t query_heads = q.size(1);
+  const int64_t key_size = cache.key_size;
+  const int64_t size = cache.value_size;
+  call.check(q.size(2) == key_size, "q has another head size than the cache");
+  call.check(cache.heads > 0 && query_heads % cache.heads == 0,
+             "the heads of q must be a multiple of those of the cache");
+  call.check(window >= 0 && window + cache.sinks <= cache.rows, "the cache has fewer rows than a token sees");
+  check_tokens(call, cache, positions, slots, tokens);
+  for (int64_t t = 0; !call.failed() && window == 0 && t < tokens; ++t) {
+    call.check(positions.data<const int64_t>()[t] < cache.rows, "a position is beyond the rows of the cache");
+  }
+  for (int64_t t = 0; !call.failed() && window > 0 && t < tokens; ++t) {
+    const int64_t oldest = positions.data<const int64_t>()[t] - window + 1;
+    call.check(newest_position(positions, slots, t) - (cache.rows - cache.sinks) < oldest,
+               "the cache has too few rows for the window and the tokens of one call");
+  }
+  const int64_t shape[] = {tokens, query_heads * size};
+  if (!call.resize(out, shape, 2) || tokens == 0) return call.status();
+
+  const Variant &functions = variant();
+  const int64_t group = query_heads / cache.heads;
+  const auto attention = [&](int64_t token, int64_t head) -> Attention {
+    const int64_t slot = slots.t == nullptr ? 0 : slots.data<const int64_t>()[token];
+    return {cache.head_keys(slot, head),
+            cache.head_values(slot, head),
+            q.data<const float>() + (token * query_heads + head * group) * key_size,
+            key_size,
+            size,
+            group,
+            scale,
+            softcap};
+  };
+  const auto finish = [&](int64_t token, int64_t head, const AttentionPart &total) {
+    float *target = out.data<float>() + (token * query_heads + head * group) * size;
+    for (int64_t g = 0; g < group; ++g) {
+      const float factor = 1.0f / total.sum[g];
+      for (int64_t i = 0; i < size; ++i) target[g * size + i] = total.out[g * size + i] * factor;
+    }
+  };
+  const int64_t part_floats = group * (size + 2);
+  const auto part_at = [&](float *memory, int64_t index) -> AttentionPart {
+    float *part = memory + index * part_floats;
+    return {part, part + group, part + 2 * group};
+  };
+  const int64_t workers = call.workers();
+  const int64_t score_floats = group * kScoreStride;
+  float *scores = call.scratch<float>(workers * score_floats);
+
+  // With few tokens the parts are the items of work, otherwise the heads of tokens: there is no memory for all parts of
+  // a long prompt.
+  const bool is_split = tokens * cache.heads < 4 * workers;
+  if (!is_split) {
+    float *memory = call.scratch<float>(workers * 2 * part_floats);
+    if (call.failed()) return call.status();
+    call.parallel_for(tokens * cache.heads, 1, [&](int64_t begin, int64_t end, uint32_t worker) {
+      const AttentionPart total = part_at(memory, 2 * worker);
+      const AttentionPart part = part_at(memory, 2 * worker + 1);
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t token = item / cache.heads;
+        const int64_t head = item % cache.heads;
+        const Attention of = attention(token, head);
+        Parts parts(cache, positions.data<const int64_t>()[token], window);
+        int64_t row;
+        bool is_first = true;
+        while (const int64_t rows = parts.take(&row)) {
+          functions.attend(of, row, rows, scores + worker * score_floats, is_first ? total : part);
+          if (!is_first) functions.merge(total, part, group, size);
+          is_first = false;
+        }
+        finish(token, head, total);
+      }
+    });
+    return call.status();
+  }
+  int64_t most = 0;
+  for (int64_t t = 0; t < tokens; ++t) {
+    const int64_t count = Parts(cache, positions.data<const int64_t>()[t], window).count();
+    most = count > most ? count : most;
+  }
+  struct Rows {
+    int64_t first, count;
+  };
+  Rows *rows = call.scratch<Rows>(tokens * most);
+  float *memory = call.scratch<float>(tokens * cache.heads * most * part_floats);
+  if (call.failed()) return call.status();
+  for (int64_t t = 0; t < tokens; ++t) {
+    Parts parts(cache, positions.data<const int64_t>()[t], window);
+    for (int64_t i = 0; i < most; ++i) rows[t * most + i].count = parts.take(&rows[t * most + i].first);
+  }
+  call.parallel_for(tokens * cache.heads * most, 1, [&](int64_t begin, int64_t end, uint32_t worker) {
+    for (int64_t item = begin; item < end; ++item) {
+      const int64_t token = item / most / cache.heads;
+      const Rows part = rows[token * most + item % most];
+      if (part.count == 0) continue;
+      functions.attend(attention(token, item / most % cache.heads), part.first, part.count,
+                       scores + worker * score_floats, part_at(memory, item));
+    }
+  });
+  for (int64_t t = 0; t < tokens; ++t) {
+    for (int64_t head = 0; head < cache.heads; ++head) {
+      const int64_t first = (t * cache.heads + head) * most;
+      for (int64_t i = 1; i < most && rows[t * most + i].count > 0; ++i) {
+        functions.merge(part_at(memory, first), part_at(memory, first + i), group, size);
+      }
+      finish(t, head, part_at(memory, first));
+    }
+  }
+  return call.status();
+}
+
+}  // namespace edgecore_llm

@@ -1,0 +1,36 @@
+// The table of kernels that the library exports.
+#include "call.h"
+#include "edgecore/kernel.h"
+#include "operators.h"
+
+namespace edgecore_llm {
+namespace {
+
+template <class T>
+constexpr edgecore_header header() {
+  return {sizeof(T), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+}
+
+constexpr edgecore_str text(const char *chars) { return {chars, __builtin_strlen(chars)}; }
+
+constexpr uint64_t kFloat = 1u << static_cast<int32_t>(Dtype::kFloat32);
+
+constexpr edgecore_kernel kKernels[] = {
+    {header<edgecore_kernel>(), text("edgecore_llm::attend"), text("out"), kFloat, attend},
+    {header<edgecore_kernel>(), text("edgecore_llm::embedding"), text("out"), kFloat, embedding},
+    {header<edgecore_kernel>(), text("edgecore_llm::linear"), text("out"), kFloat, linear},
+    {header<edgecore_kernel>(), text("edgecore_llm::rope_update_cache"), text("out"), kFloat, rope_update_cache},
+};
+
+constexpr edgecore_kernel_library kLibrary = {header<edgecore_kernel_library>(),
+                                              text("edgecore-llm"),
+                                              text(EDGECORE_LLM_VERSION),
+                                              kKernels,
+                                              sizeof(kKernels) / sizeof(kKernels[0]),
+                                              sizeof(kKernels[0]),
+                                              0};
+
+}  // namespace
+}  // namespace edgecore_llm
+
+extern "C" EDGECORE_EXPORT const edgecore_kernel_library *edgecore_kernels_v0(void) { return &edgecore_llm::kLibrary; }

@@ -1,0 +1,16 @@
+// The operators edgecore_llm::*, which the Python module edgecore_llm.operators defines.
+#ifndef EDGECORE_LLM_OPERATORS_H_
+#define EDGECORE_LLM_OPERATORS_H_
+
+#include "edgecore/kernel.h"
+
+namespace edgecore_llm {
+
+int32_t EDGECORE_CALL attend(const edgecore_call *c);
+int32_t EDGECORE_CALL embedding(const edgecore_call *c);
+int32_t EDGECORE_CALL linear(const edgecore_call *c);
+int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c);
+
+}  // namespace edgecore_llm
+
+#endif  // EDGECORE_LLM_OPERATORS_H_

@@ -1,0 +1,153 @@
+// Products of rows of inputs and packed matrices, compiled once for each instruction set.
+#include "products.h"
+
+#include <math.h>
+
+#include <utility>
+
+#include "simd.h"
+
+namespace edgecore_llm {
+inline namespace EDGECORE_LLM_VARIANT {
+namespace {
+
+constexpr int64_t kPrefetchBytes = 4096;       // ahead of the block in use: the distance that measured best
+constexpr int64_t kRoundedBytes = 512 * 1024;  // of rounded inputs that stay in the cache of level 2 while weights pass
+
+// Adds the products of one block and `kCount` rows to the totals of these rows.
+template <class Block, int kCount>
+inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int64_t group, Floats (&totals)[kCount]) {
+  constexpr int kLines = sizeof(block.lines) / kLineBytes;
+  Line weights[8];
+  for (int j = 0; j < kLines; ++j) {
+    const Line line = load_line(block.lines[j]);
+    if constexpr (Block::kBits == 4) {
+      weights[j] = low_halves(line);
+      weights[j + kLines] = high_halves(line);
+    } else {
+      weights[j] = byte_values(line);
+    }
+  }
+  const Floats scales = load_scales(block.scales);
+#pragma GCC unroll 16
+  for (int r = 0; r < kCount; ++r) {
+    const int64_t at = (row + r) * x.groups + group;
+    const int8_t *values = x.values + at * kGroup;
+    Sums sums = fill(x.starts[at]);
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j) sums = add_products<Block::kBits>(sums, weights[j], values + 4 * j);
+    totals[r] = add_scaled(totals[r], sums, scales, x.scales[at]);
+  }
+}
+
+template <class Block, int kCount>
+void multiply_tile(const RoundedRows &x, int64_t row, const PackedMatrix &w, int64_t tile, float *y) {
+  const Block *block = reinterpret_cast<const Block *>(w.data) + tile * w.groups;
+  Floats totals[kCount];
+  for (Floats &total : totals) total = zero();
+  for (int64_t g = 0; g < w.groups; ++g, ++block) {
+    if constexpr (kCount == 1) {
+      for (size_t at = 0; at < sizeof(Block); at += kLineBytes) {
+        prefetch(reinterpret_cast<const uint8_t *>(block) + kPrefetchBytes + at);
+      }
+    }
+    add_block<Block, kCount>(*block, x, row, g, totals);
+  }
+  const int64_t column = tile * kBlockOutputs;
+  const int64_t count = w.outputs - column < kBlockOutputs ? w.outputs - column : kBlockOutputs;
+  for (int r = 0; r < kCount; ++r) {
+    float *target = y + (row + r) * w.outputs + column;
+    if (count == kBlockOutputs) {
+      store(target, totals[r]);
+    } else {
+      float values[kBlockOutputs];
+      store(values, totals[r]);
+      memcpy(target, values, static_cast<size_t>(count) * sizeof(float));
+    }
+  }
+}
+
+using TileFunction = void (*)(const RoundedRows &, int64_t, const PackedMatrix &, int64_t, float *);
+
+template <class Block, int... kCounts>
+TileFunction tile_function(int64_t rows, std::integer_sequence<int, kCounts...>) {
+  constexpr TileFunction functions[] = {multiply_tile<Block, kCounts + 1>...};
+  return functions[rows - 1];
+}
+
+template <class Block>
+void multiply_blocks(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y) {
+  const auto counts = std::make_integer_sequence<int, kRows>();
+  const int64_t fit = kRoundedBytes / (x.groups * kGroup) / kRows * kRows;
+  const int64_t part = fit < kRows ? kRows : fit;
+  for (int64_t first = 0; first < rows; first += part) {
+    const int64_t last = rows - first < part ? rows : first + part;
+    for (int64_t tile = begin; tile < end; ++tile) {
+      for (int64_t row = first; row < last; row += kRows) {
+        const int64_t count = last - row < kRows ? last - row : kRows;
+        tile_function<Block>(count, counts)(x, row, w, tile, y);
+      }
+    }
+  }
+}
+
+// Rounds a group of `count` <= 32 inputs; the missing ones are zeros.
+void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, float *scale, int32_t *start) {
+  float padded[kGroup] = {};
+  if (count < kGroup) {
+    memcpy(padded, x, static_cast<size_t>(count) * sizeof(float));
+    x = padded;
+  }
+  // As integers, since absolute values of floats have the order of their bits, and a NaN is above all numbers.
+  uint32_t bits[kGroup];
+  memcpy(bits, x, sizeof(bits));
+  uint32_t largest = 0;
+  for (int64_t i = 0; i < kGroup; ++i) {
+    const uint32_t magnitude = bits[i] & 0x7fffffffu;
+    largest = magnitude > largest ? magnitude : largest;
+  }
+  float maximum;
+  memcpy(&maximum, &largest, sizeof(maximum));
+  constexpr uint32_t kInfinity = 0x7f800000u;
+  // Below 2^-119 the factor 127 / maximum overflows. Such a group counts as zeros.
+  const float factor = largest < kInfinity && maximum > 0x1p-119f ? 127.0f / maximum : 0.0f;
+  // Adding 1.5 * 2^23 to a number in [-127, 127] rounds it to an integer, which are then the low bits of the sum.
+  constexpr float kRound = 0x1.8p23f;
+  int32_t sum = 0;
+  for (int64_t i = 0; i < kGroup; ++i) {
+    const float moved = (factor == 0.0f ? 0.0f : x[i] * factor) + kRound;
+    int32_t moved_bits;
+    memcpy(&moved_bits, &moved, sizeof(moved_bits));
+    const int32_t value = moved_bits - 0x4b400000;
+    values[i] = static_cast<int8_t>(value);
+    sum += value;
+  }
+  *scale = largest >= kInfinity ? NAN : factor == 0.0f ? 0.0f : maximum / 127.0f;
+  *start = -offset * sum;
+}
+
+}  // namespace
+
+int32_t offset(int bits) { return bits == 4 ? Block4::kOffset : kOffsetOfBytes; }
+
+void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out) {
+  for (int64_t row = begin; row < end; ++row) {
+    for (int64_t g = 0; g < out.groups; ++g) {
+      const int64_t at = row * out.groups + g;
+      const int64_t left = inputs - g * kGroup;
+      round_group(x + row * inputs + g * kGroup, left < kGroup ? left : kGroup, offset, out.values + at * kGroup,
+                  out.scales + at, out.starts + at);
+    }
+  }
+}
+
+void multiply(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y) {
+  if (w.bits == 4) {
+    multiply_blocks<Block4>(x, rows, w, begin, end, y);
+  } else {
+    multiply_blocks<Block8>(x, rows, w, begin, end, y);
+  }
+}
+
+}  // namespace EDGECORE_LLM_VARIANT
+}  // namespace edgecore_llm

@@ -1,0 +1,81 @@
+// The choice of the instruction set at run time. Only this file and kernels.cpp are compiled for every processor.
+#include "variant.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
+namespace edgecore_llm {
+
+#define EDGECORE_LLM_DECLARE(name)                                                                                     \
+  namespace name {                                                                                                     \
+  int32_t offset(int bits);                                                                                            \
+  void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out); \
+  void multiply(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y);      \
+  void attend(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);         \
+  void merge(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);                \
+  void normalize(const float *x, const float *weight, int64_t size, float eps, float *out);                            \
+  void gate(Activation activation, const float *x, int64_t count, float *out);                                         \
+  }
+#define EDGECORE_LLM_FUNCTIONS(name) \
+  { #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::normalize, name::gate }
+
+EDGECORE_LLM_DECLARE(baseline)
+#if defined(EDGECORE_LLM_X86)
+EDGECORE_LLM_DECLARE(avx2)
+EDGECORE_LLM_DECLARE(avx512vnni)
+#elif defined(EDGECORE_LLM_ARM64)
+EDGECORE_LLM_DECLARE(dotprod)
+#endif
+
+namespace {
+
+struct Choice {
+  Variant variant;
+  bool (*is_supported)();
+};
+
+// The best first.
+const Choice kChoices[] = {
+#if defined(EDGECORE_LLM_X86)
+    {EDGECORE_LLM_FUNCTIONS(avx512vnni),
+     [] {
+       return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+              __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("fma");
+     }},
+    {EDGECORE_LLM_FUNCTIONS(avx2),
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},  // with them comes F16C
+#elif defined(EDGECORE_LLM_ARM64)
+    {EDGECORE_LLM_FUNCTIONS(dotprod),
+     [] {
+#if defined(__linux__)
+       constexpr unsigned long kDotProduct = 1ul << 20;  // HWCAP_ASIMDDP
+       return (getauxval(AT_HWCAP) & kDotProduct) != 0;
+#else
+       return true;  // all processors of Apple with 64 bits that run a current system
+#endif
+     }},
+#endif
+    {EDGECORE_LLM_FUNCTIONS(baseline), [] { return true; }},
+};
+
+const Variant &choose() {
+  const char *wanted = getenv("EDGECORE_LLM_INSTRUCTIONS");
+  for (const Choice &choice : kChoices) {
+    if (choice.is_supported() && (wanted == nullptr || strcmp(wanted, choice.variant.name) == 0)) return choice.variant;
+  }
+  return kChoices[sizeof(kChoices) / sizeof(kChoices[0]) - 1].variant;
+}
+
+}  // namespace
+
+const Variant &variant() {
+  static const Variant &chosen = choose();
+  return chosen;
+}
+
+}  // namespace edgecore_llm

@@ -1,0 +1,1 @@
+"""Readers of checkpoints. Each presents its tensors under the names of Hugging Face, as `edgecore_llm.model.load` wants."""

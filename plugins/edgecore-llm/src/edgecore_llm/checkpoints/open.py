@@ -1,0 +1,45 @@
+"""Open a checkpoint of any kind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from edgecore_llm.checkpoints.gguf import GgufCheckpoint
+from edgecore_llm.checkpoints.huggingface import HuggingFaceFolder
+from edgecore_llm.checkpoints.meta import MetaCheckpoint
+from edgecore_llm.errors import CheckpointError
+from edgecore_llm.model.config import DecoderConfig
+from edgecore_llm.model.load import Weights
+
+
+class Checkpoint(Weights, Protocol):
+    """A model in files: its weights, the facts about it, and the tokens that end a text."""
+
+    @property
+    def config(self) -> DecoderConfig:
+        """The facts about the model."""
+        ...
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text; empty if the files do not say."""
+        ...
+
+
+def open_checkpoint(path: str | Path, params: str | Path | None = None) -> Checkpoint:
+    """Open a folder of Hugging Face, a GGUF file, or with `params` a `.pth` file.
+
+    Raises:
+        CheckpointError: A file is missing or damaged.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise CheckpointError(f"there is no checkpoint {path}")
+    if params is not None:
+        return MetaCheckpoint(Path(params), path)
+    if path.is_dir():
+        return HuggingFaceFolder(path)
+    if path.suffix in (".pth", ".pt"):
+        raise CheckpointError(f"{path} needs the file with the parameters of the model, such as params.json")
+    return GgufCheckpoint(path)

@@ -1,0 +1,12 @@
+"""The commands `edgecore llm ...`."""
+
+import typer
+
+from edgecore_llm.cli import bench, chat, evaluate, export, run
+
+command = typer.Typer(help="Language models: export a checkpoint, run and measure the file.", no_args_is_help=True)
+command.command("export")(export.export_command)
+command.command("run")(run.run_command)
+command.command("chat")(chat.chat_command)
+command.command("bench")(bench.bench_command)
+command.command("eval")(evaluate.eval_command)

@@ -1,0 +1,111 @@
+"""`edgecore llm chat`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from edgecore_llm.cli.options import (
+    File,
+    MinP,
+    Penalty,
+    Seed,
+    Temperature,
+    Threads,
+    TokenizerPath,
+    TopK,
+    TopP,
+    make_sampling,
+    open_model,
+)  # fmt: skip
+from edgecore_llm.errors import SessionError, TokenizerError
+from edgecore_llm.runner.answer import answer_text
+from edgecore_llm.runner.session import Session
+from edgecore_llm.template import ChatTemplate
+from edgecore_llm.tokenizer.stream import TextStream
+from edgecore_llm.tokenizer.tokenizer import Tokenizer
+
+
+def chat_command(
+    file: File,
+    tokenizer: TokenizerPath,
+    system: Annotated[str, typer.Option(help="The system message, which tells the model how to answer.")] = "",
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of an answer.")] = 512,
+    temperature: Temperature = 0.7,
+    top_k: TopK = 40,
+    top_p: TopP = 0.95,
+    min_p: MinP = 0.0,
+    repetition_penalty: Penalty = 1.0,
+    seed: Seed = 0,
+    threads: Threads = None,
+) -> None:
+    """Talk with a model. An empty line or Ctrl-D ends the chat, Ctrl-C an answer."""
+    sampling = make_sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed)
+    model, opened = open_model(file, tokenizer, threads)
+    template = open_template(opened)
+    session = model.new_session()
+    messages = [{"role": "system", "content": system}] if system else []
+    while text := _ask():
+        messages.append({"role": "user", "content": text})
+        prompt = next_prompt(session, opened.encode(template.render(messages), specials=True))
+        most = min(max_new_tokens, session.room - len(prompt) + 1)
+        if most < 1:
+            raise SessionError(
+                f"the chat has reached the context of {session.metadata.context} tokens; begin a new one, or export with "
+                "a longer context"
+            )
+        answer = ""
+        tokens = session.generate(prompt, most, sampling, vocabulary=opened.vocabulary)
+        try:
+            for piece in answer_text(tokens, TextStream(opened)):
+                typer.echo(piece, nl=False)
+                answer += piece
+        except KeyboardInterrupt:
+            pass
+        typer.echo("\n")
+        messages.append({"role": "assistant", "content": answer})
+    typer.echo(session.statistics.line(), err=True)
+
+
+def open_template(tokenizer: Tokenizer) -> ChatTemplate:
+    """Return the chat template that lies beside a tokenizer.
+
+    Raises:
+        TokenizerError: There is none.
+    """
+    if tokenizer.chat_template is None:
+        raise TokenizerError(
+            "the tokenizer has no chat template, so the model is not made for chats; use: edgecore llm run"
+        )
+
+    def text_of(token: int | None) -> str:
+        return "" if token is None else tokenizer.token_bytes(token).decode("utf-8", "replace")
+
+    return ChatTemplate(
+        tokenizer.chat_template,
+        bos_token=text_of(tokenizer.bos_id),
+        eos_token=text_of(next(iter(tokenizer.eos_ids), None)),
+    )
+
+
+def next_prompt(session: Session, tokens: list[int]) -> list[int]:
+    """Rewind a session to what it has in common with a chat, and return the tokens of the chat that are missing.
+
+    A template may render earlier messages otherwise than the model wrote them, so the common begin is looked for.
+    """
+    common = 0
+    for known, token in zip(session.tokens, tokens[:-1]):
+        if known != token:
+            break
+        common += 1
+    session.rewind(common)
+    return tokens[common:]
+
+
+def _ask() -> str:
+    try:
+        return input("> ").strip()
+    except (EOFError, KeyboardInterrupt):
+        typer.echo()
+        return ""

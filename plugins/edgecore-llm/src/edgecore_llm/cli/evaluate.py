@@ -1,0 +1,62 @@
+"""`edgecore llm eval`."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from edgecore_llm.cli.options import File, Threads, TokenizerPath, open_model
+from edgecore_llm.errors import SessionError
+from edgecore_llm.runner.session import Session
+
+
+def eval_command(
+    file: File,
+    tokenizer: TokenizerPath,
+    text: Annotated[Path, typer.Option(metavar="FILE.txt", help="A text in UTF-8.")],
+    window: Annotated[int | None, typer.Option(min=2, help="Tokens of a window; by default the context.")] = None,
+    threads: Threads = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Measure the perplexity of a model on a text: windows follow each other, and each begins anew."""
+    model, opened = open_model(file, tokenizer, threads)
+    try:
+        content = text.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SessionError(f"{text} is no text in UTF-8") from error
+    tokens = opened.encode(content)
+    size = model.metadata.context if window is None else window
+    if size > model.metadata.context:
+        raise SessionError(f"the window {size} is longer than the context {model.metadata.context}")
+    value, count = perplexity(model.new_session(), tokens, size)
+    if as_json:
+        typer.echo(json.dumps({"perplexity": value, "tokens": count, "window": size}))
+    else:
+        typer.echo(f"perplexity {value:.4f} on {count} tokens, in windows of {size}")
+
+
+def perplexity(session: Session, tokens: list[int], window: int) -> tuple[float, int]:
+    """Return the perplexity of tokens, and of how many: exp of the mean of -log(probability) of each but each window's first.
+
+    Raises:
+        SessionError: There are fewer than two tokens.
+    """
+    total, count = 0.0, 0
+    for start in range(0, len(tokens) - 1, window):
+        part = tokens[start : start + window]
+        if len(part) < 2:
+            break
+        session.rewind(0)
+        logits = session.logits(part)[:-1].astype(np.float64)
+        largest = logits.max(1)
+        sums = largest + np.log(np.exp(logits - largest[:, None]).sum(1))
+        total += float((sums - logits[np.arange(len(part) - 1), part[1:]]).sum())
+        count += len(part) - 1
+    if not count:
+        raise SessionError("the text has fewer than two tokens")
+    return math.exp(total / count), count

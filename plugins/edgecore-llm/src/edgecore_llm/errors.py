@@ -1,0 +1,21 @@
+"""Exceptions of this package. Each message is one sentence: what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from edgecore.errors import EdgecoreError
+
+
+class CheckpointError(EdgecoreError, ValueError):
+    """A checkpoint is damaged, incomplete, or of a kind that this package does not read."""
+
+
+class ConfigError(EdgecoreError, ValueError):
+    """A configuration has an unknown key or a value that does not fit."""
+
+
+class TokenizerError(EdgecoreError, ValueError):
+    """A tokenizer or a chat template is damaged, or does not fit the model."""
+
+
+class SessionError(EdgecoreError, ValueError):
+    """A file is no language model, or a sequence cannot go on."""

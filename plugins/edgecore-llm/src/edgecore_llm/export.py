@@ -1,0 +1,91 @@
+"""Compile a checkpoint to a `.pte` file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import edgecore
+from edgecore_llm.checkpoints.open import Checkpoint
+from edgecore_llm.errors import ConfigError
+from edgecore_llm.model.layers import Precision
+from edgecore_llm.model.load import load_decoder
+
+METADATA_METHOD = "get_llm_metadata"
+"""The constant method of a file that returns a JSON text, see `edgecore_llm.runner.metadata.Metadata`."""
+
+
+@dataclass(frozen=True)
+class ExportOptions:
+    """The options of an export.
+
+    Attributes:
+        context: How many positions a sequence may have: prompt and answer together.
+        chunk: How many tokens a call computes at most: long prompts are computed in pieces of this number.
+        precision: The bits of the weights.
+        backends: Backends of edgecore that get the parts which they support, such as "xnnpack".
+    """
+
+    context: int = 2048
+    chunk: int = 128
+    precision: Precision = field(default_factory=lambda: Precision(linear=4, embedding=8, output=8))
+    backends: Sequence[str] = ()
+
+
+def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = ExportOptions()) -> None:
+    """Write the file. Its method `forward(tokens [T], positions [T], rows [R]) -> logits [R, vocabulary]` keeps the caches.
+
+    The weights are read from the checkpoint one part of a matrix after the other.
+
+    Raises:
+        ConfigError: The context is longer than the model's, or a number is not possible.
+        CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
+    """
+    config = checkpoint.config
+    if not 2 <= options.context <= config.max_context:
+        raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
+    if not 2 <= options.chunk <= options.context:
+        raise ConfigError(f"the chunk {options.chunk} does not lie between 2 and the context {options.context}")
+    decoder = load_decoder(
+        config, checkpoint, context=options.context, chunk=options.chunk, precision=options.precision, is_lazy=True
+    )
+    tokens, rows = (torch.export.Dim(name, min=1, max=options.chunk) for name in ("tokens", "rows"))
+    program = edgecore.compile(
+        decoder,
+        (torch.zeros(2, dtype=torch.int64), torch.arange(2), torch.arange(2)),
+        dynamic_shapes=({0: tokens}, {0: tokens}, {0: rows}),
+        backends=list(options.backends),
+        runtime="edgecore",
+        constant_tensor_alignment=64,  # a block of weights begins in a cache line
+        constant_methods=_constant_methods(checkpoint, options),
+    )
+    program.save(file)
+
+
+def _constant_methods(checkpoint: Checkpoint, options: ExportOptions) -> dict[str, object]:
+    """Return the constant methods: those that ExecuTorch's runners read, and ours."""
+    config = checkpoint.config
+    metadata: dict[str, Any] = {
+        "format": 1,
+        "family": config.family,
+        "context": options.context,
+        "chunk": options.chunk,
+        "vocabulary": config.vocab_size,
+        "eos_ids": list(checkpoint.eos_ids),
+        "precision": asdict(options.precision),
+    }
+    return {
+        "get_max_seq_len": options.chunk,
+        "get_max_context_len": options.context,
+        "get_vocab_size": config.vocab_size,
+        "get_n_layers": len(config.layers),
+        "use_kv_cache": True,
+        "enable_dynamic_shape": True,
+        "get_eos_ids": list(checkpoint.eos_ids) or [-1],
+        METADATA_METHOD: json.dumps(metadata),
+    }

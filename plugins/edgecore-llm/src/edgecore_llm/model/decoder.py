@@ -1,0 +1,160 @@
+"""One decoder for all families."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from edgecore_llm.model.config import DecoderConfig
+from edgecore_llm.model.layers import Norm, Precision, Projection, Table
+from edgecore_llm.model.rotary import rope_table
+from edgecore_llm.operators import KEY_BLOCK
+
+ops = torch.ops.edgecore_llm
+
+
+def round_up(count: int) -> int:
+    """Return the next multiple of `KEY_BLOCK`."""
+    return -(-count // KEY_BLOCK) * KEY_BLOCK
+
+
+class Attention(nn.Module):
+    """Attention with a cache of turned keys and of values, see `edgecore_llm.operators`.
+
+    The projection has the rows of all queries, then of the keys, then of the values.
+    """
+
+    def __init__(self, config: DecoderConfig, window: int, rows: int, precision: Precision) -> None:
+        super().__init__()
+        self.config, self.window = config, window
+        q_size, kv_size = config.heads * config.head_dim, config.kv_heads * config.head_dim
+        bits, group = precision.linear, precision.group
+        self.qkv_proj = Projection(q_size + 2 * kv_size, config.hidden_size, config.qkv_bias, bits, group)
+        self.o_proj = Projection(config.hidden_size, q_size, config.o_bias, bits, group)
+        self.q_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
+        self.k_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
+        self.k_cache: Tensor
+        self.v_cache: Tensor
+        blocks = rows // KEY_BLOCK
+        self.register_buffer("k_cache", torch.zeros(1, config.kv_heads, blocks, config.head_dim, KEY_BLOCK))
+        self.register_buffer("v_cache", torch.zeros(1, config.kv_heads, rows, config.head_dim))
+
+    def forward(
+        self, x: Tensor, positions: Tensor, table: Tensor | None, norm: Norm, residual: Tensor | None
+    ) -> Tensor:
+        config = self.config
+        q = ops.rope_update_cache(
+            self.k_cache, self.v_cache, self.qkv_proj(x, norm=norm), table, positions, None, config.heads, 0,
+            None if self.q_norm is None else self.q_norm.weight, None if self.k_norm is None else self.k_norm.weight,
+            config.norm_eps,
+        )  # fmt: skip
+        heads = ops.attend(
+            q, self.k_cache, self.v_cache, positions, None, self.window, 0,
+            config.attention_scale, config.attention_softcap,
+        )  # fmt: skip
+        out: Tensor = self.o_proj(heads, residual=residual)
+        return out
+
+
+class FeedForward(nn.Module):
+    """The gated feed-forward part. Rows of gates and of values alternate in blocks of 16; missing ones are zeros."""
+
+    def __init__(self, config: DecoderConfig, precision: Precision) -> None:
+        super().__init__()
+        self.activation = config.activation
+        inner, bits, group = round_up(config.intermediate_size), precision.linear, precision.group
+        self.gate_up_proj = Projection(2 * inner, config.hidden_size, config.mlp_bias, bits, group)
+        self.down_proj = Projection(config.hidden_size, inner, config.mlp_bias, bits, group)
+
+    def forward(self, x: Tensor, norm: Norm, residual: Tensor | None) -> Tensor:
+        out: Tensor = self.down_proj(self.gate_up_proj(x, norm=norm, activation=self.activation), residual=residual)
+        return out
+
+
+class Block(nn.Module):
+    """One layer: attention and feed-forward part, each with a residual sum."""
+
+    def __init__(self, config: DecoderConfig, window: int, rows: int, precision: Precision) -> None:
+        super().__init__()
+        self.config = config
+        # The sum is part of a projection if nothing stands between them.
+        self.adds_at_once = not config.branch_norms and config.residual_multiplier == 1
+        self.self_attn = Attention(config, window, rows, precision)
+        self.mlp = FeedForward(config, precision)
+        self.input_layernorm = Norm(config.hidden_size, config.norm_eps)
+        self.post_attention_layernorm = Norm(config.hidden_size, config.norm_eps)
+        if config.branch_norms:
+            self.pre_feedforward_layernorm = Norm(config.hidden_size, config.norm_eps)
+            self.post_feedforward_layernorm = Norm(config.hidden_size, config.norm_eps)
+
+    def forward(self, x: Tensor, positions: Tensor, table: Tensor | None) -> Tensor:
+        if self.adds_at_once:
+            x = self.self_attn(x, positions, table, self.input_layernorm, x)
+            out: Tensor = self.mlp(x, self.post_attention_layernorm, x)
+            return out
+        branch = self.self_attn(x, positions, table, self.input_layernorm, None)
+        if self.config.branch_norms:
+            x = self._add(x, self.post_attention_layernorm(branch))
+            return self._add(x, self.post_feedforward_layernorm(self.mlp(x, self.pre_feedforward_layernorm, None)))
+        x = self._add(x, branch)
+        return self._add(x, self.mlp(x, self.post_attention_layernorm, None))
+
+    def _add(self, x: Tensor, branch: Tensor) -> Tensor:
+        factor = self.config.residual_multiplier
+        return x + (branch if factor == 1 else branch * factor)
+
+
+class Decoder(nn.Module):
+    """A language model with its caches.
+
+    Args:
+        config: The facts about the model.
+        context: How many positions a sequence may have.
+        chunk: How many tokens a call may have. Layers with a window keep `window + chunk - 1` rows.
+        precision: The bits of the weights.
+    """
+
+    def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:
+        super().__init__()
+        self.config, self.context, self.chunk, self.precision = config, context, chunk, precision
+        size, vocabulary = config.hidden_size, config.vocab_size
+        self.embed_tokens = Table(vocabulary, size, precision.embedding, precision.group)
+        self.layers = nn.ModuleList()
+        for layer in config.layers:
+            window = layer.window if layer.window < context else 0
+            rows = min(context, window + chunk - 1) if window else context
+            self.layers.append(Block(config, window, round_up(rows), precision))
+        self.norm = Norm(size, config.norm_eps)
+        bits = precision.embedding if config.tied else precision.output
+        self.lm_head = Projection(vocabulary, size, False, bits, precision.group)
+        if config.tied:
+            self.lm_head.value = self.embed_tokens.value
+        for index, rope in enumerate(config.ropes):
+            self.register_buffer(f"rope_{index}", rope_table(rope, context))
+
+    def forward(self, tokens: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
+        """Compute the logits [R, vocab_size] of the tokens that `rows` [R] picks.
+
+        Args:
+            tokens: int64 [T], with T at most `chunk`.
+            positions: int64 [T], below `context`; those before them have been computed by earlier calls.
+            rows: int64 [R], indices into `tokens`.
+
+        Raises:
+            ValueError: There are more tokens than `chunk`: the rings of windows would lose rows that are still seen.
+        """
+        if tokens.shape[0] > self.chunk:
+            raise ValueError(f"a call has {tokens.shape[0]} tokens, but the decoder was made for {self.chunk}")
+        config = self.config
+        x = self.embed_tokens(tokens)
+        if config.embedding_multiplier != 1:
+            x = x * config.embedding_multiplier
+        for layer, block in zip(config.layers, self.layers, strict=True):
+            table = None if layer.rope is None else self.get_buffer(f"rope_{layer.rope}")
+            x = block(x, positions, table)
+        logits: Tensor = self.lm_head(x.index_select(0, rows), norm=self.norm)
+        if config.logit_divisor != 1:
+            logits = logits / config.logit_divisor
+        if config.logit_softcap:
+            logits = config.logit_softcap * torch.tanh(logits / config.logit_softcap)
+        return logits

@@ -1,0 +1,112 @@
+"""Linear layers and tables of embeddings, with float32 weights or packed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from edgecore_llm import operators
+from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, pack, packed_shape
+from edgecore_llm.quantize.rounding import quantize
+
+Bits = Literal[4, 8] | None
+"""Of a weight; None for float32."""
+
+
+@dataclass(frozen=True)
+class Precision:
+    """The bits of a decoder's weights.
+
+    Attributes:
+        linear: Of the linear layers but the last.
+        embedding: Of the table of embeddings, and of the output layer if it uses the table.
+        output: Of an output layer of its own.
+        group: The number of inputs that share a scale, see `edgecore_llm.quantize.rounding.quantize`.
+    """
+
+    linear: Bits = None
+    embedding: Bits = None
+    output: Bits = None
+    group: int = GROUP
+
+
+class Norm(nn.Module):
+    """RMS normalization of the last dimension. The weight is the factor itself, for every family."""
+
+    def __init__(self, size: int, eps: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size), requires_grad=False)
+        self.eps = eps
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x, self.weight.shape, self.weight, self.eps)
+
+
+class Matrix(nn.Module):
+    """A weight [rows, columns]: float32, or packed."""
+
+    def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
+        super().__init__()
+        self.rows, self.columns, self.bits, self.group = rows, columns, bits, group
+        if bits is None:
+            self.register_buffer("value", torch.zeros(rows, columns))
+        else:
+            self.register_buffer("value", torch.zeros(packed_shape(rows, columns, bits), dtype=torch.uint8))
+        self.value: Tensor
+
+    def stored(self, rows: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Yield parts of `value`, one after the other.
+
+        Args:
+            rows: Parts of the weight, each some of its rows.
+        """
+        waiting: list[Tensor] = []
+        for part in rows:
+            if self.bits is None:
+                yield part.float().contiguous()
+                continue
+            # Only whole tiles are packed; the other rows wait for the next part.
+            waiting.append(part)
+            joined = torch.cat(waiting)
+            whole = len(joined) // BLOCK_OUTPUTS * BLOCK_OUTPUTS
+            waiting = [joined[whole:]]
+            if whole:
+                yield pack(quantize(joined[:whole], self.bits, self.group))
+        if self.bits is not None and len(waiting[0]):
+            yield pack(quantize(waiting[0], self.bits, self.group))
+
+
+class Table(Matrix):
+    """Embeddings."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """Return the rows [T, columns] of ids [T]."""
+        if self.bits is None:
+            return F.embedding(ids, self.value)
+        rows: Tensor = torch.ops.edgecore_llm.embedding(self.value, ids, self.rows, self.columns)
+        return rows
+
+
+class Projection(Matrix):
+    """A linear layer with the steps around it: `edgecore_llm::linear` describes them."""
+
+    def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int) -> None:
+        super().__init__(outputs, inputs, bits, group)
+        self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False) if has_bias else None
+
+    def forward(
+        self, x: Tensor, *, norm: Norm | None = None, residual: Tensor | None = None, activation: str = "none"
+    ) -> Tensor:
+        if self.bits is None:
+            x = x if norm is None else norm(x)
+            return operators.finish_product(F.linear(x, self.value), self.bias, residual, activation)
+        weight, eps = (None, 0.0) if norm is None else (norm.weight, norm.eps)
+        out: Tensor = torch.ops.edgecore_llm.linear(
+            x, self.value, self.rows, self.bias, weight, eps, residual, activation
+        )
+        return out

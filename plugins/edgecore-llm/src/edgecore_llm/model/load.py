@@ -1,0 +1,185 @@
+"""Build a decoder and put the weights of a checkpoint in, one matrix at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+import edgecore
+from edgecore_llm.errors import CheckpointError
+from edgecore_llm.families import FAMILIES
+from edgecore_llm.model.config import DecoderConfig
+from edgecore_llm.model.decoder import Decoder, round_up
+from edgecore_llm.model.layers import Matrix, Norm, Precision, Projection
+from edgecore_llm.operators import KEY_BLOCK
+
+PARTS = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
+"""Projections of the decoder, and those of a checkpoint whose rows they hold."""
+PART_ELEMENTS = 1 << 18
+"""Of a matrix are read at a time, about: so many stay in a cache of the processor while they are rounded."""
+
+
+class Weights(Protocol):
+    """The tensors of a checkpoint, under the names of Hugging Face without `model.` at the front."""
+
+    has_norm_offset: bool
+    """The weights of norms lack `DecoderConfig.norm_offset`."""
+
+    def names(self) -> Sequence[str]:
+        """Return the names of all tensors."""
+        ...
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a tensor, of which no value is read."""
+        ...
+
+    def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
+        """Read a tensor, or some of its rows. Its dtype is that of the file, or float32 if the file's is quantized."""
+        ...
+
+
+def load_decoder(
+    config: DecoderConfig,
+    weights: Weights,
+    *,
+    context: int,
+    chunk: int,
+    precision: Precision = Precision(),
+    is_lazy: bool = False,
+) -> Decoder:
+    """Return a decoder with the weights of a checkpoint.
+
+    Args:
+        config: The facts about the model.
+        weights: The tensors of the checkpoint.
+        context: How many positions a sequence may have.
+        chunk: How many tokens a call may have.
+        precision: The bits of the weights.
+        is_lazy: Matrices are lazy constants of edgecore: for compiling only, which reads them one after the other.
+
+    Raises:
+        CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
+    """
+    decoder = Decoder(config, context=context, chunk=chunk, precision=precision)
+    reader = _Reader(config, weights)
+    for name, module in decoder.named_modules():
+        if isinstance(module, Norm):
+            module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))
+        elif isinstance(module, Matrix) and not (config.tied and name == "lm_head"):
+            module.value = _value(reader, name, module, is_lazy)
+            if isinstance(module, Projection) and module.bias is not None:
+                module.bias = _constant(torch.cat(list(reader.rows(f"{name}.bias", None))))
+    if config.tied:
+        decoder.lm_head.value = decoder.embed_tokens.value
+    return decoder.eval()
+
+
+def _value(reader: _Reader, name: str, module: Matrix, is_lazy: bool) -> Tensor:
+    reader.check(f"{name}.weight", module.columns)
+
+    def parts() -> Iterator[Tensor]:
+        return module.stored(reader.rows(f"{name}.weight", module.columns))
+
+    if not is_lazy:
+        return torch.cat(list(parts()))
+    return edgecore.lazy_constant(
+        module.value.shape, module.value.dtype, lambda: (part.numpy().data for part in parts())
+    )
+
+
+def _constant(value: Tensor) -> nn.Parameter:
+    # A copy: a tensor that is a view of a mapped file would keep the file open.
+    return nn.Parameter(value.to(torch.float32, copy=True), requires_grad=False)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Rows of a tensor of the checkpoint."""
+
+    name: str
+    shape: tuple[int, ...]
+    start: int
+    stop: int
+
+
+class _Reader:
+    """Reads parameters of a decoder from the tensors of a checkpoint."""
+
+    def __init__(self, config: DecoderConfig, weights: Weights) -> None:
+        self._config, self._weights = config, weights
+        self._names = set(weights.names())
+        self._is_fused = next(family for family in FAMILIES if family.name == config.family).is_fused
+        inner, q, kv = config.intermediate_size, config.heads * config.head_dim, config.kv_heads * config.head_dim
+        self._rows = {
+            "q_proj": q, "k_proj": kv, "v_proj": kv, "gate_proj": inner, "up_proj": inner, "o_proj": config.hidden_size,
+            "down_proj": config.hidden_size, "embed_tokens": config.vocab_size, "lm_head": config.vocab_size,
+        }  # fmt: skip
+
+    def norm(self, name: str, size: int) -> Tensor:
+        """Read the factors of a norm."""
+        offset = self._config.norm_offset if self._weights.has_norm_offset else 0.0
+        source = _Source(name, (size,), 0, size)
+        self._check(source)
+        return self._weights.read(name).float() + offset
+
+    def check(self, name: str, columns: int | None) -> None:
+        """Check that the checkpoint has the tensors of a matrix."""
+        for source in self._sources(name, columns):
+            self._check(source)
+
+    def rows(self, name: str, columns: int | None) -> Iterator[Tensor]:
+        """Read the weight of a matrix, or its bias if `columns` is None, in parts: some rows at a time."""
+        sources = self._sources(name, columns)
+        for source in sources:
+            self._check(source)
+        # A part of a matrix has about this number of elements.
+        step = max(1, PART_ELEMENTS // (columns or 1) // KEY_BLOCK) * KEY_BLOCK
+        if ".gate_up_proj." in name:
+            gates, values = (self._parts(source, step) for source in sources)
+            for pair in zip(gates, values, strict=True):
+                yield _alternate(*pair)
+            return
+        for source in sources:
+            for part in self._parts(source, step):
+                missing = 0 if columns is None else columns - part.shape[1]  # of the inputs of down_proj
+                yield F.pad(part, (0, missing)) if missing else part
+
+    def _parts(self, source: _Source, step: int) -> Iterator[Tensor]:
+        for start in range(source.start, source.stop, step):
+            yield self._weights.read(source.name, start, min(start + step, source.stop))
+
+    def _sources(self, name: str, columns: int | None) -> list[_Source]:
+        *owner, projection, attribute = name.split(".")
+        rest: tuple[int, ...] = () if columns is None else (columns,)
+        if projection == "down_proj" and columns is not None:
+            rest = (self._config.intermediate_size,)
+        parts = PARTS.get(projection, (projection,))
+        counts = [self._rows[part] for part in parts]
+        if self._is_fused:
+            full = ".".join([*owner, projection, attribute])
+            shape = (sum(counts), *rest)
+            starts = [sum(counts[:index]) for index in range(len(counts))]
+            return [_Source(full, shape, start, start + count) for start, count in zip(starts, counts, strict=True)]
+        names = [".".join([*owner, part, attribute]) for part in parts]
+        return [_Source(part, (count, *rest), 0, count) for part, count in zip(names, counts, strict=True)]
+
+    def _check(self, source: _Source) -> None:
+        if source.name not in self._names:
+            raise CheckpointError(f"the checkpoint has no tensor {source.name}")
+        found = self._weights.shape(source.name)
+        if found != source.shape:
+            raise CheckpointError(
+                f"tensor {source.name} of the checkpoint has shape {list(found)}, not {list(source.shape)}"
+            )
+
+
+def _alternate(gates: Tensor, values: Tensor) -> Tensor:
+    """Return the rows of both in turns of `KEY_BLOCK`, after zeros were added to fill the last turn."""
+    padding = (0, 0) * (gates.ndim - 1) + (0, round_up(len(gates)) - len(gates))
+    turns = [F.pad(rows, padding).reshape(-1, KEY_BLOCK, *rows.shape[1:]) for rows in (gates, values)]
+    return torch.stack(turns, 1).flatten(0, 2)

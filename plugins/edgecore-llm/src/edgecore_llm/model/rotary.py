@@ -1,0 +1,19 @@
+"""Tables of rotary positions."""
+
+from __future__ import annotations
+
+import torch
+
+from edgecore_llm.model.config import Rope
+
+
+def rope_table(rope: Rope, context: int) -> torch.Tensor:
+    """Return float32 [context, dims]: for each position the cosines of all frequencies, then their sines.
+
+    The angles are products in float32, as in training.
+    """
+    exponents = torch.arange(0, rope.dims, 2, dtype=torch.float32) / rope.dims
+    divisors = torch.tensor(rope.divisors_for(context), dtype=torch.float32)
+    frequencies = 1.0 / (divisors * rope.theta**exponents)
+    angles = torch.arange(context, dtype=torch.float32)[:, None] * frequencies
+    return torch.cat([angles.cos(), angles.sin()], 1) * rope.amplitude

@@ -1,0 +1,240 @@
+"""Define the operators `edgecore_llm::*` in torch, with reference implementations. `native/` has their kernels.
+
+T tokens of any sequences are computed in one call: `positions` has the place of each token in its sequence, and `slots`
+the sequence, which is 0 where it is None. The result of a token does not depend on the other tokens of the call.
+
+The keys of a cache are [slots, kv_heads, rows / 16, key_size, 16], its values [slots, kv_heads, rows, value_size]. Position p
+lies in row p if p is below `sinks`, and in row `sinks + (p - sinks) % (rows - sinks)` else, so a cache of fewer rows than
+positions is a ring, of which the first `sinks` rows are never written again. A ring for calls of up to T tokens needs
+`sinks + window + T - 1` rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from edgecore_llm.quantize import packed as packing
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+KEY_BLOCK = 16
+"""Rows of a cache whose keys lie together, and the outputs of a block of gates."""
+
+_library: Any = torch.library.Library("edgecore_llm", "DEF")  # type: ignore[no-untyped-call]
+_library.define(
+    "linear(Tensor x, Tensor packed, int outputs, Tensor? bias=None, Tensor? norm=None, float eps=0.0, "
+    'Tensor? residual=None, str activation="none") -> Tensor'
+)
+_library.define("embedding(Tensor packed, Tensor ids, int rows, int size) -> Tensor")
+_library.define(
+    "rope_update_cache(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor qkv, Tensor? table, Tensor positions, "
+    "Tensor? slots, int heads, int sinks=0, Tensor? q_norm=None, Tensor? k_norm=None, float eps=0.0) -> Tensor"
+)
+_library.define(
+    "attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots=None, int window=0, int sinks=0, "
+    "float scale=1.0, float softcap=0.0) -> Tensor"
+)
+
+
+def _fake(name: str) -> Callable[[_F], _F]:
+    register: Callable[[_F], _F] = torch.library.register_fake(f"edgecore_llm::{name}", lib=_library)
+    return register
+
+
+@torch.library.impl(_library, "linear", "CompositeExplicitAutograd")
+def linear(
+    x: Tensor,
+    packed: Tensor,
+    outputs: int,
+    bias: Tensor | None = None,
+    norm: Tensor | None = None,
+    eps: float = 0.0,
+    residual: Tensor | None = None,
+    activation: str = "none",
+) -> Tensor:
+    """Multiply rows x [..., inputs] by a packed matrix [outputs, inputs]; both sides are integers with scales of groups.
+
+    Args:
+        x: float32.
+        packed: The matrix, see `edgecore_llm.quantize.packed`.
+        outputs: The number of rows of the matrix.
+        bias: float32 [outputs], added to the product.
+        norm: float32 [inputs]. Rows of x are divided by their root mean square and multiplied by it first.
+        eps: Added to the mean square.
+        residual: Added at the end; of the shape of the result.
+        activation: "silu" or "gelu_tanh": the result [..., outputs / 2] is that function of the gates times the values, which
+            alternate in blocks of 16.
+    """
+    if norm is not None:
+        x = F.rms_norm(x, norm.shape, norm, eps)
+    return finish_product(packing.linear(x, packed, outputs), bias, residual, activation)
+
+
+def finish_product(product: Tensor, bias: Tensor | None, residual: Tensor | None, activation: str) -> Tensor:
+    """Apply the last steps of `linear` to a product."""
+    if bias is not None:
+        product = product + bias
+    if activation != "none":
+        gates, values = product.reshape(*product.shape[:-1], -1, 2, KEY_BLOCK).unbind(-2)
+        gates = F.silu(gates) if activation == "silu" else F.gelu(gates, approximate="tanh")
+        product = (gates * values).flatten(-2)
+    return product if residual is None else product + residual
+
+
+@_fake("linear")
+def _linear_fake(
+    x: Tensor,
+    packed: Tensor,
+    outputs: int,
+    bias: Tensor | None = None,
+    norm: Tensor | None = None,
+    eps: float = 0.0,
+    residual: Tensor | None = None,
+    activation: str = "none",
+) -> Tensor:
+    return x.new_empty(*x.shape[:-1], outputs if activation == "none" else outputs // 2)
+
+
+@torch.library.impl(_library, "embedding", "CompositeExplicitAutograd")
+def embedding(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor:
+    """Return rows [T, size] of a packed matrix [rows, size], which the output layer may use too."""
+    return packing.unpack(packed, rows, size).dequantize()[ids]
+
+
+@_fake("embedding")
+def _embedding_fake(packed: Tensor, ids: Tensor, rows: int, size: int) -> Tensor:
+    return packed.new_empty(ids.shape[0], size, dtype=torch.float32)
+
+
+def cache_rows(positions: Tensor, rows: int, sinks: int) -> Tensor:
+    """Return the rows of positions in a cache of `rows` rows."""
+    return torch.where(positions < sinks, positions, sinks + (positions - sinks) % (rows - sinks))
+
+
+def turn(x: Tensor, table: Tensor, positions: Tensor) -> Tensor:
+    """Turn the heads of x [T, heads, size] by a table [context, dims]; values beyond `dims` stay as they are."""
+    half = table.shape[1] // 2
+    cos, sin = table.index_select(0, positions)[:, None].chunk(2, -1)
+    first, second, rest = x[..., :half], x[..., half : 2 * half], x[..., 2 * half :]
+    return torch.cat([first * cos - second * sin, second * cos + first * sin, rest], -1)
+
+
+@torch.library.impl(_library, "rope_update_cache", "CompositeExplicitAutograd")
+def rope_update_cache(
+    k_cache: Tensor,
+    v_cache: Tensor,
+    qkv: Tensor,
+    table: Tensor | None,
+    positions: Tensor,
+    slots: Tensor | None,
+    heads: int,
+    sinks: int = 0,
+    q_norm: Tensor | None = None,
+    k_norm: Tensor | None = None,
+    eps: float = 0.0,
+) -> Tensor:
+    """Write keys and values into the cache, and return the queries [T, heads, key_size].
+
+    Args:
+        k_cache: The keys of the cache, which are written.
+        v_cache: The values of the cache, which are written.
+        qkv: float32 [T, heads * key_size + kv_heads * (key_size + value_size)]: queries, keys, values of each token.
+        table: float32 [context, dims] of `edgecore_llm.model.rotary`, by which queries and keys are turned.
+        positions: int64 [T].
+        slots: int64 [T].
+        heads: The number of query heads.
+        sinks: As above.
+        q_norm: float32 [key_size]: the heads of q are normalized by it before they are turned.
+        k_norm: The same for k.
+        eps: Added to the mean square.
+    """
+    kv_heads, rows, key_size = k_cache.shape[1], v_cache.shape[2], k_cache.shape[3]
+    q_end = heads * key_size
+    k_end = q_end + kv_heads * key_size
+    q = qkv[:, :q_end].reshape(-1, heads, key_size)
+    k = qkv[:, q_end:k_end].reshape(-1, kv_heads, key_size)
+    v = qkv[:, k_end:].reshape(-1, kv_heads, v_cache.shape[3])
+    q = q.clone() if q_norm is None else F.rms_norm(q, q_norm.shape, q_norm, eps)
+    k = k if k_norm is None else F.rms_norm(k, k_norm.shape, k_norm, eps)
+    if table is not None:
+        q, k = turn(q, table, positions), turn(k, table, positions)
+    at = cache_rows(positions, rows, sinks)
+    slot = torch.zeros_like(positions) if slots is None else slots
+    k_cache[slot, :, at // KEY_BLOCK, :, at % KEY_BLOCK] = k
+    v_cache[slot, :, at] = v
+    return q
+
+
+@_fake("rope_update_cache")
+def _rope_update_cache_fake(
+    k_cache: Tensor,
+    v_cache: Tensor,
+    qkv: Tensor,
+    table: Tensor | None,
+    positions: Tensor,
+    slots: Tensor | None,
+    heads: int,
+    sinks: int = 0,
+    q_norm: Tensor | None = None,
+    k_norm: Tensor | None = None,
+    eps: float = 0.0,
+) -> Tensor:
+    return qkv.new_empty(qkv.shape[0], heads, k_cache.shape[3])
+
+
+@torch.library.impl(_library, "attend", "CompositeExplicitAutograd")
+def attend(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    slots: Tensor | None = None,
+    window: int = 0,
+    sinks: int = 0,
+    scale: float = 1.0,
+    softcap: float = 0.0,
+) -> Tensor:
+    """Attend from q [T, heads, key_size] to the cache, which holds the tokens of the call already.
+
+    Each token sees the positions up to its own: all of them, or the last `window` and the first `sinks`. Query head h reads
+    head `h // (heads // kv_heads)` of the cache. The result is [T, heads * value_size].
+
+    Raises:
+        IndexError: A position lies beyond a cache that is not a ring.
+    """
+    kv_heads, rows, value_size = v_cache.shape[1:]
+    key_size = q.shape[-1]
+    out = q.new_empty(*q.shape[:-1], value_size)
+    for token, position in enumerate(positions.tolist()):
+        if not 0 <= position < rows and (not window or position < 0):
+            raise IndexError(f"position {position} lies outside of a cache of {rows} rows")
+        first = max(0, position - window + 1) if window else 0
+        seen = torch.cat([torch.arange(min(sinks, first)), torch.arange(first, position + 1)])
+        slot = 0 if slots is None else int(slots[token])
+        seen_rows = cache_rows(seen, rows, sinks)
+        keys, values = k_cache[slot].transpose(2, 3).flatten(1, 2)[:, seen_rows], v_cache[slot][:, seen_rows]
+        scores = q[token].reshape(kv_heads, -1, key_size) @ keys.transpose(1, 2) * scale
+        if softcap:
+            scores = softcap * torch.tanh(scores / softcap)
+        out[token] = (scores.softmax(-1) @ values).reshape(-1, value_size)
+    return out.flatten(1)
+
+
+@_fake("attend")
+def _attend_fake(
+    q: Tensor,
+    k_cache: Tensor,
+    v_cache: Tensor,
+    positions: Tensor,
+    slots: Tensor | None = None,
+    window: int = 0,
+    sinks: int = 0,
+    scale: float = 1.0,
+    softcap: float = 0.0,
+) -> Tensor:
+    return q.new_empty(q.shape[0], q.shape[1] * v_cache.shape[3])

@@ -1,0 +1,1 @@
+"""Weights in few bits: rounding, the packed layout, and reference products."""

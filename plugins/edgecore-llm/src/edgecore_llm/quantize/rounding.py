@@ -1,0 +1,81 @@
+"""Rounding of weights to integers with one scale for each group of 32."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
+
+EXTREMES = (-9.0, -8.5, -8.0, -7.5, -7.0, -6.5)
+"""The integers, before they are clamped, that the value of largest magnitude of a group becomes by the scales that are tried
+for 4 bits. With -8 are the weights of Q4_0, which so stay as they are."""
+SMALLEST_SCALE = 2.0**-24
+"""The smallest float16 above zero."""
+
+
+def quantize(weight: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
+    """Round a matrix symmetrically to 4 or 8 bits.
+
+    With 8 bits the largest magnitude of a group becomes 127. With 4 bits the integers are [-8, 7]: integers are found by
+    several scales, then the scale that fits them best by least squares; of these the one with the least squared error is
+    taken. A scale may be negative, so that the value of largest magnitude can become -8.
+
+    Args:
+        weight: [outputs, inputs].
+        bits: 4 or 8.
+        group: The number of inputs that share a scale: 32, 64, 128, 256; 0 for a whole row. The layout stores a scale for
+            each 32 anyway, so larger groups take as many bytes and are less precise; they are for results equal to those
+            of other tools.
+
+    Raises:
+        ValueError: Other bits or another group.
+    """
+    if bits not in (4, 8):
+        raise ValueError(f"bits must be 4 or 8, not {bits}")
+    if group < 0 or group % GROUP:
+        raise ValueError(f"group must be 0 or a multiple of {GROUP}, not {group}")
+    outputs, inputs = weight.shape
+    padded_inputs = -(-inputs // GROUP) * GROUP
+    size = group or padded_inputs
+    groups = F.pad(weight.float(), (0, -inputs % size)).reshape(outputs, -1, size)
+    scales = _scales_of_8_bits(groups) if bits == 8 else _scales_of_4_bits(groups)
+    values = _round(groups, scales, bits).to(torch.int8).flatten(1)[:, :inputs]
+    repeated = scales.repeat_interleave(size // GROUP, 1)[:, : padded_inputs // GROUP]
+    return QuantizedMatrix(values, repeated, bits)
+
+
+def _round(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
+    """Return integers as floats; a scale of 0 gives zeros."""
+    divisors = scales.float().where(scales != 0, torch.ones(()))[..., None]
+    low, high = (-8, 7) if bits == 4 else (-127, 127)
+    return (groups / divisors).round().clamp(low, high).where(scales[..., None] != 0, torch.zeros(()))
+
+
+def _scales_of_8_bits(groups: Tensor) -> Tensor:
+    return _to_half(groups.abs().amax(-1) / 127.0)
+
+
+def _scales_of_4_bits(groups: Tensor) -> Tensor:
+    """Return the scales of groups w: for integers q the best one is <w, q> / <q, q>, and its squared error is
+    <w, w> - <w, q>^2 / <q, q>.
+    """
+    largest = groups.gather(-1, groups.abs().argmax(-1, keepdim=True))
+    inverse = torch.where(largest == 0, torch.zeros(()), 1 / largest)
+    best = torch.zeros_like(largest[..., 0])
+    most = torch.full_like(best, -1.0)
+    for extreme in EXTREMES:
+        integers = (groups * (inverse * extreme)).round_().clamp_(-8, 7)
+        product = torch.linalg.vecdot(groups, integers)
+        square = torch.linalg.vecdot(integers, integers).clamp_min_(1)
+        reduction = product * product / square
+        is_better = reduction > most
+        best, most = (product / square).where(is_better, best), reduction.where(is_better, most)
+    return _to_half(best)
+
+
+def _to_half(scales: Tensor) -> Tensor:
+    """Return float16 scales. A scale below the smallest float16 becomes that, so that no group vanishes silently."""
+    tiny = (scales != 0) & (scales.abs() < SMALLEST_SCALE)
+    return scales.where(~tiny, scales.sign() * SMALLEST_SCALE).clamp(-65504.0, 65504.0).to(torch.float16)

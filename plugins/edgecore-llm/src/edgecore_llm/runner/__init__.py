@@ -1,0 +1,1 @@
+"""Run exported files: sessions, text in pieces, statistics. Importing it imports no torch."""

@@ -1,0 +1,257 @@
+"""A model in a file, and sequences of tokens that it goes on with."""
+
+from __future__ import annotations
+
+import json
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import edgecore
+from edgecore_llm.errors import SessionError
+from edgecore_llm.sampler import Logits, Sampling, sample
+
+METADATA_METHOD = "get_llm_metadata"
+_SAVED = struct.Struct("<4sII")  # mark, number of tokens, bytes of the text that identifies the model
+_MARK = b"ECS1"
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """The facts that `edgecore_llm.export` writes into a file.
+
+    Attributes:
+        family: The name of the model's family.
+        context: How many positions a sequence may have.
+        chunk: How many tokens a call computes at most.
+        vocabulary: The number of logits.
+        eos_ids: The tokens that end a text.
+        text: The JSON text itself, which tells files apart.
+    """
+
+    family: str
+    context: int
+    chunk: int
+    vocabulary: int
+    eos_ids: tuple[int, ...]
+    text: str
+
+    @classmethod
+    def of(cls, program: edgecore.Program, path: str | Path) -> Metadata:
+        """Read the facts from a loaded file.
+
+        Raises:
+            SessionError: The file was not made by `edgecore llm export`.
+        """
+        if METADATA_METHOD not in program.methods or "forward" not in program.methods:
+            raise SessionError(f"{path} holds no language model; make it with: edgecore llm export")
+        text = str(program[METADATA_METHOD]())
+        values = json.loads(text)
+        if values.get("format") != 1:
+            raise SessionError(f"{path} was made by a newer edgecore-llm; install that version, or export again")
+        return cls(
+            values["family"], values["context"], values["chunk"], values["vocabulary"], tuple(values["eos_ids"]), text
+        )
+
+
+@dataclass
+class Statistics:
+    """Numbers of tokens and seconds of a session since it began."""
+
+    load_seconds: float = 0.0
+    prompt_tokens: int = 0
+    prompt_seconds: float = 0.0
+    new_tokens: int = 0
+    decode_seconds: float = 0.0
+
+    def line(self) -> str:
+        """Return one line for people."""
+        prompt = self.prompt_tokens / self.prompt_seconds if self.prompt_seconds else 0.0
+        decode = self.new_tokens / self.decode_seconds if self.decode_seconds else 0.0
+        return (
+            f"load {self.load_seconds:.2f} s, prompt {self.prompt_tokens} tokens at {prompt:.1f}/s, "
+            f"answer {self.new_tokens} tokens at {decode:.1f}/s"
+        )
+
+
+class Model:
+    """A loaded file, from which sessions are made. The weights are mapped from the file, once for all sessions.
+
+    Args:
+        path: A file that `edgecore llm export` made.
+        threads: The number of threads; by default that of the processor's cores.
+
+    Raises:
+        SessionError: The file holds no language model.
+    """
+
+    def __init__(self, path: str | Path, *, threads: int | None = None) -> None:
+        start = time.perf_counter()
+        self._program: edgecore.Program | None = edgecore.load(path, threads=threads)
+        self._first = self._program
+        self.metadata = Metadata.of(self._program, path)
+        self.load_seconds = time.perf_counter() - start
+        self._lock = threading.Lock()
+
+    def new_session(self) -> Session:
+        """Return a session with caches of its own. Sessions may run in different threads at the same time."""
+        with self._lock:
+            program, self._program = self._program, None
+        return Session(self._first.new_session() if program is None else program, self.metadata, self.load_seconds)
+
+
+@dataclass
+class Session:
+    """A sequence of tokens with its caches, which grows by `append` and `generate`.
+
+    Attributes:
+        metadata: The facts about the model.
+        tokens: The tokens whose keys and values are in the caches, in order.
+        statistics: Counts and times.
+    """
+
+    _program: edgecore.Program
+    metadata: Metadata
+    load_seconds: float = 0.0
+    tokens: list[int] = field(default_factory=list)
+    statistics: Statistics = field(default_factory=Statistics)
+
+    def __post_init__(self) -> None:
+        self.statistics.load_seconds = self.load_seconds
+        self._forward = self._program["forward"]
+        self._cancelled = threading.Event()
+
+    @property
+    def room(self) -> int:
+        """How many more tokens fit into the context."""
+        return self.metadata.context - len(self.tokens)
+
+    def append(self, tokens: Sequence[int]) -> Logits:
+        """Compute tokens that follow the sequence, and return the logits [vocabulary] after the last of them.
+
+        Raises:
+            SessionError: There are no tokens, a token is outside of the vocabulary, or they do not fit into the context.
+                The sequence stays as it was.
+        """
+        self._check(tokens)
+        start = time.perf_counter()
+        logits: Any = None
+        for first in range(0, len(tokens), self.metadata.chunk):
+            part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
+            positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
+            # Only the last piece's logits matter; each call computes those of its last token.
+            logits = self._forward(part, positions, np.array([len(part) - 1], np.int64))
+            self.tokens.extend(part.tolist())
+        seconds = time.perf_counter() - start
+        if len(tokens) > 1:
+            self.statistics.prompt_tokens += len(tokens)
+            self.statistics.prompt_seconds += seconds
+        else:
+            self.statistics.new_tokens += 1
+            self.statistics.decode_seconds += seconds
+        last: Logits = np.array(logits, np.float32)[0]
+        return last
+
+    def logits(self, tokens: Sequence[int]) -> Logits:
+        """Compute tokens that follow the sequence, and return the logits [tokens, vocabulary] after each of them.
+
+        Raises:
+            SessionError: As `append`.
+        """
+        self._check(tokens)
+        parts = []
+        for first in range(0, len(tokens), self.metadata.chunk):
+            part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
+            positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
+            parts.append(np.array(self._forward(part, positions, np.arange(len(part), dtype=np.int64)), np.float32))
+            self.tokens.extend(part.tolist())
+        return np.concatenate(parts)
+
+    def generate(
+        self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling = Sampling(temperature=0.0), *,
+        ignore_eos: bool = False, vocabulary: int = 0,
+    ) -> Iterator[int]:  # fmt: skip
+        """Yield the tokens of an answer. It ends with a token that ends a text, which is yielded, or is cut off.
+
+        Args:
+            prompt: Tokens that follow the sequence; at least one.
+            max_new_tokens: The most tokens of the answer.
+            sampling: How tokens are chosen.
+            ignore_eos: Goes on after a token that ends a text.
+            vocabulary: The tokens that the tokenizer has; others are never chosen. 0 for all.
+
+        Raises:
+            SessionError: The prompt and the answer do not fit into the context, or `append` fails.
+        """
+        if max_new_tokens > 0 and len(prompt) + max_new_tokens - 1 > self.room:
+            raise SessionError(
+                f"a prompt of {len(prompt)} tokens and an answer of {max_new_tokens} do not fit into the context of "
+                f"{self.metadata.context} tokens, of which {len(self.tokens)} are used; shorten them, or export with a "
+                "longer context"
+            )
+        self._cancelled.clear()
+        logits = self.append(prompt)
+        for count in range(max_new_tokens):
+            token = sample(logits, sampling, len(self.tokens), self.tokens, vocabulary)
+            yield token
+            is_end = token in self.metadata.eos_ids and not ignore_eos
+            if is_end or count + 1 == max_new_tokens or self._cancelled.is_set():
+                return
+            logits = self.append([token])
+
+    def cancel(self) -> None:
+        """End a running `generate` after its current token; may be called from another thread."""
+        self._cancelled.set()
+
+    def rewind(self, count: int) -> None:
+        """Keep the first `count` tokens of the sequence.
+
+        Raises:
+            SessionError: The sequence has fewer tokens.
+        """
+        if not 0 <= count <= len(self.tokens):
+            raise SessionError(f"the sequence has {len(self.tokens)} tokens, so it cannot be rewound to {count}")
+        del self.tokens[count:]
+
+    def save(self) -> bytes:
+        """Return the sequence and its caches, for `restore`."""
+        text = self.metadata.text.encode()
+        tokens = np.asarray(self.tokens, "<i8").tobytes()
+        return _SAVED.pack(_MARK, len(self.tokens), len(text)) + text + tokens + self._program.export_state()
+
+    def restore(self, saved: bytes) -> None:
+        """Take a sequence that `save` returned, of the same file.
+
+        Raises:
+            SessionError: The bytes are not a saved session of this model.
+        """
+        text = self.metadata.text.encode()
+        if len(saved) < _SAVED.size or saved[:4] != _MARK:
+            raise SessionError("these bytes are no saved session")
+        _, count, size = _SAVED.unpack_from(saved)
+        start = _SAVED.size + size
+        if saved[_SAVED.size : start] != text or count > self.metadata.context or len(saved) < start + 8 * count:
+            raise SessionError("the saved session belongs to another model, or is damaged")
+        self._program.import_state(saved[start + 8 * count :])
+        self.tokens[:] = np.frombuffer(saved, "<i8", count, start).tolist()
+
+    def _check(self, tokens: Sequence[int]) -> None:
+        if not tokens:
+            raise SessionError("there are no tokens; a prompt needs at least one")
+        if len(tokens) > self.room:
+            raise SessionError(
+                f"{len(tokens)} tokens do not fit into the context of {self.metadata.context} tokens, of which "
+                f"{len(self.tokens)} are used; shorten the prompt, or export with a longer context"
+            )
+        wrong = next((token for token in tokens if not 0 <= token < self.metadata.vocabulary), None)
+        if wrong is not None:
+            raise SessionError(
+                f"token {wrong} is outside of the model's vocabulary of {self.metadata.vocabulary}; does the tokenizer "
+                "belong to the model?"
+            )

@@ -1,0 +1,146 @@
+"""Choose the next token from logits: penalties, truncations, temperature, and a draw."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logits = NDArray[np.float32]
+_FIRST_CANDIDATES = 256
+"""How many of the largest logits are sorted first; more only where they hold too little probability."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How tokens are chosen. Each default leaves the logits as they are.
+
+    Attributes:
+        temperature: Logits are divided by it; 0 takes the largest one.
+        top_k: Only the `top_k` largest remain; 0 for all.
+        top_p: Only the largest remain whose probabilities sum up to `top_p`, with the one that reaches it.
+        min_p: Only those remain that have at least `min_p` of the largest probability.
+        repetition_penalty: Logits of tokens of the last `penalty_window` are divided by it if positive, else multiplied.
+        presence_penalty: Subtracted from the logits of these tokens.
+        frequency_penalty: Subtracted from them for each time that they occur.
+        penalty_window: How many of the last tokens count for penalties; 0 for all.
+        seed: The draws of two sequences with equal seeds are equal.
+
+    Raises:
+        ValueError: A value is outside of its range.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    penalty_window: int = 64
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        ranges = {
+            "temperature": (0, math.inf), "top_k": (0, math.inf), "top_p": (0, 1), "min_p": (0, 1),
+            "repetition_penalty": (1e-3, 1e3), "presence_penalty": (-1e3, 1e3), "frequency_penalty": (-1e3, 1e3),
+            "penalty_window": (0, math.inf), "seed": (0, (1 << 64) - 1),
+        }  # fmt: skip
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not low <= value <= high or math.isinf(value):
+                raise ValueError(f"{name} {value} does not lie between {low} and {high}")
+
+
+def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[int] = (), vocabulary: int = 0) -> int:
+    """Return the next token.
+
+    The draw depends on the seed and the position alone: repeated, rewound and batched sequences draw equally.
+
+    Args:
+        logits: The logits of one position, [rows of the output layer].
+        sampling: How the token is chosen.
+        position: The position of the new token in its sequence.
+        history: The tokens before it, for penalties.
+        vocabulary: The tokens that the tokenizer has; rows beyond it are never chosen. 0 for all rows.
+
+    Raises:
+        ValueError: A logit is not a number.
+    """
+    scores = logits[: vocabulary or len(logits)].astype(np.float32)  # a copy
+    if np.isnan(scores).any() or not np.isfinite(scores.max()):
+        raise ValueError(f"the logits of position {position} hold values that are not numbers")
+    _penalize(scores, sampling, history)
+    if sampling.temperature == 0 or sampling.top_k == 1:
+        return int(scores.argmax())
+    tokens, probabilities = candidates(scores, sampling)
+    sums = np.cumsum(probabilities)
+    place = int(np.searchsorted(sums, uniform(sampling.seed, position) * sums[-1], side="right"))
+    return int(tokens[min(place, len(tokens) - 1)])
+
+
+def candidates(scores: Logits, sampling: Sampling) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the tokens that top-k, top-p and min-p leave, and their probabilities.
+
+    The three work on the distribution before the temperature, one after the other. The tokens are in the falling order of
+    their scores, and those of equal scores in rising order; if nothing is truncated, all are in rising order.
+    """
+    largest = float(scores.max())
+
+    def weights(tokens: NDArray[np.int64] | slice) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.exp(scores[tokens].astype(np.float64) - largest)
+        return found
+
+    count = min(sampling.top_k or len(scores), len(scores))
+    if sampling.top_p < 1:
+        # A share of what top-k leaves. Mostly few tokens hold it, and only these are sorted.
+        total = weights(slice(None) if count == len(scores) else _largest(scores, count)).sum()
+        tokens = _largest(scores, min(count, _FIRST_CANDIDATES))
+        while len(tokens) < count and weights(tokens).sum() < sampling.top_p * total:
+            tokens = _largest(scores, min(count, 4 * len(tokens)))
+        tokens = tokens[: int(np.searchsorted(np.cumsum(weights(tokens)), sampling.top_p * total)) + 1]
+    elif sampling.min_p > 0:
+        # The bound is a little lower than the exact one below.
+        tokens = _largest(scores, min(count, int((scores >= largest + math.log(sampling.min_p) - 1e-3).sum())))
+    else:
+        tokens = _largest(scores, count) if count < len(scores) else np.arange(count)  # sorting all takes long
+    if sampling.min_p > 0:
+        tokens = tokens[: max(1, int((weights(tokens) >= sampling.min_p).sum()))]
+    kept = np.exp((scores[tokens].astype(np.float64) - largest) / sampling.temperature)
+    return tokens, kept / kept.sum()
+
+
+def _largest(scores: Logits, count: int) -> NDArray[np.int64]:
+    """Return the indices of the `count` largest scores in falling order; equal ones are ordered by index."""
+    if count < len(scores):
+        # All scores above the smallest of the largest ones, and the first of those equal to it.
+        bound = np.partition(scores, -count)[-count]
+        above = np.flatnonzero(scores > bound)
+        found = np.concatenate([above, np.flatnonzero(scores == bound)[: count - len(above)]])
+        found.sort()
+    else:
+        found = np.arange(len(scores))
+    return found[np.argsort(-scores[found], kind="stable")]
+
+
+def _penalize(scores: Logits, sampling: Sampling, history: Sequence[int]) -> None:
+    """Apply the penalties in place."""
+    recent = np.asarray(history[-sampling.penalty_window :], np.int64)
+    tokens, counts = np.unique(recent[(recent >= 0) & (recent < len(scores))], return_counts=True)
+    if not len(tokens):
+        return
+    found = scores[tokens]
+    if sampling.repetition_penalty != 1:
+        penalty = np.float32(sampling.repetition_penalty)
+        found = np.where(found > 0, found / penalty, found * penalty)
+    subtracted = sampling.presence_penalty + sampling.frequency_penalty * counts
+    scores[tokens] = found - subtracted.astype(np.float32)
+
+
+def uniform(seed: int, position: int) -> float:
+    """Return a number in [0, 1) that depends on the seed and the position: the first draw of Philox 4x64."""
+    generator = np.random.Philox(key=seed, counter=[position, 0, 0, 0])
+    return float(generator.random_raw() >> 11) * 2.0**-53

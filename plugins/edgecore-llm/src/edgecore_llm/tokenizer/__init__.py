@@ -1,0 +1,1 @@
+"""Tokenizers of all formats behind one interface."""

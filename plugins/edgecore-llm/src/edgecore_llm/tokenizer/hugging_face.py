@@ -1,0 +1,84 @@
+"""`tokenizer.json` of Hugging Face, by the package `tokenizers`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import tokenizers
+
+from edgecore_llm.errors import TokenizerError
+from edgecore_llm.tokenizer.tokenizer import Tokenizer, sentencepiece_bytes
+
+
+class HuggingFaceTokenizer(Tokenizer):
+    """A `tokenizer.json` whose tokens stand for bytes: byte-level BPE, or SentencePiece with `▁` for spaces.
+
+    Raises:
+        TokenizerError: The file is damaged, or its decoder is of another kind.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            text = path.read_text(encoding="utf-8")
+            content = json.loads(text)
+            # Two of them, since the switch for special tokens is a property: a change would reach other threads.
+            self._plain, self._with_specials = (tokenizers.Tokenizer.from_str(text) for _ in range(2))
+        except OSError as error:
+            raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
+        except Exception as error:  # the package raises no other class
+            raise TokenizerError(f"{path} is no tokenizer.json: {' '.join(str(error).split())}") from error
+        self._plain.encode_special_tokens = True
+        self._added = self._plain.get_added_tokens_decoder()
+        self.vocabulary = 1 + max([*self._plain.get_vocab(with_added_tokens=True).values(), -1])
+        decoders = list(_parts(content.get("decoder")))
+        kinds = {part.get("type") for part in decoders}
+        self._is_byte_level = "ByteLevel" in kinds
+        if not self._is_byte_level and not kinds & {"ByteFallback", "Metaspace", "Replace"}:
+            raise TokenizerError(f"{path} has a decoder of an unknown kind: {', '.join(map(str, kinds)) or 'none'}")
+        self.strips_first_space = any(
+            (part.get("type") == "Strip" and part.get("start"))
+            or (part.get("type") == "Metaspace" and part.get("prepend_scheme", "always") != "never")
+            for part in decoders
+        )
+
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
+        tokenizer = self._with_specials if specials else self._plain
+        tokens: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
+        return [self.bos_id, *tokens] if bos and self.bos_id is not None else tokens
+
+    def token_bytes(self, token: int) -> bytes:
+        if token in self._added:
+            return self._added[token].content.encode()
+        piece = self._plain.id_to_token(token) if 0 <= token < self.vocabulary else None
+        if piece is None:
+            return b""
+        if self._is_byte_level:
+            return bytes(self._alphabet[character] for character in piece if character in self._alphabet)
+        return sentencepiece_bytes(piece)
+
+    def is_special(self, token: int) -> bool:
+        return token in self._added and self._added[token].special
+
+    def id_of(self, text: str) -> int | None:
+        """Return the id of the token that is spelled so."""
+        found: int | None = self._plain.token_to_id(text)
+        return found
+
+    @cached_property
+    def _alphabet(self) -> dict[str, int]:
+        """The characters that stand for bytes: printable ones for themselves, and others from U+0100 on."""
+        printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+        others = [byte for byte in range(0x100) if byte not in printable]
+        shifted = {chr(0x100 + index): byte for index, byte in enumerate(others)}
+        return {**{chr(byte): byte for byte in printable}, **shifted}
+
+
+def _parts(decoder: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(decoder, dict):
+        yield decoder
+        for part in decoder.get("decoders", []):
+            yield from _parts(part)

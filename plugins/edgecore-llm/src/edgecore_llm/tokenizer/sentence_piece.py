@@ -1,0 +1,63 @@
+"""`tokenizer.model` of SentencePiece, by the package `sentencepiece`."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgecore_llm.errors import TokenizerError
+from edgecore_llm.tokenizer.tokenizer import Tokenizer, sentencepiece_bytes
+
+
+class SentencePieceTokenizer(Tokenizer):
+    """A model of SentencePiece.
+
+    Raises:
+        TokenizerError: The file is damaged, or the package is not installed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            import sentencepiece
+        except ImportError as error:
+            raise TokenizerError(f'{path} needs sentencepiece: pip install "edgecore-llm[sentencepiece]"') from error
+        self._model: Any = sentencepiece.SentencePieceProcessor()
+        try:
+            self._model.LoadFromSerializedProto(path.read_bytes())
+            self._pieces: list[str] = self._model.id_to_piece(list(range(self._model.vocab_size())))
+        except OSError as error:
+            raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
+        except (RuntimeError, UnicodeDecodeError) as error:
+            raise TokenizerError(f"{path} is no model of SentencePiece") from error
+        self.vocabulary = len(self._pieces)
+        bos, eos = self._model.bos_id(), self._model.eos_id()
+        self.bos_id, self.eos_ids = bos if bos >= 0 else None, (eos,) if eos >= 0 else ()
+        pieces = self._model.encode("a", out_type=str)
+        self.strips_first_space = bool(pieces) and pieces[0].startswith("\N{LOWER ONE EIGHTH BLOCK}")
+
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
+        tokens = [self.bos_id] if bos and self.bos_id is not None else []
+        # The package takes the spelling of a special token for text, and what follows one for the begin of a text.
+        for part in self._specials.split(text) if specials else [text]:
+            if specials and part in self._special_ids:
+                tokens.append(self._special_ids[part])
+            else:
+                tokens += self._model.encode(part)
+        return tokens
+
+    def token_bytes(self, token: int) -> bytes:
+        return sentencepiece_bytes(self._pieces[token]) if 0 <= token < self.vocabulary else b""
+
+    def is_special(self, token: int) -> bool:
+        return 0 <= token < self.vocabulary and bool(self._model.is_control(token) or self._model.is_unknown(token))
+
+    @cached_property
+    def _special_ids(self) -> dict[str, int]:
+        return {piece: token for token, piece in enumerate(self._pieces) if self.is_special(token)}
+
+    @cached_property
+    def _specials(self) -> re.Pattern[str]:
+        longest_first = sorted(map(re.escape, self._special_ids), key=len, reverse=True)
+        return re.compile(f"({'|'.join(longest_first)})" if longest_first else "(?!)")

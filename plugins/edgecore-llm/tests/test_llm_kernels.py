@@ -1,0 +1,211 @@
+"""The kernels beside the reference implementations in PyTorch, for each instruction set of this processor."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import edgecore
+from edgecore.errors import EdgecoreError
+from edgecore_llm import operators  # noqa: F401  (registers the operators)
+from edgecore_llm.quantize.packed import pack, round_rows
+from edgecore_llm.quantize.rounding import quantize
+
+ops = torch.ops.edgecore_llm
+INSTRUCTIONS = (
+    *(pytest.param(name, marks=pytest.mark.full) for name in ("avx2", "avx512vnni", "dotprod")), "baseline", ""
+)  # fmt: skip
+"""Names that this processor does not have stand for baseline; an empty one for the best that it has."""
+
+
+class Call(torch.nn.Module):
+    """Calls a function of its inputs and of a packed matrix, which must be a constant."""
+
+    def __init__(self, function, packed=None):
+        super().__init__()
+        self.function, self.packed = function, packed
+
+    def forward(self, *inputs):
+        return self.function(*inputs) if self.packed is None else self.function(*inputs, self.packed)
+
+
+class Caches(torch.nn.Module):
+    """A cache of one layer: writes the tokens of a call, then attends."""
+
+    def __init__(self, kv_heads, rows, key_size, value_size, heads, **options):
+        super().__init__()
+        self.heads, self.options = heads, options
+        self.register_buffer("k_cache", torch.zeros(2, kv_heads, rows // 16, key_size, 16))
+        self.register_buffer("v_cache", torch.zeros(2, kv_heads, rows, value_size))
+
+    def forward(self, qkv, table, positions, slots, q_norm, k_norm):
+        sinks = self.options.get("sinks", 0)
+        q = ops.rope_update_cache(
+            self.k_cache, self.v_cache, qkv, table, positions, slots, self.heads, sinks, q_norm, k_norm, 1e-6
+        )
+        return ops.attend(q, self.k_cache, self.v_cache, positions, slots, scale=0.3, **self.options)
+
+
+def run(file: Path, inputs: list, instructions: str, tmp_path: Path) -> list[torch.Tensor]:
+    """Run a file once for each list of inputs, in a process that uses the given instructions."""
+    np.savez(
+        tmp_path / "in.npz", **{f"{i}_{j:02}": x.numpy() for i, call in enumerate(inputs) for j, x in enumerate(call)}
+    )
+    code = (
+        "import sys, edgecore, numpy as np\n"
+        "given = np.load(sys.argv[2]); forward = edgecore.load(sys.argv[1]).forward; out = {}\n"
+        "calls = sorted({int(name.split('_')[0]) for name in given})\n"
+        "for call in calls:\n"
+        "    inputs = [given[name] for name in sorted(given) if int(name.split('_')[0]) == call]\n"
+        "    out[f'{call:04}'] = np.array(forward(*inputs))\n"
+        "np.savez(sys.argv[3], **out)\n"
+    )
+    command = [sys.executable, "-c", code, str(file), str(tmp_path / "in.npz"), str(tmp_path / "out.npz")]
+    environment = {"EDGECORE_LLM_INSTRUCTIONS": instructions} if instructions else {}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    found = np.load(tmp_path / "out.npz")
+    return [torch.from_numpy(found[name]) for name in sorted(found)]
+
+
+def compiled(model: torch.nn.Module, example: tuple, path: Path, dims=None) -> Path:
+    edgecore.compile(model.eval(), example, dynamic_shapes=dims, runtime="edgecore").save(path)
+    return path
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("bits", [4, 8])
+def test_products(bits, instructions, tmp_path):
+    torch.manual_seed(bits)
+    for outputs, inputs, rows in ((70, 200, 5), (64, 512, 1), (33, 96, 30)):
+        matrix = quantize(torch.randn(outputs, inputs), bits)
+        model = Call(lambda x, packed, n=outputs: ops.linear(x, packed, n), pack(matrix))
+        x = torch.randn(rows, inputs)
+        file = compiled(model, (x,), tmp_path / "model.pte")
+        (found,) = run(file, [(x,)], instructions, tmp_path)
+        torch.testing.assert_close(found, model(x), rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("activation", ["none", "silu", "gelu_tanh"])
+def test_steps_around_a_product(activation, instructions, tmp_path):
+    torch.manual_seed(3)
+    outputs, inputs = 96, 72
+    columns = outputs if activation == "none" else outputs // 2
+    matrix, bias, norm = quantize(torch.randn(outputs, inputs), 8), torch.randn(outputs), torch.rand(inputs) + 0.5
+
+    def function(x, residual, packed):
+        return ops.linear(x, packed, outputs, bias, norm, 1e-5, residual, activation)
+
+    model = Call(function, pack(matrix))
+    x, residual = torch.randn(20, inputs) * 3, torch.randn(20, columns)
+    file = compiled(model, (x, residual), tmp_path / "model.pte")
+    (found,) = run(file, [(x, residual)], instructions, tmp_path)
+    # Normalized values differ in their last bits, so a few may be rounded to the other neighbour.
+    step = float(
+        round_rows(torch.nn.functional.rms_norm(x, norm.shape, norm))[1].max() * matrix.dequantize().abs().max()
+    )
+    largest = 1.0 if activation == "none" else 6.0
+    torch.testing.assert_close(found, model(x, residual), rtol=1e-5, atol=2 * step * largest)
+    assert (found - model(x, residual)).abs().median() < 1e-4
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+def test_embeddings_are_those_of_the_packed_matrix(bits, tmp_path):
+    matrix = quantize(torch.randn(50, 72), bits)
+    model = Call(lambda ids, packed: ops.embedding(packed, ids, 50, 72), pack(matrix))
+    ids = torch.tensor([0, 49, 17, 17])
+    found = edgecore.load(compiled(model, (ids,), tmp_path / "model.pte")).forward(ids.numpy())
+    assert torch.equal(torch.from_numpy(np.array(found)), matrix.dequantize()[ids])
+
+
+CACHES = {
+    "all": ((2, 320, 16, 16, 6), {}),
+    "one head": ((1, 320, 128, 80, 1), {}),
+    "many query heads": ((1, 304, 24, 24, 9), {"softcap": 5.0}),
+    "window": ((2, 96, 20, 28, 4), {"window": 60}),
+    "window and sinks": ((2, 336, 16, 16, 4), {"window": 290, "sinks": 5}),
+}
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("name", CACHES)
+def test_caches_and_attention(name, instructions, tmp_path):
+    torch.manual_seed(len(name))
+    (kv_heads, rows, key_size, value_size, heads), options = CACHES[name]
+    model = Caches(kv_heads, rows, key_size, value_size, heads, **options)
+    tokens, context = (300, 320) if "window" not in options else (700, 720)
+    width = heads * key_size + kv_heads * (key_size + value_size)
+    qkv, table = torch.randn(tokens, width), torch.randn(context, key_size // 4 * 2)
+    norms = (torch.rand(key_size) + 0.5, torch.rand(key_size) + 0.5)
+    count = torch.export.Dim("tokens", min=1, max=31)
+
+    def call(start, size, slot):
+        part = slice(start, start + size)
+        return qkv[part], table, torch.arange(tokens)[part], torch.full((len(qkv[part]),), slot), *norms
+
+    dims = ({0: count}, None, {0: count}, {0: count}, None, None)
+    file = compiled(model, call(0, 4, 0), tmp_path / "model.pte", dims)
+    model.k_cache.zero_(), model.v_cache.zero_()
+    calls = [call(start, 31, 1) for start in range(0, tokens, 31)]
+    expected = torch.cat([model(*inputs) for inputs in calls])
+    found = torch.cat(run(file, calls, instructions, tmp_path))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    if instructions == "baseline":  # too slow
+        return
+    single = [call(start, 1, 0) for start in range(tokens)]
+    assert torch.equal(torch.cat(run(file, single, instructions, tmp_path)), found)
+
+
+def error_of(model, example, tmp_path, inputs=None) -> str:
+    file = compiled(model, example, tmp_path / "model.pte")
+    with pytest.raises(EdgecoreError) as caught:
+        edgecore.load(file).forward(*(x.numpy() for x in inputs or example))
+    return str(caught.value)
+
+
+def test_errors_of_products(tmp_path):
+    packed = pack(quantize(torch.randn(32, 64), 8))
+    x = torch.randn(1, 64)
+    cases = [
+        (lambda x, packed: ops.linear(x, packed, 33), x, "does not have that number of outputs"),
+        (lambda x, packed: ops.linear(x, packed, 32, None, None, 0.0, None, "relu"), x, "none, silu or gelu_tanh"),
+        (lambda x, packed: ops.linear(x, packed, 32, torch.ones(3)), x, "bias must have one value for each output"),
+    ]
+    for function, example, text in cases:
+        model = Call(function, packed)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("edgecore_llm.quantize.packed.linear", lambda x, packed, n: x.new_zeros(*x.shape[:-1], n))
+            assert text in error_of(model, (example,), tmp_path)
+    ids = torch.tensor([3])
+    model = Call(lambda ids, packed: ops.embedding(packed, ids, 32, 64), packed)
+    assert "an id is outside of the vocabulary" in error_of(model, (ids,), tmp_path, (torch.tensor([32]),))
+
+
+def test_errors_of_positions(tmp_path):
+    model = Caches(1, 32, 8, 8, 2)
+    table, norms = torch.randn(64, 4), (torch.ones(8), torch.ones(8))
+
+    def inputs(position, slot=0):
+        return torch.randn(1, 32), table, torch.tensor([position]), torch.tensor([slot]), *norms
+
+    for position, slot, text in (
+        (32, 0, "a position is beyond the rows of the cache"),
+        (64, 0, "a position is beyond the rows of the table"),
+        (-1, 0, "a position is negative or too large"),
+        (0, 2, "a slot is outside of the cache"),
+    ):
+        assert text in error_of(model, inputs(0), tmp_path, inputs(position, slot))
+
+
+def test_a_ring_that_is_too_short_for_a_call_is_an_error(tmp_path):
+    model = Caches(1, 32, 8, 8, 2, window=30)
+    example = torch.randn(8, 32), torch.randn(64, 4), torch.arange(8), torch.zeros(8, dtype=torch.int64)
+    inputs = (*example, torch.ones(8), torch.ones(8))
+    later = (*inputs[:2], torch.arange(40, 48), *inputs[3:])
+    assert "too few rows for the window and the tokens of one call" in error_of(model, inputs, tmp_path, later)

@@ -1,0 +1,30 @@
+"""A temporary file for constants that must not lie in memory until the program is written."""
+
+from __future__ import annotations
+
+import mmap
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+from edgecore.format.segments import align
+
+
+class Spool:
+    """A temporary file, which the system deletes when no constant in it is used any more."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] | None = None
+        self._end = 0
+
+    def add(self, pieces: Iterator[memoryview], size: int) -> memoryview:
+        """Write `size` bytes to the file, and return a mapping of them, of which pages are read when they are touched."""
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="edgecore-")
+        start = align(self._end, mmap.ALLOCATIONGRANULARITY)
+        self._file.seek(start)
+        for piece in pieces:
+            self._file.write(piece)
+        self._file.flush()
+        self._end = start + size
+        return memoryview(mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ, offset=start))
