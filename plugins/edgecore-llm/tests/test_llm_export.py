@@ -106,6 +106,20 @@ def test_a_rewound_session_repeats(model):
         session.rewind(6)
 
 
+def test_rings_of_windows_are_computed_anew_where_too_much_is_taken_back(tmp_path):
+    exported("gemma3", tmp_path / "model.pte", FLOAT, chunk=8)
+    model = Model(tmp_path / "model.pte")
+    assert model.metadata.rewindable == 48 - 30  # rows and window
+    tokens = TOKENS.tolist()
+    for kept in (199, 182, 181, 100, 0):
+        session = model.new_session()
+        session.append(tokens[:200])
+        session.rewind(kept)
+        assert session.tokens == tokens[:kept]
+        expected = model.new_session().append([*tokens[:kept], 7])
+        np.testing.assert_allclose(session.append([7]), expected, rtol=0, atol=1e-4)
+
+
 def test_a_saved_session_goes_on_in_another_one(model):
     session = model.new_session()
     session.append(list(range(20)))

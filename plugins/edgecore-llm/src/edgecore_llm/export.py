@@ -15,9 +15,7 @@ from edgecore_llm.checkpoints.open import Checkpoint
 from edgecore_llm.errors import ConfigError
 from edgecore_llm.model.layers import Precision
 from edgecore_llm.model.load import load_decoder
-
-METADATA_METHOD = "get_llm_metadata"
-"""The constant method of a file that returns a JSON text, see `edgecore_llm.runner.metadata.Metadata`."""
+from edgecore_llm.runner.session import METADATA_METHOD
 
 
 @dataclass(frozen=True)
@@ -62,12 +60,12 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         backends=list(options.backends),
         runtime="edgecore",
         constant_tensor_alignment=64,  # a block of weights begins in a cache line
-        constant_methods=_constant_methods(checkpoint, options),
+        constant_methods=_constant_methods(checkpoint, options, decoder.rewindable()),
     )
     program.save(file)
 
 
-def _constant_methods(checkpoint: Checkpoint, options: ExportOptions) -> dict[str, object]:
+def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable: int | None) -> dict[str, object]:
     """Return the constant methods: those that ExecuTorch's runners read, and ours."""
     config = checkpoint.config
     metadata: dict[str, Any] = {
@@ -77,6 +75,7 @@ def _constant_methods(checkpoint: Checkpoint, options: ExportOptions) -> dict[st
         "chunk": options.chunk,
         "vocabulary": config.vocab_size,
         "eos_ids": list(checkpoint.eos_ids),
+        "rewindable": rewindable,
         "precision": asdict(options.precision),
     }
     return {

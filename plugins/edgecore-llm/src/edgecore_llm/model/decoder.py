@@ -132,6 +132,15 @@ class Decoder(nn.Module):
         for index, rope in enumerate(config.ropes):
             self.register_buffer(f"rope_{index}", rope_table(rope, context))
 
+    def rewindable(self) -> int | None:
+        """Return how many of the last positions can be taken back; None for all.
+
+        A ring keeps more rows than its window. Each later position has overwritten one that a token farther back sees.
+        """
+        layers = [block.self_attn for block in self.layers]
+        spare = [layer.v_cache.shape[2] - layer.window for layer in layers if layer.window]
+        return min(spare, default=None)
+
     def forward(self, tokens: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
         """Compute the logits [R, vocab_size] of the tokens that `rows` [R] picks.
 

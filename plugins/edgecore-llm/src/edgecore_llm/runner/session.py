@@ -9,7 +9,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from edgecore_llm.errors import SessionError
 from edgecore_llm.sampler import Logits, Sampling, sample
 
 METADATA_METHOD = "get_llm_metadata"
+"""The constant method of a file that returns the facts as a JSON text."""
 _SAVED = struct.Struct("<4sII")  # mark, number of tokens, bytes of the text that identifies the model
 _MARK = b"ECS1"
 
@@ -32,6 +32,7 @@ class Metadata:
         chunk: How many tokens a call computes at most.
         vocabulary: The number of logits.
         eos_ids: The tokens that end a text.
+        rewindable: How many of the last positions the caches can take back; None for all.
         text: The JSON text itself, which tells files apart.
     """
 
@@ -40,6 +41,7 @@ class Metadata:
     chunk: int
     vocabulary: int
     eos_ids: tuple[int, ...]
+    rewindable: int | None
     text: str
 
     @classmethod
@@ -56,7 +58,13 @@ class Metadata:
         if values.get("format") != 1:
             raise SessionError(f"{path} was made by a newer edgecore-llm; install that version, or export again")
         return cls(
-            values["family"], values["context"], values["chunk"], values["vocabulary"], tuple(values["eos_ids"]), text
+            family=values["family"],
+            context=values["context"],
+            chunk=values["chunk"],
+            vocabulary=values["vocabulary"],
+            eos_ids=tuple(values["eos_ids"]),
+            rewindable=values["rewindable"],
+            text=text,
         )
 
 
@@ -141,13 +149,7 @@ class Session:
         """
         self._check(tokens)
         start = time.perf_counter()
-        logits: Any = None
-        for first in range(0, len(tokens), self.metadata.chunk):
-            part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
-            positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
-            # Only the last piece's logits matter; each call computes those of its last token.
-            logits = self._forward(part, positions, np.array([len(part) - 1], np.int64))
-            self.tokens.extend(part.tolist())
+        logits = self._compute(tokens, is_last_only=True)
         seconds = time.perf_counter() - start
         if len(tokens) > 1:
             self.statistics.prompt_tokens += len(tokens)
@@ -155,7 +157,7 @@ class Session:
         else:
             self.statistics.new_tokens += 1
             self.statistics.decode_seconds += seconds
-        last: Logits = np.array(logits, np.float32)[0]
+        last: Logits = logits[-1]
         return last
 
     def logits(self, tokens: Sequence[int]) -> Logits:
@@ -165,13 +167,22 @@ class Session:
             SessionError: As `append`.
         """
         self._check(tokens)
-        parts = []
+        return np.concatenate(self._compute(tokens, is_last_only=False))
+
+    def _compute(self, tokens: Sequence[int], *, is_last_only: bool) -> list[Logits]:
+        """Compute tokens that follow the sequence in pieces. Return the logits of each piece, or those of its last token."""
+        found: list[Logits] = []
         for first in range(0, len(tokens), self.metadata.chunk):
             part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
             positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
-            parts.append(np.array(self._forward(part, positions, np.arange(len(part), dtype=np.int64)), np.float32))
+            rows = positions[-1:] - positions[0] if is_last_only else positions - positions[0]
+            logits: Logits = np.array(self._forward(part, positions, rows), np.float32)
             self.tokens.extend(part.tolist())
-        return np.concatenate(parts)
+            if is_last_only:
+                found[:] = [logits[0]]
+            else:
+                found.append(logits)
+        return found
 
     def generate(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling = Sampling(temperature=0.0), *,
@@ -212,12 +223,19 @@ class Session:
     def rewind(self, count: int) -> None:
         """Keep the first `count` tokens of the sequence.
 
+        Layers with a window keep few positions beyond it. Where more are taken back, the kept tokens are computed anew.
+
         Raises:
             SessionError: The sequence has fewer tokens.
         """
         if not 0 <= count <= len(self.tokens):
             raise SessionError(f"the sequence has {len(self.tokens)} tokens, so it cannot be rewound to {count}")
-        del self.tokens[count:]
+        limit = self.metadata.rewindable
+        is_lost = limit is not None and count < len(self.tokens) - limit
+        kept = self.tokens[:count]
+        self.tokens[:] = [] if is_lost else kept
+        if is_lost:
+            self._compute(kept, is_last_only=True)
 
     def save(self) -> bytes:
         """Return the sequence and its caches, for `restore`."""
