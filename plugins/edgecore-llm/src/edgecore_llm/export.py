@@ -60,7 +60,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         backends=list(options.backends),
         runtime="edgecore",
         constant_tensor_alignment=64,  # a block of weights begins in a cache line
-        constant_methods=_constant_methods(checkpoint, options, decoder.rewindable()),
+        constant_methods=_constant_methods(checkpoint, options, decoder.rewindable),
     )
     program.save(file)
 

@@ -112,6 +112,10 @@ class Decoder(nn.Module):
         context: How many positions a sequence may have.
         chunk: How many tokens a call may have. Layers with a window keep `window + chunk - 1` rows.
         precision: The bits of the weights.
+
+    Attributes:
+        rewindable: How many of the last positions can be taken back; None for all. A ring keeps more rows than its window,
+            but each later position has overwritten one that a token farther back sees.
     """
 
     def __init__(self, config: DecoderConfig, *, context: int, chunk: int, precision: Precision = Precision()) -> None:
@@ -120,10 +124,14 @@ class Decoder(nn.Module):
         size, vocabulary = config.hidden_size, config.vocab_size
         self.embed_tokens = Table(vocabulary, size, precision.embedding, precision.group)
         self.layers = nn.ModuleList()
+        spare = []
         for layer in config.layers:
             window = layer.window if layer.window < context else 0
-            rows = min(context, window + chunk - 1) if window else context
-            self.layers.append(Block(config, window, round_up(rows), precision))
+            rows = round_up(min(context, window + chunk - 1) if window else context)
+            self.layers.append(Block(config, window, rows, precision))
+            if window:
+                spare.append(rows - window)
+        self.rewindable: int | None = min(spare, default=None)
         self.norm = Norm(size, config.norm_eps)
         bits = precision.embedding if config.tied else precision.output
         self.lm_head = Projection(vocabulary, size, False, bits, precision.group)
@@ -131,15 +139,6 @@ class Decoder(nn.Module):
             self.lm_head.value = self.embed_tokens.value
         for index, rope in enumerate(config.ropes):
             self.register_buffer(f"rope_{index}", rope_table(rope, context))
-
-    def rewindable(self) -> int | None:
-        """Return how many of the last positions can be taken back; None for all.
-
-        A ring keeps more rows than its window. Each later position has overwritten one that a token farther back sees.
-        """
-        layers = [block.self_attn for block in self.layers]
-        spare = [layer.v_cache.shape[2] - layer.window for layer in layers if layer.window]
-        return min(spare, default=None)
 
     def forward(self, tokens: Tensor, positions: Tensor, rows: Tensor) -> Tensor:
         """Compute the logits [R, vocab_size] of the tokens that `rows` [R] picks.
