@@ -48,15 +48,11 @@ class Functions:
         self.segments = [
             (int(row[1], 16), int(row[4], 16), int(row[2], 16)) for row in rows if row and row[0] == "LOAD"
         ]
-        self.addresses: list[int] = []
-        self.names: list[str] = []
-        for dynamic in ([], ["-D"]):
-            listing = subprocess.run([NM, *dynamic, "-nC", path], capture_output=True, text=True, check=True).stdout
-            symbols = [line.split(maxsplit=2) for line in listing.splitlines() if line[:1].isalnum()]
-            code = [(int(row[0], 16), row[2]) for row in symbols if row[1] in "tTwW" and not row[2].startswith("$")]
-            if code and not dynamic:  # else the file is stripped: functions between those exported have no name
-                self.addresses, self.names = [a for a, _ in code], [n for _, n in code]
-                break
+        # A stripped file has no names here. Those of its exported functions would stand for all functions between them.
+        listing = subprocess.run([NM, "-nC", path], capture_output=True, text=True, check=True).stdout
+        symbols = [line.split(maxsplit=2) for line in listing.splitlines() if line[:1].isalnum()]
+        code = [(int(row[0], 16), row[2]) for row in symbols if row[1] in "tTwW" and not row[2].startswith("$")]
+        self.addresses, self.names = [a for a, _ in code], [n for _, n in code]
 
     def at(self, offset: int) -> str:
         for start, size, address in self.segments:

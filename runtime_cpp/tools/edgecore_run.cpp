@@ -1,5 +1,6 @@
 // edgecore-run: loads a .pte, runs a method, prints times and outputs.
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +34,8 @@ constexpr char kUsage[] =
     "  --kernels       library of custom operators\n"
     "  --loader        how the files become memory: mmap (the default), file, mmap_use_mlock,\n"
     "                  mmap_use_mlock_ignore_errors or mmap_use_madvise\n"
-    "  --option        option of a backend for loading; a VALUE that is true, false or a number is passed as such\n"
+    "  --option        option of a backend for loading; a VALUE that is true, false or a number is passed as such,\n"
+    "                  one in double quotes as a string, and one that begins with [ as a list\n"
     "  --trust         accept blobs that the file has no SHA-256 for\n"
     "  --separate-state  the methods share no mutable buffers\n"
     "  --trace         write the times of all instructions as an ETDump\n"
@@ -129,7 +131,10 @@ edgecore_option to_option(StringView name, const char *value) {
   if (text == StringView("true") || text == StringView("false")) {
     option.type = EDGECORE_OPTION_BOOL;
     option.value.i = text == StringView("true") ? 1 : 0;
-  } else if (option.value.i = std::strtoll(value, &end, 10); end != value && *end == '\0') {
+  } else if (text.size() >= 2 && *value == '"' && value[text.size() - 1] == '"') {
+    option.type = EDGECORE_OPTION_STRING;
+    option.value.bytes = {reinterpret_cast<const uint8_t *>(value) + 1, text.size() - 2};
+  } else if (errno = 0, option.value.i = std::strtoll(value, &end, 10); end != value && *end == '\0' && errno == 0) {
     option.type = EDGECORE_OPTION_INT;
   } else if (option.value.d = std::strtod(value, &end); end != value && *end == '\0') {
     option.type = EDGECORE_OPTION_FLOAT;
@@ -257,7 +262,12 @@ Status run(const Arguments &arguments, Error &error) {
     EDGECORE_TRY(run_method(module, arguments, error));
   } else {
     EDGECORE_TRY(load(module, arguments, error));
-    EDGECORE_TRY(make_calls(module, arguments.calls, arguments.output_dir, error));
+    const Status called = make_calls(module, arguments.calls, arguments.output_dir, error);
+    if (!called.ok() && arguments.trace != nullptr) {
+      Error unused;  // the failed call is what the caller must see
+      (void)module.write_trace(arguments.trace, unused);
+    }
+    EDGECORE_TRY(called);
   }
   return arguments.trace != nullptr ? module.write_trace(arguments.trace, error) : Status();
 }

@@ -11,6 +11,7 @@ import edgecore
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.programs import check_results, compiled, delegated_calls, eager, load, outputs
+from edgecore.conformance.runner import Died
 from edgecore.conformance.samples import resolve
 from edgecore.errors import EdgecoreError
 from edgecore.plugin import isolated_import
@@ -57,6 +58,8 @@ class _With:
         try:
             by_other = load(subject, edgecore.compile(model, inputs, backends=[self.other]))
             check_results(subject, name, outputs(by_other.forward(*inputs)), eager(model, inputs))
+        except Died:
+            raise
         except (EdgecoreError, Failed) as error:
             raise Skipped(f"{self.other} does not work by itself: {error}") from error
         counts = []

@@ -21,6 +21,7 @@ from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import compiled, delegated_calls, load, quantizes_nothing
+from edgecore.conformance.remote import LoadFailed
 from edgecore.errors import CompileError, ExecutionError
 from edgecore.plugin import ConfigurableCompiler
 from edgecore.quantize.rounding import chooses_scales
@@ -422,15 +423,17 @@ def run_calls(
 def _run_calls_remotely(
     subject: BackendUnderTest, file: Path, rows: Sequence[int], description: str, environment: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Do the same with the runner, which gets the environment variables, too."""
+    """Run the calls of `run_calls` by the runner, which gets the environment variables, too."""
     subject.trying(f"{description}: {len(rows)} numbers of rows")
     inputs = dict(np.load(file.with_suffix(".npz"))) if rows else {}
     count = len(inputs) // max(len(rows), 1)
     calls = [[inputs[f"{number} {index}"] for index in range(count)] for number in rows]
     try:
         results = load(subject, file.read_bytes(), environment=environment).call_each("forward", calls)
-    except ExecutionError as error:
+    except LoadFailed as error:
         raise _Refused(str(error)) from None
+    except ExecutionError as error:
+        raise Failed(f"{description}: {error}") from error
     return {
         f"{number} {index}": tensor.numpy()
         for number, tensors in zip(rows, results, strict=True)

@@ -17,6 +17,11 @@ from edgecore.conformance.runner import Died, last_line
 from edgecore.errors import ErrorCode, ExecutionError
 from edgecore.plugin.exit_status import exit_text
 
+
+class LoadFailed(ExecutionError):
+    """The file does not load, or does not load with these options on this processor."""
+
+
 _OUTCOME = re.compile(r"^call (\d+): (ok|failed: .*)$", re.M)
 
 
@@ -71,7 +76,8 @@ class RemoteProgram:
         """Call a method several times; return the outputs of each call.
 
         Raises:
-            ExecutionError: The file does not load, or a call fails.
+            LoadFailed: The file does not load.
+            ExecutionError: A call fails.
         """
         numbers = [
             self._process.add(self._session, " ".join(["call", method, *map(self._process.save, inputs)]))
@@ -103,7 +109,7 @@ class RemoteProgram:
         self._do(f"import {name}")
 
     def write_trace(self, path: Path) -> None:
-        """Write the trace of the calls; the program was loaded with `trace`."""
+        """Write the trace of the calls; needs `trace=True`."""
         path.write_bytes(self._process.read("run.etdp"))
 
     def _do(self, line: str) -> None:
@@ -156,9 +162,12 @@ class _Process:
         """Make all calls, in a new process.
 
         Raises:
-            ExecutionError: The file does not load.
+            LoadFailed: The file does not load.
             Died: The command does not end as edgecore-run does, or a call that is made again has another outcome.
         """
+        # What an earlier start has written must not pass for results of this one.
+        for path in [*self.folder.glob("call_*_output_*.npy"), self.folder / "run.etdp"]:
+            path.unlink(missing_ok=True)
         (self.folder / "calls.txt").write_text("".join(f"{line}\n" for line in self.lines))
         self.subject.trying(self.subject.last_input)  # the time limit counts from here
         seconds = 0.9 * self.subject.limit
@@ -168,7 +177,7 @@ class _Process:
         if [int(number) for number, _ in outcomes] != list(range(len(self.lines))) or done.returncode != status:
             _, own, sentence = done.stderr.rpartition("edgecore-run: ")
             if own and done.returncode == 1 and not outcomes:
-                raise ExecutionError(sentence.strip(), ErrorCode.INTERNAL)
+                raise LoadFailed(sentence.strip(), ErrorCode.INTERNAL)
             raise Died(
                 f"{self.runner} made {len(outcomes)} of {len(self.lines)} calls and ended with "
                 f"{exit_text(done.returncode)}{last_line(done.stderr or done.stdout)}"
@@ -216,6 +225,8 @@ def _text(value: Any) -> str:
     """Return the value of a load option as edgecore-run reads it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, (int, float, str)):
+    if isinstance(value, (int, float)):
         return str(value)
+    if isinstance(value, str):
+        return f'"{value}"'  # also a text that looks like a number
     raise Skipped(f"edgecore-run cannot be given {value!r} for an option")

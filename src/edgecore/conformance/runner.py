@@ -55,9 +55,11 @@ class Runner:
             raise Died(f"{self} cannot be started: {error}") from error
         try:
             out, err = process.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
+        except BaseException as error:  # also Ctrl-C: an emulator that goes on would keep the folder
             os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+            process.wait()
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
             raise Died(f"{self} has not ended after {seconds:g} s and was stopped") from None
         if process.returncode < 0:
             raise Died(f"{self} died of {exit_text(process.returncode)}{last_line(err or out)}")

@@ -11,6 +11,7 @@ from typing import Any
 from edgecore.conformance.process import Event, call
 from edgecore.conformance.report import Report, Row
 from edgecore.conformance.runner import check_start
+from edgecore.errors import EdgecoreError
 
 START_SECONDS = 120
 """Time limit for importing the package and listing the checks."""
@@ -60,8 +61,13 @@ def run(
         True
     """
     _find(name)
-    command = shlex.split(runner) if isinstance(runner, str) else list(runner or ())
+    try:
+        command = shlex.split(runner) if isinstance(runner, str) else list(runner or ())
+    except ValueError as error:
+        raise EdgecoreError(f"runner: {runner!r} is no command: {error}") from None
     if runner is not None:
+        if not command:
+            raise EdgecoreError("runner: the command is empty")
         check_start(command, seconds or START_SECONDS)
     settings = make_settings(
         name,

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import IO
 
-from edgecore.format.segments import align
+from edgecore.format.segments import MappedFile, align
 
 
 class Spool:
@@ -27,4 +27,4 @@ class Spool:
             self._file.write(piece)
         self._file.flush()
         self._end = start + size
-        return memoryview(mmap.mmap(self._file.fileno(), size, access=mmap.ACCESS_READ, offset=start))
+        return memoryview(MappedFile(self._file.fileno(), size, access=mmap.ACCESS_READ, offset=start))

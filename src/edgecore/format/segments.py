@@ -107,18 +107,22 @@ class Layout:
             position = base + offset + len(piece)
 
 
+class MappedFile(mmap.mmap):
+    """A mapping of a file that nobody writes any more, so that its pages may be dropped and read again."""
+
+
 def align(value: int, alignment: int) -> int:
     """Return `value` rounded up to a multiple of `alignment`."""
     return -(-value // alignment) * alignment
 
 
 def parts(buffer: Buffer) -> Iterator[memoryview]:
-    """Yield a buffer in parts of some megabytes. The pages of a mapped file are given back to the system after use."""
+    """Yield a buffer in parts of some megabytes. The pages of a `MappedFile` are given back to the system after use."""
     view = memoryview(buffer)
     view = view.cast("B") if view.nbytes else memoryview(b"")
     for start in range(0, len(view), _PART):
         yield view[start : start + _PART]
-        if isinstance(view.obj, mmap.mmap) and hasattr(view.obj, "madvise"):
+        if isinstance(view.obj, MappedFile) and hasattr(view.obj, "madvise"):
             view.obj.madvise(mmap.MADV_DONTNEED)  # the content is in the file, so a later use reads it again
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from edgecore.errors import FormatError
@@ -59,7 +60,7 @@ class Violation:
 
 
 @cache
-def profile_libraries(runtime: str) -> dict[str, frozenset[str]] | None:
+def profile_libraries(runtime: str) -> Mapping[str, frozenset[str]] | None:
     """Return the operators of a target runtime by the library that registers them; None if it accepts all operators.
 
     Args:
@@ -79,7 +80,7 @@ def profile_libraries(runtime: str) -> dict[str, frozenset[str]] | None:
     if runtime != EXECUTORCH_1_5:
         raise ValueError(f"unknown target runtime '{runtime}'; use '{EXECUTORCH_1_5}' or '{EDGECORE}'")
     files = sorted((Path(__file__).parent / "profiles" / runtime).glob("*.txt"))
-    return {file.stem: frozenset(file.read_text("utf-8").split()) for file in files}
+    return MappingProxyType({file.stem: frozenset(file.read_text("utf-8").split()) for file in files})
 
 
 @cache

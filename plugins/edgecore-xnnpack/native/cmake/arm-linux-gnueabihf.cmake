@@ -1,11 +1,4 @@
-# Toolchain for 32-bit Arm Linux: clang with the C library of Debian's package g++-arm-linux-gnueabihf.
-set(CMAKE_SYSTEM_NAME Linux)
-set(CMAKE_SYSTEM_PROCESSOR armv7)
-if(NOT CMAKE_C_COMPILER)
-  set(CMAKE_C_COMPILER clang-16)
-  set(CMAKE_CXX_COMPILER clang++-16)
-endif()
-foreach(language C CXX ASM)
-  set(CMAKE_${language}_COMPILER_TARGET arm-linux-gnueabihf)
-endforeach()
+# Toolchain for 32-bit Arm Linux: that of the package edgecore, whose programs qemu runs here.
+set(EDGECORE_TOOLCHAIN arm-linux-gnueabihf)
+include("${CMAKE_CURRENT_LIST_DIR}/toolchain_of_core.cmake")
 set(CMAKE_CROSSCOMPILING_EMULATOR qemu-arm -L /usr/arm-linux-gnueabihf)

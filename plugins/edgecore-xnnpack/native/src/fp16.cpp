@@ -33,6 +33,7 @@ Node conversion(uint32_t from, uint32_t to, uint32_t index) {
 uint32_t add_stand_in(Graph *graph, uint32_t argument) {
   Value value = graph->values[argument];
   value.type = Type::kFp32;
+  value.bytes *= 2;
   value.role = Role::kInternal;
   value.argument = kNone;
   graph->values.push_back(value);
@@ -46,6 +47,9 @@ bool has_fp16_kernels() { return may_use(kFeature, true); }
 void compute_in_fp32_if_needed(Graph *graph) {
   const auto is_fp16 = [](const Value &value) { return value.type == Type::kFp16; };
   if (std::none_of(graph->values.begin(), graph->values.end(), is_fp16) || has_fp16_kernels()) return;
+  // The host shares states with other methods, in the type that the file says.
+  const auto is_fp16_state = [&](const State &state) { return is_fp16(graph->values[state.value]); };
+  if (std::any_of(graph->states.begin(), graph->states.end(), is_fp16_state)) return;
   uint32_t next_index = graph->nodes.empty() ? 0 : graph->nodes.back().index + 1;
   std::vector<Node> nodes, last;
   std::vector<uint32_t> stand_ins(graph->values.size(), kNone);
@@ -65,6 +69,7 @@ void compute_in_fp32_if_needed(Graph *graph) {
         break;
       default:
         graph->values[i].type = Type::kFp32;
+        graph->values[i].bytes *= 2;
     }
   }
   for (Node node : graph->nodes) {

@@ -124,6 +124,13 @@ def get_symmetric_quantization_config(
     return QuantizationConfig(activation, weight, is_per_channel, is_qat)
 
 
+def _takes_images(node: Node) -> bool:
+    """Return if a convolution has no groups, and its input a dimension of images, which get a scale each."""
+    image = node.args[0]
+    is_batch = isinstance(image, Node) and "val" in image.meta and image.meta["val"].dim() == 4
+    return is_batch and (len(node.args) < 7 or node.args[6] == 1)
+
+
 class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
     """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`.
 
@@ -135,7 +142,7 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
         """Annotate a node, and the batch norm and clamp that are fused with it."""
         target = node.target
         if config.activation.is_dynamic:
-            if target is aten.linear.default or (target in IMAGES and (len(node.args) < 7 or node.args[6] == 1)):
+            if target is aten.linear.default or (target in IMAGES and _takes_images(node)):
                 mark(node, None, {node.args[0]: config.activation, node.args[1]: config.weight(0)})
         elif target in CHANNEL_AXIS:
             axis = CHANNEL_AXIS[target]
