@@ -4,7 +4,8 @@
         [--cpu neoverse-n1] [--functions 10]
 
 PROGRAM is edgecore-run of a build for Arm, such as build/linux-arm64, and LIBRARY the plugin's native library. The count
-of a run is the difference between two runs and one run, so that loading does not count. It is the same each time: with --threads 1 the program does the same work. An instruction is one of the program, of any cost. The other two
+of a run is the difference between two runs and one run, so that loading does not count. It is the same each time: with
+--threads 1 the program does the same work. An instruction is one of the program, of any cost. The other two
 columns are millions of bytes that these instructions load and store.
 """
 
@@ -24,7 +25,7 @@ NM, READELF = "aarch64-linux-gnu-nm", "aarch64-linux-gnu-readelf"
 
 @dataclass
 class Counts:
-    """What one run executes, by function."""
+    """Instructions and bytes of one run, by function."""
 
     instructions: Counter[str] = field(default_factory=Counter)
     loaded: Counter[str] = field(default_factory=Counter)

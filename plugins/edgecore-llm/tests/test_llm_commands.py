@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from typer.testing import CliRunner
 from edgecore_llm.cli import command
 from edgecore_llm.errors import SessionError, TokenizerError
 from edgecore_llm.runner.answer import StopText
+from edgecore_llm.runner.session import Model
+from edgecore_llm.tokenizer.open import open_tokenizer
 
 pytest.importorskip("transformers")
 tokenizers = pytest.importorskip("tokenizers")
@@ -55,7 +59,7 @@ def run(folder: Path, *arguments: object) -> dict:
 def test_run_prints_the_answer_and_a_line_of_json(folder):
     first = run(folder, "--prompt", "Hello", "--max-new-tokens", 12)
     assert len(first["tokens"]) == 12
-    assert first["stats"]["prompt_tokens"] == 6  # with the token that begins a text
+    assert first["stats"]["prompt_tokens"] == 5
     assert first["stats"]["new_tokens"] == 11
     assert run(folder, "--prompt", "Hello", "--max-new-tokens", 12)["text"] == first["text"]
     warm = ("--prompt", "Hello", "--max-new-tokens", 12, "--temperature", 1.5, "--seed", 3)
@@ -72,10 +76,30 @@ def test_an_answer_ends_before_a_stop_string(folder):
 
 def test_chat_renders_the_template_and_keeps_the_conversation(folder):
     options = ("--tokenizer", folder, "--temperature", 0, "--max-new-tokens", 5)
-    once = call("chat", folder / "model.pte", *options, text="Hi\n\n")
-    twice = call("chat", folder / "model.pte", *options, text="Hi\nAnd now?\n\n")
-    assert twice.startswith(once.rstrip("\n> ")[:4])
-    assert twice.count(">") > once.count(">")
+    shown = call("chat", folder / "model.pte", *options, text="Hi\nAnd now?\n\n")
+    first, second = answer(folder, "<|user|>Hi<|assistant|>"), ""
+    second = answer(folder, f"<|user|>Hi<|assistant|>{first}<|user|>And now?<|assistant|>")
+    assert shown == f"> {first}\n\n> {second}\n\n> "
+
+
+def answer(folder: Path, chat: str) -> str:
+    """Return the answer of five tokens to a rendered chat, in a new session."""
+    tokenizer = open_tokenizer(folder)
+    tokens = tokenizer.encode(chat, specials=True)
+    return tokenizer.decode(list(Model(folder / "model.pte").new_session().generate(tokens, 5)))
+
+
+def test_the_commands_that_run_files_do_without_torch(folder):
+    code = (
+        "import sys, edgecore_llm.cli\n"
+        "from edgecore_llm.runner.session import Model\n"
+        "list(Model(sys.argv[1]).new_session().generate([5], 2))\n"
+        "assert 'torch' not in sys.modules, 'torch was imported'\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, folder / "model.pte"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_bench_prints_a_row_for_prompts_and_one_for_answers(folder):

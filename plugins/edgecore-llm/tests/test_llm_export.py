@@ -120,6 +120,20 @@ def test_rings_of_windows_are_computed_anew_where_too_much_is_taken_back(tmp_pat
         np.testing.assert_allclose(session.append([7]), expected, rtol=0, atol=1e-4)
 
 
+def test_states_of_another_export_are_refused(model, tmp_path):
+    exported("llama3", tmp_path / "model.pte", Precision(linear=8, embedding=8, output=8), chunk=16)
+    with pytest.raises(SessionError, match="belongs to another model, or is damaged"):
+        Model(tmp_path / "model.pte").new_session().restore(model.new_session().save())
+
+
+def test_a_context_that_is_little_more_than_the_window(tmp_path):
+    checkpoint = Checkpoint("gemma3")
+    export(checkpoint, tmp_path / "model.pte", ExportOptions(context=40, chunk=32, precision=FLOAT))
+    expected = checkpoint.model(TOKENS[None, :40], use_cache=False).logits[0]
+    found = Model(tmp_path / "model.pte").new_session().logits(TOKENS[:40].tolist())
+    torch.testing.assert_close(torch.from_numpy(found), expected, rtol=0, atol=1e-4)
+
+
 def test_a_saved_session_goes_on_in_another_one(model):
     session = model.new_session()
     session.append(list(range(20)))
@@ -133,6 +147,12 @@ def test_a_saved_session_goes_on_in_another_one(model):
         other.restore(b"nothing")
     with pytest.raises(SessionError, match="belongs to another model, or is damaged"):
         other.restore(saved[:20] + b"x" + saved[21:])
+    with pytest.raises(SessionError, match="the saved session is damaged"):
+        other.restore(saved[:-1])
+    start = 12 + len(model.metadata.text.encode())
+    with pytest.raises(SessionError, match="it has tokens outside of the vocabulary"):
+        other.restore(saved[:start] + b"\xff" * 8 + saved[start + 8 :])
+    assert np.array_equal(other.append([8]), session.append([8]))
 
 
 def test_sessions_in_threads_do_not_disturb_each_other(model):
@@ -152,6 +172,10 @@ def test_sessions_in_threads_do_not_disturb_each_other(model):
 
 def test_an_answer_may_be_cancelled_at_any_token(model):
     session = model.new_session()
+    tokens = session.generate([5], 100, ignore_eos=True)
+    session.cancel()  # before the first token is taken
+    assert list(tokens) == []
+    session.rewind(0)
     found = []
     for token in session.generate([5], 100, ignore_eos=True):
         found.append(token)
@@ -189,6 +213,10 @@ def test_errors_of_sessions(model, tmp_path):
 
 def test_errors_of_export(tmp_path):
     checkpoint = Checkpoint("llama3")
+    with pytest.raises(ConfigError, match="the group 48 is neither 0 nor a multiple of 32"):
+        export(
+            checkpoint, tmp_path / "model.pte", ExportOptions(context=64, chunk=16, precision=Precision(4, 8, 8, 48))
+        )
     with pytest.raises(ConfigError, match="the context 513 does not lie between 2 and the model's 512"):
         export(checkpoint, tmp_path / "model.pte", ExportOptions(context=513))
     with pytest.raises(ConfigError, match="the chunk 65 does not lie between 2 and the context 64"):

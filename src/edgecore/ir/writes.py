@@ -69,7 +69,7 @@ def functional_form_of_writer(target: OpOverload, written: tuple[str, ...]) -> O
     """
     schema = target._schema
     fresh = [index for index, value in enumerate(schema.returns) if value.alias_info is None]
-    name = "__".join((schema.name.replace("::", "_"), target._overloadname, *written))
+    name = "__".join((schema.name.replace("::", "__"), target._overloadname, *written))
     text = str(schema)
     arguments = _ANNOTATION.sub("", text[text.index("(") + 1 : text.rindex(") -> ")]).replace("*, ", "")
     results = ", ".join(["Tensor"] * (len(fresh) + len(written)))

@@ -54,7 +54,9 @@ def _copy_operands(part: GraphModule, node: Node, buffers: dict[str, str], mode:
         assert isinstance(operand, Node)
         same = _same_value(operand)
         readers = [user for value in same for user in value.users if user.target is not operator.getitem]
-        later = [reader for reader in readers if position[reader] > position[node]]
+        later = [
+            reader for reader in readers if position.get(reader, -1) > position[node]
+        ]  # a copy made here is before
         uses = sum(argument in same for argument in _flat(node))
         is_constant = operand.op == "placeholder" and operand.name not in buffers
         if not is_constant and uses == 1 and not later:

@@ -41,29 +41,37 @@ Cache read_cache(Call &call, uint64_t keys_index, uint64_t values_index, int64_t
   return cache;
 }
 
-// Checks the position and the slot of each of `count` tokens.
-void check_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slots, int64_t count) {
+// The tokens of a call: copies of what determines addresses, since in a damaged file the tensors may overlap the
+// outputs.
+struct Tokens {
+  int64_t *positions;
+  int64_t *slots;   // 0 without slots
+  int64_t *newest;  // the newest position in this call of the sequence of the token
+};
+
+Tokens read_tokens(Call &call, const Cache &cache, Tensor positions, Tensor slots, int64_t count) {
   call.check(positions.size(0) == count, "there must be one position for each token");
   call.check(slots.t == nullptr || slots.size(0) == count, "there must be one slot for each token");
+  if (call.failed() || count == 0) return {};
+  const Tokens tokens = {call.scratch<int64_t>(count), call.scratch<int64_t>(count), call.scratch<int64_t>(count)};
+  int64_t newest = 0;
   for (int64_t t = 0; !call.failed() && t < count; ++t) {
-    const int64_t position = positions.data<const int64_t>()[t];
-    call.check(position >= 0 && position < kMaxPosition, "a position is negative or too large");
-    if (slots.t != nullptr) {
-      const int64_t slot = slots.data<const int64_t>()[t];
-      call.check(slot >= 0 && slot < cache.slots, "a slot is outside of the cache");
+    tokens.positions[t] = positions.data<const int64_t>()[t];
+    tokens.slots[t] = slots.t == nullptr ? 0 : slots.data<const int64_t>()[t];
+    call.check(tokens.positions[t] >= 0 && tokens.positions[t] < kMaxPosition, "a position is negative or too large");
+    call.check(tokens.slots[t] >= 0 && tokens.slots[t] < cache.slots, "a slot is outside of the cache");
+    newest = tokens.positions[t] > newest ? tokens.positions[t] : newest;
+  }
+  for (int64_t t = 0; !call.failed() && t < count; ++t) {
+    tokens.newest[t] = newest;
+    if (slots.t == nullptr) continue;
+    tokens.newest[t] = 0;
+    for (int64_t other = 0; other < count; ++other) {
+      const bool is_newer = tokens.slots[other] == tokens.slots[t] && tokens.positions[other] > tokens.newest[t];
+      if (is_newer) tokens.newest[t] = tokens.positions[other];
     }
   }
-}
-
-// The newest position in this call of the sequence that `token` belongs to.
-int64_t newest_position(Tensor positions, Tensor slots, int64_t token) {
-  int64_t newest = 0;
-  for (int64_t t = 0; t < positions.size(0); ++t) {
-    const bool is_same = slots.t == nullptr || slots.data<const int64_t>()[t] == slots.data<const int64_t>()[token];
-    const int64_t position = positions.data<const int64_t>()[t];
-    if (is_same && position > newest) newest = position;
-  }
-  return newest;
+  return tokens;
 }
 
 // Turns a head by the row `table` of cosines and then sines: pairs (x[i], x[half + i]).
@@ -106,9 +114,11 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
   const int64_t half = table.t == nullptr ? 0 : table.size(1) / 2;
   call.check(table.t == nullptr || (table.size(1) % 2 == 0 && table.size(1) <= key_size),
              "table must have an even number of columns, at most the size of a head");
-  check_tokens(call, cache, positions, slots, tokens);
-  for (int64_t t = 0; !call.failed() && table.t != nullptr && t < tokens; ++t) {
-    call.check(positions.data<const int64_t>()[t] < table.size(0), "a position is beyond the rows of the table");
+  const Tokens of = read_tokens(call, cache, positions, slots, tokens);
+  for (int64_t t = 0; !call.failed() && t < tokens; ++t) {
+    call.check(table.t == nullptr || of.positions[t] < table.size(0), "a position is beyond the rows of the table");
+    call.check(of.newest[t] - of.positions[t] < cache.rows - cache.sinks,
+               "the tokens of a call do not fit into the rows of the cache");
   }
   const int64_t shape[] = {tokens, heads, key_size};
   if (call.failed() || !call.make_writable(cache.keys) || !call.make_writable(cache.values) ||
@@ -122,8 +132,8 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
   call.parallel_for(tokens, kTokensOfPiece, [&](int64_t begin, int64_t end, uint32_t worker) {
     float *k = key + worker * key_size;
     for (int64_t t = begin; t < end; ++t) {
-      const int64_t position = positions.data<const int64_t>()[t];
-      const int64_t slot = slots.t == nullptr ? 0 : slots.data<const int64_t>()[t];
+      const int64_t position = of.positions[t];
+      const int64_t slot = of.slots[t];
       const float *turns = table.t == nullptr ? nullptr : table.data<const float>() + position * 2 * half;
       const auto head = [&](const float *from, const Tensor &norm, float *to) {
         if (norm.t == nullptr) {
@@ -215,14 +225,17 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   call.check(q.size(2) == key_size, "q has another head size than the cache");
   call.check(cache.heads > 0 && query_heads % cache.heads == 0,
              "the heads of q must be a multiple of those of the cache");
-  call.check(window >= 0 && window + cache.sinks <= cache.rows, "the cache has fewer rows than a token sees");
-  check_tokens(call, cache, positions, slots, tokens);
-  for (int64_t t = 0; !call.failed() && window == 0 && t < tokens; ++t) {
-    call.check(positions.data<const int64_t>()[t] < cache.rows, "a position is beyond the rows of the cache");
-  }
-  for (int64_t t = 0; !call.failed() && window > 0 && t < tokens; ++t) {
-    const int64_t oldest = positions.data<const int64_t>()[t] - window + 1;
-    call.check(newest_position(positions, slots, t) - (cache.rows - cache.sinks) < oldest,
+  call.check(window >= 0 && window <= cache.rows - cache.sinks, "the cache has fewer rows than a token sees");
+  const Tokens of = read_tokens(call, cache, positions, slots, tokens);
+  for (int64_t t = 0; !call.failed() && t < tokens; ++t) {
+    if (window == 0) {
+      call.check(of.positions[t] < cache.rows, "a position is beyond the rows of the cache");
+      continue;
+    }
+    // The newest position has overwritten that of a ring before, unless the ring was not full.
+    const int64_t oldest = of.positions[t] - window + 1;
+    const int64_t overwritten = of.newest[t] - (cache.rows - cache.sinks);
+    call.check(overwritten < cache.sinks || overwritten < oldest,
                "the cache has too few rows for the window and the tokens of one call");
   }
   const int64_t shape[] = {tokens, query_heads * size};
@@ -231,7 +244,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const Variant &functions = variant();
   const int64_t group = query_heads / cache.heads;
   const auto attention = [&](int64_t token, int64_t head) -> Attention {
-    const int64_t slot = slots.t == nullptr ? 0 : slots.data<const int64_t>()[token];
+    const int64_t slot = of.slots[token];
     return {cache.head_keys(slot, head),
             cache.head_values(slot, head),
             q.data<const float>() + (token * query_heads + head * group) * key_size,
@@ -269,12 +282,12 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
       for (int64_t item = begin; item < end; ++item) {
         const int64_t token = item / cache.heads;
         const int64_t head = item % cache.heads;
-        const Attention of = attention(token, head);
-        Parts parts(cache, positions.data<const int64_t>()[token], window);
+        const Attention heads = attention(token, head);
+        Parts parts(cache, of.positions[token], window);
         int64_t row;
         bool is_first = true;
         while (const int64_t rows = parts.take(&row)) {
-          functions.attend(of, row, rows, scores + worker * score_floats, is_first ? total : part);
+          functions.attend(heads, row, rows, scores + worker * score_floats, is_first ? total : part);
           if (!is_first) functions.merge(total, part, group, size);
           is_first = false;
         }
@@ -285,7 +298,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   }
   int64_t most = 0;
   for (int64_t t = 0; t < tokens; ++t) {
-    const int64_t count = Parts(cache, positions.data<const int64_t>()[t], window).count();
+    const int64_t count = Parts(cache, of.positions[t], window).count();
     most = count > most ? count : most;
   }
   struct Rows {
@@ -295,7 +308,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   float *memory = call.scratch<float>(tokens * cache.heads * most * part_floats);
   if (call.failed()) return call.status();
   for (int64_t t = 0; t < tokens; ++t) {
-    Parts parts(cache, positions.data<const int64_t>()[t], window);
+    Parts parts(cache, of.positions[t], window);
     for (int64_t i = 0; i < most; ++i) rows[t * most + i].count = parts.take(&rows[t * most + i].first);
   }
   call.parallel_for(tokens * cache.heads * most, 1, [&](int64_t begin, int64_t end, uint32_t worker) {

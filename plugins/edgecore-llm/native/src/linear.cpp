@@ -17,6 +17,7 @@ PackedMatrix packed_matrix(Call &call, uint64_t index, const char *name, int64_t
   if (call.failed()) return {};
   const int64_t bytes = tensor.size(2);
   const bool is_known = bytes == static_cast<int64_t>(sizeof(Block4)) || bytes == static_cast<int64_t>(sizeof(Block8));
+  call.check(tensor.size(0) > 0 && tensor.size(1) > 0, "the packed matrix is empty");
   call.check(is_known, "the blocks of the packed matrix must have 288 or 544 bytes");
   call.check(outputs > 0 && outputs <= tensor.size(0) * kBlockOutputs && outputs > (tensor.size(0) - 1) * kBlockOutputs,
              "the packed matrix does not have that number of outputs");

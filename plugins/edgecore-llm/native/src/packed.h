@@ -49,7 +49,7 @@ struct PackedMatrix {
 };
 
 // The value of a float16, exactly: as a float32 with the same bits of exponent and fraction, times 2^112, which is the
-// difference of the exponents' biases. Infinities and NaNs do not occur.
+// difference of the exponents' biases. Infinities and NaNs, which only damaged files hold, become large numbers.
 inline float float16_value(uint16_t bits) {
   const uint32_t shifted = static_cast<uint32_t>(bits & 0x7fff) << 13;
   float value;

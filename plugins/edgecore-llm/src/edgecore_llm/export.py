@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -15,7 +16,8 @@ from edgecore_llm.checkpoints.open import Checkpoint
 from edgecore_llm.errors import ConfigError
 from edgecore_llm.model.layers import Precision
 from edgecore_llm.model.load import load_decoder
-from edgecore_llm.runner.session import METADATA_METHOD
+from edgecore_llm.quantize.packed import GROUP
+from edgecore_llm.runner.session import FORMAT, METADATA_METHOD
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
     The weights are read from the checkpoint one part of a matrix after the other.
 
     Raises:
-        ConfigError: The context is longer than the model's, or a number is not possible.
+        ConfigError: The context is longer than the model's, or the chunk or the group is not possible.
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     config = checkpoint.config
@@ -49,6 +51,8 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
     if not 2 <= options.chunk <= options.context:
         raise ConfigError(f"the chunk {options.chunk} does not lie between 2 and the context {options.context}")
+    if options.precision.group < 0 or options.precision.group % GROUP:
+        raise ConfigError(f"the group {options.precision.group} is neither 0 nor a multiple of {GROUP}")
     decoder = load_decoder(
         config, checkpoint, context=options.context, chunk=options.chunk, precision=options.precision, is_lazy=True
     )
@@ -69,7 +73,8 @@ def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable
     """Return the constant methods: those that ExecuTorch's runners read, and ours."""
     config = checkpoint.config
     metadata: dict[str, Any] = {
-        "format": 1,
+        "format": FORMAT,
+        "export": uuid.uuid4().hex,
         "family": config.family,
         "context": options.context,
         "chunk": options.chunk,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from edgecore_llm.errors import SessionError
+
 Logits = NDArray[np.float32]
 _FIRST_CANDIDATES = 256
 """How many of the largest logits are sorted first; more only where they hold too little probability."""
@@ -68,11 +70,11 @@ def sample(logits: Logits, sampling: Sampling, position: int, history: Sequence[
         vocabulary: The tokens that the tokenizer has; rows beyond it are never chosen. 0 for all rows.
 
     Raises:
-        ValueError: A logit is not a number.
+        SessionError: A logit is not a number.
     """
     scores = logits[: vocabulary or len(logits)].astype(np.float32)  # a copy
     if np.isnan(scores).any() or not np.isfinite(scores.max()):
-        raise ValueError(f"the logits of position {position} hold values that are not numbers")
+        raise SessionError(f"the logits of position {position} hold values that are not numbers")
     _penalize(scores, sampling, history)
     if sampling.temperature == 0 or sampling.top_k == 1:
         return int(scores.argmax())

@@ -94,7 +94,7 @@ class _Environment(ImmutableSandboxedEnvironment):
             raise SecurityError("powers are not allowed")
         for items, times in ((left, right), (right, left)):
             if isinstance(items, str | list | tuple) and isinstance(times, int):
-                self._use(len(items) * times)
+                self._use(len(items) * max(0, times))
         return super().call_binop(context, operator, left, right)
 
     def limited_range(self, *arguments: int) -> range:

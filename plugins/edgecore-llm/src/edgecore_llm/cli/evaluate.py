@@ -18,7 +18,7 @@ from edgecore_llm.runner.session import Session
 def eval_command(
     file: File,
     tokenizer: TokenizerPath,
-    text: Annotated[Path, typer.Option(metavar="FILE.txt", help="A text in UTF-8.")],
+    text: Annotated[Path, typer.Option(metavar="FILE.txt", exists=True, help="A text in UTF-8.")],
     window: Annotated[int | None, typer.Option(min=2, help="Tokens of a window; by default the context.")] = None,
     threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -49,7 +49,7 @@ def run_command(
     tokens: list[int] = []
 
     def collected() -> Iterator[int]:
-        inputs = opened.encode(prompt, bos=opened.bos_id is not None)
+        inputs = opened.encode(prompt, bos=True)
         for token in session.generate(
             inputs, max_new_tokens, sampling, ignore_eos=ignore_eos, vocabulary=opened.vocabulary
         ):

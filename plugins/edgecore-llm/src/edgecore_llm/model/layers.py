@@ -15,7 +15,7 @@ from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, pack, packed_shap
 from edgecore_llm.quantize.rounding import quantize
 
 Bits = Literal[4, 8] | None
-"""Of a weight; None for float32."""
+"""The bits of a weight; None for float32."""
 
 
 @dataclass(frozen=True)

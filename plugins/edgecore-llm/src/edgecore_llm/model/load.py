@@ -21,7 +21,7 @@ from edgecore_llm.operators import KEY_BLOCK
 PARTS = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
 """Projections of the decoder, and those of a checkpoint whose rows they hold."""
 PART_ELEMENTS = 1 << 18
-"""Of a matrix are read at a time, about: so many stay in a cache of the processor while they are rounded."""
+"""The number of elements read at a time, about: so many stay in a cache of the processor while they are rounded."""
 
 
 class Weights(Protocol):

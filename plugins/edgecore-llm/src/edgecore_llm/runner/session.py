@@ -18,6 +18,8 @@ from edgecore_llm.sampler import Logits, Sampling, sample
 
 METADATA_METHOD = "get_llm_metadata"
 """The constant method of a file that returns the facts as a JSON text."""
+FORMAT = 1
+"""Of the facts; it changes when they get another meaning."""
 _SAVED = struct.Struct("<4sII")  # mark, number of tokens, bytes of the text that identifies the model
 _MARK = b"ECS1"
 
@@ -33,7 +35,7 @@ class Metadata:
         vocabulary: The number of logits.
         eos_ids: The tokens that end a text.
         rewindable: How many of the last positions the caches can take back; None for all.
-        text: The JSON text itself, which tells files apart.
+        text: The JSON text itself. It has a number of this export, which tells files apart.
     """
 
     family: str
@@ -54,18 +56,23 @@ class Metadata:
         if METADATA_METHOD not in program.methods or "forward" not in program.methods:
             raise SessionError(f"{path} holds no language model; make it with: edgecore llm export")
         text = str(program[METADATA_METHOD]())
-        values = json.loads(text)
-        if values.get("format") != 1:
-            raise SessionError(f"{path} was made by a newer edgecore-llm; install that version, or export again")
-        return cls(
-            family=values["family"],
-            context=values["context"],
-            chunk=values["chunk"],
-            vocabulary=values["vocabulary"],
-            eos_ids=tuple(values["eos_ids"]),
-            rewindable=values["rewindable"],
-            text=text,
-        )
+        try:
+            values = json.loads(text)
+            if values["format"] != FORMAT:
+                raise SessionError(
+                    f"{path} has format {values['format']} of edgecore-llm, and this version reads {FORMAT}; export again"
+                )
+            return cls(
+                family=values["family"],
+                context=values["context"],
+                chunk=values["chunk"],
+                vocabulary=values["vocabulary"],
+                eos_ids=tuple(values["eos_ids"]),
+                rewindable=values["rewindable"],
+                text=text,
+            )
+        except (KeyError, TypeError, json.JSONDecodeError) as error:
+            raise SessionError(f"the facts about the model in {path} are damaged; export it again") from error
 
 
 @dataclass
@@ -188,7 +195,9 @@ class Session:
         self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling = Sampling(temperature=0.0), *,
         ignore_eos: bool = False, vocabulary: int = 0,
     ) -> Iterator[int]:  # fmt: skip
-        """Yield the tokens of an answer. It ends with a token that ends a text, which is yielded, or is cut off.
+        """Return an iterator over the tokens of an answer.
+
+        The answer ends with a token that ends a text, which is yielded, or is cut off. It is computed while it is taken.
 
         Args:
             prompt: Tokens that follow the sequence; at least one.
@@ -198,8 +207,9 @@ class Session:
             vocabulary: The tokens that the tokenizer has; others are never chosen. 0 for all.
 
         Raises:
-            SessionError: The prompt and the answer do not fit into the context, or `append` fails.
+            SessionError: The prompt and the answer do not fit into the context, or the prompt is refused as by `append`.
         """
+        self._check(prompt)
         if max_new_tokens > 0 and len(prompt) + max_new_tokens - 1 > self.room:
             raise SessionError(
                 f"a prompt of {len(prompt)} tokens and an answer of {max_new_tokens} do not fit into the context of "
@@ -207,8 +217,15 @@ class Session:
                 "longer context"
             )
         self._cancelled.clear()
+        return self._generate(prompt, max_new_tokens, sampling, ignore_eos, vocabulary)
+
+    def _generate(
+        self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling, ignore_eos: bool, vocabulary: int
+    ) -> Iterator[int]:
         logits = self.append(prompt)
         for count in range(max_new_tokens):
+            if self._cancelled.is_set():
+                return
             token = sample(logits, sampling, len(self.tokens), self.tokens, vocabulary)
             yield token
             is_end = token in self.metadata.eos_ids and not ignore_eos
@@ -217,7 +234,7 @@ class Session:
             logits = self.append([token])
 
     def cancel(self) -> None:
-        """End a running `generate` after its current token; may be called from another thread."""
+        """End the answer of the last `generate` after its current token or prompt; may be called from another thread."""
         self._cancelled.set()
 
     def rewind(self, count: int) -> None:
@@ -256,8 +273,14 @@ class Session:
         start = _SAVED.size + size
         if saved[_SAVED.size : start] != text or count > self.metadata.context or len(saved) < start + 8 * count:
             raise SessionError("the saved session belongs to another model, or is damaged")
-        self._program.import_state(saved[start + 8 * count :])
-        self.tokens[:] = np.frombuffer(saved, "<i8", count, start).tolist()
+        tokens = np.frombuffer(saved, "<i8", count, start).tolist()
+        if any(not 0 <= token < self.metadata.vocabulary for token in tokens):
+            raise SessionError("the saved session is damaged: it has tokens outside of the vocabulary")
+        try:
+            self._program.import_state(saved[start + 8 * count :])
+        except EdgecoreError as error:
+            raise SessionError(f"the saved session is damaged: {error}") from error
+        self.tokens[:] = tokens
 
     def _check(self, tokens: Sequence[int]) -> None:
         if not tokens:

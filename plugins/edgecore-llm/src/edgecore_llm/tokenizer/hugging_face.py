@@ -48,7 +48,12 @@ class HuggingFaceTokenizer(Tokenizer):
     def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
         tokenizer = self._with_specials if specials else self._plain
         tokens: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
-        return [self.bos_id, *tokens] if bos and self.bos_id is not None else tokens
+        return [self.bos_id, *tokens] if bos and self.adds_bos and self.bos_id is not None else tokens
+
+    def begin(self) -> int | None:
+        """Return the token that the file puts at the front of every text; None if it puts none there."""
+        tokens: list[int] = self._plain.encode("", add_special_tokens=True).ids
+        return tokens[0] if tokens else None
 
     def token_bytes(self, token: int) -> bytes:
         if token in self._added:

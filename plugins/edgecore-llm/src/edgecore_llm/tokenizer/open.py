@@ -56,6 +56,8 @@ def _with_special_tokens(tokenizer: HuggingFaceTokenizer, folder: Path) -> Huggi
     tokenizer.bos_id = _id_of(tokenizer, config.get("bos_token"))
     if tokenizer.bos_id is None:
         tokenizer.bos_id = next(iter(token_ids(generation.get("bos_token_id"))), None)
+    adds_bos = config.get("add_bos_token")
+    tokenizer.adds_bos = adds_bos if isinstance(adds_bos, bool) else tokenizer.begin() == tokenizer.bos_id
     eos = _id_of(tokenizer, config.get("eos_token"))
     tokenizer.eos_ids = token_ids(generation.get("eos_token_id")) or (() if eos is None else (eos,))
     return tokenizer

@@ -14,6 +14,7 @@ class Tokenizer(ABC):
     Attributes:
         vocabulary: The number of ids: one more than the largest.
         bos_id: The token that begins a text; None if there is none.
+        adds_bos: Texts really begin with it. Qwen and SmolLM2 name such a token, but do not use it so.
         eos_ids: The tokens that end a text.
         strips_first_space: A text gets a space at its front, which decoding takes away again.
         chat_template: The Jinja template of a chat that lies beside the tokenizer; None if there is none.
@@ -21,6 +22,7 @@ class Tokenizer(ABC):
 
     vocabulary: int
     bos_id: int | None = None
+    adds_bos: bool = True
     eos_ids: tuple[int, ...] = ()
     strips_first_space: bool = False
     chat_template: str | None = None
@@ -31,7 +33,7 @@ class Tokenizer(ABC):
 
         Args:
             text: The text.
-            bos: Begin with `bos_id`.
+            bos: Begin with `bos_id`, if `adds_bos`.
             specials: Text that spells a special token, such as `<|eot_id|>`, becomes this token. Wrong for what users write.
         """
 
