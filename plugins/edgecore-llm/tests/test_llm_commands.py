@@ -86,7 +86,8 @@ def answer(folder: Path, chat: str) -> str:
     """Return the answer of five tokens to a rendered chat, in a new session."""
     tokenizer = open_tokenizer(folder)
     tokens = tokenizer.encode(chat, specials=True)
-    return tokenizer.decode(list(Model(folder / "model.pte").new_session().generate(tokens, 5)))
+    session = Model(folder / "model.pte").new_session()
+    return tokenizer.decode(list(session.generate(tokens, 5, vocabulary=tokenizer.vocabulary)))
 
 
 def test_the_commands_that_run_files_do_without_torch(folder):

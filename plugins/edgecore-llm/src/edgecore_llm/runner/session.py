@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import edgecore
+from edgecore.errors import EdgecoreError
 from edgecore_llm.errors import SessionError
 from edgecore_llm.sampler import Logits, Sampling, sample
 
