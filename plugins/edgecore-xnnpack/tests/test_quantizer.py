@@ -267,6 +267,13 @@ def test_convolutions_of_images_get_inputs_that_are_quantized_at_run_time() -> N
     assert len(program.buffer) < 0.6 * len(floats.buffer)
 
 
+def test_a_convolution_without_a_dimension_of_images_is_delegated_in_floating_point() -> None:
+    model, x = nn.Conv2d(3, 8, 3).eval(), torch.randn(3, 12, 12)
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int8-dynamic")
+    assert program.report().delegates == {"XnnpackBackend": 1}
+    torch.testing.assert_close(edgecore.load(program.buffer).forward(x), model(x), rtol=1e-4, atol=1e-5)
+
+
 def test_each_image_gets_its_own_quantization_at_run_time() -> None:
     torch.manual_seed(0)
     model, x = (

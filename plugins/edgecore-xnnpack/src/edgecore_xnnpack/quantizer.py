@@ -127,8 +127,10 @@ def get_symmetric_quantization_config(
 def _takes_images(node: Node) -> bool:
     """Return if a convolution has no groups, and its input a dimension of images, which get a scale each."""
     image = node.args[0]
-    is_batch = isinstance(image, Node) and "val" in image.meta and image.meta["val"].dim() == 4
-    return is_batch and (len(node.args) < 7 or node.args[6] == 1)
+    assert isinstance(image, Node)
+    has_images: bool = image.meta["val"].dim() == 4
+    groups = node.args[6] if len(node.args) > 6 else 1
+    return has_images and bool(groups == 1)
 
 
 class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
