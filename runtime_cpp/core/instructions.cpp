@@ -184,6 +184,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
   size_t missing = 0;
   for (size_t i = 0; i < kernels.size(); ++i) {
     const OperatorName op = info.operator_name(i);
+    kernels[i].name = op;
     KernelMatch match;
     for (const edgecore_kernel_library *library : config.kernels) {
       const KernelMatch candidate = find_kernel(*library, op);
@@ -195,17 +196,17 @@ Status MethodImpl::resolve_kernels(Error &error) {
         append(error, StringView(match.library->package));
         append(error, "' and another in '");
         append(error, StringView(library->package));
-        append(error, "'; load only one of them.");
+        append(error, "'; load one of them.");
         return status;
       }
       match = candidate;
     }
     if (match.kernel == nullptr) {
-      kernels[i] = {nullptr, op, false};
       ++missing;
-    } else {
-      kernels[i] = {match.kernel->run, op, StringView(match.library->package) == StringView("edgecore")};
+      continue;
     }
+    kernels[i].run = match.kernel->run;
+    kernels[i].is_own = StringView(match.library->package) == StringView("edgecore");
   }
   if (missing == 0) return Status();
   const Status status = fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name, "' needs ", missing,
@@ -217,7 +218,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
     first = false;
     append_operator(error, kernel.name);
   }
-  append(error, ". Load a kernel library that has them.");
+  append(error, ". Load a library that has them.");
   return status;
 }
 
