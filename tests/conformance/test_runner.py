@@ -124,7 +124,7 @@ def test_a_command_that_starts_no_edgecore_run_is_one_error(device_package, runn
         ("echo 'call 0: ok'; echo text > call_0_output_0.npy", "call 0 is ok, but its output cannot be read: "),
         ("echo 'call 0: ok'; echo freed twice >&2; exit 1", "made 1 of 1 calls and ended with status 1: freed twice"),
         ("kill -ILL $$", r"died of signal 4 \(SIGILL\)"),
-        ("echo 'edgecore-run: It does not load.' >&2; exit 1", "elementwise: ExecutionError: It does not load.$"),
+        ("echo 'edgecore-run: It does not load.' >&2; exit 1", "elementwise: LoadFailed: It does not load.$"),
     ],
 )
 def test_a_command_that_does_something_else_is_one_failure(device_package, tmp_path, script, words):  # noqa: F811

@@ -134,7 +134,10 @@ def test_the_files_beside_a_tokenizer_json_name_its_special_tokens(tmp_path):
     tokenizer = open_tokenizer(tmp_path)
     begin, end = tokenizer.encode("<|begin|><|end|>", specials=True)
     assert (tokenizer.bos_id, tokenizer.eos_ids, tokenizer.chat_template) == (begin, (end,), "plain")
-    assert tokenizer.encode("dog", bos=True) == [begin, *tokenizer.encode("dog")]
+    # The tokenizer puts nothing at the front itself, so the model was trained without, unless its files say otherwise.
+    assert tokenizer.encode("dog", bos=True) == tokenizer.encode("dog")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**config, "add_bos_token": True}))
+    assert open_tokenizer(tmp_path).encode("dog", bos=True) == [begin, *tokenizer.encode("dog")]
     (tmp_path / "generation_config.json").write_text(json.dumps({"eos_token_id": [3, end]}))
     (tmp_path / "chat_template.jinja").write_text("of the file")
     tokenizer = open_tokenizer(tmp_path)
