@@ -11,7 +11,6 @@ namespace edgecore_llm {
 inline namespace EDGECORE_LLM_VARIANT {
 namespace {
 
-constexpr int64_t kPrefetchBytes = 4096;       // ahead of the block in use: the distance that measured best
 constexpr int64_t kRoundedBytes = 512 * 1024;  // of rounded inputs that stay in the cache of level 2 while weights pass
 
 // Adds the products of one block and `kCount` rows to the totals of these rows.
@@ -45,14 +44,7 @@ void multiply_tile(const RoundedRows &x, int64_t row, const PackedMatrix &w, int
   const Block *block = reinterpret_cast<const Block *>(w.data) + tile * w.groups;
   Floats totals[kCount];
   for (Floats &total : totals) total = zero();
-  for (int64_t g = 0; g < w.groups; ++g, ++block) {
-    if constexpr (kCount == 1) {
-      for (size_t at = 0; at < sizeof(Block); at += kLineBytes) {
-        prefetch(reinterpret_cast<const uint8_t *>(block) + kPrefetchBytes + at);
-      }
-    }
-    add_block<Block, kCount>(*block, x, row, g, totals);
-  }
+  for (int64_t g = 0; g < w.groups; ++g, ++block) add_block<Block, kCount>(*block, x, row, g, totals);
   const int64_t column = tile * kBlockOutputs;
   const int64_t count = w.outputs - column < kBlockOutputs ? w.outputs - column : kBlockOutputs;
   for (int r = 0; r < kCount; ++r) {

@@ -50,7 +50,6 @@ inline Floats add_scaled(Floats total, Sums sums, Floats scales, float scale) {
   return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums), _mm512_mul_ps(scales, _mm512_set1_ps(scale)), total);
 }
 inline void store(float *target, Floats values) { _mm512_storeu_ps(target, values); }
-inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
 
 #elif defined(__AVX2__)
 
@@ -109,7 +108,6 @@ inline void store(float *target, Floats values) {
   _mm256_storeu_ps(target, values.half[0]);
   _mm256_storeu_ps(target + 8, values.half[1]);
 }
-inline void prefetch(const uint8_t *address) { _mm_prefetch(reinterpret_cast<const char *>(address), _MM_HINT_T0); }
 
 #elif defined(__aarch64__)
 
@@ -184,7 +182,6 @@ inline Floats add_scaled(Floats total, Sums sums, Floats scales, float scale) {
 inline void store(float *target, Floats values) {
   for (int i = 0; i < 4; ++i) vst1q_f32(target + 4 * i, values.quarter[i]);
 }
-inline void prefetch(const uint8_t *address) { __builtin_prefetch(address); }
 
 #else
 
@@ -239,7 +236,6 @@ inline Floats add_scaled(Floats total, const Sums &sums, const Floats &scales, f
   return total;
 }
 inline void store(float *target, const Floats &values) { memcpy(target, &values, sizeof(values)); }
-inline void prefetch(const uint8_t *) {}
 
 #endif
 
