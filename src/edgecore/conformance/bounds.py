@@ -27,10 +27,11 @@ from typing import Any
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
-from torch.fx import GraphModule, Interpreter
+from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
 from edgecore.conformance.check import Skipped
+from edgecore.quantize.rounding import choose_by_row, feeds_convolution
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
@@ -116,8 +117,14 @@ class _Bounds(Interpreter):
         self.half = half
         self.by_row = by_row
         self.steps = steps
+        self.has_images = False
+        """True while the scale of a convolution's input is chosen."""
         self.worst = CONFIDENCE if half else 1.0
         """Factor by which an `error` is multiplied to get the maximum error."""
+
+    def run_node(self, n: Node) -> Any:
+        self.has_images = n.target is library.choose_qparams.tensor and feeds_convolution(n)
+        return super().run_node(n)
 
     def placeholder(self, target: Any, args: Any, kwargs: Any) -> Any:
         return self.exact(super().placeholder(target, args, kwargs))
@@ -499,9 +506,10 @@ def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
     x = args[0]
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:
-        scale, zero = library.choose_qparams_per_token_asymmetric(x.value, torch.int8)
-        radius = x.error.amax(-1, keepdim=True)
-        low = x.value.amin(-1, keepdim=True).double().clamp(max=0)
+        scale, zero = choose_by_row(x.value, torch.int8, run.has_images)
+        dims = (1, 2, 3) if run.has_images else (-1,)
+        radius = x.error.amax(dims, keepdim=True)
+        low = x.value.amin(dims, keepdim=True).double().clamp(max=0)
         q_min, q_max = -128, 127
     else:
         scale, zero = target(x.value, *args[1:], **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -74,7 +75,8 @@ def quantized_eager(
     Args:
         program: The program with quantize and dequantize operators.
         computes_in: The dtype to which floating-point results are rounded.
-        by_row: True to choose dynamic scales for each row (along the last dim) instead of for the tensor.
+        by_row: True to choose dynamic scales for each row (along the last dim; an image for convolutions) instead of for
+            the tensor.
 
     Returns:
         A function of the inputs, in their order.
@@ -93,6 +95,28 @@ def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int) -> Ca
     one error.
     """
     return _runner(program, computes_in, 0.25, seed, False)
+
+
+def feeds_convolution(node: Node) -> bool:
+    """Return True if a node chooses the scale of the input of a convolution, whose rows are whole images."""
+    pending = [node]
+    while pending:
+        for user in pending.pop().users:
+            name = _schema_name(user.target)
+            if name in ("aten::conv2d", "aten::convolution"):
+                return True
+            if user.target is operator.getitem or name.startswith("quantized_decomposed::"):
+                pending.append(user)
+    return False
+
+
+def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return scales and zero points [..., 1] of the rows of x along the last dim, which are equal within an image."""
+    if not has_images:
+        return library.choose_qparams_per_token_asymmetric(x, dtype)  # type: ignore[no-any-return]
+    of_images = library.choose_qparams_per_token_asymmetric(x.flatten(1), dtype)
+    scale, zero_point = (part.reshape(-1, 1, 1, 1).expand(*x.shape[:-1], 1).contiguous() for part in of_images)
+    return scale, zero_point
 
 
 def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int, by_row: bool) -> Callable[..., Any]:
@@ -120,10 +144,15 @@ class _Rounding(Interpreter):
         self.noise = noise
         self.generator = torch.Generator().manual_seed(seed)
         self.by_row = by_row
+        self.has_images = False
+
+    def run_node(self, n: Node) -> Any:
+        self.has_images = n.target is library.choose_qparams.tensor and feeds_convolution(n)
+        return super().run_node(n)
 
     def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.by_row and target is library.choose_qparams.tensor:
-            return library.choose_qparams_per_token_asymmetric(args[0], args[4])
+            return choose_by_row(args[0], args[4], self.has_images)
         if target in _BY_ROW and args[1].numel() > 1:
             target = _BY_ROW[target]
             args, kwargs = (*args, torch.float32) if target is library.dequantize_per_token.default else args, {}
