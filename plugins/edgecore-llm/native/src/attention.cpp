@@ -1,8 +1,7 @@
 // Attention over a cache of keys and values, compiled once for each instruction set.
-#include "attention.h"
-
 #include <math.h>
 
+#include "functions.h"
 #include "vector.h"
 
 namespace edgecore_llm {

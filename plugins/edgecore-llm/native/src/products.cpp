@@ -1,10 +1,9 @@
 // Products of rows of inputs and packed matrices, compiled once for each instruction set.
-#include "products.h"
-
 #include <math.h>
 
 #include <utility>
 
+#include "functions.h"
 #include "simd.h"
 
 namespace edgecore_llm {

@@ -1,8 +1,7 @@
 // Elementwise functions of rows, compiled once for each instruction set.
-#include "rows.h"
-
 #include <math.h>
 
+#include "functions.h"
 #include "vector.h"
 
 namespace edgecore_llm {

@@ -1,4 +1,4 @@
-// The choice of the instruction set at run time. Only this file and kernels.cpp are compiled for every processor.
+// The choice of the instruction set at run time. This file and those of the operators are compiled for every processor.
 #include "variant.h"
 
 #include <stdlib.h>
@@ -8,28 +8,26 @@
 #include <sys/auxv.h>
 #endif
 
+#define EDGECORE_LLM_VARIANT baseline
+#include "functions.h"
+#undef EDGECORE_LLM_VARIANT
+#if defined(EDGECORE_LLM_X86)
+#define EDGECORE_LLM_VARIANT avx2
+#include "functions.h"
+#undef EDGECORE_LLM_VARIANT
+#define EDGECORE_LLM_VARIANT avx512vnni
+#include "functions.h"
+#undef EDGECORE_LLM_VARIANT
+#elif defined(EDGECORE_LLM_ARM64)
+#define EDGECORE_LLM_VARIANT dotprod
+#include "functions.h"
+#undef EDGECORE_LLM_VARIANT
+#endif
+
 namespace edgecore_llm {
 
-#define EDGECORE_LLM_DECLARE(name)                                                                                     \
-  namespace name {                                                                                                     \
-  int32_t offset(int bits);                                                                                            \
-  void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out); \
-  void multiply(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y);      \
-  void attend(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);         \
-  void merge(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);                \
-  void normalize(const float *x, const float *weight, int64_t size, float eps, float *out);                            \
-  void gate(Activation activation, const float *x, int64_t count, float *out);                                         \
-  }
 #define EDGECORE_LLM_FUNCTIONS(name) \
   { #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::normalize, name::gate }
-
-EDGECORE_LLM_DECLARE(baseline)
-#if defined(EDGECORE_LLM_X86)
-EDGECORE_LLM_DECLARE(avx2)
-EDGECORE_LLM_DECLARE(avx512vnni)
-#elif defined(EDGECORE_LLM_ARM64)
-EDGECORE_LLM_DECLARE(dotprod)
-#endif
 
 namespace {
 
