@@ -57,7 +57,8 @@ class HuggingFaceTokenizer(Tokenizer):
 
     def token_bytes(self, token: int) -> bytes:
         if token in self._added:
-            return self._added[token].content.encode()
+            content: str = self._added[token].content
+            return content.encode()
         piece = self._plain.id_to_token(token) if 0 <= token < self.vocabulary else None
         if piece is None:
             return b""
