@@ -81,6 +81,7 @@ def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable
         "vocabulary": config.vocab_size,
         "eos_ids": list(checkpoint.eos_ids),
         "rewindable": rewindable,
+        "chat_template": checkpoint.chat_template,
         "precision": asdict(options.precision),
     }
     return {

@@ -25,6 +25,11 @@ MinP = Annotated[float, typer.Option(help="Only tokens with this share of the la
 Penalty = Annotated[float, typer.Option("--repetition-penalty", help="Above 1: tokens of late occur less.")]
 Seed = Annotated[int, typer.Option(help="Equal seeds draw equal tokens.")]
 
+Shift = Annotated[
+    bool,
+    typer.Option("--shift", help="Go on when the context is full: drop the oldest tokens and compute the others anew."),
+]
+
 
 def open_model(file: Path, tokenizer: Path, threads: int | None) -> tuple[Model, Tokenizer]:
     """Load a model and its tokenizer, and check that they belong together."""
