@@ -13,11 +13,11 @@ from llm_models import random_model
 from typer.testing import CliRunner
 
 from edgecore_llm.cli import command
-from edgecore_llm.cli.chat import open_template
 from edgecore_llm.cli.evaluate import perplexity
 from edgecore_llm.errors import SessionError, TokenizerError
 from edgecore_llm.runner.answer import StopText
 from edgecore_llm.runner.session import Model
+from edgecore_llm.template import open_template
 from edgecore_llm.tokenizer.open import open_tokenizer
 
 pytest.importorskip("transformers")

@@ -106,6 +106,28 @@ class ChatTemplate:
         return tokens
 
 
+def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemplate:
+    """Return the chat template that lies beside a tokenizer, or else that of the model's file.
+
+    Raises:
+        TokenizerError: There is none.
+    """
+    source = tokenizer.chat_template or of_model
+    if source is None:
+        raise TokenizerError(
+            "neither the tokenizer nor the file has a chat template, so the model is not made for chats; use: edgecore llm run"
+        )
+
+    def text_of(token: int | None) -> str:
+        return "" if token is None else tokenizer.token_bytes(token).decode("utf-8", "replace")
+
+    return ChatTemplate(
+        source,
+        bos_token=text_of(tokenizer.bos_id),
+        eos_token=text_of(next(iter(tokenizer.eos_ids), None)),
+    )
+
+
 def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) -> Any:
     """Return a message with marks around the spellings of special tokens, also of those that overlap."""
     if isinstance(value, Mapping):

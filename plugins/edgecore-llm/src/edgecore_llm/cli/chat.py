@@ -20,12 +20,11 @@ from edgecore_llm.cli.options import (
     make_sampling,
     open_model,
 )  # fmt: skip
-from edgecore_llm.errors import SessionError, TokenizerError
+from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Session
-from edgecore_llm.template import ChatTemplate
+from edgecore_llm.template import open_template
 from edgecore_llm.tokenizer.stream import TextStream
-from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 
 def chat_command(
@@ -73,28 +72,6 @@ def chat_command(
         typer.echo("\n")
         turns.append({"role": "assistant", "content": answer})
     typer.echo(session.statistics.line(), err=True)
-
-
-def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemplate:
-    """Return the chat template that lies beside a tokenizer, or else that of the model's file.
-
-    Raises:
-        TokenizerError: There is none.
-    """
-    source = tokenizer.chat_template or of_model
-    if source is None:
-        raise TokenizerError(
-            "neither the tokenizer nor the file has a chat template, so the model is not made for chats; use: edgecore llm run"
-        )
-
-    def text_of(token: int | None) -> str:
-        return "" if token is None else tokenizer.token_bytes(token).decode("utf-8", "replace")
-
-    return ChatTemplate(
-        source,
-        bos_token=text_of(tokenizer.bos_id),
-        eos_token=text_of(next(iter(tokenizer.eos_ids), None)),
-    )
 
 
 def next_prompt(session: Session, tokens: list[int]) -> list[int]:
