@@ -172,8 +172,8 @@ def test_a_tokenizer_of_another_model_is_noticed(folder):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("tokenizer.json", b"{", "is no tokenizer.json"),
-        ("tokenizer.json", b'{"model": {"type": "BPE"}}', "is no tokenizer.json"),
+        ("tokenizer.json", b"{", "holds no tokenizer of Hugging Face"),
+        ("tokenizer.json", b'{"model": {"type": "BPE"}}', "holds no tokenizer of Hugging Face"),
         ("tokenizer.model", b"nonsense", "is no model of SentencePiece"),
         ("tokenizer.model", b"YQ== 0\nYg==", "line 2 of .* is not of the form BASE64 RANK"),
         ("tokenizer.model", b"YQ== 0\nYg== 7\n", "does not have each rank from 0 on once; it may be truncated"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import weakref
@@ -14,6 +15,7 @@ from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Model
 from edgecore_llm.sampler import Sampling
 from edgecore_llm.template import ChatTemplate, open_template
+from edgecore_llm.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgecore_llm.tokenizer.open import open_tokenizer
 from edgecore_llm.tokenizer.stream import TextStream
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
@@ -24,10 +26,8 @@ if TYPE_CHECKING:  # an exported file is run without torch
 
 _FILE = "model.pte"
 _GREEDY = Sampling(temperature=0.0)
-_TOKENIZER_FILES = (
-    "tokenizer.json", "tokenizer.model", "tokenizer.bin", "tokenizer_config.json", "generation_config.json",
-    "chat_template.jinja",
-)  # fmt: skip
+_CONFIGURATIONS = ("tokenizer_config.json", "generation_config.json", "chat_template.jinja")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin", *_CONFIGURATIONS)
 
 
 class EdgecoreModelForCausalLM:
@@ -102,14 +102,26 @@ class EdgecoreModelForCausalLM:
         folder.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(self.file, folder / _FILE)
         source = self._tokenizer_path
-        if source.is_dir():
-            source_files = [source / name for name in _TOKENIZER_FILES]
-        else:
-            source_files = [source, *(source.parent / name for name in _TOKENIZER_FILES[3:])]
-        for path in source_files:
-            if path.is_file():
-                name = path.name if path in source_files[1:] or source.is_dir() else f"tokenizer{path.suffix}"
-                shutil.copyfile(path, folder / name)
+        beside = source if source.is_dir() else source.parent
+        for name in _TOKENIZER_FILES if source.is_dir() else _CONFIGURATIONS:
+            if (beside / name).is_file():
+                shutil.copyfile(beside / name, folder / name)
+        if source.suffix == ".gguf" and isinstance(self.tokenizer, HuggingFaceTokenizer):
+            (folder / "tokenizer.json").write_text(self.tokenizer.text, encoding="utf-8")
+            (folder / "tokenizer_config.json").write_text(json.dumps(self._tokenizer_facts()), encoding="utf-8")
+            generation = {"eos_token_id": list(self.tokenizer.eos_ids)}
+            (folder / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
+        elif source.is_file():
+            shutil.copyfile(source, folder / f"tokenizer{source.suffix}")
+
+    def _tokenizer_facts(self) -> dict[str, Any]:
+        """Return the `tokenizer_config.json` of a tokenizer that was in a GGUF file."""
+        bos = self.tokenizer.bos_id
+        return {
+            "add_bos_token": self.tokenizer.adds_bos,
+            "bos_token": None if bos is None else self.tokenizer.token_bytes(bos).decode("utf-8", "replace"),
+            "chat_template": self.tokenizer.chat_template,
+        }
 
     def stream(
         self, prompt: str | Sequence[int], max_new_tokens: int = 128, sampling: Sampling = _GREEDY, *,

@@ -15,7 +15,9 @@ from edgecore_llm.tokenizer.tokenizer import Tokenizer
 File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A file that `edgecore llm export` made.")]
 TokenizerPath = Annotated[
     Path,
-    typer.Option("--tokenizer", metavar="PATH", help="Folder or file of the tokenizer: tokenizer.json, .model, .bin."),
+    typer.Option(
+        "--tokenizer", metavar="PATH", help="Folder or file of the tokenizer: tokenizer.json, .model, .bin, .gguf."
+    ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default that of the cores.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the most probable token; higher values vary more.")]

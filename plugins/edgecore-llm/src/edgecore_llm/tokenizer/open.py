@@ -8,6 +8,7 @@ from typing import Any
 
 from edgecore_llm.checkpoints.json_files import chat_template_of, read_json_if_there, token_ids
 from edgecore_llm.errors import CheckpointError, TokenizerError
+from edgecore_llm.tokenizer.gguf import open_gguf_tokenizer
 from edgecore_llm.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgecore_llm.tokenizer.llama2c import Llama2cTokenizer
 from edgecore_llm.tokenizer.sentence_piece import SentencePieceTokenizer
@@ -29,7 +30,7 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
         tokenizer = _open(path)
         folder = path if path.is_dir() else path.parent
         tokenizer.chat_template = chat_template_of(folder) or tokenizer.chat_template
-        if isinstance(tokenizer, HuggingFaceTokenizer):
+        if isinstance(tokenizer, HuggingFaceTokenizer) and path.suffix != ".gguf":
             names = ("tokenizer_config.json", "generation_config.json")
             _set_special_tokens(tokenizer, *(read_json_if_there(folder / name) for name in names))
     except CheckpointError as error:
@@ -45,6 +46,8 @@ def _open(path: Path) -> Tokenizer:
         path = found[0]
     if path.suffix == ".json":
         return HuggingFaceTokenizer(path)
+    if path.suffix == ".gguf":
+        return open_gguf_tokenizer(path)
     if path.suffix == ".bin":
         return Llama2cTokenizer(path)
     try:
