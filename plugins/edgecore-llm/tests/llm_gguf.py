@@ -33,8 +33,17 @@ def tensor_name(name: str, has_branch_norms: bool) -> str:
     return f"blk.{path[1]}.{_PARTS[part]}.{kind}"
 
 
-def write_gguf(path: Path, model: Any, architecture: str, quantize: Any = lambda name, value: (value, None)) -> None:
-    """Write a model; `quantize` returns for a tensor its data and its type, None for the dtype of the data."""
+def write_gguf(
+    path: Path,
+    model: Any,
+    architecture: str,
+    quantize: Any = lambda name, value: (value, None),
+    add: Any = lambda writer: None,
+) -> None:
+    """Write a model; `quantize` returns for a tensor its data and its type, None for the dtype of the data.
+
+    `add` adds further metadata to the writer.
+    """
     config = model.config
     writer = gguf.GGUFWriter(path, architecture)
     head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -73,6 +82,7 @@ def write_gguf(path: Path, model: Any, architecture: str, quantize: Any = lambda
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_logit_scale(config.logits_scaling)
     writer.add_eos_token_id(2)
+    add(writer)
     for name, tensor in model.state_dict().items():
         if name == "lm_head.weight" and config.tie_word_embeddings:
             continue

@@ -79,7 +79,7 @@ def random_model(name: str) -> Any:
 class StateDict:
     """The weights of a model in memory, for `load_decoder`."""
 
-    has_norm_offset = True
+    has_norm_offset, chat_template = True, None
 
     def __init__(self, model: torch.nn.Module) -> None:
         self.tensors = {name.removeprefix("model."): value for name, value in model.state_dict().items()}

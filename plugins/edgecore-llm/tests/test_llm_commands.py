@@ -7,14 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from llm_models import random_model
 from typer.testing import CliRunner
 
 from edgecore_llm.cli import command
+from edgecore_llm.cli.evaluate import perplexity
 from edgecore_llm.errors import SessionError, TokenizerError
 from edgecore_llm.runner.answer import StopText
 from edgecore_llm.runner.session import Model
+from edgecore_llm.template import open_template
 from edgecore_llm.tokenizer.open import open_tokenizer
 
 pytest.importorskip("transformers")
@@ -82,6 +85,49 @@ def test_chat_renders_the_template_and_keeps_the_conversation(folder):
     assert shown == f"> {first}\n\n> {second}\n\n> "
 
 
+def test_the_template_of_the_file_serves_a_tokenizer_without_one(folder, tmp_path):
+    plain = tmp_path / "tokenizer.json"
+    plain.write_text((folder / "tokenizer.json").read_text())
+    options = ("--temperature", 0, "--max-new-tokens", 5, "--tokenizer")
+    expected = call("chat", folder / "model.pte", *options, folder, text="Hi\n\n")
+    assert call("chat", folder / "model.pte", *options, plain, text="Hi\n\n") == expected
+
+
+def test_a_chat_beyond_the_context_drops_the_oldest_turns_with_shift(folder):
+    options = ("--tokenizer", folder, "--temperature", 0, "--max-new-tokens", 40)
+    text = "Tell me much\n" * 6 + "\n"
+    with pytest.raises(
+        SessionError, match="the chat has reached the context of 128 tokens; begin a new one, use --shift"
+    ):
+        call("chat", folder / "model.pte", *options, text=text)
+    assert call("chat", folder / "model.pte", *options, "--shift", text=text).count("> ") >= 7
+
+
+def test_a_full_context_is_shifted_with_shift(folder):
+    prompt = ("--prompt", "Hello", "--max-new-tokens", 200)
+    with pytest.raises(SessionError, match="do not fit into the context of 128 tokens"):
+        run(folder, *prompt)
+    assert len(run(folder, *prompt, "--shift", "--keep", 2)["tokens"]) == 200
+
+
+def test_an_empty_prompt_is_one_clear_sentence(folder):
+    with pytest.raises(SessionError, match="there are no tokens; a prompt needs at least one"):
+        run(folder, "--prompt", "")
+
+
+def test_eval_puts_the_begin_of_a_text_before_each_window(folder):
+    session = Model(folder / "model.pte").new_session()
+    tokens, losses = list(range(3, 23)), []
+    for start in range(0, 20, 7):
+        part = [1, *tokens[start : start + 7]]
+        session.rewind(0)
+        logits = session.logits(part).astype(float)
+        losses += [np.log(np.exp(row).sum()) - row[token] for row, token in zip(logits, part[1:], strict=False)]
+    value, count = perplexity(session, tokens, 8, 1)
+    assert count == 20
+    assert value == pytest.approx(np.exp(np.mean(losses)), rel=1e-9)
+
+
 def answer(folder: Path, chat: str) -> str:
     """Return the answer of five tokens to a rendered chat, in a new session."""
     tokenizer = open_tokenizer(folder)
@@ -136,8 +182,8 @@ def test_errors(folder, tmp_path):
         call("run", folder / "model.pte", "--tokenizer", other, "--prompt", "x")
     (tmp_path / "plain").mkdir()
     (tmp_path / "plain" / "tokenizer.json").write_text((folder / "tokenizer.json").read_text())
-    with pytest.raises(TokenizerError, match="the tokenizer has no chat template"):
-        call("chat", folder / "model.pte", "--tokenizer", tmp_path / "plain", text="Hi\n")
+    with pytest.raises(TokenizerError, match="neither the tokenizer nor the file has a chat template"):
+        open_template(open_tokenizer(tmp_path / "plain"))
     result = CliRunner().invoke(command, ["export", str(folder), "-o", "x.pte", "--bits", "5"])
     assert result.exit_code == 2
     assert "--bits must be 4, 8 or 32, not 5" in result.output
@@ -150,6 +196,9 @@ def test_the_begin_of_a_stop_string_is_held_back():
     assert stop.push("xs") == "ENx"
     assert stop.push("t") == ""
     assert stop.finish() == "st"
+    for pieces in (["abcd"], ["ab", "cd"], list("abcd")):
+        stop = StopText(["bcd", "c", "bc"])
+        assert "".join(map(stop.push, pieces)) + stop.finish() == "a", pieces
     stop = StopText(["END"])
     assert stop.push("abENDcd") == "ab"
     assert stop.is_stopped

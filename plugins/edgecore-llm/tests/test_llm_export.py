@@ -185,6 +185,49 @@ def test_an_answer_may_be_cancelled_at_any_token(model):
     assert found == list(model.new_session().generate([5], 4, ignore_eos=True))
 
 
+def test_a_full_context_is_shifted_and_goes_on_as_a_new_session_would(model):
+    session = model.new_session()
+    answer = list(session.generate([5, 6, 7], 700, ignore_eos=True, keep=4))
+    assert len(answer) == 700
+    first = [5, 6, 7, *answer]
+    # 316 tokens after the kept ones: half of them go at each shift.
+    assert session.dropped == 3 * 158
+    assert session.tokens == [*first[:4], *first[4 + 3 * 158 : -1]]
+    other = model.new_session()
+    other.append(session.tokens)
+    assert np.array_equal(other.append([9]), session.append([9]))
+
+
+def test_a_prompt_that_needs_room_shifts_more_than_half(model):
+    session = model.new_session()
+    session.append(list(range(100)))
+    assert len(list(session.generate([1] * 300, 1, ignore_eos=True, keep=2))) == 1
+    assert session.tokens[:20] == [0, 1, *range(82, 100)]
+    assert session.dropped == 80
+    with pytest.raises(SessionError, match="319 tokens after the 2 that are kept do not fit into the context of 320"):
+        session.generate([1] * 319, 1, keep=2)
+    with pytest.raises(SessionError, match="161 kept tokens are not between 0 and half of the context of 320"):
+        session.generate([1], 1, keep=161)
+    with pytest.raises(SessionError, match="the first 7 tokens cannot be kept: the sequence has 0"):
+        model.new_session().shift(7)
+
+
+def test_a_ring_of_a_window_is_shifted(tmp_path):
+    exported("gemma3", tmp_path / "model.pte", FLOAT, chunk=8)
+    model = Model(tmp_path / "model.pte")
+    session = model.new_session()
+    assert len(list(session.generate([5], 350, ignore_eos=True, keep=0))) == 350
+    other = model.new_session()
+    other.append(session.tokens)
+    np.testing.assert_allclose(other.append([9]), session.append([9]), rtol=0, atol=1e-4)
+
+
+def test_draws_after_a_shift_do_not_repeat(model):
+    sampling = Sampling(temperature=100.0, seed=3)
+    answer = list(model.new_session().generate([5], 700, sampling, ignore_eos=True, keep=0))
+    assert answer[319:419] != answer[159:259]  # of the same places in the context
+
+
 def test_an_answer_ends_with_a_token_that_ends_a_text(tmp_path):
     checkpoint = exported("llama3", tmp_path / "model.pte", FLOAT)
     answer = list(Model(tmp_path / "model.pte").new_session().generate([5], 20))

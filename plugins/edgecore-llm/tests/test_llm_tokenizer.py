@@ -127,6 +127,22 @@ def test_a_character_comes_with_its_last_byte(folder):
     assert stream.finish() == "\ufffd"
 
 
+def test_bytes_that_are_no_text_become_replacement_characters(folder):
+    tokenizer = open_tokenizer(folder / "ranks.model")
+    stream = TextStream(tokenizer)
+    pieces = [stream.push(token) for token in (0x61, 0x9F, 0xE4, 0xBD, 0x62, 0xF0, 0xE4, 0xBD, 0xA0, 0xC3)]
+    assert pieces == ["a", "\ufffd", "", "", "\ufffdb", "", "\ufffd", "", "\u4f60", ""]
+    assert stream.finish() == "\ufffd"
+
+
+def test_a_chat_template_lies_beside_tokenizers_of_all_formats(folder, tmp_path):
+    (tmp_path / "tokenizer.model").write_bytes((folder / "ranks.model").read_bytes())
+    assert open_tokenizer(tmp_path).chat_template is None
+    named = [{"name": "tool_use", "template": "a"}, {"name": "default", "template": "b"}]
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"chat_template": named}))
+    assert open_tokenizer(tmp_path / "tokenizer.model").chat_template == "b"
+
+
 def test_the_files_beside_a_tokenizer_json_name_its_special_tokens(tmp_path):
     llm_tokenizers.byte_level(tmp_path / "tokenizer.json")
     config = {"bos_token": {"content": "<|begin|>"}, "eos_token": "<|end|>", "chat_template": "plain"}
@@ -156,8 +172,8 @@ def test_a_tokenizer_of_another_model_is_noticed(folder):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("tokenizer.json", b"{", "is no tokenizer.json"),
-        ("tokenizer.json", b'{"model": {"type": "BPE"}}', "is no tokenizer.json"),
+        ("tokenizer.json", b"{", "holds no tokenizer of Hugging Face"),
+        ("tokenizer.json", b'{"model": {"type": "BPE"}}', "holds no tokenizer of Hugging Face"),
         ("tokenizer.model", b"nonsense", "is no model of SentencePiece"),
         ("tokenizer.model", b"YQ== 0\nYg==", "line 2 of .* is not of the form BASE64 RANK"),
         ("tokenizer.model", b"YQ== 0\nYg== 7\n", "does not have each rank from 0 on once; it may be truncated"),

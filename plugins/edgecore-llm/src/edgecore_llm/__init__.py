@@ -1,8 +1,45 @@
 """Language models for edgecore. Running a file imports this module, so it must not import torch."""
 
+from __future__ import annotations
+
 from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from edgecore_llm.export import ExportOptions
+    from edgecore_llm.pretrained import EdgecoreModelForCausalLM
 
 
 def kernels_library() -> str:
     """Return the path of the library of kernels. The entry point in pyproject.toml names this function."""
     return str(Path(__file__).resolve().parent / "libedgecore_llm.so")
+
+
+def from_pretrained(
+    name_or_path: str | Path,
+    *,
+    tokenizer: str | Path | None = None,
+    options: ExportOptions | None = None,
+    file: str | Path | None = None,
+    threads: int | None = None,
+) -> EdgecoreModelForCausalLM:
+    """Return a model that makes text: of an exported file, or of a checkpoint, which is exported first.
+
+    Args:
+        name_or_path: A `.pte` file, a folder with a `model.pte`, or a checkpoint: a folder of Hugging Face, a name on its
+            Hub, a GGUF file.
+        tokenizer: The folder or file of the tokenizer; by default it is looked for beside or in the checkpoint or file.
+        options: The options of the export; by default 4 bits and a context of 2048 tokens, or of what the model has.
+        file: Where the exported file is written; by default a temporary one, which is deleted with the model.
+        threads: The number of threads; by default that of the processor's cores.
+
+    Raises:
+        CheckpointError: There is no such model, or it is damaged.
+        TokenizerError: There is no tokenizer, or it does not fit the model.
+        SessionError: The file holds no language model.
+    """
+    from edgecore_llm.pretrained import EdgecoreModelForCausalLM
+
+    return EdgecoreModelForCausalLM.from_pretrained(
+        name_or_path, tokenizer=tokenizer, options=options, file=file, threads=threads
+    )

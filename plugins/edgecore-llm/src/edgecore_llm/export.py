@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +29,19 @@ class ExportOptions:
         chunk: How many tokens a call computes at most: long prompts are computed in pieces of this number.
         precision: The bits of the weights.
         backends: Backends of edgecore that get the parts which they support, such as "xnnpack".
+        windows: How many positions the layers see, 0 for all; repeated over the layers. Empty: as the model says.
+        constants: Further constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the tokens that end a
+            text.
+        chat_template: The Jinja template of a chat; None for that of the checkpoint.
     """
 
     context: int = 2048
     chunk: int = 128
     precision: Precision = field(default_factory=lambda: Precision(linear=4, embedding=8, output=8))
     backends: Sequence[str] = ()
+    windows: Sequence[int] = ()
+    constants: Mapping[str, Any] = field(default_factory=dict)
+    chat_template: str | None = None
 
 
 def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = ExportOptions()) -> None:
@@ -51,8 +58,13 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
     if not 2 <= options.chunk <= options.context:
         raise ConfigError(f"the chunk {options.chunk} does not lie between 2 and the context {options.context}")
-    if options.precision.group < 0 or options.precision.group % GROUP:
-        raise ConfigError(f"the group {options.precision.group} is neither 0 nor a multiple of {GROUP}")
+    for group in (options.precision.group, options.precision.embedding_group or 0):
+        if group < 0 or group % GROUP:
+            raise ConfigError(f"the group {group} is neither 0 nor a multiple of {GROUP}")
+    if options.windows:
+        windows = (options.windows[index % len(options.windows)] for index in range(len(config.layers)))
+        layers = (replace(layer, window=window) for layer, window in zip(config.layers, windows, strict=True))
+        config = replace(config, layers=tuple(layers))
     decoder = load_decoder(
         config, checkpoint, context=options.context, chunk=options.chunk, precision=options.precision, is_lazy=True
     )
@@ -72,6 +84,8 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
 def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable: int | None) -> dict[str, object]:
     """Return the constant methods: those that ExecuTorch's runners read, and ours."""
     config = checkpoint.config
+    given = options.constants.get("get_eos_ids", checkpoint.eos_ids)
+    eos_ids = [given] if isinstance(given, int) else list(given)
     metadata: dict[str, Any] = {
         "format": FORMAT,
         "export": uuid.uuid4().hex,
@@ -79,17 +93,20 @@ def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable
         "context": options.context,
         "chunk": options.chunk,
         "vocabulary": config.vocab_size,
-        "eos_ids": list(checkpoint.eos_ids),
+        "eos_ids": eos_ids,
         "rewindable": rewindable,
+        "chat_template": options.chat_template or checkpoint.chat_template,
         "precision": asdict(options.precision),
     }
-    return {
+    ours = {
         "get_max_seq_len": options.chunk,
         "get_max_context_len": options.context,
         "get_vocab_size": config.vocab_size,
         "get_n_layers": len(config.layers),
         "use_kv_cache": True,
         "enable_dynamic_shape": True,
-        "get_eos_ids": list(checkpoint.eos_ids) or [-1],
         METADATA_METHOD: json.dumps(metadata),
     }
+    if taken := sorted(options.constants.keys() & {*ours, "forward"}):
+        raise ConfigError(f"the constant {taken[0]} follows from the model and cannot be given")
+    return {**options.constants, **ours, "get_eos_ids": eos_ids or [-1]}

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import datetime
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jinja2
 import jinja2.ext
 from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from edgecore_llm.errors import TokenizerError
+from edgecore_llm.sandbox import MAX_TEXT, Sandbox
+from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
-_MAX_TEXT = 1 << 20
-_MAX_ITEMS = 100_000
-"""Limits of the rendered text, and of all ranges and repeated sequences of a template."""
+_MARKS = range(0xF0000, 0xFFFFE)
+"""Characters for private use, of which two that no message has mark what is text."""
 
 
 class ChatTemplate:
@@ -34,13 +35,10 @@ class ChatTemplate:
     def __init__(
         self, source: str, *, bos_token: str = "", eos_token: str = "", now: datetime.datetime | None = None
     ) -> None:
-        environment = _Environment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation]
-        )
+        environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation])
         environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = lambda form: (now or datetime.datetime.now()).strftime(form)  # noqa: PLW0108
-        environment.globals["range"] = environment.limited_range
         self._environment, self._tokens = environment, {"bos_token": bos_token, "eos_token": eos_token}
         try:
             self._template = environment.from_string(source)
@@ -52,7 +50,7 @@ class ChatTemplate:
     ) -> str:
         """Return the text of a chat.
 
-        It has the special tokens in it, the first of all tokens too: encode it with `specials=True` and without `bos`.
+        It has the special tokens in it, the first of all tokens too, so `encode` puts no `bos` before it.
 
         Args:
             messages: The messages, each with `role` and `content`.
@@ -63,13 +61,14 @@ class ChatTemplate:
             TokenizerError: The template refuses the messages, or goes beyond the limits.
         """
         values = {**self._tokens, "messages": messages, "add_generation_prompt": add_generation_prompt, **variables}
-        self._environment.used, length, pieces = 0, 0, []
+        self._environment.start()
+        length, pieces = 0, []
         try:
             for piece in self._template.generate(values):
                 pieces.append(piece)
                 length += len(piece)
-                if length > _MAX_TEXT:
-                    raise SecurityError(f"its text is longer than {_MAX_TEXT} characters")
+                if length > MAX_TEXT:
+                    raise SecurityError(f"its text is longer than {MAX_TEXT} characters")
         except (
             jinja2.TemplateError,
             TypeError,
@@ -78,34 +77,77 @@ class ChatTemplate:
             LookupError,
             AttributeError,
             RecursionError,
+            MemoryError,
         ) as error:
             raise TokenizerError(f"the chat template refuses these messages: {error}") from error
         return "".join(pieces)
 
+    def encode(self, tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]], **variables: Any) -> list[int]:
+        """Return the tokens of a chat. Where a message spells a special token, its tokens are those of the plain text.
 
-class _Environment(ImmutableSandboxedEnvironment):
-    """A sandbox that bounds ranges and repeated sequences; powers are not allowed."""
+        Args:
+            tokenizer: The tokenizer.
+            messages: The messages, each with `role` and `content`.
+            variables: As for `render`.
 
-    intercepted_binops = frozenset(["*", "**"])
-    used = 0
+        Raises:
+            TokenizerError: As `render`, or the template cuts a message within the spelling of a special token.
+        """
+        pattern = re.compile(f"(?=({tokenizer.special_texts.pattern}))")
+        whole = json.dumps(messages, ensure_ascii=False)
+        opening, closing, *_ = (mark for mark in map(chr, _MARKS) if mark not in whole)
+        marked = [_marked(message, pattern, opening, closing) for message in messages]
+        parts = re.split(f"{opening}([^{opening}{closing}]*){closing}", self.render(marked, **variables))
+        if any(mark in part for part in parts for mark in (opening, closing)):
+            raise TokenizerError("the chat template cuts a message within the spelling of a special token")
+        tokens: list[int] = []
+        for index, part in enumerate(parts):
+            tokens += tokenizer.encode(part, specials=index % 2 == 0) if part else []
+        return tokens
 
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**":
-            raise SecurityError("powers are not allowed")
-        for items, times in ((left, right), (right, left)):
-            if isinstance(items, str | list | tuple) and isinstance(times, int):
-                self._use(len(items) * max(0, times))
-        return super().call_binop(context, operator, left, right)
 
-    def limited_range(self, *arguments: int) -> range:
-        found = range(*arguments)
-        self._use(len(found))
-        return found
+def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemplate:
+    """Return the chat template that lies beside a tokenizer, or else that of the model's file.
 
-    def _use(self, items: int) -> None:
-        self.used += items
-        if self.used > _MAX_ITEMS:
-            raise SecurityError(f"its sequences have more than {_MAX_ITEMS} items")
+    Raises:
+        TokenizerError: There is none.
+    """
+    source = tokenizer.chat_template or of_model
+    if source is None:
+        raise TokenizerError(
+            "neither the tokenizer nor the file has a chat template, so the model is not made for chats; use: edgecore llm run"
+        )
+
+    def text_of(token: int | None) -> str:
+        return "" if token is None else tokenizer.token_bytes(token).decode("utf-8", "replace")
+
+    return ChatTemplate(
+        source,
+        bos_token=text_of(tokenizer.bos_id),
+        eos_token=text_of(next(iter(tokenizer.eos_ids), None)),
+    )
+
+
+def _marked(value: Any, pattern: re.Pattern[str], opening: str, closing: str) -> Any:
+    """Return a message with marks around the spellings of special tokens, also of those that overlap."""
+    if isinstance(value, Mapping):
+        items = value.items()
+        return {key: item if key == "role" else _marked(item, pattern, opening, closing) for key, item in items}
+    if isinstance(value, list | tuple):
+        return [_marked(item, pattern, opening, closing) for item in value]
+    if not isinstance(value, str):
+        return value
+    pieces: list[str] = []
+    end = 0
+    for match in pattern.finditer(value):
+        start = match.start()
+        if start >= end:
+            pieces += [closing if pieces else "", value[end:start], opening]
+            end = start
+        stop = max(end, match.end(1))
+        pieces.append(value[end:stop])
+        end = stop
+    return "".join([*pieces, closing if pieces else "", value[end:]])
 
 
 class _Generation(jinja2.ext.Extension):

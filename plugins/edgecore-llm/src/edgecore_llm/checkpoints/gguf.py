@@ -70,6 +70,12 @@ class GgufCheckpoint:
         found = (self.file.metadata.get(key) for key in keys)
         return tuple(dict.fromkeys(token for token in found if isinstance(token, int)))
 
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja template of a chat."""
+        found = self.file.metadata.get("tokenizer.chat_template")
+        return found if isinstance(found, str) else None
+
     def names(self) -> Sequence[str]:
         return list(self._tensors)
 

@@ -53,19 +53,54 @@ def _q4_0(blocks: Bytes) -> Floats:
     return _half(blocks[:, :2]) * (values - 8)
 
 
+def _q4_1(blocks: Bytes) -> Floats:
+    values: Floats = _nibbles(blocks[:, 4:]).astype(np.float32)
+    return _half(blocks[:, :2]) * values + _half(blocks[:, 2:4])
+
+
+def _q5_0(blocks: Bytes) -> Floats:
+    values: Floats = (_nibbles(blocks[:, 6:]) | _fifth_bits(blocks[:, 2:6])).astype(np.float32)
+    return _half(blocks[:, :2]) * (values - 16)
+
+
+def _q5_1(blocks: Bytes) -> Floats:
+    values: Floats = (_nibbles(blocks[:, 8:]) | _fifth_bits(blocks[:, 4:8])).astype(np.float32)
+    return _half(blocks[:, :2]) * values + _half(blocks[:, 2:4])
+
+
+def _fifth_bits(packed: Bytes) -> Bytes:
+    """Return the highest bits of 32 values, at their place; the first value has the lowest bit of four bytes."""
+    return np.unpackbits(packed, axis=-1, bitorder="little") << np.uint8(4)
+
+
 def _q8_0(blocks: Bytes) -> Floats:
     values: Floats = blocks[:, 2:].view(np.int8).astype(np.float32)
     return _half(blocks[:, :2]) * values
 
 
 def _q4_k(blocks: Bytes) -> Floats:
+    return _two_levels(blocks, _groups_of_nibbles(blocks[:, 16:]))
+
+
+def _q5_k(blocks: Bytes) -> Floats:
+    # Bit i of byte j is the highest bit of entry j of group i.
+    bits = np.unpackbits(blocks[:, 16:48, None], axis=-1, bitorder="little").swapaxes(1, 2)
+    return _two_levels(blocks, _groups_of_nibbles(blocks[:, 48:]) | bits << np.uint8(4))
+
+
+def _groups_of_nibbles(packed: Bytes) -> Bytes:
+    """Return eight groups of 32 values: 32 bytes hold two of them, the low halves and the high halves."""
+    return _nibbles(packed.reshape(-1, 4, 32)).reshape(-1, 8, 32)
+
+
+def _two_levels(blocks: Bytes, integers: Bytes) -> Floats:
+    """Return the values of integers [blocks, 8, 32], whose scales and minima are at the front of a block."""
     scale, minimum = _half(blocks[:, 0:2]), _half(blocks[:, 2:4])
     # Eight scales and eight minima of 6 bits: four of each as a whole, four in two parts.
     first, second, third = blocks[:, 4:8], blocks[:, 8:12], blocks[:, 12:16]
     scales = np.concatenate([first & 63, (third & 15) | ((first >> 6) << 4)], 1)
     minima = np.concatenate([second & 63, (third >> 4) | ((second >> 6) << 4)], 1)
-    # 32 bytes hold two groups of 32 values: the low halves, and the high halves.
-    values: Floats = _nibbles(blocks[:, 16:].reshape(-1, 4, 32)).reshape(-1, 8, 32).astype(np.float32)
+    values: Floats = integers.astype(np.float32)
     found: Floats = (scale * scales)[..., None] * values - (minimum * minima)[..., None]
     return found.reshape(len(blocks), 256)
 
@@ -83,8 +118,12 @@ BLOCKS = {
     0: BlockType("F32", 1, 4, _f32),
     1: BlockType("F16", 1, 2, _half),
     2: BlockType("Q4_0", 32, 18, _q4_0),
+    3: BlockType("Q4_1", 32, 20, _q4_1),
+    6: BlockType("Q5_0", 32, 22, _q5_0),
+    7: BlockType("Q5_1", 32, 24, _q5_1),
     8: BlockType("Q8_0", 32, 34, _q8_0),
     12: BlockType("Q4_K", 256, 144, _q4_k),
+    13: BlockType("Q5_K", 256, 176, _q5_k),
     14: BlockType("Q6_K", 256, 210, _q6_k),
     30: BlockType("BF16", 1, 2, _bf16),
 }

@@ -11,7 +11,7 @@ from typing import Any
 from safetensors import safe_open
 from torch import Tensor
 
-from edgecore_llm.checkpoints.json_files import read_json, token_ids
+from edgecore_llm.checkpoints.json_files import chat_template_of, read_json, read_json_if_there, token_ids
 from edgecore_llm.errors import CheckpointError
 from edgecore_llm.families import decoder_config
 from edgecore_llm.model.config import DecoderConfig
@@ -49,9 +49,13 @@ class HuggingFaceFolder:
     @cached_property
     def eos_ids(self) -> tuple[int, ...]:
         """The tokens that end a text."""
-        generation = self.folder / "generation_config.json"
-        found = token_ids(read_json(generation).get("eos_token_id")) if generation.exists() else ()
-        return found or token_ids(self.values.get("eos_token_id"))
+        generation = read_json_if_there(self.folder / "generation_config.json")
+        return token_ids(generation.get("eos_token_id")) or token_ids(self.values.get("eos_token_id"))
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja template of a chat."""
+        return chat_template_of(self.folder)
 
     def names(self) -> Sequence[str]:
         return list(self._tensors)

@@ -26,6 +26,33 @@ def read_json(path: Path) -> dict[str, Any]:
     return content
 
 
+def read_json_if_there(path: Path) -> dict[str, Any]:
+    """Read a JSON object; an empty one if the file is missing.
+
+    Raises:
+        CheckpointError: The file holds something else.
+    """
+    return read_json(path) if path.exists() else {}
+
+
+def chat_template_of(folder: Path) -> str | None:
+    """Return the chat template in a folder: `chat_template.jinja`, or an entry of `tokenizer_config.json`.
+
+    Raises:
+        CheckpointError: A file cannot be read.
+    """
+    path = folder / "chat_template.jinja"
+    try:
+        if path.exists():
+            return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CheckpointError(f"{path} cannot be read: {error}") from error
+    found = read_json_if_there(folder / "tokenizer_config.json").get("chat_template")
+    if isinstance(found, list):  # of named ones
+        found = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}.get("default")
+    return found if isinstance(found, str) else None
+
+
 def token_ids(value: object) -> tuple[int, ...]:
     """Return the ids of a configuration's entry, which is a number, a list of them, or missing."""
     listed = value if isinstance(value, list) else [value]

@@ -55,6 +55,7 @@ class MetaCheckpoint:
             raise CheckpointError(f"{checkpoint} holds no tensors by name")
         self._tensors: dict[str, Tensor] = {_name(name): value for name, value in state.items()}
         self.eos_ids: tuple[int, ...] = ()
+        self.chat_template: str | None = None
 
     @cached_property
     def config(self) -> DecoderConfig:

@@ -14,7 +14,7 @@ from edgecore_llm.model.load import Weights
 
 
 class Checkpoint(Weights, Protocol):
-    """A model in files: its weights, the facts about it, and the tokens that end a text."""
+    """A model in files: its weights, the facts about it, the tokens that end a text, and its chat template."""
 
     @property
     def config(self) -> DecoderConfig:
@@ -24,6 +24,11 @@ class Checkpoint(Weights, Protocol):
     @property
     def eos_ids(self) -> tuple[int, ...]:
         """The tokens that end a text; empty if the files do not say."""
+        ...
+
+    @property
+    def chat_template(self) -> str | None:
+        """The Jinja template of a chat; None if there is none."""
         ...
 
 

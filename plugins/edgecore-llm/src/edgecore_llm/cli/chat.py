@@ -11,6 +11,7 @@ from edgecore_llm.cli.options import (
     MinP,
     Penalty,
     Seed,
+    Shift,
     Temperature,
     Threads,
     TokenizerPath,
@@ -19,12 +20,11 @@ from edgecore_llm.cli.options import (
     make_sampling,
     open_model,
 )  # fmt: skip
-from edgecore_llm.errors import SessionError, TokenizerError
+from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Session
-from edgecore_llm.template import ChatTemplate
+from edgecore_llm.template import open_template
 from edgecore_llm.tokenizer.stream import TextStream
-from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 
 def chat_command(
@@ -38,25 +38,31 @@ def chat_command(
     min_p: MinP = 0.0,
     repetition_penalty: Penalty = 1.0,
     seed: Seed = 0,
+    shift: Shift = False,
     threads: Threads = None,
 ) -> None:
     """Talk with a model. An empty line or Ctrl-D ends the chat, Ctrl-C an answer."""
     sampling = make_sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed)
     model, opened = open_model(file, tokenizer, threads)
-    template = open_template(opened)
+    template = open_template(opened, model.metadata.chat_template)
     session = model.new_session()
-    messages = [{"role": "system", "content": system}] if system else []
+    first = [{"role": "system", "content": system}] if system else []
+    turns: list[dict[str, str]] = []
     while text := _ask():
-        messages.append({"role": "user", "content": text})
-        prompt = next_prompt(session, opened.encode(template.render(messages), specials=True))
-        most = min(max_new_tokens, session.room - len(prompt) + 1)
-        if most < 1:
+        turns.append({"role": "user", "content": text})
+        whole = template.encode(opened, [*first, *turns])
+        while shift and len(whole) > session.metadata.context // 2 and len(turns) > 1:
+            del turns[:2]  # a question and its answer
+            whole = template.encode(opened, [*first, *turns])
+        prompt = next_prompt(session, whole)
+        most = max_new_tokens if shift else min(max_new_tokens, session.room - len(prompt) + 1)
+        if most < 1 or len(prompt) > session.room:
             raise SessionError(
-                f"the chat has reached the context of {session.metadata.context} tokens; begin a new one, or export with "
-                "a longer context"
+                f"the chat has reached the context of {session.metadata.context} tokens; begin a new one, use --shift, or "
+                "export with a longer context"
             )
         answer = ""
-        tokens = session.generate(prompt, most, sampling, vocabulary=opened.vocabulary)
+        tokens = session.generate(prompt, most, sampling, vocabulary=opened.vocabulary, keep=0 if shift else None)
         try:
             for piece in answer_text(tokens, TextStream(opened)):
                 typer.echo(piece, nl=False)
@@ -64,29 +70,8 @@ def chat_command(
         except KeyboardInterrupt:
             pass
         typer.echo("\n")
-        messages.append({"role": "assistant", "content": answer})
+        turns.append({"role": "assistant", "content": answer})
     typer.echo(session.statistics.line(), err=True)
-
-
-def open_template(tokenizer: Tokenizer) -> ChatTemplate:
-    """Return the chat template that lies beside a tokenizer.
-
-    Raises:
-        TokenizerError: There is none.
-    """
-    if tokenizer.chat_template is None:
-        raise TokenizerError(
-            "the tokenizer has no chat template, so the model is not made for chats; use: edgecore llm run"
-        )
-
-    def text_of(token: int | None) -> str:
-        return "" if token is None else tokenizer.token_bytes(token).decode("utf-8", "replace")
-
-    return ChatTemplate(
-        tokenizer.chat_template,
-        bos_token=text_of(tokenizer.bos_id),
-        eos_token=text_of(next(iter(tokenizer.eos_ids), None)),
-    )
 
 
 def next_prompt(session: Session, tokens: list[int]) -> list[int]:

@@ -33,30 +33,38 @@ def eval_command(
     size = model.metadata.context if window is None else window
     if size > model.metadata.context:
         raise SessionError(f"the window {size} is longer than the context {model.metadata.context}")
-    value, count = perplexity(model.new_session(), tokens, size)
+    bos = opened.bos_id if opened.adds_bos else None
+    value, count = perplexity(model.new_session(), tokens, size, bos)
     if as_json:
         typer.echo(json.dumps({"perplexity": value, "tokens": count, "window": size}))
     else:
         typer.echo(f"perplexity {value:.4f} on {count} tokens, in windows of {size}")
 
 
-def perplexity(session: Session, tokens: list[int], window: int) -> tuple[float, int]:
-    """Return the perplexity of tokens, and of how many: exp of the mean of -log(probability) of each but each window's first.
+def perplexity(session: Session, tokens: list[int], window: int, bos: int | None = None) -> tuple[float, int]:
+    """Return the perplexity of tokens, and of how many: exp of the mean of -log(probability).
+
+    Windows follow each other. Each begins with `bos`, or without one its first token counts for nothing.
 
     Raises:
         SessionError: There are fewer than two tokens.
     """
     total, count = 0.0, 0
-    for start in range(0, len(tokens) - 1, window):
-        part = tokens[start : start + window]
+    size = window if bos is None else window - 1
+    for start in range(0, len(tokens), size):
+        part = [*([] if bos is None else [bos]), *tokens[start : start + size]]
         if len(part) < 2:
             break
         session.rewind(0)
-        logits = session.logits(part)[:-1].astype(np.float64)
-        largest = logits.max(1)
-        sums = largest + np.log(np.exp(logits - largest[:, None]).sum(1))
-        total += float((sums - logits[np.arange(len(part) - 1), part[1:]]).sum())
-        count += len(part) - 1
+        place = 0
+        for piece in session.logits_in_pieces(part[:-1]):
+            logits = piece.astype(np.float64)
+            expected = part[place + 1 : place + 1 + len(logits)]
+            largest = logits.max(1)
+            sums = largest + np.log(np.exp(logits - largest[:, None]).sum(1))
+            total += float((sums - logits[np.arange(len(logits)), expected]).sum())
+            place += len(logits)
+        count += place
     if not count:
         raise SessionError("the text has fewer than two tokens")
     return math.exp(total / count), count

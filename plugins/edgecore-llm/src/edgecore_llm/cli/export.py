@@ -1,51 +1,149 @@
-"""`edgecore llm export`."""
+"""`edgecore llm export` and `edgecore llm export-llama`."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+if TYPE_CHECKING:
+    from edgecore_llm.checkpoints.open import Checkpoint
+    from edgecore_llm.config.plan import Plan
+    from edgecore_llm.export import ExportOptions
+
 BITS = "32 for float32, 8 or 4"
+_DEFAULTS = {"--chunk": 128, "--bits": 4, "--embedding-bits": 8, "--output-bits": 8, "--group": 32}
 
 
 def export_command(
-    model: Annotated[
-        Path, typer.Argument(metavar="MODEL", help="A folder of Hugging Face, a GGUF file, or a .pth file.")
-    ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE.pte", help="The file to write.")],
+    arguments: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[MODEL] [+SECTION.KEY=VALUE]...",
+            help="A folder of Hugging Face, a name on its Hub, a GGUF file, or a .pth file; settings of `LlmConfig`.",
+            show_default=False,
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.pte", help="The file to write.")
+    ] = None,
     params: Annotated[
         Path | None, typer.Option(metavar="params.json", help="The parameters that belong to a .pth file.")
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option(metavar="FILE.yaml", help="Settings of `LlmConfig`, in place of the options below.")
     ] = None,
     context: Annotated[
         int | None, typer.Option(help="Tokens of prompt and answer; by default 2048, or what the model has if less.")
     ] = None,
-    chunk: Annotated[int, typer.Option(help="The most tokens of a call; longer prompts are computed in pieces.")] = 128,
-    bits: Annotated[int, typer.Option(help=f"Of the linear layers: {BITS}.")] = 4,
+    chunk: Annotated[
+        int | None,
+        typer.Option(help="The most tokens of a call, by default 128; longer prompts are computed in pieces."),
+    ] = None,
+    bits: Annotated[int | None, typer.Option(help=f"Of the linear layers: {BITS}; by default 4.")] = None,
     embedding_bits: Annotated[
-        int, typer.Option(help=f"Of embeddings and of an output layer tied to them: {BITS}.")
-    ] = 8,
-    output_bits: Annotated[int, typer.Option(help=f"Of an output layer of its own: {BITS}.")] = 8,
-    group: Annotated[int, typer.Option(help="Inputs that share a scale: a multiple of 32; 0 for a whole row.")] = 32,
+        int | None, typer.Option(help=f"Of embeddings and of an output layer tied to them: {BITS}; by default 8.")
+    ] = None,
+    output_bits: Annotated[
+        int | None, typer.Option(help=f"Of an output layer of its own: {BITS}; by default 8.")
+    ] = None,
+    group: Annotated[
+        int | None, typer.Option(help="Inputs that share a scale: a multiple of 32, by default 32; 0 for a whole row.")
+    ] = None,
 ) -> None:
     """Compile a checkpoint to a file."""
     # torch is imported here: the other commands do without.
+    from edgecore_llm.config.llm_config import load_config
+    from edgecore_llm.config.plan import plan
+
+    settings = [argument for argument in arguments or () if argument.startswith("+")]
+    models = [argument for argument in arguments or () if not argument.startswith("+")]
+    if len(models) > 1:
+        raise typer.BadParameter(f"there is more than one MODEL: {' '.join(models)}")
+    model = next(iter(models), None)
+    values = {
+        "--chunk": chunk, "--bits": bits, "--embedding-bits": embedding_bits, "--output-bits": output_bits, "--group": group,
+    }  # fmt: skip
+    if settings or config is not None:
+        given = [name for name, value in {"--context": context, **values}.items() if value is not None]
+        if given:
+            raise typer.BadParameter(f"{given[0]} and settings of LlmConfig exclude each other; write it as a setting")
+        _export_plan(plan(load_config(config, settings)), model, params, output)
+        return
+    if model is None or output is None:
+        raise typer.BadParameter("MODEL is missing" if model is None else "the option --output is missing")
+    checkpoint = _open(model, params)
+    most = min(2048, checkpoint.config.max_context) if context is None else context
+    _export(
+        checkpoint, output, _options(most, {name: _DEFAULTS[name] if v is None else v for name, v in values.items()})
+    )
+
+
+def export_llama_command(arguments: typer.Context) -> None:
+    """Compile a checkpoint to a file, with the flags of ExecuTorch's `export_llama`."""
+    from edgecore_llm.config.flags import config_from_flags
+    from edgecore_llm.config.plan import plan
+
+    _export_plan(plan(config_from_flags(arguments.args)), None, None, None)
+
+
+def _export_plan(found: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
+    """Export what settings and arguments name together."""
+    from edgecore_llm.errors import ConfigError, TokenizerError
+    from edgecore_llm.tokenizer.open import open_tokenizer
+
+    if params is not None and found.params is not None:
+        raise ConfigError("--params and base.params exclude each other")
+    if output is not None and found.output is not None:
+        raise ConfigError("--output and export.output_name or export.output_dir exclude each other")
+    name = model or found.model
+    if name is None:
+        raise ConfigError("no model is named: give MODEL, or base.checkpoint with base.params")
+    checkpoint = _open(name, params or found.params)
+    config = checkpoint.config
+    if found.family not in (None, config.family):
+        raise ConfigError(f"base.model_class asks for the family {found.family}, and {name} is of {config.family}")
+    if found.needs_tied and not config.tied:
+        raise ConfigError("model.use_shared_embedding=True is not possible: the model has an output layer of its own")
+    options = found.options
+    if found.tokenizer is not None:
+        tokenizer = open_tokenizer(found.tokenizer)
+        try:
+            tokenizer.check_fit(config.vocab_size)
+        except TokenizerError as error:
+            raise ConfigError(f"base.tokenizer_path: {error}") from error
+        constants = dict(options.constants)
+        if not checkpoint.eos_ids and tokenizer.eos_ids:
+            constants.setdefault("get_eos_ids", list(tokenizer.eos_ids))
+        if tokenizer.bos_id is not None:
+            constants.setdefault("get_bos_id", tokenizer.bos_id)
+        options = replace(options, constants=constants, chat_template=tokenizer.chat_template)
+    if found.is_verbose:
+        typer.echo(f"{config.family}, {len(config.layers)} layers, {options}")
+    _export(checkpoint, output or found.output or Path(f"{Path(name).stem}.pte"), options)
+
+
+def _open(model: str, params: Path | str | None) -> Checkpoint:
+    from edgecore_llm.checkpoints.hub import model_path
     from edgecore_llm.checkpoints.open import open_checkpoint
-    from edgecore_llm.export import ExportOptions, export
+
+    return open_checkpoint(model_path(model), params)
+
+
+def _options(context: int, values: dict[str, int]) -> ExportOptions:
+    from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.layers import Precision
 
-    checkpoint = open_checkpoint(model, params)
-    options = ExportOptions(
-        context=min(2048, checkpoint.config.max_context) if context is None else context,
-        chunk=chunk,
-        precision=Precision(
-            linear=_bits("--bits", bits),
-            embedding=_bits("--embedding-bits", embedding_bits),
-            output=_bits("--output-bits", output_bits),
-            group=group,
-        ),
-    )
+    linear, embedding, output = (_bits(name, values[name]) for name in ("--bits", "--embedding-bits", "--output-bits"))
+    precision = Precision(linear=linear, embedding=embedding, output=output, group=values["--group"])
+    return ExportOptions(context=context, chunk=values["--chunk"], precision=precision)
+
+
+def _export(checkpoint: Checkpoint, output: Path, options: ExportOptions) -> None:
+    from edgecore_llm.export import export
+
     export(checkpoint, output, options)
     typer.echo(f"{output}: {output.stat().st_size / 1e6:.1f} MB, context {options.context}")
 

@@ -15,7 +15,9 @@ from edgecore_llm.tokenizer.tokenizer import Tokenizer
 File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A file that `edgecore llm export` made.")]
 TokenizerPath = Annotated[
     Path,
-    typer.Option("--tokenizer", metavar="PATH", help="Folder or file of the tokenizer: tokenizer.json, .model, .bin."),
+    typer.Option(
+        "--tokenizer", metavar="PATH", help="Folder or file of the tokenizer: tokenizer.json, .model, .bin, .gguf."
+    ),
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default that of the cores.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the most probable token; higher values vary more.")]
@@ -24,6 +26,11 @@ TopP = Annotated[float, typer.Option(help="Only the most probable tokens with th
 MinP = Annotated[float, typer.Option(help="Only tokens with this share of the largest probability are drawn.")]
 Penalty = Annotated[float, typer.Option("--repetition-penalty", help="Above 1: tokens of late occur less.")]
 Seed = Annotated[int, typer.Option(help="Equal seeds draw equal tokens.")]
+
+Shift = Annotated[
+    bool,
+    typer.Option("--shift", help="Go on when the context is full: drop the oldest tokens and compute the others anew."),
+]
 
 
 def open_model(file: Path, tokenizer: Path, threads: int | None) -> tuple[Model, Tokenizer]:

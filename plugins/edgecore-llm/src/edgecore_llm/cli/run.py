@@ -14,6 +14,7 @@ from edgecore_llm.cli.options import (
     MinP,
     Penalty,
     Seed,
+    Shift,
     Temperature,
     Threads,
     TokenizerPath,
@@ -38,6 +39,8 @@ def run_command(
     repetition_penalty: Penalty = 1.0,
     seed: Seed = 0,
     stop: Annotated[list[str] | None, typer.Option(help="The answer ends before this text; may be repeated.")] = None,
+    shift: Shift = False,
+    keep: Annotated[int, typer.Option(min=0, help="How many of the first tokens --shift keeps.")] = 4,
     ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Go on after tokens that end a text.")] = False,
     threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a last line with tokens, text and stats.")] = False,
@@ -51,8 +54,9 @@ def run_command(
     def collected() -> Iterator[int]:
         inputs = opened.encode(prompt, bos=True)
         for token in session.generate(
-            inputs, max_new_tokens, sampling, ignore_eos=ignore_eos, vocabulary=opened.vocabulary
-        ):
+            inputs, max_new_tokens, sampling, ignore_eos=ignore_eos, vocabulary=opened.vocabulary,
+            keep=min(keep, len(inputs)) if shift else None,
+        ):  # fmt: skip
             tokens.append(token)
             yield token
 

@@ -122,7 +122,8 @@ class Decoder(nn.Module):
         super().__init__()
         self.config, self.context, self.chunk, self.precision = config, context, chunk, precision
         size, vocabulary = config.hidden_size, config.vocab_size
-        self.embed_tokens = Table(vocabulary, size, precision.embedding, precision.group)
+        group = precision.group if precision.embedding_group is None else precision.embedding_group
+        self.embed_tokens = Table(vocabulary, size, precision.embedding, group)
         self.layers = nn.ModuleList()
         spare = []
         for layer in config.layers:

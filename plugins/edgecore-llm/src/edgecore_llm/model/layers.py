@@ -27,12 +27,14 @@ class Precision:
         embedding: Of the table of embeddings, and of the output layer if it uses the table.
         output: Of an output layer of its own.
         group: The number of inputs that share a scale, see `edgecore_llm.quantize.rounding.quantize`.
+        embedding_group: The same of the table of embeddings; None for `group`.
     """
 
     linear: Bits = None
     embedding: Bits = None
     output: Bits = None
     group: int = GROUP
+    embedding_group: int | None = None
 
 
 class Norm(nn.Module):

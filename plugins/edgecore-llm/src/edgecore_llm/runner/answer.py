@@ -13,7 +13,8 @@ class StopText:
     The end of the text so far that may be the begin of a stop string is held back.
 
     Args:
-        stops: The strings; the text ends before the one that occurs first.
+        stops: The strings; the text ends before the one that is complete first, and of several before the longest. So the
+            result is the same however a text is divided into pieces.
     """
 
     def __init__(self, stops: Sequence[str] = ()) -> None:
@@ -26,10 +27,11 @@ class StopText:
         if self.is_stopped:
             return ""
         self._held += text
-        found = [at for stop in self._stops if (at := self._held.find(stop)) >= 0]
+        found = [(at + len(stop), at) for stop in self._stops if (at := self._held.find(stop)) >= 0]
         if found:
             self.is_stopped = True
-            return self._take(min(found))
+            _, start = min(found)
+            return self._take(start)
         longest = max((len(stop) - 1 for stop in self._stops), default=0)
         for size in range(min(longest, len(self._held)), 0, -1):
             if any(stop.startswith(self._held[-size:]) for stop in self._stops):

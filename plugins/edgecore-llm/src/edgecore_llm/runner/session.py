@@ -6,6 +6,7 @@ import json
 import struct
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,6 +37,7 @@ class Metadata:
         vocabulary: The number of logits.
         eos_ids: The tokens that end a text.
         rewindable: How many of the last positions the caches can take back; None for all.
+        chat_template: The Jinja template of a chat; None if the checkpoint had none.
         text: The JSON text itself. It has a number of this export, which tells files apart.
     """
 
@@ -45,6 +47,7 @@ class Metadata:
     vocabulary: int
     eos_ids: tuple[int, ...]
     rewindable: int | None
+    chat_template: str | None
     text: str
 
     @classmethod
@@ -70,6 +73,7 @@ class Metadata:
                 vocabulary=values["vocabulary"],
                 eos_ids=tuple(values["eos_ids"]),
                 rewindable=values["rewindable"],
+                chat_template=values.get("chat_template"),
                 text=text,
             )
         except (KeyError, TypeError, json.JSONDecodeError) as error:
@@ -129,6 +133,7 @@ class Session:
     Attributes:
         metadata: The facts about the model.
         tokens: The tokens whose keys and values are in the caches, in order.
+        dropped: How many tokens `shift` has dropped.
         statistics: Counts and times.
     """
 
@@ -136,6 +141,7 @@ class Session:
     metadata: Metadata
     load_seconds: float = 0.0
     tokens: list[int] = field(default_factory=list)
+    dropped: int = 0
     statistics: Statistics = field(default_factory=Statistics)
 
     def __post_init__(self) -> None:
@@ -157,7 +163,7 @@ class Session:
         """
         self._check(tokens)
         start = time.perf_counter()
-        logits = self._compute(tokens, is_last_only=True)
+        logits = self._compute_all(tokens)
         seconds = time.perf_counter() - start
         if len(tokens) > 1:
             self.statistics.prompt_tokens += len(tokens)
@@ -174,27 +180,62 @@ class Session:
         Raises:
             SessionError: As `append`.
         """
-        self._check(tokens)
-        return np.concatenate(self._compute(tokens, is_last_only=False))
+        return np.concatenate(list(self.logits_in_pieces(tokens)))
 
-    def _compute(self, tokens: Sequence[int], *, is_last_only: bool) -> list[Logits]:
-        """Compute tokens that follow the sequence in pieces. Return the logits of each piece, or those of its last token."""
-        found: list[Logits] = []
+    def logits_in_pieces(self, tokens: Sequence[int]) -> Iterator[Logits]:
+        """Return an iterator over the same in pieces of at most a chunk. A piece is computed when it is taken.
+
+        Raises:
+            SessionError: As `append`.
+        """
+        self._check(tokens)
+        return self._compute(tokens, is_last_only=False)
+
+    def _compute(self, tokens: Sequence[int], *, is_last_only: bool) -> Iterator[Logits]:
+        """Compute tokens that follow the sequence in pieces. Yield the logits of each piece, or those of its last token."""
         for first in range(0, len(tokens), self.metadata.chunk):
             part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
             positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
             rows = positions[-1:] - positions[0] if is_last_only else positions - positions[0]
             logits: Logits = np.array(self._forward(part, positions, rows), np.float32)
             self.tokens.extend(part.tolist())
-            if is_last_only:
-                found[:] = [logits[0]]
-            else:
-                found.append(logits)
-        return found
+            yield logits
+
+    def _compute_all(self, tokens: Sequence[int]) -> Logits:
+        """Compute tokens that follow the sequence, and return the logits [1, vocabulary] after the last of them."""
+        return deque(self._compute(tokens, is_last_only=True), maxlen=1)[0]
+
+    def shift(self, keep: int, count: int = 1) -> None:
+        """Drop old tokens after the first `keep`: half of them, or more if `count` new ones need more room.
+
+        The tokens that stay are computed anew, so the sequence goes on as if it had begun with them, with the bits of a new
+        session. Turning the keys in the caches instead would be faster, but values would still come from what was dropped,
+        caches of few bits would be rounded again at each shift, rings would lack rows, and each file would need another
+        method. Half a context is computed for half a context of new tokens: about one token of a prompt, which is
+        several times faster, for each token of an answer.
+
+        Raises:
+            SessionError: `count` tokens and the kept ones do not fit into the context.
+        """
+        if not 0 <= keep <= len(self.tokens):
+            raise SessionError(f"the first {keep} tokens cannot be kept: the sequence has {len(self.tokens)}")
+        if keep + count > self.metadata.context:
+            raise SessionError(
+                f"{count} tokens after the {keep} that are kept do not fit into the context of {self.metadata.context}; "
+                "shorten the prompt, or keep fewer"
+            )
+        dropped = min(max((len(self.tokens) - keep + 1) // 2, count - self.room), len(self.tokens) - keep)
+        kept = self.tokens[:keep] + self.tokens[keep + dropped :]
+        start = time.perf_counter()
+        self.dropped += dropped
+        self.rewind(keep)
+        if len(kept) > keep:
+            self._compute_all(kept[keep:])
+        self.statistics.decode_seconds += time.perf_counter() - start
 
     def generate(
         self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling = Sampling(temperature=0.0), *,
-        ignore_eos: bool = False, vocabulary: int = 0,
+        ignore_eos: bool = False, vocabulary: int = 0, keep: int | None = None,
     ) -> Iterator[int]:  # fmt: skip
         """Return an iterator over the tokens of an answer.
 
@@ -206,32 +247,45 @@ class Session:
             sampling: How tokens are chosen.
             ignore_eos: Goes on after a token that ends a text.
             vocabulary: The tokens that the tokenizer has; others are never chosen. 0 for all.
+            keep: A full context is shifted: the oldest tokens after the first `keep` of the sequence are dropped, see `shift`.
+                None: an answer that does not fit into the context is refused.
 
         Raises:
             SessionError: The prompt and the answer do not fit into the context, or the prompt is refused as by `append`.
         """
+        if keep is not None:
+            if not 0 <= keep <= self.metadata.context // 2:
+                raise SessionError(
+                    f"{keep} kept tokens are not between 0 and half of the context of {self.metadata.context}"
+                )
+            self._check_tokens(prompt)
+            if len(prompt) > self.room:
+                self.shift(min(keep, len(self.tokens)), len(prompt))
         self._check(prompt)
-        if max_new_tokens > 0 and len(prompt) + max_new_tokens - 1 > self.room:
+        if keep is None and max_new_tokens > 0 and len(prompt) + max_new_tokens - 1 > self.room:
             raise SessionError(
                 f"a prompt of {len(prompt)} tokens and an answer of {max_new_tokens} do not fit into the context of "
                 f"{self.metadata.context} tokens, of which {len(self.tokens)} are used; shorten them, or export with a "
-                "longer context"
+                "longer context, or shift it"
             )
         self._cancelled.clear()
-        return self._generate(prompt, max_new_tokens, sampling, ignore_eos, vocabulary)
+        return self._generate(prompt, max_new_tokens, sampling, ignore_eos, vocabulary, keep)
 
     def _generate(
-        self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling, ignore_eos: bool, vocabulary: int
-    ) -> Iterator[int]:
+        self, prompt: Sequence[int], max_new_tokens: int, sampling: Sampling, ignore_eos: bool, vocabulary: int,
+        keep: int | None,
+    ) -> Iterator[int]:  # fmt: skip
         logits = self.append(prompt)
         for count in range(max_new_tokens):
             if self._cancelled.is_set():
                 return
-            token = sample(logits, sampling, len(self.tokens), self.tokens, vocabulary)
+            token = sample(logits, sampling, self.dropped + len(self.tokens), self.tokens, vocabulary)
             yield token
             is_end = token in self.metadata.eos_ids and not ignore_eos
             if is_end or count + 1 == max_new_tokens or self._cancelled.is_set():
                 return
+            if keep is not None and self.room == 0:
+                self.shift(keep)
             logits = self.append([token])
 
     def cancel(self) -> None:
@@ -252,8 +306,8 @@ class Session:
         is_lost = limit is not None and count < len(self.tokens) - limit
         kept = self.tokens[:count]
         self.tokens[:] = [] if is_lost else kept
-        if is_lost:
-            self._compute(kept, is_last_only=True)
+        if is_lost and kept:
+            self._compute_all(kept)
 
     def save(self) -> bytes:
         """Return the sequence and its caches, for `restore`."""
@@ -281,16 +335,19 @@ class Session:
             self._program.import_state(saved[start + 8 * count :])
         except EdgecoreError as error:
             raise SessionError(f"the saved session is damaged: {error}") from error
-        self.tokens[:] = tokens
+        self.tokens[:], self.dropped = tokens, 0
 
     def _check(self, tokens: Sequence[int]) -> None:
-        if not tokens:
-            raise SessionError("there are no tokens; a prompt needs at least one")
+        self._check_tokens(tokens)
         if len(tokens) > self.room:
             raise SessionError(
                 f"{len(tokens)} tokens do not fit into the context of {self.metadata.context} tokens, of which "
                 f"{len(self.tokens)} are used; shorten the prompt, or export with a longer context"
             )
+
+    def _check_tokens(self, tokens: Sequence[int]) -> None:
+        if not tokens:
+            raise SessionError("there are no tokens; a prompt needs at least one")
         wrong = next((token for token in tokens if not 0 <= token < self.metadata.vocabulary), None)
         if wrong is not None:
             raise SessionError(

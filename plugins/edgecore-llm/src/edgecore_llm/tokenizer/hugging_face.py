@@ -17,20 +17,29 @@ from edgecore_llm.tokenizer.tokenizer import Tokenizer, sentencepiece_bytes
 class HuggingFaceTokenizer(Tokenizer):
     """A `tokenizer.json` whose tokens stand for bytes: byte-level BPE, or SentencePiece with `▁` for spaces.
 
+    Args:
+        path: The file.
+        text: Its content, if it comes from elsewhere.
+
+    Attributes:
+        text: The content.
+
     Raises:
         TokenizerError: The file is damaged, or its decoder is of another kind.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
         try:
-            text = path.read_text(encoding="utf-8")
+            self.text = text = path.read_text(encoding="utf-8") if text is None else text
             content = json.loads(text)
             # Two of them, since the switch for special tokens is a property: a change would reach other threads.
             self._plain, self._with_specials = (tokenizers.Tokenizer.from_str(text) for _ in range(2))
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
         except Exception as error:  # the package raises no other class
-            raise TokenizerError(f"{path} is no tokenizer.json: {' '.join(str(error).split())}") from error
+            raise TokenizerError(
+                f"{path} holds no tokenizer of Hugging Face: {' '.join(str(error).split())}"
+            ) from error
         self._plain.encode_special_tokens = True
         self._added = self._plain.get_added_tokens_decoder()
         self.vocabulary = 1 + max([*self._plain.get_vocab(with_added_tokens=True).values(), -1])

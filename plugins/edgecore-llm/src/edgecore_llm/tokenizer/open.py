@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from edgecore_llm.checkpoints.json_files import read_json, token_ids
+from edgecore_llm.checkpoints.json_files import chat_template_of, read_json_if_there, token_ids
 from edgecore_llm.errors import CheckpointError, TokenizerError
+from edgecore_llm.tokenizer.gguf import open_gguf_tokenizer
 from edgecore_llm.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgecore_llm.tokenizer.llama2c import Llama2cTokenizer
 from edgecore_llm.tokenizer.sentence_piece import SentencePieceTokenizer
@@ -25,13 +26,28 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
         TokenizerError: There is none, or it is damaged.
     """
     path = Path(path)
+    try:
+        tokenizer = _open(path)
+        folder = path if path.is_dir() else path.parent
+        tokenizer.chat_template = chat_template_of(folder) or tokenizer.chat_template
+        if isinstance(tokenizer, HuggingFaceTokenizer) and path.suffix != ".gguf":
+            names = ("tokenizer_config.json", "generation_config.json")
+            _set_special_tokens(tokenizer, *(read_json_if_there(folder / name) for name in names))
+    except CheckpointError as error:
+        raise TokenizerError(str(error)) from error
+    return tokenizer
+
+
+def _open(path: Path) -> Tokenizer:
     if path.is_dir():
         found = [path / name for name in _NAMES if (path / name).exists()]
         if not found:
             raise TokenizerError(f"{path} has none of {', '.join(_NAMES)}")
         path = found[0]
     if path.suffix == ".json":
-        return _with_special_tokens(HuggingFaceTokenizer(path), path.parent)
+        return HuggingFaceTokenizer(path)
+    if path.suffix == ".gguf":
+        return open_gguf_tokenizer(path)
     if path.suffix == ".bin":
         return Llama2cTokenizer(path)
     try:
@@ -42,17 +58,8 @@ def open_tokenizer(path: str | Path) -> Tokenizer:
     return TiktokenTokenizer(path) if has_ranks else SentencePieceTokenizer(path)
 
 
-def _with_special_tokens(tokenizer: HuggingFaceTokenizer, folder: Path) -> HuggingFaceTokenizer:
-    """Read the tokens that begin and end a text, and the chat template, from the files beside a `tokenizer.json`."""
-    try:
-        config, generation = (
-            read_json(folder / name) if (folder / name).exists() else {}
-            for name in ("tokenizer_config.json", "generation_config.json")
-        )
-        template = folder / "chat_template.jinja"
-        tokenizer.chat_template = template.read_text(encoding="utf-8") if template.exists() else _template(config)
-    except (CheckpointError, OSError, UnicodeDecodeError) as error:
-        raise TokenizerError(str(error)) from error
+def _set_special_tokens(tokenizer: HuggingFaceTokenizer, config: dict[str, Any], generation: dict[str, Any]) -> None:
+    """Set the tokens that begin and end a text, which files beside a `tokenizer.json` name."""
     tokenizer.bos_id = _id_of(tokenizer, config.get("bos_token"))
     if tokenizer.bos_id is None:
         tokenizer.bos_id = next(iter(token_ids(generation.get("bos_token_id"))), None)
@@ -60,17 +67,8 @@ def _with_special_tokens(tokenizer: HuggingFaceTokenizer, folder: Path) -> Huggi
     tokenizer.adds_bos = adds_bos if isinstance(adds_bos, bool) else tokenizer.begin() == tokenizer.bos_id
     eos = _id_of(tokenizer, config.get("eos_token"))
     tokenizer.eos_ids = token_ids(generation.get("eos_token_id")) or (() if eos is None else (eos,))
-    return tokenizer
 
 
 def _id_of(tokenizer: HuggingFaceTokenizer, token: Any) -> int | None:
     text = token.get("content") if isinstance(token, dict) else token
     return tokenizer.id_of(text) if isinstance(text, str) else None
-
-
-def _template(config: dict[str, Any]) -> str | None:
-    """Return the chat template of a `tokenizer_config.json`: a text, or a list of named ones."""
-    found = config.get("chat_template")
-    if isinstance(found, list):
-        found = {entry.get("name"): entry.get("template") for entry in found if isinstance(entry, dict)}.get("default")
-    return found if isinstance(found, str) else None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import cached_property
 
 from edgecore_llm.errors import TokenizerError
 
@@ -55,6 +57,13 @@ class Tokenizer(ABC):
         if self.strips_first_space and shown and not self.is_special(shown[0]):
             found = found.removeprefix(b" ")
         return found.decode("utf-8", "replace")
+
+    @cached_property
+    def special_texts(self) -> re.Pattern[str]:
+        """A pattern of the spellings of special tokens, the longest first."""
+        tokens = (self.token_bytes(token) for token in range(self.vocabulary) if self.is_special(token))
+        found = {re.escape(text.decode("utf-8", "replace")) for text in tokens if text}
+        return re.compile("|".join(sorted(found, key=lambda text: (-len(text), text))) or "(?!)")
 
     def check_fit(self, rows: int) -> None:
         """Check that a model whose output layer has `rows` rows can have been made with this tokenizer.

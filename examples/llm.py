@@ -1,0 +1,26 @@
+"""A language model from a checkpoint to a chat: python examples/llm.py FOLDER_OR_NAME [QUESTION].
+
+The first run exports the checkpoint to `build/llm`, later ones load it from there.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import edgecore_llm
+from edgecore_llm.sampler import Sampling
+
+folder = Path("build/llm")
+question = sys.argv[2] if len(sys.argv) > 2 else "What is an edge device?"
+if (folder / "model.pte").exists():
+    model = edgecore_llm.from_pretrained(folder)
+else:
+    model = edgecore_llm.from_pretrained(sys.argv[1])  # 4 bits, by default
+    model.save_pretrained(folder)
+
+for piece in model.stream("The capital of France is", max_new_tokens=20):
+    print(piece, end="", flush=True)
+print()
+if model.tokenizer.chat_template or model.model.metadata.chat_template:
+    print(model.chat([{"role": "user", "content": question}], 100, Sampling(temperature=0.7, top_p=0.95, seed=1)))

@@ -1,0 +1,221 @@
+"""Options of an export from `LlmConfig`. Each setting acts, or is refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from pydantic import BaseModel
+
+from edgecore_llm.config.llm_config import LlmConfig
+from edgecore_llm.errors import ConfigError
+from edgecore_llm.export import ExportOptions
+from edgecore_llm.model.layers import Precision
+from edgecore_llm.quantize.packed import GROUP
+
+REPOSITORIES = {
+    "qwen2_5_0_5b": "Qwen/Qwen2.5-0.5B", "qwen2_5_1_5b": "Qwen/Qwen2.5-1.5B",
+    "qwen2_5_coder_32b": "Qwen/Qwen2.5-Coder-32B-Instruct", "qwen3_0_6b": "Qwen/Qwen3-0.6B",
+    "qwen3_1_7b": "Qwen/Qwen3-1.7B", "qwen3_4b": "Qwen/Qwen3-4B", "phi_4_mini": "microsoft/Phi-4-mini-instruct",
+    "smollm2": "HuggingFaceTB/SmolLM2-135M",
+}  # fmt: skip
+"""Where executorch takes the models of `base.model_class` from, if no checkpoint is given."""
+_FAMILIES = {
+    "stories110m": "llama", "llama2": "llama", "llama3": "llama", "llama3_1": "llama", "llama3_2": "llama",
+    "smollm2": "llama", "qwen2_5_0_5b": "qwen2", "qwen2_5_1_5b": "qwen2", "qwen2_5_coder_32b": "qwen2",
+    "qwen3_0_6b": "qwen3", "qwen3_1_7b": "qwen3", "qwen3_4b": "qwen3", "phi_4_mini": "phi3",
+}  # fmt: skip
+ACTING = {
+    "base.model_class", "base.params", "base.checkpoint", "base.tokenizer_path", "base.metadata",
+    "model.use_shared_embedding", "model.use_sdpa_with_kv_cache", "model.use_kv_cache", "model.local_global_attention",
+    "export.max_seq_length", "export.max_context_length", "export.output_dir", "export.output_name", "debug.verbose",
+    "debug.generate_full_logits", "quantization.qmode", "quantization.embedding_quantize", "quantization.group_size",
+    "backend.xnnpack.enabled", "backend.xnnpack.extended_ops", "backend.vulkan.enabled", "backend.openvino.enabled",
+}  # fmt: skip
+"""The settings that have an effect, or ask for what every file has."""
+_ADAPTERS = "adapters are not supported yet; merge the adapter into the checkpoint first"
+_PREQUANTIZED = "checkpoints that are quantized already are not read, except GGUF files; take the original weights"
+_CACHE = "the caches of a file hold float32; leave it off"
+_LAYOUT = "the layout of tables is chosen by this package; remove it"
+_DEBUG = "use `edgecore inspect`, `edgecore bench` and the traces of `edgecore-run` on the file; remove it"
+_STATIC = "language models are compiled for any number of tokens, and this backend needs fixed ones; leave it off"
+_OPTIONS = "options of backends are not passed on; remove it"
+_CALIBRATION = "scales are fitted to the weights, without samples; remove it"
+REFUSED = {
+    "base.lora_config": _ADAPTERS,
+    "base.use_lora": _ADAPTERS,
+    "base.preq_mode": _PREQUANTIZED,
+    "base.preq_group_size": _PREQUANTIZED,
+    "base.preq_embedding_quantize": _PREQUANTIZED,
+    "model.dtype_override": "values are computed in float32; make the file smaller by quantization.qmode",
+    "model.enable_dynamic_shape": "a file takes any number of tokens up to export.max_seq_length; remove it",
+    "model.expand_rope_table": _LAYOUT,
+    "model.use_attention_sink": "run the file with `edgecore llm run --shift --keep N`, which keeps the first N tokens",
+    "model.output_prune_map": "vocabularies are not pruned; remove it",
+    "model.input_prune_map": "vocabularies are not pruned; remove it",
+    "model.quantize_kv_cache": _CACHE,
+    "model.static_quantize_kv_cache": _CACHE,
+    "model.static_quantize_kv_cache_scale": _CACHE,
+    "model.use_moe_quantized_op": "models with experts are not supported; remove it",
+    "export.so_library": "operators come from installed packages; remove it",
+    "export.export_only": "the command writes compiled files only; remove it",
+    "export.foundation_weights_file": "the weights are in the file, from which they are mapped; remove it",
+    "export.lora_weights_file": _ADAPTERS,
+    "debug.profile_memory": _DEBUG,
+    "debug.profile_path": _DEBUG,
+    "debug.generate_etrecord": _DEBUG,
+    "multimethod": "a file has one method; export a file for each",
+    "quantization.pt2e_quantize": "linear layers are quantized by quantization.qmode; use 8da4w or 8da8w",
+    "quantization.use_spin_quant": _PREQUANTIZED,
+    "quantization.use_qat": _PREQUANTIZED,
+    "quantization.quantize_scope": "leave out quantization.embedding_quantize to quantize linear layers only",
+    "quantization.calibration_tasks": _CALIBRATION,
+    "quantization.calibration_limit": _CALIBRATION,
+    "quantization.calibration_seq_length": _CALIBRATION,
+    "quantization.calibration_data": _CALIBRATION,
+    "quantization.use_hqq": "scales are always fitted to the weights; remove it",
+    "backend.xnnpack.enable_bf16": "values are computed in float32; remove it",
+    "backend.vulkan.force_fp16": _OPTIONS,
+    "backend.openvino": _OPTIONS,
+    "backend.coreml": _STATIC,
+    "backend.qnn": _STATIC,
+    "backend.mps": "ExecuTorch removed this backend; use another",
+    "backend.mlx": "there is no such backend for edgecore; use another",
+    "backend.torchao": "the kernels of this package take their place; remove it",
+    "backend.tosa": _STATIC,
+    "backend.ethosu": _STATIC,
+    "backend.vgf": _STATIC,
+}
+"""Settings and sections that are refused unless they have their default: why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """An export.
+
+    Attributes:
+        model: A path or the name of a model; None if the settings name none.
+        params: The file with the parameters of a `.pth` file.
+        family: The family that the settings ask for; None for any.
+        tokenizer: The path of a tokenizer.
+        output: The file to write; None if the settings name none.
+        needs_tied: The output layer must use the table of embeddings.
+        is_verbose: The options are printed.
+        options: The options.
+    """
+
+    model: str | None
+    params: str | None
+    family: str | None
+    tokenizer: str | None
+    output: Path | None
+    needs_tied: bool
+    is_verbose: bool
+    options: ExportOptions
+
+
+def plan(config: LlmConfig) -> Plan:
+    """Return the export that settings ask for.
+
+    Raises:
+        ConfigError: A setting is not supported. The message says why, and what to do.
+    """
+    changed = dict(_changed(config, LlmConfig()))
+    # The older command sets it with the group.
+    if changed.get("backend.openvino.nncf_compression_group_size") == config.quantization.group_size:
+        changed.pop("backend.openvino.nncf_compression_group_size", None)
+    for key, value in changed.items():
+        reason = next((why for name, why in REFUSED.items() if key == name or key.startswith(f"{name}.")), None)
+        if key not in ACTING:
+            raise ConfigError(f"{key}={value} is not supported: {reason}")
+    if config.backend.xnnpack.extended_ops and not config.backend.xnnpack.enabled:
+        raise ConfigError("backend.xnnpack.extended_ops=True has no effect without backend.xnnpack.enabled=true")
+    name, model = config.base.model_class, config.base.checkpoint
+    if name not in _FAMILIES:
+        raise ConfigError(f"base.model_class={name} is not supported; these are: {', '.join(_FAMILIES)}")
+    if config.base.params is not None and model is None:
+        raise ConfigError("base.params has no effect without base.checkpoint")
+    output = config.export.output_name
+    if output is not None and not output.endswith(".pte"):
+        output += ".pte"
+    elif output is None and config.export.output_dir != ".":
+        output = f"{name}.pte"
+    return Plan(
+        model=model or REPOSITORIES.get(name),
+        params=config.base.params,
+        family=_FAMILIES[name] if name != "llama3" else None,  # the default
+        tokenizer=config.base.tokenizer_path,
+        output=None if output is None else Path(config.export.output_dir) / output,
+        needs_tied=config.model.use_shared_embedding,
+        is_verbose=config.debug.verbose,
+        options=ExportOptions(
+            context=config.export.max_context_length,
+            chunk=config.export.max_seq_length,
+            precision=_precision(config),
+            backends=[name for name in config.backend.enabled if f"backend.{name}.enabled" in ACTING],
+            windows=config.model.local_global_attention or (),
+            constants=_constants(config.base.metadata),
+        ),
+    )
+
+
+def _changed(section: BaseModel, default: BaseModel, prefix: str = "") -> list[tuple[str, Any]]:
+    """Return the settings that differ from their defaults, by their full names."""
+    found: list[tuple[str, Any]] = []
+    for name in type(section).model_fields:
+        value, usual = getattr(section, name), getattr(default, name)
+        if isinstance(value, BaseModel) and isinstance(usual, BaseModel):
+            found += _changed(value, usual, f"{prefix}{name}.")
+        elif value != usual:
+            found.append((prefix + name, value))
+    return found
+
+
+def _precision(config: LlmConfig) -> Precision:
+    settings = config.quantization
+    linear = None if settings.qmode is None else _linear_bits(settings.qmode)
+    if linear is None and settings.group_size is not None:
+        raise ConfigError("quantization.group_size has no effect without quantization.qmode")
+    embedding, group = None, None
+    if settings.embedding_quantize is not None:
+        bits, group = (int(part) for part in settings.embedding_quantize.removeprefix("torchao:").split(","))
+        embedding = _bits("quantization.embedding_quantize", settings.embedding_quantize, bits)
+    # Smaller groups take no more bytes, see `edgecore_llm.quantize.rounding`.
+    linear_group = GROUP if settings.group_size is None else settings.group_size
+    return Precision(linear=linear, embedding=embedding, output=linear, group=linear_group, embedding_group=group)
+
+
+def _linear_bits(mode: str) -> Literal[4, 8]:
+    match = re.fullmatch(r"(?:torchao:)?8da(\d)w", mode)
+    if match is None:
+        advice = "use 8da4w" if "4" in mode else "use 8da8w"
+        raise ConfigError(
+            f"quantization.qmode={mode} is not supported: inputs are rounded to 8 bits, and scales need no samples; {advice}"
+        )
+    return _bits("quantization.qmode", mode, int(match[1]))
+
+
+def _bits(key: str, value: str, bits: int) -> Literal[4, 8]:
+    if bits not in (4, 8):
+        raise ConfigError(f"{key}={value} is not supported: weights have 4 or 8 bits")
+    return cast("Literal[4, 8]", bits)
+
+
+def _constants(metadata: str | None) -> Mapping[str, Any]:
+    """Return the constant methods that `base.metadata` asks for."""
+    constants: dict[str, Any] = {} if metadata is None else json.loads(metadata)
+    for name, value in constants.items():
+        values = value if isinstance(value, list) else [value]
+        if not name.isidentifier() or not values or not all(isinstance(item, int | float | str) for item in values):
+            raise ConfigError(f"base.metadata: {name} is no name of a method, or its value is no number, text or list")
+    if not all(isinstance(item, int) for item in _listed(constants.get("get_eos_ids", []))):
+        raise ConfigError("base.metadata: get_eos_ids holds something else than ids of tokens")
+    return constants
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]

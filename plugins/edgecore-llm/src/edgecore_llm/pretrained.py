@@ -1,0 +1,173 @@
+"""From a checkpoint or an exported file to text in one call, in the manner of `transformers` and Optimum."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from edgecore_llm.errors import ConfigError
+from edgecore_llm.runner.answer import answer_text
+from edgecore_llm.runner.session import Model
+from edgecore_llm.sampler import Sampling
+from edgecore_llm.template import ChatTemplate, open_template
+from edgecore_llm.tokenizer.hugging_face import HuggingFaceTokenizer
+from edgecore_llm.tokenizer.open import open_tokenizer
+from edgecore_llm.tokenizer.stream import TextStream
+from edgecore_llm.tokenizer.tokenizer import Tokenizer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # an exported file is run without torch
+    from edgecore_llm.export import ExportOptions
+
+_FILE = "model.pte"
+_GREEDY = Sampling(temperature=0.0)
+_CONFIGURATIONS = ("tokenizer_config.json", "generation_config.json", "chat_template.jinja")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin", *_CONFIGURATIONS)
+
+
+class EdgecoreModelForCausalLM:
+    """A model with its tokenizer. It holds one sequence, which each call begins anew: a thread needs one of its own.
+
+    Args:
+        file: A file that `edgecore llm export` made.
+        tokenizer: The folder or file of the tokenizer.
+        threads: The number of threads; by default that of the processor's cores.
+
+    Attributes:
+        model: The loaded file, for sessions of its own.
+        tokenizer: The tokenizer.
+        file: The path of the file.
+    """
+
+    def __init__(self, file: Path, tokenizer: Path, *, threads: int | None = None) -> None:
+        self.file, self._tokenizer_path = file, tokenizer
+        self.tokenizer: Tokenizer = open_tokenizer(tokenizer)
+        self.model = Model(file, threads=threads)
+        self.tokenizer.check_fit(self.model.metadata.vocabulary)
+        self._session = self.model.new_session()
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        name_or_path: str | Path,
+        *,
+        tokenizer: str | Path | None = None,
+        options: ExportOptions | None = None,
+        file: str | Path | None = None,
+        threads: int | None = None,
+    ) -> EdgecoreModelForCausalLM:
+        """Load or export a model, see `edgecore_llm.from_pretrained`."""
+        path = Path(name_or_path)
+        if path.suffix == ".pte" or (path / _FILE).is_file():
+            if options is not None or file is not None:
+                raise ConfigError(
+                    f"{path} is exported already, so options and file have no effect; give the checkpoint"
+                )
+            folder, exported = (path.parent, path) if path.suffix == ".pte" else (path, path / _FILE)
+            return cls(exported, folder if tokenizer is None else Path(tokenizer), threads=threads)
+        from edgecore_llm.checkpoints.hub import model_path
+        from edgecore_llm.checkpoints.open import open_checkpoint
+        from edgecore_llm.export import ExportOptions, export
+
+        path = model_path(name_or_path)
+        tokenizer = path if tokenizer is None else Path(tokenizer)
+        open_tokenizer(tokenizer)  # before the long work
+        checkpoint = open_checkpoint(path)
+        if options is None:
+            options = ExportOptions(context=min(ExportOptions().context, checkpoint.config.max_context))
+        temporary = None
+        if file is None:
+            temporary = Path(tempfile.mkdtemp(prefix="edgecore-llm-"))
+            file = temporary / _FILE
+        exported = Path(file)
+        try:
+            export(checkpoint, exported, options)
+            found = cls(exported, tokenizer, threads=threads)
+        except BaseException:
+            if temporary is not None:
+                shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        if temporary is not None:
+            weakref.finalize(found, shutil.rmtree, temporary, ignore_errors=True)
+        return found
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write the file and the tokenizer into a folder, which `from_pretrained` loads without an export."""
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(self.file, folder / _FILE)
+        source = self._tokenizer_path
+        beside = source if source.is_dir() else source.parent
+        for name in _TOKENIZER_FILES if source.is_dir() else _CONFIGURATIONS:
+            if (beside / name).is_file():
+                shutil.copyfile(beside / name, folder / name)
+        if source.suffix == ".gguf" and isinstance(self.tokenizer, HuggingFaceTokenizer):
+            (folder / "tokenizer.json").write_text(self.tokenizer.text, encoding="utf-8")
+            (folder / "tokenizer_config.json").write_text(json.dumps(self._tokenizer_facts()), encoding="utf-8")
+            generation = {"eos_token_id": list(self.tokenizer.eos_ids)}
+            (folder / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
+        elif source.is_file():
+            shutil.copyfile(source, folder / f"tokenizer{source.suffix}")
+
+    def _tokenizer_facts(self) -> dict[str, Any]:
+        """Return the `tokenizer_config.json` of a tokenizer that was in a GGUF file."""
+        bos = self.tokenizer.bos_id
+        return {
+            "add_bos_token": self.tokenizer.adds_bos,
+            "bos_token": None if bos is None else self.tokenizer.token_bytes(bos).decode("utf-8", "replace"),
+            "chat_template": self.tokenizer.chat_template,
+        }
+
+    def stream(
+        self, prompt: str | Sequence[int], max_new_tokens: int = 128, sampling: Sampling = _GREEDY, *,
+        stops: Sequence[str] = (), ignore_eos: bool = False,
+    ) -> Iterator[str]:  # fmt: skip
+        """Return an iterator over the pieces of an answer, in whole characters.
+
+        Args:
+            prompt: The text, or its tokens.
+            max_new_tokens: The most tokens of the answer.
+            sampling: How tokens are chosen; by default the most probable ones.
+            stops: Texts before which the answer ends.
+            ignore_eos: Goes on after a token that ends a text.
+
+        Raises:
+            SessionError: As `Session.generate`.
+        """
+        tokens = self.tokenizer.encode(prompt, bos=True) if isinstance(prompt, str) else list(prompt)
+        self._session.rewind(0)
+        answer = self._session.generate(
+            tokens, max_new_tokens, sampling, ignore_eos=ignore_eos, vocabulary=self.tokenizer.vocabulary
+        )
+        return answer_text(answer, TextStream(self.tokenizer), stops)
+
+    def generate(
+        self, prompt: str | Sequence[int], max_new_tokens: int = 128, sampling: Sampling = _GREEDY, *,
+        stops: Sequence[str] = (), ignore_eos: bool = False,
+    ) -> str:  # fmt: skip
+        """Return the text of an answer, see `stream`."""
+        return "".join(self.stream(prompt, max_new_tokens, sampling, stops=stops, ignore_eos=ignore_eos))
+
+    def chat(
+        self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int = 512, sampling: Sampling = _GREEDY,
+        **variables: Any,
+    ) -> str:  # fmt: skip
+        """Return the answer to a chat.
+
+        Args:
+            messages: The messages, each with `role` and `content`.
+            max_new_tokens: The most tokens of the answer.
+            sampling: How tokens are chosen; by default the most probable ones.
+            variables: What else the template takes, such as `tools` or `enable_thinking`.
+
+        Raises:
+            TokenizerError: There is no chat template, or it refuses the messages.
+            SessionError: As `Session.generate`.
+        """
+        template: ChatTemplate = open_template(self.tokenizer, self.model.metadata.chat_template)
+        return self.generate(template.encode(self.tokenizer, messages, **variables), max_new_tokens, sampling)
