@@ -6,7 +6,7 @@ python=${1:-python3}
 [ $# = 0 ] || shift
 
 wanted="g++ clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev cmake ninja-build ccache patchelf pkg-config
-libgtest-dev libgmock-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler
+libgtest-dev libgmock-dev libeigen3-dev libflatbuffers-dev flatbuffers-compiler libpcre2-dev nlohmann-json3-dev
 gcc-arm-none-eabi libnewlib-arm-none-eabi libstdc++-arm-none-eabi-newlib qemu-system-arm g++-aarch64-linux-gnu qemu-user
 mesa-vulkan-drivers libvulkan1 vulkan-tools vulkan-validationlayers glslc spirv-tools $*"
 # The interpreter may not come from a Debian package. So ask the interpreter, not dpkg, whether venv and its headers exist.

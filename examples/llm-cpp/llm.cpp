@@ -1,0 +1,50 @@
+// llm FILE TOKENIZER PROMPT: prints how the model goes on with the prompt, as its tokens come.
+#include <cstdio>
+
+#include "edgecore/llm/session.h"
+#include "edgecore/llm/text_stream.h"
+
+namespace {
+
+using edgecore::Error;
+using edgecore::Status;
+namespace llm = edgecore::llm;
+
+Status answer(const char *file, const char *tokenizer_path, const char *prompt, Error &error) {
+  std::unique_ptr<llm::Tokenizer> tokenizer;
+  EDGECORE_TRY(llm::open_tokenizer(tokenizer_path, tokenizer, error));
+  llm::Model model;
+  EDGECORE_TRY(model.open(file, llm::ModelOptions(), error));
+  EDGECORE_TRY(model.check_fit(*tokenizer, error));
+  llm::Session session;
+  EDGECORE_TRY(model.new_session(session, error));
+
+  std::vector<int32_t> tokens;
+  llm::EncodeOptions encode;
+  encode.bos = true;
+  EDGECORE_TRY(tokenizer->encode(prompt, encode, tokens, error));
+  llm::GenerateOptions options;
+  options.max_new_tokens = 64;
+  const auto print = [](const std::string &text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    return std::fflush(stdout) == 0;  // false ends the answer
+  };
+  EDGECORE_TRY(
+      llm::generate_text(session, *tokenizer, {tokens.data(), tokens.size()}, options, {"\n\n"}, print, error));
+  std::printf("\n");
+  std::fprintf(stderr, "%s\n", session.statistics().line().c_str());
+  return {};
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+  if (argc != 4) {
+    std::fprintf(stderr, "usage: llm FILE TOKENIZER PROMPT\n");
+    return 2;
+  }
+  Error error;
+  if (answer(argv[1], argv[2], argv[3], error).ok()) return 0;
+  std::fprintf(stderr, "%.*s\n", static_cast<int>(error.size), error.text);
+  return 1;
+}

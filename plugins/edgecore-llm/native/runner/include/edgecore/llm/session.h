@@ -1,0 +1,93 @@
+// A sequence of tokens with its caches, which grows by `append` and `generate`.
+#ifndef EDGECORE_LLM_SESSION_H_
+#define EDGECORE_LLM_SESSION_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "edgecore/llm/model.h"
+#include "edgecore/llm/sampler.h"
+#include "edgecore/llm/statistics.h"
+
+namespace edgecore::llm {
+
+struct GenerateOptions {
+  size_t max_new_tokens = 128;
+  Sampling sampling;
+  bool ignore_eos = false;  // go on after a token that ends a text
+  size_t vocabulary = 0;    // the tokens that the tokenizer has; others are never chosen; 0 for all
+};
+
+// Receives each token of an answer, and returns false to end the answer.
+using TokenFunction = std::function<bool(int32_t token)>;
+
+// Made by Model::new_session. One thread at a time may use it; `cancel` may be called from any.
+class Session {
+ public:
+  Session() = default;
+
+  const Metadata &metadata() const { return *metadata_; }
+  // Returns the tokens whose keys and values are in the caches, in order.
+  Span<const int32_t> tokens() const { return {tokens_.data(), tokens_.size()}; }
+  // Returns how many more tokens fit into the context.
+  size_t room() const { return metadata_->context - tokens_.size(); }
+  const Statistics &statistics() const { return statistics_; }
+
+  // Computes tokens that follow the sequence, in pieces of Metadata::chunk, and returns the logits [vocabulary] after
+  // the last of them, which stay valid until the next call. Errors: INVALID_ARGUMENT (there are no tokens, one is
+  // outside of the vocabulary, or they do not fit into the context; the sequence stays as it was), and those of a run.
+  Result<Span<const float>> append(Span<const int32_t> tokens, Error &error);
+
+  // Computes tokens that follow the sequence, and sets `logits` to those after each of them [tokens, vocabulary].
+  // Errors: as append.
+  Status logits(Span<const int32_t> tokens, std::vector<float> &logits, Error &error);
+
+  // Computes an answer to tokens that follow the sequence. It ends with a token that ends a text, of which `on_token`
+  // hears, or is cut off. Errors: INVALID_ARGUMENT (prompt and answer do not fit into the context, or a value of the
+  // sampling is outside of its range), and those of append.
+  Status generate(Span<const int32_t> prompt, const GenerateOptions &options, const TokenFunction &on_token,
+                  Error &error);
+
+  // Ends the running answer after its current token or prompt.
+  void cancel() { is_cancelled_.store(true, std::memory_order_relaxed); }
+
+  // Computes a token and takes it back, so that the weights are in memory; changes neither sequence nor statistics.
+  // Errors: as append.
+  Status warm_up(Error &error);
+
+  // Keeps the first `count` tokens of the sequence. Layers with a window keep few positions beyond it. Where more are
+  // taken back, the kept tokens are computed anew. Errors: INVALID_ARGUMENT (the sequence has fewer tokens).
+  Status rewind(size_t count, Error &error);
+
+  // Save the sequence and its caches as bytes, and take them back from bytes of the same file; Python's sessions have
+  // the same format. Errors of restore: INVALID_ARGUMENT (the bytes are not a saved session of this model).
+  Status save(std::vector<uint8_t> &saved, Error &error) const;
+  Status restore(Bytes saved, Error &error);
+
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+ private:
+  friend class Model;
+  Status start(std::shared_ptr<const Metadata> metadata, std::shared_ptr<Module> module, double load_seconds,
+               Error &error);
+  Status check_tokens(Span<const int32_t> tokens, Error &error) const;
+  Status compute(Span<const int32_t> tokens, std::vector<float> *all, Error &error);
+  Status run(Span<const int32_t> part, bool is_last_only, Error &error);
+
+  std::shared_ptr<const Metadata> metadata_;
+  std::shared_ptr<Module> module_;
+  Method *forward_ = nullptr;
+  Span<const float> found_;  // the logits of the last run
+  std::vector<int32_t> tokens_;
+  std::vector<int64_t> inputs_[3];  // tokens, positions, rows
+  Sampler sampler_;
+  Statistics statistics_;
+  std::atomic<bool> is_cancelled_{false};
+};
+
+}  // namespace edgecore::llm
+
+#endif  // EDGECORE_LLM_SESSION_H_

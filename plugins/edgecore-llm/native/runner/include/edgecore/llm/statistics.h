@@ -1,0 +1,23 @@
+// Numbers of tokens and seconds of a session since it began.
+#ifndef EDGECORE_LLM_STATISTICS_H_
+#define EDGECORE_LLM_STATISTICS_H_
+
+#include <cstddef>
+#include <string>
+
+namespace edgecore::llm {
+
+struct Statistics {
+  double load_seconds = 0;
+  size_t prompt_tokens = 0;
+  double prompt_seconds = 0;
+  size_t new_tokens = 0;
+  double decode_seconds = 0;
+
+  // Returns one line for people.
+  std::string line() const;
+};
+
+}  // namespace edgecore::llm
+
+#endif  // EDGECORE_LLM_STATISTICS_H_

@@ -1,0 +1,60 @@
+// Hash tables of a vocabulary: from bytes to a token, and from a pair of tokens to their merge.
+#ifndef EDGECORE_LLM_BYTE_TABLE_H_
+#define EDGECORE_LLM_BYTE_TABLE_H_
+
+#include <string>
+#include <vector>
+
+#include "edgecore/span.h"
+
+namespace edgecore::llm {
+
+class ByteTable {
+ public:
+  // Maps a key to a token that is not negative. A key that is there gets the new token.
+  void add(StringView key, int32_t token);
+  // Returns the token of a key, or -1.
+  int32_t find(StringView key) const;
+  size_t size() const { return count_; }
+
+ private:
+  struct Slot {
+    size_t begin = 0;
+    size_t size = 0;
+    int32_t token = -1;  // none
+  };
+  size_t place(StringView key) const;
+  void grow();
+
+  std::string bytes_;  // of all keys
+  std::vector<Slot> slots_;
+  size_t count_ = 0;
+};
+
+// What two neighbouring tokens become, and when: a smaller order comes first.
+struct Merge {
+  double order = 0;
+  int32_t token = -1;  // none
+};
+
+class PairTable {
+ public:
+  // Maps a pair of tokens to their merge. A pair that is there gets the new merge.
+  void add(int32_t left, int32_t right, Merge merge);
+  // Returns the merge of a pair, whose token is -1 if there is none.
+  Merge find(int32_t left, int32_t right) const;
+
+ private:
+  struct Slot {
+    int32_t left = -1, right = -1;
+    Merge merge;
+  };
+  size_t place(int32_t left, int32_t right) const;
+
+  std::vector<Slot> slots_;
+  size_t count_ = 0;
+};
+
+}  // namespace edgecore::llm
+
+#endif  // EDGECORE_LLM_BYTE_TABLE_H_

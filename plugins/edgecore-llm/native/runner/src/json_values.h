@@ -1,0 +1,43 @@
+// Values of JSON objects that may lack them, or may have another type.
+#ifndef EDGECORE_LLM_JSON_VALUES_H_
+#define EDGECORE_LLM_JSON_VALUES_H_
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace edgecore::llm {
+
+// Returns the value under a key, or NULL; NULL too if `json` is no object.
+inline const nlohmann::json *member(const nlohmann::json &json, const char *key) {
+  if (!json.is_object()) return nullptr;
+  const auto found = json.find(key);
+  return found == json.end() ? nullptr : &*found;
+}
+
+// Returns the string under a key, or NULL.
+inline const std::string *find_text(const nlohmann::json &json, const char *key) {
+  const nlohmann::json *found = member(json, key);
+  return found == nullptr ? nullptr : found->get_ptr<const std::string *>();
+}
+
+inline bool find_bool(const nlohmann::json &json, const char *key, bool otherwise) {
+  const nlohmann::json *found = member(json, key);
+  return found != nullptr && found->is_boolean() ? found->get<bool>() : otherwise;
+}
+
+// Returns the integer from 0 to the largest of int32, or -1 if the value is none.
+inline int32_t token_of(const nlohmann::json &json) {
+  if (!json.is_number_integer()) return -1;
+  const auto value = json.get<int64_t>();
+  return value < 0 || value > INT32_MAX ? -1 : static_cast<int32_t>(value);
+}
+
+// Returns the kind of a step: the string under "type", or an empty one.
+inline std::string kind_of(const nlohmann::json &json) {
+  const std::string *found = find_text(json, "type");
+  return found == nullptr ? std::string() : *found;
+}
+
+}  // namespace edgecore::llm
+
+#endif  // EDGECORE_LLM_JSON_VALUES_H_

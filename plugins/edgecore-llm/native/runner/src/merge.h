@@ -1,0 +1,31 @@
+// Byte-pair encoding: merges neighbouring symbols, always the pair that comes first.
+#ifndef EDGECORE_LLM_MERGE_H_
+#define EDGECORE_LLM_MERGE_H_
+
+#include <vector>
+
+#include "byte_table.h"
+
+namespace edgecore::llm {
+
+// A part of a text and its token, which is -1 for a symbol that never merges.
+struct Symbol {
+  size_t size = 0;  // in bytes
+  int32_t token = -1;
+};
+
+class MergeRules {
+ public:
+  // Returns the merge of two neighbours whose tokens are `left` and `right`, and whose bytes are `text`.
+  virtual Merge find(int32_t left, int32_t right, StringView text) const = 0;
+
+ protected:
+  ~MergeRules() = default;
+};
+
+// Merges the symbols of a text until no pair has a merge. Of pairs with equal orders the first one comes first.
+void merge_symbols(StringView text, const MergeRules &rules, std::vector<Symbol> &symbols);
+
+}  // namespace edgecore::llm
+
+#endif  // EDGECORE_LLM_MERGE_H_

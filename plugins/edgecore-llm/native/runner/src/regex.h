@@ -1,0 +1,38 @@
+// Regular expressions over UTF-8 by PCRE2, with the meanings that they have in tokenizers.
+#ifndef EDGECORE_LLM_REGEX_H_
+#define EDGECORE_LLM_REGEX_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "edgecore/status.h"
+
+namespace edgecore::llm {
+
+struct Range {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+// A compiled pattern. Threads may share it.
+class Regex {
+ public:
+  // Compiles a pattern. `\s` means the white space of Unicode, to which PCRE2 adds U+180E.
+  // Errors: NOT_SUPPORTED with the reason.
+  Status compile(const std::string &pattern, Error &error);
+
+  // Appends the places of all matches, from left to right; none is empty. `text` is valid UTF-8.
+  // Errors: NOT_SUPPORTED (the search exceeds its limits).
+  Status find_all(const std::string &text, std::vector<Range> &matches, Error &error) const;
+
+ private:
+  struct Free {
+    void operator()(void *code) const;
+  };
+  std::unique_ptr<void, Free> code_;
+};
+
+}  // namespace edgecore::llm
+
+#endif  // EDGECORE_LLM_REGEX_H_
