@@ -19,6 +19,7 @@ from edgecore.cli import (
     kernels,
     new_backend,
     plugin_commands,
+    profile,
     run,
     verify,
 )
@@ -52,7 +53,20 @@ def _options(
     """Compile PyTorch models for edge devices; run, inspect and verify the files."""
 
 
-for _command in (compile, run, bench, inspect, extract, verify, kernels, backends, doctor, new_backend, conformance):
+for _command in (
+    compile,
+    run,
+    bench,
+    profile,
+    inspect,
+    extract,
+    verify,
+    kernels,
+    backends,
+    doctor,
+    new_backend,
+    conformance,
+):
     app.command(_command.__name__.rpartition(".")[2].replace("_", "-"))(_command.command)
 _BUILT_IN = len(app.registered_commands)
 

@@ -59,15 +59,7 @@ def command(
     model = edgecore.load(file, data or (), trace=trace is not None)
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
-    if inputs:
-        arguments = [_read_npy(path) for path in inputs]
-        for index, info in enumerate(loaded.inputs[: len(arguments)]):
-            if info.dtype in NUMBERS and arguments[index].ndim == 0:
-                arguments[index] = arguments[index].item()
-    else:
-        arguments = random_arguments(file, name, loaded.inputs)
-        if arguments:
-            complain("no --input: the inputs are random (seed 0)")
+    arguments = read_arguments(file, name, loaded.inputs, inputs or ())
     start = time.perf_counter()
     result = loaded(*arguments)
     elapsed = (time.perf_counter() - start) * 1e3
@@ -108,6 +100,20 @@ def _run_bundled(
 
 def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def read_arguments(file: Path, method: str, infos: Sequence[Any], inputs: Sequence[Path]) -> list[Any]:
+    """Read the arguments of a method from `.npy` files; without files, make random ones and say so."""
+    if not inputs:
+        arguments = random_arguments(file, method, infos)
+        if arguments:
+            complain("no --input: the inputs are random (seed 0)")
+        return arguments
+    arguments = [_read_npy(path) for path in inputs]
+    for index, info in enumerate(infos[: len(arguments)]):
+        if info.dtype in NUMBERS and arguments[index].ndim == 0:
+            arguments[index] = arguments[index].item()
+    return arguments
 
 
 def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]:

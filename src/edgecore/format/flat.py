@@ -183,8 +183,13 @@ def _make_shape(cls: type, present: tuple[int, ...]) -> _Shape:
 _shape: Callable[[type, tuple[int, ...]], _Shape] = cache(_make_shape)
 
 
-def pack(root: Any, identifier: bytes = b"") -> bytearray:
+def pack(root: Any, identifier: bytes = b"", size_prefix: bool = False) -> bytearray:
     """Write `root`, an instance of a table's dataclass, as a flatbuffer.
+
+    Args:
+        root: The root table.
+        identifier: The file identifier, 4 bytes; empty for none.
+        size_prefix: Write the size of the flatbuffer, 4 bytes, before it.
 
     Raises:
         FormatError: A value does not fit its field.
@@ -192,7 +197,8 @@ def pack(root: Any, identifier: bytes = b"") -> bytearray:
     import flatbuffers  # type: ignore[import-untyped]  # imports numpy, which is not needed for reading
 
     builder = flatbuffers.Builder(4096)
-    builder.Finish(_pack_table(builder, root), file_identifier=identifier or None)
+    finish = builder.FinishSizePrefixed if size_prefix else builder.Finish
+    finish(_pack_table(builder, root), file_identifier=identifier or None)
     return builder.Output()  # type: ignore[no-any-return]
 
 
@@ -305,11 +311,11 @@ def unpack(cls: type[T], buffer: Buffer, identifier: bytes | Sequence[bytes] = (
     if accepted and bytes(view[4:8]) not in accepted:
         expected = " or ".join(repr(i.decode("latin-1")) for i in accepted)
         raise FormatError(f"{cls.__name__}: identifier {bytes(view[4:8])!r} at byte 4 is not {expected}")
-    reader = _Reader(view)
+    reader = Reader(view)
     return reader.table(cls, reader.follow(0, cls.__name__), cls.__name__)
 
 
-class _Reader:
+class Reader:
     """Reads the tables of one buffer.
 
     `budget` limits the bytes that are read to 8 times the size of the buffer: several offsets may point to the same

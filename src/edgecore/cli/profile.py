@@ -1,0 +1,69 @@
+"""`edgecore profile`: run a file with traces, and show where its time goes."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgecore.cli.common import Data, File, Method, choose_method, progress, read_file
+
+
+class By(str, Enum):
+    """The words of `--by`."""
+
+    operator = "operator"
+    module = "module"
+    backend = "backend"
+    line = "line"
+    kernel = "kernel"
+
+
+def command(
+    file: File,
+    method: Method = None,
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option("--input", metavar="X.npy", help="Repeat for each input, in order; by default inputs are random."),
+    ] = None,
+    data: Data = None,
+    threads: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Number of threads; by default the performance cores.")
+    ] = None,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Number of measured runs.")] = 50,
+    warmup: Annotated[int, typer.Option(metavar="N", min=0, help="Number of runs before them.")] = 5,
+    by: Annotated[By, typer.Option(help="What to sum up times by.")] = By.operator,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows.")] = 20,
+    chrome: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the runs for chrome://tracing and ui.perfetto.dev.")
+    ] = None,
+    speedscope: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the runs for speedscope.app.")] = None,
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures as JSON.")] = None,
+    etdp: Annotated[
+        Path | None, typer.Option(metavar="OUT", help="Write the runs as an ETDump, for ExecuTorch's Inspector.")
+    ] = None,
+) -> None:
+    """Run a file with traces, and show which operators, modules, backends or source lines take its time."""
+    from edgecore.cli.run import read_arguments
+    from edgecore.devtools.profiler import profile
+
+    names = [plan.name for plan in read_file(file).program.execution_plan]
+    name = choose_method(names, method, file)
+    with progress(f"running {name} {warmup + runs} times"):
+        result = profile(
+            file, method=name, runs=runs, warmup=warmup, threads=threads, data=data or (),
+            arguments=lambda loaded: read_arguments(file, name, loaded.inputs, inputs or ()),
+        )  # fmt: skip
+    print(result.table(by.value, top, min(shutil.get_terminal_size((100, 24)).columns, 140)))
+    written: list[tuple[Path | None, Any]] = [
+        (chrome, result.to_chrome), (speedscope, result.to_speedscope), (as_json, lambda: result.as_dict(by.value))
+    ]  # fmt: skip
+    for path, content in written:
+        if path:
+            path.write_text(json.dumps(content()), encoding="utf-8")
+    if etdp:
+        result.trace.save(etdp)

@@ -1,0 +1,217 @@
+"""Origins of events: which operators, modules and lines of a model an event of a trace stands for.
+
+A `.pte` of edgecore has this in its own metadata; for a file of another compiler an ETRecord has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from edgecore.format import DelegateCall, KernelCall, Meta, PteFile, get_meta
+from edgecore.format.etdump import ProfileEvent
+from edgecore.format.etrecord import EDGE, EtRecordFile, GraphNode, graph_nodes
+
+KERNEL = "native_call_"
+DELEGATE = "DELEGATE_CALL"
+FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "OPERATOR_CALL")
+_NUMBER = re.compile(r" \[(\d+)\]$")
+_OLD_NUMBER = re.compile(r" #(\d+)$")
+_LINE = re.compile(r'File "([^"]*)", line (\d+)')
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A node of the graph. `operator` is such as "aten.linear.default", `module` "features.0", `source` "model.py:12"."""
+
+    handle: int
+    operator: str
+    module: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The meaning of an event: nodes of the graph, and the id of the backend that runs them, "" for a kernel."""
+
+    origins: tuple[Origin, ...] = ()
+    backend: str = ""
+
+
+class Symbols(Protocol):
+    """Knowledge about the events of runs."""
+
+    def methods(self) -> Sequence[str]: ...
+
+    def fits(self, method: str, event: ProfileEvent) -> bool:
+        """Return False if the event cannot come from this method."""
+        ...
+
+    def size(self, method: str) -> int:
+        """Return the number of events that a run of the method has, without branches and loops."""
+        ...
+
+    def find(self, method: str, event: ProfileEvent) -> Found:
+        """Return what the event stands for."""
+        ...
+
+
+def identifier(event: ProfileEvent) -> str | int | None:
+    """Return the name that a delegate gave the event; None for an event of the runtime."""
+    if event.delegate_debug_id_int != -1:
+        return event.delegate_debug_id_int
+    return event.delegate_debug_id_str or None
+
+
+def operation_number(event: ProfileEvent) -> int | None:
+    """Return the number of the delegate's operation, which is at the end of an id: `Conv2d [12]`.
+
+    Before 0.3, edgecore wrote `Conv2d #12` as id and as name. ExecuTorch's XNNPACK counts with such numbers, too, each
+    kind of operation for itself, but gives no name.
+    """
+    if event.delegate_debug_id_int != -1:
+        return event.delegate_debug_id_int
+    text = event.delegate_debug_id_str or ""
+    found = _NUMBER.search(text) or (_OLD_NUMBER.search(text) if event.name else None)
+    return int(found[1]) if found else None
+
+
+class NoSymbols:
+    """Knows nothing."""
+
+    def methods(self) -> Sequence[str]:
+        return ("",)
+
+    def fits(self, method: str, event: ProfileEvent) -> bool:
+        return True
+
+    def size(self, method: str) -> int:
+        return 0
+
+    def find(self, method: str, event: ProfileEvent) -> Found:
+        return Found()
+
+
+class ProgramSymbols:
+    """Symbols of a `.pte`; without edgecore's metadata they are the backends only."""
+
+    def __init__(self, pte: PteFile) -> None:
+        self._plans = {plan.name: plan for plan in pte.program.execution_plan}
+        meta = get_meta(pte) or Meta()
+        self._meta = {method.name: method for method in meta.methods}
+        self._nodes = {
+            name: {
+                node.handle: Origin(node.handle, node.operator_name, node.module_path, node.source)
+                for node in method.debug_handles
+            }
+            for name, method in self._meta.items()
+        }
+        self._operations: dict[tuple[str, int], dict[str | int, Sequence[int]]] = {
+            (name, index): {(one.name or one.id): one.handles for one in delegate.operations}
+            for name, method in self._meta.items()
+            for index, delegate in enumerate(method.delegates)
+        }
+
+    def methods(self) -> Sequence[str]:
+        return tuple(self._plans)
+
+    def _call(self, method: str, instruction: int) -> Any:
+        chains = self._plans[method].chains
+        instructions = chains[0].instructions if chains else []
+        return instructions[instruction].instr_args if 0 <= instruction < len(instructions) else None
+
+    def fits(self, method: str, event: ProfileEvent) -> bool:
+        name = event.name or ""
+        if name.startswith(KERNEL):
+            call = self._call(method, event.instruction_id)
+            operators = self._plans[method].operators
+            if not isinstance(call, KernelCall) or not 0 <= call.op_index < len(operators):
+                return False
+            operator = operators[call.op_index].name.rpartition("::")[2]
+            return operator == name.removeprefix(KERNEL).partition(".")[0]
+        number = operation_number(event)
+        if name == DELEGATE or number is not None:
+            call = self._call(method, event.instruction_id)
+            if not isinstance(call, DelegateCall):
+                return False
+            operations = self._operations.get((method, call.delegate_index))
+            return number is None or not operations or number in operations or identifier(event) in operations
+        return True
+
+    def size(self, method: str) -> int:
+        chains = self._plans[method].chains
+        calls = [one.instr_args for one in chains[0].instructions] if chains else []
+        inside = [self._operations.get((method, c.delegate_index), ()) for c in calls if isinstance(c, DelegateCall)]
+        return sum(isinstance(call, KernelCall) for call in calls) + sum(1 + len(one) for one in inside)
+
+    def find(self, method: str, event: ProfileEvent) -> Found:
+        call = self._call(method, event.instruction_id)
+        name = identifier(event)
+        if call is None or (name is None and event.name in FRAMEWORK):
+            return Found()
+        meta = self._meta.get(method)
+        handles: Sequence[int] = ()
+        backend = ""
+        if isinstance(call, DelegateCall):
+            delegates = self._plans[method].delegates
+            backend = delegates[call.delegate_index].id if 0 <= call.delegate_index < len(delegates) else ""
+            if name is not None:
+                operations = self._operations.get((method, call.delegate_index), {})
+                number = operation_number(event)
+                handles = operations.get(name, () if number is None else operations.get(number, ()))
+            elif event.name != DELEGATE:
+                return Found((), backend)  # the runtime prepares or copies for the delegate
+        if name is None and meta and event.instruction_id < len(meta.instructions):
+            handles = meta.instructions[event.instruction_id].handles
+        nodes = self._nodes.get(method, {})
+        return Found(tuple(nodes[handle] for handle in handles if handle in nodes), backend)
+
+
+class RecordSymbols:
+    """Symbols of an ETRecord."""
+
+    def __init__(self, record: EtRecordFile) -> None:
+        self._handles = record.debug_handle_map or {}
+        self._delegates = record.delegate_map or {}
+        self._nodes: dict[str, dict[int, list[Origin]]] = {}
+        for method in record.methods:
+            nodes = self._nodes.setdefault(method, {})
+            for node in graph_nodes(record.graphs[f"{EDGE}/{method}"]):
+                if node.handle:
+                    nodes.setdefault(node.handle, []).append(_origin(node))
+
+    def methods(self) -> Sequence[str]:
+        return tuple(self._handles) or ("",)
+
+    def fits(self, method: str, event: ProfileEvent) -> bool:
+        handled = (event.name or "").startswith(KERNEL) or event.name == DELEGATE
+        return not handled or str(event.instruction_id) in self._handles.get(method, {})
+
+    def size(self, method: str) -> int:
+        delegates = self._delegates.get(method, {}).values()
+        return len(self._handles.get(method, {})) + sum(len(one.get("delegate_map") or ()) for one in delegates)
+
+    def find(self, method: str, event: ProfileEvent) -> Found:
+        instruction = str(event.instruction_id)
+        delegate = self._delegates.get(method, {}).get(instruction) or {}
+        name = identifier(event)
+        handles: Any = ()
+        if name is not None:
+            ids = delegate.get("delegate_map") or {}
+            handles = ids.get(str(name), ids.get(str(operation_number(event)), ()))
+        elif event.name not in FRAMEWORK:
+            handles = self._handles.get(method, {}).get(instruction, ())
+        handles = [handles] if isinstance(handles, int) else handles
+        nodes = self._nodes.get(method, {})
+        origins = tuple(origin for handle in handles for origin in nodes.get(handle, ()))
+        return Found(origins, delegate.get("name", "") if name is not None or event.name == DELEGATE else "")
+
+
+def _origin(node: GraphNode) -> Origin:
+    parts = node.target.split(".")
+    operator = ".".join(parts[-3:]) if len(parts) >= 3 else node.target
+    lines = [found for found in _LINE.findall(node.stack_trace) if "/torch/" not in found[0]]
+    source = f"{lines[-1][0]}:{lines[-1][1]}" if lines else ""
+    return Origin(node.handle, operator, node.modules[-1][1] if node.modules else "", source)

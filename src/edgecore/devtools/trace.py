@@ -1,0 +1,231 @@
+"""Traces: the runs of an ETDump with the origins of their events, and times that add up."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgecore.devtools.symbols import (
+    DELEGATE,
+    KERNEL,
+    NoSymbols,
+    Origin,
+    ProgramSymbols,
+    RecordSymbols,
+    Symbols,
+    identifier,
+)
+from edgecore.format import PteFile, read_pte
+from edgecore.format.etdump import ETDump, ProfileEvent, RunData, read_etdump, write_etdump
+from edgecore.format.etrecord import EtRecordFile, read_etrecord
+
+EXECUTE = "Method::execute"
+_OPERATOR_CALL = "OPERATOR_CALL"
+_ORDER = {"run": 0, "call": 1, "delegate": 1, "kernel": 2, "other": 2}
+
+
+@dataclass(slots=True, eq=False)
+class TraceEvent:
+    """An event of a run.
+
+    Attributes:
+        kind: "run" (a whole run), "kernel", "call" (ExecuTorch's frame around a kernel), "delegate" (a call of one),
+            "operation" (inside a delegate) or "other" (loading, preparing, copying).
+        name: Name of the event as people read it: "Conv2d", "linear", "prepare XnnpackBackend".
+        kernel: The code that ran, as the runtime or backend names it: "Convolution (NHWC, F32) IGEMM".
+        instruction: Index of the instruction of the method; -1 if the event belongs to none.
+        start: When it began, in the unit of the runtime's clock: usually nanoseconds.
+        end: When it ended.
+        origins: The nodes of the graph that it computed, as far as they are known.
+        backend: Id of the backend, such as "XnnpackBackend"; empty for kernels of the runtime.
+        parent: The event that contains it.
+        placed: False if its times do not lie in the delegate's call: the device has a clock of its own.
+        own: Its time without that of the events in it.
+    """
+
+    kind: str
+    name: str
+    kernel: str
+    instruction: int
+    start: int
+    end: int
+    origins: tuple[Origin, ...]
+    backend: str
+    parent: TraceEvent | None = None
+    placed: bool = True
+    own: int = 0
+
+    @property
+    def duration(self) -> int:
+        """Length, in the unit of the runtime's clock."""
+        return self.end - self.start
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A block of the trace. `method` is empty if unknown; `events` are in the order of time, outer ones first."""
+
+    name: str
+    method: str
+    events: list[TraceEvent]
+    data: RunData
+
+    @property
+    def execution(self) -> TraceEvent | None:
+        """Event of the run as a whole; None if the block is no run."""
+        return next((event for event in self.events if event.kind == "run"), None)
+
+    @property
+    def duration(self) -> int:
+        """Length of the run; of another block, from its first event to its last."""
+        whole = self.execution
+        if whole is not None:
+            return whole.duration
+        return max((e.end for e in self.events), default=0) - min((e.start for e in self.events), default=0)
+
+
+class Trace:
+    """The blocks of an ETDump, of edgecore or ExecuTorch.
+
+    Attributes:
+        runs: The runs of methods, in the order of time.
+        others: The blocks that are no runs, such as loading.
+
+    Example:
+        >>> trace = edgecore.devtools.Trace.read("runs.etdp", program="model.pte")
+        >>> for event in trace.runs[-1].events:
+        ...     print(event.name, event.duration, [origin.module for origin in event.origins])
+    """
+
+    def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
+        self._symbols: Symbols = symbols or NoSymbols()
+        self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        blocks = [self._block(run) for run in etdump.run_data]
+        self.runs = [block for block in blocks if block.execution is not None]
+        self.others = [block for block in blocks if block.execution is None and block.events]
+
+    @classmethod
+    def read(cls, etdump: Any, program: Any = None, etrecord: Any = None) -> Trace:
+        """Read a trace.
+
+        Args:
+            etdump: Path or bytes of the ETDump.
+            program: Path or bytes of the `.pte` that ran, whose metadata tell what events stand for.
+            etrecord: Path or bytes of an ETRecord, for a file of ExecuTorch, which has no such metadata.
+
+        Returns:
+            The trace.
+
+        Raises:
+            FormatError: A file is of another kind, or damaged.
+        """
+        symbols: Symbols | None = None
+        if etrecord is not None:
+            record = etrecord if isinstance(etrecord, EtRecordFile) else read_etrecord(etrecord)
+            symbols = RecordSymbols(record)
+        elif program is not None:
+            symbols = ProgramSymbols(program if isinstance(program, PteFile) else read_pte(_content(program)))
+        return cls(read_etdump(_content(etdump)), symbols)
+
+    def select(self, method: str | None = None, skip: int = 0) -> Trace:
+        """Return a trace with the runs of one method, or of all, without the first `skip` of them."""
+        selected = copy.copy(self)
+        selected.runs = [run for run in self.runs if method is None or run.method in (method, "")][skip:]
+        return selected
+
+    def save(self, path: Any) -> None:
+        """Write the blocks of this trace as an ETDump."""
+        blocks = [*self.others, *self.runs]
+        Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
+
+    def _block(self, run: RunData) -> Run:
+        events = [event.profile_event for event in run.events if event.profile_event]
+        method = self._method(events)
+        made = [self._event(method, event) for event in events]
+        made.sort(key=lambda event: (event.start, _ORDER.get(event.kind, 3)))
+        _nest(made)
+        return Run(run.name or "", method, made, run)
+
+    def _method(self, events: Sequence[ProfileEvent]) -> str:
+        names = self._symbols.methods()
+        if len(names) == 1:
+            return names[0]
+        count = sum(_described(event)[0] in ("kernel", "delegate", "operation") for event in events)
+        known = [name for name in names if all(self._symbols.fits(name, event) for event in events)]
+        return min(known, key=lambda name: abs(self._symbols.size(name) - count), default="")
+
+    def _event(self, method: str, event: ProfileEvent) -> TraceEvent:
+        key = (method, event.instruction_id, event.name, event.delegate_debug_id_int, event.delegate_debug_id_str,
+               event.delegate_debug_metadata)  # fmt: skip
+        fixed = self._found.get(key)
+        if fixed is None:
+            kind, name, kernel = _described(event)
+            unknown = method == "" and not isinstance(self._symbols, NoSymbols)
+            found = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
+            fixed = self._found[key] = (kind, name, kernel, found.origins, found.backend)
+        kind, name, kernel, origins, backend = fixed
+        end = max(event.end_time, event.start_time)
+        return TraceEvent(kind, name, kernel, event.instruction_id, event.start_time, end, origins, backend)
+
+
+def _content(file: Any) -> Any:
+    return Path(file).read_bytes() if isinstance(file, (str, os.PathLike)) else file
+
+
+def _described(event: ProfileEvent) -> tuple[str, str, str]:
+    """Return kind, name and kernel of an event."""
+    name = event.name or ""
+    given = identifier(event)
+    if given is not None:
+        text = str(given)
+        kernel = _kernel(event.delegate_debug_metadata)
+        short = text.rpartition(" ")[0] if text.endswith("]") or " #" in text[-8:] else text
+        short, separator, rest = short.partition(": ")  # edgecore's form before 0.3: KIND: KERNEL #NUMBER
+        return "operation", short, kernel or (rest if separator else text)
+    if name == EXECUTE:
+        return "run", name, name
+    if name.startswith(KERNEL):
+        return "kernel", name.removeprefix(KERNEL), name.removeprefix(KERNEL)
+    if name == DELEGATE:
+        return "delegate", name, name
+    return "call" if name == _OPERATOR_CALL else "other", name, name
+
+
+def _kernel(metadata: Any) -> str:
+    """Return the kernel that edgecore's backends write into the metadata, as JSON."""
+    if not metadata:
+        return ""
+    try:
+        value = json.loads(bytes(metadata))
+    except (ValueError, RecursionError):
+        return ""
+    return str(value.get("kernel", "")) if isinstance(value, dict) else ""
+
+
+def _nest(events: Sequence[TraceEvent]) -> None:
+    """Set the parents of events that are in order, and the time that is each event's own."""
+    stack: list[TraceEvent] = []
+    for event in events:
+        event.own = event.duration
+        while stack and not _contains(stack[-1], event):
+            stack.pop()
+        parent = stack[-1] if stack else None
+        if event.kind == "operation" and (parent is None or parent.kind not in ("delegate", "operation")):
+            event.placed = False
+            continue
+        event.parent = parent
+        if parent is not None:
+            parent.own -= event.duration
+        if event.kind != "kernel":
+            stack.append(event)
+
+
+def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
+    if outer.kind == "operation" and event.start == outer.end:
+        return False  # operations follow one another without a gap, and some of them are too short to measure
+    return outer.start <= event.start and event.end <= outer.end

@@ -1,0 +1,299 @@
+"""Read and write ETDump files (`.etdp`): the events of one or more runs, as ExecuTorch 1.x has them.
+
+A file is one flatbuffer with a size prefix. The runtimes write tens of thousands of events, so that `read_etdump` does
+not read them field by field, as `flat.unpack` does (30 us an event): it makes one `struct.Struct` for each vtable, of
+which a file has a few (3 to 4 us an event).
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+from operator import itemgetter
+from typing import Any
+
+from edgecore.errors import FormatError
+
+from .flat import Buffer, Reader, Wire, data, pack, scalar, string, table, tables, vector
+
+ETDUMP_IDENTIFIER = b"ED00"
+_EVENT_BYTES = 40  # at least; a table, its entry in the vector and two times
+
+
+class ValueType(IntEnum):
+    """The member of a `Value` that is set."""
+
+    NULL = 0
+    INT = 1
+    BOOL = 2
+    FLOAT = 3
+    DOUBLE = 4
+    TENSOR = 5
+    TENSOR_LIST = 6
+    STRING = 7
+
+
+@dataclass(slots=True)
+class Int:
+    int_val: int = scalar(0, "i64")
+
+
+@dataclass(slots=True)
+class Bool:
+    bool_val: bool = scalar(0, "bool")
+
+
+@dataclass(slots=True)
+class Float:
+    float_val: float = scalar(0, "f32")
+
+
+@dataclass(slots=True)
+class Double:
+    double_val: float = scalar(0, "f64")
+
+
+@dataclass(slots=True)
+class Tensor:
+    """A tensor whose elements start at `offset` of the debug buffer, a file of its own.
+
+    `scalar_type` has the numbers of `edgecore.format.ScalarType`; a file of a later version may have others.
+    """
+
+    scalar_type: int = scalar(0, "i8")
+    sizes: list[int] = vector(1, "i64")
+    strides: list[int] = vector(2, "i64")
+    offset: int = scalar(3, "i64")
+
+
+@dataclass(slots=True)
+class TensorList:
+    tensors: list[Tensor] = tables(0, Tensor)
+
+
+@dataclass(slots=True)
+class Value:
+    """A value that an operator computed. `output` is true for a result of the method."""
+
+    val: ValueType = scalar(0, "i8", enum=ValueType)
+    tensor: Tensor | None = table(1, Tensor)
+    tensor_list: TensorList | None = table(2, TensorList)
+    int_value: Int | None = table(3, Int)
+    float_value: Float | None = table(4, Float)
+    double_value: Double | None = table(5, Double)
+    bool_value: Bool | None = table(6, Bool)
+    output: Bool | None = table(7, Bool)
+
+
+@dataclass(slots=True)
+class ProfileEvent:
+    """The times of one event.
+
+    Attributes:
+        name: `native_call_OPERATOR`, `DELEGATE_CALL`, `Method::execute` and others; None if a delegate gave an id only.
+        chain_index: Index of the chain of instructions; -1 outside of one.
+        instruction_id: Index of the instruction in its chain; -1 if the event belongs to none.
+        delegate_debug_id_int: The number by which a delegate names the operation; -1 if it has none.
+        delegate_debug_id_str: The string by which a delegate names the operation, if it uses one.
+        delegate_debug_metadata: What the delegate adds, in a form of its own.
+        start_time: When the event began, in the unit of the runtime's clock: usually nanoseconds.
+        end_time: When the event ended.
+    """
+
+    name: str | None = string(0, optional=True)
+    chain_index: int = scalar(1, "i32")
+    instruction_id: int = scalar(2, "i32", default=-1)
+    delegate_debug_id_int: int = scalar(3, "i32", default=-1)
+    delegate_debug_id_str: str | None = string(4, optional=True)
+    delegate_debug_metadata: Buffer | None = data(5, optional=True)
+    start_time: int = scalar(6, "u64")
+    end_time: int = scalar(7, "u64")
+
+
+@dataclass(slots=True)
+class DebugEvent:
+    """A value of the run; the other fields are as in `ProfileEvent`."""
+
+    chain_index: int = scalar(0, "u64")
+    instruction_id: int = scalar(1, "i32", default=-1)
+    debug_entry: Value | None = table(2, Value)
+    delegate_debug_id_int: int = scalar(3, "i32", default=-1)
+    delegate_debug_id_str: str | None = string(4, optional=True)
+    name: str | None = string(5, optional=True)
+
+
+@dataclass(slots=True)
+class AllocationEvent:
+    allocator_id: int = scalar(0, "i32")
+    allocation_size: int = scalar(1, "u64")
+
+
+@dataclass(slots=True)
+class Allocator:
+    name: str | None = string(0, optional=True)
+
+
+@dataclass(slots=True)
+class Event:
+    """One of its three members is set."""
+
+    profile_event: ProfileEvent | None = table(0, ProfileEvent)
+    allocation_event: AllocationEvent | None = table(1, AllocationEvent)
+    debug_event: DebugEvent | None = table(2, DebugEvent)
+
+
+@dataclass(slots=True)
+class RunData:
+    """A block of events: one run of a method ("Execute"), or loading ("Default")."""
+
+    name: str | None = string(0, optional=True)
+    bundled_input_index: int = scalar(1, "i32", default=-1)
+    allocators: list[Allocator] = tables(2, Allocator)
+    events: list[Event] = tables(3, Event)
+
+
+@dataclass(slots=True)
+class ETDump:
+    """The root table."""
+
+    version: int = scalar(0, "u32")
+    run_data: list[RunData] = tables(1, RunData)
+
+
+def write_etdump(etdump: ETDump) -> bytes:
+    """Return the file as bytes."""
+    return bytes(pack(etdump, ETDUMP_IDENTIFIER, size_prefix=True))
+
+
+def read_etdump(buffer: Buffer) -> ETDump:
+    """Read an ETDump.
+
+    Raises:
+        FormatError: The buffer is no ETDump, or damaged.
+    """
+    content = bytes(buffer)
+    if len(content) < 12 or content[8:12] != ETDUMP_IDENTIFIER:
+        raise FormatError("not an ETDump: no identifier 'ED00' at byte 8")
+    size = int.from_bytes(content[:4], "little") + 4
+    if size > len(content):
+        raise FormatError(f"the ETDump is cut off: it should have {size} bytes, but has {len(content)}")
+    reader = _DumpReader(memoryview(content))
+    return reader.table(ETDump, reader.follow(4, "ETDump"), "ETDump")
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """How profile events with one vtable lie in memory.
+
+    `pick` chooses (name, chain, instruction, id, id string, metadata, start, end) from what `unpack` returns, to which
+    `defaults` are appended; names and metadata are still offsets there, from the slots `name`, `text` and `metadata`.
+    """
+
+    unpack: Callable[[bytes, int], tuple[Any, ...]]
+    pick: Callable[[tuple[Any, ...]], tuple[Any, ...]]
+    name: int
+    text: int
+    metadata: int
+
+
+_CODES = "IiiiIIQQ"  # the fields of ProfileEvent
+_DEFAULTS = (0, 0, -1, -1, 0, 0, 0, 0)
+_WHAT = "RunData.events"
+
+
+class _DumpReader(Reader):
+    """Reads the vector of events in its own way; all else as `flat` does."""
+
+    def child(self, wire: Wire, position: int, what: str) -> Any:
+        if wire.table is not Event:
+            return super().child(wire, position, what)
+        first, count = self.vector(position, 4, 4, what)
+        self.spend(count * _EVENT_BYTES, what)
+        collects = gc.isenabled()
+        gc.disable()  # it would look through all events again and again: 20 % of the time, for nothing
+        try:
+            return self.events(first, count)
+        finally:
+            if collects:
+                gc.enable()
+
+    def events(self, first: int, count: int) -> list[Event]:
+        content = bytes(self.view)
+        offsets = struct.unpack_from(f"<{count}I", content, first)
+        number, signed = struct.Struct("<I").unpack_from, struct.Struct("<i").unpack_from
+        slots: dict[int, int] = {}
+        layouts: dict[int, _Layout] = {}
+        strings = self.strings
+        events: list[Event] = []
+        try:
+            for index, offset in enumerate(offsets):
+                position = first + 4 * index + offset
+                vtable = position - signed(content, position)[0]
+                slot = slots.get(vtable)
+                if slot is None:
+                    slot = slots[vtable] = self.profile_slot(vtable)
+                if slot == 0:
+                    events.append(self.table(Event, position, _WHAT))
+                    continue
+                place = position + slot
+                place += number(content, place)[0]
+                vtable = place - signed(content, place)[0]
+                layout = layouts.get(vtable)
+                if layout is None:
+                    layout = layouts[vtable] = self.profile_layout(vtable)
+                if (position | place) & 3:
+                    raise FormatError(f"{_WHAT}: event {index} at byte {position} is not aligned")
+                fields = layout.pick(layout.unpack(content, place) + _DEFAULTS)
+                name, chain, instruction, number_id, text, metadata, start, end = fields
+                if name:
+                    at = place + layout.name
+                    name = strings.get(at + name) or self.text(at, "ProfileEvent.name")
+                if text:
+                    at = place + layout.text
+                    text = strings.get(at + text) or self.text(at, "ProfileEvent.delegate_debug_id_str")
+                if metadata:
+                    at, size = self.vector(place + layout.metadata, 1, 1, "ProfileEvent.delegate_debug_metadata")
+                    metadata = content[at : at + size]
+                else:
+                    metadata = None
+                profile = ProfileEvent(name or None, chain, instruction, number_id, text or None, metadata, start, end)
+                events.append(Event(profile))
+        except struct.error as error:
+            raise FormatError(f"{_WHAT}: event {len(events)} lies outside the file of {self.size} bytes") from error
+        return events
+
+    def vtable(self, position: int, what: str) -> tuple[int, tuple[int, ...]]:
+        """Return the size of a table and the offsets of its fields, 0 for those that are absent."""
+        length = int(self.number("H", 2, position, what))
+        self.check(position, max(length, 4), 2, what)
+        slots = struct.unpack_from(f"<{length // 2}H", self.view, position)
+        if length < 4 or length % 2 or slots[1] < 4:
+            raise FormatError(f"{what}: the vtable at byte {position} is malformed")
+        return slots[1], slots[2:]
+
+    def profile_slot(self, position: int) -> int:
+        """Return the offset of `Event.profile_event`; 0 if an event with this vtable has another member."""
+        extent, slots = self.vtable(position, "Event")
+        if not slots or slots[0] == 0 or any(slots[1:]):
+            return 0
+        if not 4 <= slots[0] <= extent - 4:
+            raise FormatError("Event.profile_event: the field lies outside its table")
+        return slots[0]
+
+    def profile_layout(self, position: int) -> _Layout:
+        extent, slots = self.vtable(position, "ProfileEvent")
+        present = sorted((slot, field) for field, slot in enumerate(slots[: len(_CODES)]) if slot)
+        code, used, where = "<", 0, {}
+        for order, (slot, field) in enumerate(present):
+            size = struct.calcsize("<" + _CODES[field])
+            if slot < max(used, 4) or slot + size > extent:
+                raise FormatError(f"ProfileEvent: the vtable at byte {position} has fields that overlap or lie outside")
+            code += f"{slot - used}x{_CODES[field]}"
+            used = slot + size
+            where[field] = order
+        picked = [where.get(field, len(present) + field) for field in range(len(_CODES))]
+        at = {field: slot for slot, field in present}
+        return _Layout(struct.Struct(code).unpack_from, itemgetter(*picked), at.get(0, 0), at.get(4, 0), at.get(5, 0))

@@ -1,0 +1,214 @@
+"""Read and write ETRecord files: what a compiler knew about a program, for the developer tools of ExecuTorch 1.x.
+
+A file is a zip. Graphs are JSON of `torch.export`; weights, constants, inputs and outputs are files of `torch.save`, which
+this module only hands through. It needs no torch.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from typing import IO, Any
+
+from edgecore.errors import FormatError
+
+from .flat import Buffer
+
+IDENTIFIER = "ETRECORD_V0"
+EDGE = "edge_dialect_exported_program"
+EXPORTED = "exported_program"
+_PARTS = ("_state_dict", "_constants", "_example_inputs")
+_JSON = ("export_graph_id", "debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map")
+_SAVED = ("reference_outputs", "representative_inputs")
+_JSON_BYTES = 1 << 30
+
+HandleMap = dict[str, dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Graph:
+    """A program of `torch.export`: `program` is its JSON, the others are files of `torch.save`."""
+
+    program: bytes
+    state_dict: bytes = b""
+    constants: bytes = b""
+    example_inputs: bytes = b""
+
+
+@dataclass(slots=True)
+class GraphNode:
+    """A node of a graph that calls an operator.
+
+    Attributes:
+        name: The name in the graph.
+        target: The operator: `torch.ops.aten.add.Tensor`, in whichever spelling the file has.
+        handle: The debug handle; 0 if it has none.
+        stack_trace: The lines of code that made it, as text.
+        modules: The modules that it lies in, outermost first: (key, path, class).
+    """
+
+    name: str
+    target: str
+    handle: int
+    stack_trace: str
+    modules: list[tuple[str, str, str]]
+
+
+@dataclass(slots=True)
+class EtRecordFile:
+    """The content of a file.
+
+    Attributes:
+        graphs: All graphs by name: `exported_program`, `edge_dialect_exported_program/METHOD`, and others.
+        debug_handle_map: Method, then instruction, to a debug handle or a list of them.
+        delegate_map: Method, then instruction, to the delegate: `{"name": BACKEND, "delegate_map": {ID: [HANDLE, ...]}}`.
+        instruction_id_to_num_outs_map: Method, then instruction of a delegate's call, to the number of its outputs.
+        export_graph_id: The id by which nodes name the graph of `exported_program`.
+        reference_outputs: A file of `torch.save`.
+        representative_inputs: A file of `torch.save`.
+    """
+
+    graphs: dict[str, Graph] = field(default_factory=dict)
+    debug_handle_map: HandleMap | None = None
+    delegate_map: HandleMap | None = None
+    instruction_id_to_num_outs_map: HandleMap | None = None
+    export_graph_id: int | None = None
+    reference_outputs: bytes | None = None
+    representative_inputs: bytes | None = None
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods whose edge graph the file has."""
+        return [name.partition("/")[2] for name in self.graphs if name.startswith(f"{EDGE}/")]
+
+
+def write_etrecord(record: EtRecordFile, file: Any, compress: bool = False) -> None:
+    """Write a file.
+
+    Args:
+        record: The content.
+        file: A path, or a binary file object.
+        compress: Compress the entries. ExecuTorch does not, but reads such a file.
+    """
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    with zipfile.ZipFile(file, "w", method) as archive:
+
+        def add(name: str, content: bytes | str) -> None:
+            entry = zipfile.ZipInfo(name)  # with a fixed date: equal records are equal files
+            entry.compress_type = method
+            archive.writestr(entry, content)
+
+        add(IDENTIFIER, b"")
+        for name, graph in record.graphs.items():
+            add(name, graph.program)
+            for part in _PARTS:
+                add(name + part, getattr(graph, part[1:]))
+        for name in _JSON:
+            if (value := getattr(record, name)) is not None:
+                add(name, json.dumps(value))
+        for name in _SAVED:
+            if (content := getattr(record, name)) is not None:
+                add(name, content)
+
+
+def read_etrecord(file: str | Buffer | IO[bytes] | Any) -> EtRecordFile:
+    """Read a file, given as a path, a binary file object or its bytes.
+
+    Raises:
+        FormatError: The file is no ETRecord, or damaged.
+        OSError: The file cannot be opened.
+    """
+    source = io.BytesIO(file) if isinstance(file, (bytes, bytearray, memoryview)) else file
+    try:
+        with zipfile.ZipFile(source) as archive:
+            names = archive.namelist()
+            if IDENTIFIER not in names:
+                raise FormatError(f"not an ETRecord: the zip has no entry '{IDENTIFIER}'")
+            return _read(archive, names)
+    except zipfile.BadZipFile as error:
+        raise FormatError(f"not an ETRecord, or a damaged one: {error}") from error
+    except (zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, struct.error) as error:
+        raise FormatError(f"the ETRecord is damaged: {error}") from error
+
+
+def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
+    record = EtRecordFile()
+    reserved = {IDENTIFIER, *_JSON, *_SAVED}
+    present = set(names)
+    for name in names:
+        if name in reserved or name.endswith("/"):
+            continue
+        owner = next((name.removesuffix(part) for part in _PARTS if name.endswith(part)), None)
+        if owner in present:
+            continue
+        parts = [archive.read(name + part) if name + part in present else b"" for part in _PARTS]
+        # A file of an older version has the edge graph of `forward` without the name of the method.
+        record.graphs[f"{EDGE}/forward" if name == EDGE else name] = Graph(archive.read(name), *parts)
+    for name in _JSON:
+        if name in present:
+            setattr(record, name, _json(archive, name))
+    for name in _SAVED:
+        if name in present:
+            setattr(record, name, archive.read(name))
+    for name in _JSON[1:]:
+        value = getattr(record, name)
+        if value is not None and not (isinstance(value, dict) and all(isinstance(v, dict) for v in value.values())):
+            raise FormatError(f"the ETRecord is damaged: '{name}' does not map methods to instructions")
+    return record
+
+
+def _json(archive: zipfile.ZipFile, name: str) -> Any:
+    if archive.getinfo(name).file_size > _JSON_BYTES:
+        raise FormatError(f"the ETRecord is damaged: '{name}' is larger than 1 GiB")
+    try:
+        return json.loads(archive.read(name))
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"the ETRecord is damaged: '{name}' is no JSON: {error}") from error
+
+
+def graph_nodes(graph: Graph) -> list[GraphNode]:
+    """Return the nodes of a graph that call operators, also those of the graphs of branches and loops.
+
+    Raises:
+        FormatError: The JSON is damaged.
+    """
+    try:
+        return list(_nodes(json.loads(graph.program)["graph_module"]["graph"]))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise FormatError(f"a graph of the ETRecord is damaged: {error!r}") from error
+
+
+def _nodes(graph: Any) -> Any:
+    for node in graph["nodes"]:
+        metadata = node.get("metadata") or {}
+        outputs = node.get("outputs") or [{}]
+        results = [value for value in outputs[0].values() if isinstance(value, dict)]
+        name = node.get("name") or (results[0].get("name", "") if results else "")
+        stack = []
+        for entry in filter(None, metadata.get("nn_module_stack", "").split(";")):
+            key, path, kind = [*_split(entry), "", "", ""][:3]
+            stack.append((key, path, kind))
+        handle = str(metadata.get("debug_handle", "0"))
+        yield GraphNode(
+            name, node["target"], int(handle) if handle.isdecimal() else 0, metadata.get("stack_trace", ""), stack
+        )
+        for argument in node.get("inputs", ()):
+            inner = argument["arg"].get("as_graph") if isinstance(argument.get("arg"), dict) else None
+            if inner:
+                yield from _nodes(inner["graph"])
+
+
+def _split(text: str) -> list[str]:
+    """Split at commas outside of parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts

@@ -1,0 +1,156 @@
+"""Traces: origins of events, and times that add up to the run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+import edgecore
+from edgecore.devtools import Trace, chrome_trace, speedscope, summarize
+from edgecore.format.etdump import ETDump, Event, ProfileEvent, RunData, write_etdump
+
+
+def block(*rows: tuple[str, int, str, int, int], name: str = "Execute") -> RunData:
+    """Rows of (name, instruction, id of a delegate's operation, start, end)."""
+    return RunData(name, events=[Event(ProfileEvent(name or None, 0, instruction, -1, text or None, None, start, end))
+                                 for name, instruction, text, start, end in rows])  # fmt: skip
+
+
+EXECUTORCH = block(
+    ("native_call_add.out", 0, "", 102, 110),
+    ("OPERATOR_CALL", 0, "", 101, 112),
+    ("", 1, "Fully Connected (NC, F32) GEMM #1", 121, 141),
+    ("", 1, "Fully Connected (NC, F32) GEMM #2", 141, 141),
+    ("", 1, "GELU (NC) #1", 141, 145),
+    ("DELEGATE_CALL", 1, "", 120, 150),
+    ("Method::execute", 0, "", 100, 160),
+)
+EDGECORE = block(
+    ("Method::execute", -1, "", 100, 160),
+    ("native_call_add", 0, "", 101, 112),
+    ("DELEGATE_CALL", 1, "", 120, 150),
+    ("prepare XnnpackBackend", 1, "", 120, 121),
+    ("FullyConnected: GEMM #0", 1, "FullyConnected: GEMM #0", 121, 141),
+    ("FullyConnected: GEMM #1", 1, "FullyConnected: GEMM #1", 141, 141),
+    ("Gelu: Unary #2", 1, "Gelu: Unary #2", 141, 145),
+)
+
+
+def read(*blocks: RunData) -> Trace:
+    return Trace.read(write_etdump(ETDump(0, list(blocks))))
+
+
+@pytest.mark.parametrize(("run", "add"), [(EXECUTORCH, 8), (EDGECORE, 11)])
+def test_times_of_both_runtimes_add_up_to_the_run(run: RunData, add: int) -> None:
+    trace = read(run, block(("Program::load_method", 0, "", 1, 9), name="Default"), run)
+    assert len(trace.runs) == 2
+    assert [other.name for other in trace.others] == ["Default"]
+    summary = summarize(trace, "kernel")
+    assert summary.mean == 60 == sum(row.mean for row in summary.rows)
+    times = {row.label: row.mean for row in summary.rows}
+    assert [times[name] for name in times if name.startswith("add")] == [add]
+    assert sum(row.mean for row in summary.rows if not row.rest) == add + 24
+    assert times["(delegate, between operations)"] == 30 - 24 - (run is EDGECORE)
+
+
+def test_operations_on_another_clock_are_in_no_row() -> None:
+    trace = read(block(("Method::execute", -1, "", 100, 160), ("DELEGATE_CALL", 0, "", 110, 150),
+                       ("", 0, "conv [3]", 7, 9)))  # fmt: skip
+    summary = summarize(trace)
+    assert summary.unplaced == 1
+    assert sum(row.mean for row in summary.rows) == 60
+    assert [event.name for event in trace.runs[0].events if not event.placed] == ["conv"]
+
+
+def test_a_disturbed_run_changes_nothing() -> None:
+    runs = [block(("Method::execute", -1, "", 0, 100 + i), ("native_call_add", 0, "", 0, 90)) for i in range(8)]
+    runs[3] = block(("Method::execute", -1, "", 0, 90_000), ("native_call_add", 0, "", 0, 80_000))
+    assert summarize(read(*runs)).mean == 104.25  # the mean of 102, 104, 105, 106
+
+
+def test_a_group_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(ValueError, match="by must be one of operator, module, backend, line, kernel; got 'time'"):
+        summarize(read(EDGECORE), "time")
+
+
+def test_exports_nest_as_the_runs_do() -> None:
+    trace = read(EXECUTORCH, EDGECORE)
+    for event in chrome_trace(trace)["traceEvents"]:
+        assert event["ph"] == "M" or (event["ts"] >= 0 and event["dur"] >= 0)
+    shown = speedscope(trace)
+    assert len(shown["profiles"]) == 2
+    for profile in shown["profiles"]:
+        open_frames, now = [], 0
+        for event in profile["events"]:
+            assert now <= event["at"] <= profile["endValue"]
+            now = event["at"]
+            if event["type"] == "O":
+                open_frames.append(event["frame"])
+            else:
+                assert open_frames.pop() == event["frame"]
+        assert not open_frames
+
+
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(64, 64)
+        self.block = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.GELU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.block(torch.relu(self.first(x))) + x
+
+
+class Twice(torch.nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(x) * 2
+
+
+def traced(tmp_path: Path, backends: list[str], runs: int = 5) -> Trace:
+    torch.manual_seed(0)
+    path = tmp_path / "model.pte"
+    x = torch.randn(256, 64)
+    methods = {"forward": torch.export.export(Network().eval(), (x,)), "twice": torch.export.export(Twice(), (x,))}
+    edgecore.compile(methods, backends=backends).save(path)
+    program = edgecore.load(path, trace=True)
+    for _ in range(runs):
+        program.forward(x.numpy())
+        program.twice(numpy.ones((256, 64), numpy.float32))
+    program.write_trace(tmp_path / "runs.etdp")
+    return Trace.read(tmp_path / "runs.etdp", program=path)
+
+
+@pytest.mark.parametrize("backends", [[], ["xnnpack"]])
+def test_events_are_named_by_operators_modules_and_lines(tmp_path: Path, backends: list[str]) -> None:
+    if backends:
+        pytest.importorskip("edgecore_xnnpack")
+    trace = traced(tmp_path, backends)
+    assert {run.method for run in trace.runs} == {"forward", "twice"}
+    chosen = trace.select("forward", skip=1)
+    assert len(chosen.runs) == 4
+    labels = {by: {row.label for row in summarize(chosen, by).rows} for by in ("operator", "module", "line", "backend")}
+    assert {"gelu", "add"} < labels["operator"]
+    assert {"first", "block.0", "block.1"} < labels["module"]
+    assert any("test_trace.py" in label for label in labels["line"])
+    assert ("XnnpackBackend" if backends else "kernels") in labels["backend"]
+    for by in labels:
+        summary = summarize(chosen, by)
+        assert sum(row.mean for row in summary.rows) == pytest.approx(summary.mean)
+    chosen.save(tmp_path / "chosen.etdp")
+    again = Trace.read(tmp_path / "chosen.etdp", program=tmp_path / "model.pte")
+    assert summarize(again) == summarize(chosen)
+
+
+def test_the_package_needs_neither_torch_nor_numpy_nor_pandas() -> None:
+    code = (
+        "import sys, edgecore.devtools as d\n"
+        "assert all(getattr(d, name) is not None for name in d.__all__)\n"
+        "print([name for name in ('torch', 'numpy', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
