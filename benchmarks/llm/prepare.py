@@ -1,0 +1,179 @@
+"""Make the files of `run.py`: checkpoints, edgecore's files, and the peers with theirs, each in an environment of its own.
+
+    python benchmarks/llm/prepare.py [SHAPE ...] [--folder build/llm-peers] [--peers llama.cpp executorch onnx openvino]
+
+All linear layers and the output layer get 4 bits in groups of 32. executorch 1.5.1 and edgecore-llm are those of the
+Python that runs this script, `pip install "edgecore-llm[compile]" executorch==1.5.1 gguf`. What exists is kept.
+
+The heads' rows are not put into the order that GGUF and Meta's checkpoints have for rotations: with random weights and
+equal work it makes no difference to the speed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from shapes import CONTEXT, SHAPES, Shape, make_checkpoint
+
+FOLDER = Path("build/llm-peers")
+TORCH = f"torch=={torch.__version__}"
+PACKAGES = {
+    "llama.cpp": ["llama-cpp-python==0.3.36"],
+    "onnx": ["onnxruntime-genai==0.18.0", "onnx", "onnx_ir", "transformers", TORCH],
+    "openvino": ["openvino-genai==2026.4.1.0", "optimum-intel", "nncf", TORCH],
+}
+PEERS = ("llama.cpp", "executorch", "onnx", "openvino")
+META = {
+    "model.embed_tokens": "tok_embeddings", "model.norm": "norm", "self_attn.q_proj": "attention.wq",
+    "self_attn.k_proj": "attention.wk", "self_attn.v_proj": "attention.wv", "self_attn.o_proj": "attention.wo",
+    "mlp.gate_proj": "feed_forward.w1", "mlp.down_proj": "feed_forward.w2", "mlp.up_proj": "feed_forward.w3",
+    "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm", "model.layers": "layers",
+}  # fmt: skip
+"""Names of Meta's checkpoints by parts of Hugging Face's."""
+
+
+def python_of(folder: Path, peer: str) -> Path:
+    """Return the Python of a peer's environment, which is made if it does not exist."""
+    if peer not in PACKAGES:
+        return Path(sys.executable)
+    environment = (folder / "envs" / peer).absolute()
+    python = environment / "bin" / "python"
+    if not (environment / "done").exists():
+        venv.create(environment, with_pip=True)
+        # llama.cpp is built from source, for the instructions of this processor.
+        settings = os.environ | {"CMAKE_ARGS": "-DGGML_NATIVE=ON"}
+        subprocess.run([python, "-m", "pip", "install", *PACKAGES[peer]], check=True, env=settings)
+        (environment / "done").touch()
+    return python
+
+
+def edgecore_file(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
+    options = ["--bits", "4", "--embedding-bits", "4", "--context", str(CONTEXT)]
+    subprocess.run([python, "-m", "edgecore", "llm", "export", checkpoint, "-o", target, *options], check=True)
+
+
+def gguf_file(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
+    import gguf
+
+    writer = gguf.GGUFWriter(target, "llama")
+    writer.add_context_length(8192)
+    writer.add_embedding_length(shape.width)
+    writer.add_block_count(shape.layers)
+    writer.add_feed_forward_length(shape.inner)
+    writer.add_head_count(shape.heads)
+    writer.add_head_count_kv(shape.kv_heads)
+    writer.add_key_length(64)
+    writer.add_value_length(64)
+    writer.add_rope_freq_base(500000.0)
+    writer.add_layer_norm_rms_eps(1e-5)
+    writer.add_vocab_size(shape.vocabulary)
+    writer.add_tokenizer_model("none")
+    names = gguf.get_tensor_name_map(gguf.MODEL_ARCH.LLAMA, shape.layers)
+    with safe_open(checkpoint / "model.safetensors", "pt") as tensors:
+        for name in tensors.keys():
+            values = tensors.get_tensor(name).float().numpy()
+            new_name = names.get_name(name, (".weight",))
+            kind = gguf.GGMLQuantizationType.Q4_0
+            if values.ndim == 1:
+                writer.add_tensor(new_name, values)
+            else:
+                writer.add_tensor(new_name, gguf.quants.quantize(values, kind), raw_dtype=kind)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def executorch_file(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
+    params = checkpoint / "params.json"
+    facts = {
+        "dim": shape.width, "n_layers": shape.layers, "n_heads": shape.heads, "n_kv_heads": shape.kv_heads,
+        "hidden_dim": shape.inner, "vocab_size": shape.vocabulary, "norm_eps": 1e-5, "rope_theta": 500000.0,
+        "head_dim": 64,
+    }  # fmt: skip
+    params.write_text(json.dumps(facts))
+    state: dict[str, Any] = {}
+    with safe_open(checkpoint / "model.safetensors", "pt") as tensors:
+        for name in tensors.keys():
+            new_name = name
+            for part, other in META.items():
+                new_name = new_name.replace(part, other)
+            state[new_name] = tensors.get_tensor(name)
+    state["output.weight"] = state["tok_embeddings.weight"]
+    torch.save(state, checkpoint / "consolidated.pth")
+    length = str(CONTEXT)
+    command = [
+        python, "-m", "executorch.examples.models.llama.export_llama", "-c", checkpoint / "consolidated.pth", "-p", params,
+        "-kv", "--use_sdpa_with_kv_cache", "-X", "-qmode", "8da4w", "-G", "32", "--embedding-quantize", "4,32", "-d", "fp32",
+        "--max_seq_length", length, "--max_context_length", length, "--metadata", '{"get_bos_id":1,"get_eos_ids":[2]}',
+        "--output_name", target.absolute(),
+    ]  # fmt: skip
+    if "extended" in target.name:
+        command.append("--xnnpack-extended-ops")
+    subprocess.run(command, check=True, cwd=checkpoint)
+
+
+def onnx_folder(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
+    command = [
+        python, "-m", "onnxruntime_genai.models.builder", "-i", checkpoint, "-o", target, "-p", "int4", "-e", "cpu",
+        "-c", target.with_suffix(".cache"), "--extra_options", "block_size=32", "accuracy_level=4", "prune_lm_head=true",
+        "hf_token=false",
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+
+
+def openvino_folder(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
+    command = [
+        python.parent / "optimum-cli", "export", "openvino", "-m", checkpoint, "--task", "text-generation-with-past",
+        "--weight-format", "int4", "--sym", "--group-size", "32", "--ratio", "1.0", "--all-layers", target,
+    ]  # fmt: skip
+    subprocess.run(command, check=True)
+
+
+FILES = {
+    "edgecore": ("edgecore.pte", edgecore_file),
+    "llama.cpp": ("q4_0.gguf", gguf_file),
+    "executorch": ("executorch.pte", executorch_file),
+    "executorch-extended": ("executorch-extended.pte", executorch_file),
+    "onnx": ("onnx", onnx_folder),
+    "openvino": ("openvino", openvino_folder),
+}
+"""For each runner, the name of its file or folder and the function that makes it."""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"default: {', '.join(SHAPES)}")
+    parser.add_argument("--folder", type=Path, default=FOLDER)
+    parser.add_argument("--peers", nargs="*", default=list(PEERS), choices=PEERS)
+    arguments = parser.parse_args()
+    folder: Path = arguments.folder.absolute()
+    failed = []
+    for name in arguments.shapes or SHAPES:
+        checkpoint = folder / name
+        if not (checkpoint / "model.safetensors").exists():
+            make_checkpoint(SHAPES[name], checkpoint)
+        for runner, (file, make) in FILES.items():
+            peer = runner.split("-")[0]
+            if (checkpoint / file).exists() or peer not in ("edgecore", *arguments.peers):
+                continue
+            try:
+                make(python_of(folder, peer), checkpoint, SHAPES[name], checkpoint / file)
+            except (subprocess.CalledProcessError, ImportError) as error:
+                failed.append(f"{name}, {runner}: {error}")
+        (checkpoint / "consolidated.pth").unlink(missing_ok=True)
+    if failed:
+        sys.exit("not made:\n" + "\n".join(failed))
+
+
+if __name__ == "__main__":
+    main()
