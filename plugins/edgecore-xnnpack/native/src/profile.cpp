@@ -162,12 +162,14 @@ void Profile::report(xnn_runtime_t runtime, const backend::Host &host) {
       xnn_status_success) {
     return;
   }
+  // Our patches make XNNPACK count nanoseconds. Another XNNPACK, which cannot run parts either, counts microseconds.
+  const uint64_t unit = runs_parts() ? 1 : 1000;
   // XNNPACK counts the time from the end of the previous operator on. So the time of the first operator after a node of
   // the delegate includes the time of this node.
   uint64_t begin = before_;
   size_t next = 0;
   for (size_t i = 0; i < operators_.size(); ++i) {
-    uint64_t time = times_[i] * 1000;
+    uint64_t time = times_[i] * unit;
     for (; next < own_.size() && operators_[i].node != kNone && operators_[i].node > own_[next].node->index; ++next) {
       const uint64_t own = own_[next].end - own_[next].begin;
       if (i > 0) time -= std::min(time, own);  // XNNPACK's clock starts with its first operator

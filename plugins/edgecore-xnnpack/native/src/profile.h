@@ -49,7 +49,7 @@ class Profile {
 
   std::vector<Operator> operators_;
   std::vector<Own> own_;
-  std::vector<uint64_t> times_;  // microseconds
+  std::vector<uint64_t> times_;  // as XNNPACK counts them
   std::chrono::steady_clock::time_point start_ = {};
   uint64_t before_ = 0;  // nanoseconds from start to start_operators
 };

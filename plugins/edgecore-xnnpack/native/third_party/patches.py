@@ -217,6 +217,31 @@ enum xnn_status xnn_invoke_runtime_nodes(xnn_runtime_t runtime, size_t begin, si
   }
   for (size_t i = begin; i < end; i++) {
 """
+# Old and new text of the function that subtracts two times of operators, on each operating system.
+_ELAPSED = {
+    """  const uint64_t kMicrosInNanos = 1000;
+  return (*end - *start) / kMicrosInNanos;
+""": """  return *end - *start;
+""",
+    """  const double kMillisInMicros = 1.0e3;
+  return (uint64_t) ((*end - *start) * kMillisInMicros);
+""": """  const double kNanosInMilli = 1.0e6;
+  return (uint64_t) ((*end - *start) * kNanosInMilli);
+""",
+    """  const uint64_t kMicrosInSec = 1000 * 1000;
+""": """  const uint64_t kNanosInSec = UINT64_C(1000000000);
+""",
+    """  return ((end->QuadPart - start->QuadPart) * kMicrosInSec) / frequency.QuadPart;
+""": """  return ((end->QuadPart - start->QuadPart) * kNanosInSec) / frequency.QuadPart;
+""",
+    """  const uint64_t kNanosInMicro = UINT64_C(1000);
+  const uint64_t kNanosInSec = UINT64_C(1000000000);
+""": """  const uint64_t kNanosInSec = UINT64_C(1000000000);
+""",
+    """  return (secs + ns_secs) / kNanosInMicro;
+""": """  return secs + ns_secs;
+""",
+}
 XNNPACK_PATCHES = [
     *corrections.PATCHES,
     *forced_hardware.PATCHES,
@@ -244,6 +269,8 @@ XNNPACK_PATCHES = [
     # Run a part of a runtime's nodes, so that the delegate can compute nodes of its own between two parts. Node i of the
     # runtime is the i-th node that was defined in the subgraph; a node that was fused into another does nothing.
     Patch("src/runtime.c", _INVOKE, _INVOKE_NODES),
+    # Times of operators are nanoseconds. XNNPACK rounds each down to microseconds, so that a short operator took 0.
+    *(Patch("src/runtime.c", old, new) for old, new in _ELAPSED.items()),
     # Each tile of rows reads the weights once, the first tile from main memory. Prefetching 4 KB ahead hides the
     # latency.
     _prefetch("gemm", "loadu"),

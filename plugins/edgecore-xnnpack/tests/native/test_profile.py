@@ -88,6 +88,13 @@ def test_operators_follow_one_another_within_their_call(tmp_path: Path) -> None:
     assert sum(event.perf_data.raw[0] for event in inner) <= call.perf_data.raw[0]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_times_of_operators_are_not_rounded_to_microseconds(tmp_path: Path) -> None:
+    trace, _ = traced(Net(), torch.randn(1, 3, 16, 16), tmp_path, runs=5)
+    nanoseconds = [round(time * 1e6) for event in inside(trace) for time in event.perf_data.raw]
+    assert any(time % 1000 for time in nanoseconds)
+
+
 def test_without_a_trace_nothing_is_measured(tmp_path: Path) -> None:
     path = tmp_path / "net.pte"
     edgecore.compile(Net().eval(), (torch.randn(1, 3, 16, 16),), backends=["xnnpack"]).save(path)
