@@ -78,6 +78,19 @@ def operation_number(event: ProfileEvent) -> int | None:
     return int(found[1]) if found else None
 
 
+def method_of(symbols: Symbols, events: Sequence[ProfileEvent]) -> str:
+    """Return the method that a block of events is a run of; empty if it can be none of them."""
+    names = symbols.methods()
+    if len(names) == 1:
+        return names[0]
+    named = sum(
+        (event.name or "").startswith(KERNEL) or event.name == DELEGATE or identifier(event) is not None
+        for event in events
+    )
+    known = [name for name in names if all(symbols.fits(name, event) for event in events)]
+    return min(known, key=lambda name: abs(symbols.size(name) - named), default="")
+
+
 class NoSymbols:
     """Knows nothing."""
 

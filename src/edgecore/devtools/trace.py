@@ -19,6 +19,7 @@ from edgecore.devtools.symbols import (
     RecordSymbols,
     Symbols,
     identifier,
+    method_of,
 )
 from edgecore.format import PteFile, read_pte
 from edgecore.format.etdump import ETDump, ProfileEvent, RunData, read_etdump, write_etdump
@@ -145,19 +146,11 @@ class Trace:
 
     def _block(self, run: RunData) -> Run:
         events = [event.profile_event for event in run.events if event.profile_event]
-        method = self._method(events)
+        method = method_of(self._symbols, events)
         made = [self._event(method, event) for event in events]
         made.sort(key=lambda event: (event.start, _ORDER.get(event.kind, 3)))
         _nest(made)
         return Run(run.name or "", method, made, run)
-
-    def _method(self, events: Sequence[ProfileEvent]) -> str:
-        names = self._symbols.methods()
-        if len(names) == 1:
-            return names[0]
-        count = sum(_described(event)[0] in ("kernel", "delegate", "operation") for event in events)
-        known = [name for name in names if all(self._symbols.fits(name, event) for event in events)]
-        return min(known, key=lambda name: abs(self._symbols.size(name) - count), default="")
 
     def _event(self, method: str, event: ProfileEvent) -> TraceEvent:
         key = (method, event.instruction_id, event.name, event.delegate_debug_id_int, event.delegate_debug_id_str,
