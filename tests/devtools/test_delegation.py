@@ -11,7 +11,7 @@ from edgecore.devtools import DelegateMappingBuilder, format_delegated_graph, ge
 
 @pytest.fixture
 def graph_module() -> torch.fx.GraphModule:
-    partitioner = pytest.importorskip("edgecore_xnnpack").XnnpackPartitioner()
+    partitioner = pytest.importorskip("edgecore_xnnpack.partitioner").XnnpackPartitioner()
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 4)).eval()
     exported = torch.export.export(model, (torch.randn(2, 4),))
     return edgecore.to_edge_transform_and_lower(exported, partitioner=[partitioner]).exported_program().graph_module
