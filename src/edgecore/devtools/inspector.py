@@ -220,6 +220,9 @@ def _bytes(file: Any) -> Any:
 def _record(etrecord: Any) -> EtRecordFile | None:
     if etrecord is None or isinstance(etrecord, EtRecordFile):
         return etrecord
+    if hasattr(etrecord, "content"):  # what `get_etrecord` returns
+        content: EtRecordFile = etrecord.content()
+        return content
     return read_etrecord(etrecord)
 
 
@@ -244,7 +247,7 @@ def _resolve(event: Event, handles: dict[str, Any], delegates: dict[str, Any], o
     event.delegate_backend_name = delegate.get("name", "")
     ids = delegate.get("delegate_map") or {}
     number = operation_number(event._source) if event._source else None
-    event.debug_handles = ids.get(str(given), ids.get(str(number)))
+    event.debug_handles = next((ids[key] for key in (str(given), str(number), f"[{number}]") if key in ids), None)
 
 
 def _operator(target: str) -> str:
