@@ -17,8 +17,8 @@ from edgecore.format.etdump import ETDump, Event, ProfileEvent, RunData, write_e
 
 def block(*rows: tuple[str, int, str, int, int], name: str = "Execute") -> RunData:
     """Rows of (name, instruction, id of a delegate's operation, start, end)."""
-    return RunData(name, events=[Event(ProfileEvent(name or None, 0, instruction, -1, text or None, None, start, end))
-                                 for name, instruction, text, start, end in rows])  # fmt: skip
+    return RunData(name, events=[Event(ProfileEvent(event or None, 0, instruction, -1, text or None, None, start, end))
+                                 for event, instruction, text, start, end in rows])  # fmt: skip
 
 
 EXECUTORCH = block(
@@ -56,6 +56,25 @@ def test_times_of_both_runtimes_add_up_to_the_run(run: RunData, add: int) -> Non
     assert [times[name] for name in times if name.startswith("add")] == [add]
     assert sum(row.mean for row in summary.rows if not row.rest) == add + 24
     assert times["(delegate, between operations)"] == 30 - 24 - (run is EDGECORE)
+
+
+def test_traces_name_methods_repetitions_and_threads() -> None:
+    run = block(
+        ("Method::execute", -1, "", 100, 160),
+        ("native_call_relu.out", 0, "", 101, 112),
+        ("thread 1 of instruction 0", -1, "", 103, 111),
+        ("native_call_relu.out (2)", 0, "", 112, 120),
+        ("DELEGATE_CALL", 1, "", 120, 150),
+        ("", 1, "Conv2d [3]", 121, 141),
+        ("", 1, "Conv2d [3] (2)", 141, 150),
+        name="Execute prefill",
+    )
+    summary = summarize(read(run), "operator")
+    times = {row.label: (row.mean, row.calls) for row in summary.rows if not row.rest}
+    assert times == {"(relu.out)": (19, 2), "(Conv2d)": (29, 2)}
+    assert sum(row.mean for row in summary.rows) == 60
+    threads = [event["tid"] for event in chrome_trace(read(run))["traceEvents"] if event["name"].startswith("thread 1")]
+    assert threads == [3]
 
 
 def test_operations_on_another_clock_are_in_no_row() -> None:

@@ -9,32 +9,81 @@ from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from edgecore.devtools.comparators import (
+        L1Comparator,
+        MSEComparator,
+        NumericalComparatorBase,
+        SNRComparator,
+        compare_results,
+    )
+    from edgecore.devtools.delegation import (
+        DelegateMappingBuilder,
+        DelegationBreakdown,
+        DelegationInfo,
+        format_delegated_graph,
+        get_delegation_info,
+        print_delegated_graph,
+    )
+    from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
     from edgecore.devtools.exports import chrome_trace, speedscope
+    from edgecore.devtools.inspector import Inspector
     from edgecore.devtools.profiler import Profile, profile
     from edgecore.devtools.summary import Row, Summary, summarize
     from edgecore.devtools.trace import Run, Trace, TraceEvent
 
 __all__ = [
+    "DelegateMappingBuilder",
+    "DelegationBreakdown",
+    "DelegationInfo",
+    "Event",
+    "EventBlock",
+    "Inspector",
+    "L1Comparator",
+    "MSEComparator",
+    "NumericalComparatorBase",
+    "PerfData",
     "Profile",
     "Row",
     "Run",
+    "SNRComparator",
     "Summary",
+    "TimeScale",
     "Trace",
     "TraceEvent",
     "chrome_trace",
+    "compare_results",
+    "format_delegated_graph",
+    "get_delegation_info",
+    "print_delegated_graph",
     "profile",
     "speedscope",
     "summarize",
 ]
 
 _MODULE_OF = {
+    "DelegateMappingBuilder": "delegation",
+    "DelegationBreakdown": "delegation",
+    "DelegationInfo": "delegation",
+    "Event": "events",
+    "EventBlock": "events",
+    "Inspector": "inspector",
+    "L1Comparator": "comparators",
+    "MSEComparator": "comparators",
+    "NumericalComparatorBase": "comparators",
+    "PerfData": "events",
     "Profile": "profiler",
     "Row": "summary",
     "Run": "trace",
+    "SNRComparator": "comparators",
     "Summary": "summary",
+    "TimeScale": "events",
     "Trace": "trace",
     "TraceEvent": "trace",
     "chrome_trace": "exports",
+    "compare_results": "comparators",
+    "format_delegated_graph": "delegation",
+    "get_delegation_info": "delegation",
+    "print_delegated_graph": "delegation",
     "profile": "profiler",
     "speedscope": "exports",
     "summarize": "summary",

@@ -29,7 +29,14 @@ def chrome_trace(trace: Trace, name: str = "model") -> dict[str, Any]:
     for block in blocks:
         for event in block.events:
             if event.placed:
-                row = {"name": _name(block, event), "cat": event.backend or event.kind, "ph": "X", "pid": 1, "tid": 1}
+                thread = 2 + int(event.name.split()[1]) if event.kind == "thread" else 1
+                row = {
+                    "name": _name(block, event),
+                    "cat": event.backend or event.kind,
+                    "ph": "X",
+                    "pid": 1,
+                    "tid": thread,
+                }
                 row |= {"ts": (event.start - zero) / 1000, "dur": event.duration / 1000, "args": _facts(event)}
                 events.append(row)
     return {"traceEvents": events, "displayTimeUnit": "ns"}

@@ -17,7 +17,9 @@ from edgecore.format.etrecord import EDGE, EtRecordFile, GraphNode, graph_nodes
 KERNEL = "native_call_"
 DELEGATE = "DELEGATE_CALL"
 FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "OPERATOR_CALL")
-_NUMBER = re.compile(r" \[(\d+)\]$")
+REPEATED = re.compile(r" \(\d+\)$")
+"""The end of the names of an instruction's second and later calls in a run: ` (2)`."""
+_NUMBER = re.compile(r"(?:^| )\[(\d+)\]$")
 _OLD_NUMBER = re.compile(r" #(\d+)$")
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 
@@ -73,9 +75,22 @@ def operation_number(event: ProfileEvent) -> int | None:
     """
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
-    text = event.delegate_debug_id_str or ""
+    text = REPEATED.sub("", event.delegate_debug_id_str or "")
     found = _NUMBER.search(text) or (_OLD_NUMBER.search(text) if event.name else None)
     return int(found[1]) if found else None
+
+
+def method_of(symbols: Symbols, events: Sequence[ProfileEvent]) -> str:
+    """Return the method that a block of events is a run of; empty if it can be none of them."""
+    names = symbols.methods()
+    if len(names) == 1:
+        return names[0]
+    named = sum(
+        (event.name or "").startswith(KERNEL) or event.name == DELEGATE or identifier(event) is not None
+        for event in events
+    )
+    known = [name for name in names if all(symbols.fits(name, event) for event in events)]
+    return min(known, key=lambda name: abs(symbols.size(name) - named), default="")
 
 
 class NoSymbols:
@@ -130,9 +145,9 @@ class ProgramSymbols:
             if not isinstance(call, KernelCall) or not 0 <= call.op_index < len(operators):
                 return False
             operator = operators[call.op_index].name.rpartition("::")[2]
-            return operator == name.removeprefix(KERNEL).partition(".")[0]
+            return operator == REPEATED.sub("", name.removeprefix(KERNEL)).partition(".")[0]
         number = operation_number(event)
-        if name == DELEGATE or number is not None:
+        if REPEATED.sub("", name) == DELEGATE or number is not None:
             call = self._call(method, event.instruction_id)
             if not isinstance(call, DelegateCall):
                 return False
@@ -161,7 +176,7 @@ class ProgramSymbols:
                 operations = self._operations.get((method, call.delegate_index), {})
                 number = operation_number(event)
                 handles = operations.get(name, () if number is None else operations.get(number, ()))
-            elif event.name != DELEGATE:
+            elif REPEATED.sub("", event.name or "") != DELEGATE:
                 return Found((), backend)  # the runtime prepares or copies for the delegate
         if name is None and meta and event.instruction_id < len(meta.instructions):
             handles = meta.instructions[event.instruction_id].handles
@@ -200,7 +215,8 @@ class RecordSymbols:
         handles: Any = ()
         if name is not None:
             ids = delegate.get("delegate_map") or {}
-            handles = ids.get(str(name), ids.get(str(operation_number(event)), ()))
+            number = operation_number(event)
+            handles = next((ids[key] for key in (str(name), str(number), f"[{number}]") if key in ids), ())
         elif event.name not in FRAMEWORK:
             handles = self._handles.get(method, {}).get(instruction, ())
         handles = [handles] if isinstance(handles, int) else handles

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,18 +14,21 @@ from typing import Any
 from edgecore.devtools.symbols import (
     DELEGATE,
     KERNEL,
+    REPEATED,
     NoSymbols,
     Origin,
     ProgramSymbols,
     RecordSymbols,
     Symbols,
     identifier,
+    method_of,
 )
 from edgecore.format import PteFile, read_pte
 from edgecore.format.etdump import ETDump, ProfileEvent, RunData, read_etdump, write_etdump
 from edgecore.format.etrecord import EtRecordFile, read_etrecord
 
 EXECUTE = "Method::execute"
+_THREAD = re.compile(r"thread (\d+) of instruction \d+$")
 _OPERATOR_CALL = "OPERATOR_CALL"
 _ORDER = {"run": 0, "call": 1, "delegate": 1, "kernel": 2, "other": 2}
 
@@ -35,7 +39,8 @@ class TraceEvent:
 
     Attributes:
         kind: "run" (a whole run), "kernel", "call" (ExecuTorch's frame around a kernel), "delegate" (a call of one),
-            "operation" (inside a delegate) or "other" (loading, preparing, copying).
+            "operation" (inside a delegate), "thread" (the part of one thread in an operator, whose time counts there) or
+            "other" (loading, preparing, copying).
         name: Name of the event as people read it: "Conv2d", "linear", "prepare XnnpackBackend".
         kernel: The code that ran, as the runtime or backend names it: "Convolution (NHWC, F32) IGEMM".
         instruction: Index of the instruction of the method; -1 if the event belongs to none.
@@ -145,19 +150,12 @@ class Trace:
 
     def _block(self, run: RunData) -> Run:
         events = [event.profile_event for event in run.events if event.profile_event]
-        method = self._method(events)
+        named = (run.name or "").partition(" ")[2]  # edgecore names the method if a program has several
+        method = named if named in self._symbols.methods() else method_of(self._symbols, events)
         made = [self._event(method, event) for event in events]
         made.sort(key=lambda event: (event.start, _ORDER.get(event.kind, 3)))
         _nest(made)
         return Run(run.name or "", method, made, run)
-
-    def _method(self, events: Sequence[ProfileEvent]) -> str:
-        names = self._symbols.methods()
-        if len(names) == 1:
-            return names[0]
-        count = sum(_described(event)[0] in ("kernel", "delegate", "operation") for event in events)
-        known = [name for name in names if all(self._symbols.fits(name, event) for event in events)]
-        return min(known, key=lambda name: abs(self._symbols.size(name) - count), default="")
 
     def _event(self, method: str, event: ProfileEvent) -> TraceEvent:
         key = (method, event.instruction_id, event.name, event.delegate_debug_id_int, event.delegate_debug_id_str,
@@ -179,11 +177,12 @@ def _content(file: Any) -> Any:
 
 def _described(event: ProfileEvent) -> tuple[str, str, str]:
     """Return kind, name and kernel of an event."""
-    name = event.name or ""
+    name = REPEATED.sub("", event.name or "")
     given = identifier(event)
     if given is not None:
         text = str(given)
         kernel = _kernel(event.delegate_debug_metadata)
+        text = REPEATED.sub("", text)
         short = text.rpartition(" ")[0] if text.endswith("]") or " #" in text[-8:] else text
         short, separator, rest = short.partition(": ")  # edgecore's form before 0.3: KIND: KERNEL #NUMBER
         return "operation", short, kernel or (rest if separator else text)
@@ -193,7 +192,8 @@ def _described(event: ProfileEvent) -> tuple[str, str, str]:
         return "kernel", name.removeprefix(KERNEL), name.removeprefix(KERNEL)
     if name == DELEGATE:
         return "delegate", name, name
-    return "call" if name == _OPERATOR_CALL else "other", name, name
+    kind = "call" if name == _OPERATOR_CALL else "thread" if _THREAD.match(name) else "other"
+    return kind, name, name
 
 
 def _kernel(metadata: Any) -> str:
@@ -212,6 +212,8 @@ def _nest(events: Sequence[TraceEvent]) -> None:
     stack: list[TraceEvent] = []
     for event in events:
         event.own = event.duration
+        if event.kind == "thread":
+            continue
         while stack and not _contains(stack[-1], event):
             stack.pop()
         parent = stack[-1] if stack else None

@@ -16,6 +16,7 @@ from edgecore.passes.decompose import REWRITES, Preserve, Rewrite, is_volume_con
 from edgecore.passes.manager import PassManager, check_structure
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList, Stage
 from edgecore.passes.pipeline import EDGE_PASSES
+from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import link, preprocess
@@ -30,6 +31,7 @@ def to_edge(
     *,
     constant_methods: Mapping[str, object] | None = None,
     passes: PassList = EDGE_PASSES,
+    generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Lower exported programs to the edge dialect, without a backend.
 
@@ -40,6 +42,7 @@ def to_edge(
             method to the constant: a number, string, tensor, or a list of these.
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
+        generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
 
     Returns:
         A manager of functional programs with dense tensors; inputs and outputs keep their shapes and dtypes.
@@ -57,7 +60,18 @@ def to_edge(
     for name, program in lowering.exported(programs).items():
         edge[name] = lowering.to_edge(name, program, PassContext(), lambda program: preserve_nothing)
         verify(edge[name])
-    return EdgeProgramManager(edge, constant_methods=constant_methods, passes=passes, observer=lowering.observer)
+    record = ETRecord(_by_method(programs), _copies(edge)) if generate_etrecord else None
+    return EdgeProgramManager(
+        edge, constant_methods=constant_methods, passes=passes, observer=lowering.observer, etrecord=record
+    )
+
+
+def _by_method(programs: Programs) -> Mapping[str, ExportedProgram]:
+    return programs if isinstance(programs, Mapping) else {"forward": programs}
+
+
+def _copies(programs: Mapping[str, ExportedProgram]) -> dict[str, ExportedProgram]:
+    return {name: copy_program(program) for name, program in programs.items()}
 
 
 def to_edge_transform_and_lower(
@@ -67,6 +81,7 @@ def to_edge_transform_and_lower(
     partitioner: PartitionerSpec = None,
     constant_methods: Mapping[str, object] | None = None,
     passes: PassList = EDGE_PASSES,
+    generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
 
@@ -85,6 +100,7 @@ def to_edge_transform_and_lower(
             method to the constant: a number, string, tensor, or a list of these.
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
+        generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
 
     Returns:
         A manager of programs with delegate calls; inputs and outputs keep their shapes and dtypes.
@@ -103,7 +119,9 @@ def to_edge_transform_and_lower(
         >>> edge = edgecore.to_edge_transform_and_lower(exported, partitioner=[XnnpackPartitioner()])
         >>> print(edge.report())
     """
-    return lower(programs, transform_passes, partitioner, constant_methods, passes=passes)
+    return lower(
+        programs, transform_passes, partitioner, constant_methods, passes=passes, generate_etrecord=generate_etrecord
+    )
 
 
 def lower(
@@ -116,6 +134,7 @@ def lower(
     passes: PassList = EDGE_PASSES,
     dump: PassDump | None = None,
     rewrites: Mapping[OpOverload, Rewrite] = REWRITES,
+    generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Run `to_edge_transform_and_lower`; a failure of a partitioner in `required` is an error instead of a warning.
 
@@ -133,6 +152,7 @@ def lower(
         diagnostics[name] = PartitionDiagnostics()
         whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
         edge[name] = lowering.to_edge_for_backends(name, program, context, whole, transform_passes)
+    record = ETRecord(_by_method(programs), _copies(edge)) if generate_etrecord else None
     for priority in range(max(map(len, chosen.values()), default=0)):
         partitioners = {name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)}
         edge = to_backend(
@@ -151,8 +171,9 @@ def lower(
         _add_debug_handles(edge[name])
         verify(edge[name])
     return EdgeProgramManager(
-        edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer
-    )
+        edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer,
+        etrecord=record,
+    )  # fmt: skip
 
 
 class _Lowering:

@@ -15,6 +15,7 @@ from edgecore import format as fmt
 from edgecore.emit import ExternalConstants, emit, external_rule
 from edgecore.emit.external import DEFAULT_FILE
 from edgecore.errors import CompileError, FormatError
+from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.failures import failures_named
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
@@ -25,6 +26,7 @@ from edgecore.passes.manager import PassManager
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.check_kernels import check_kernels
+from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.pipeline.report import DelegationReport
 from edgecore.pipeline.report_memory import arena_reports
@@ -92,12 +94,22 @@ class EdgeProgramManager:
         diagnostics: Mapping[str, PartitionDiagnostics] | None = None,
         passes: PassList = EDGE_PASSES,
         observer: Observer = lambda method: None,
+        etrecord: ETRecord | None = None,
     ) -> None:
         self._programs = dict(programs)
         self._constant_methods = dict(constant_methods or {})
         self._diagnostics = dict(diagnostics or {})
         self._passes = passes
         self._observer = observer
+        self._etrecord = etrecord
+
+    def get_etrecord(self) -> ETRecord:
+        """Return the record of the edge programs, without a finished program.
+
+        Raises:
+            CompileError: The programs were not lowered with `generate_etrecord=True`.
+        """
+        return _present(self._etrecord)
 
     @property
     def methods(self) -> set[str]:
@@ -184,6 +196,7 @@ class EdgeProgramManager:
             diagnostics={name: copy.deepcopy(diagnostics) for name, diagnostics in self._diagnostics.items()},
             passes=self._passes,
             observer=self._observer,
+            etrecord=self._etrecord,
         )
 
     def report(self) -> DelegationReport:
@@ -237,7 +250,21 @@ class EdgeProgramManager:
                 alignments=alignments,
             )
         report = replace(self.report(), memory=arena_reports(planned))
-        return ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods)
+        record = self._etrecord
+        if record is not None:
+            record = record.with_program(pte, {name: _delegate_outputs(one) for name, (one, _) in planned.items()})
+        return ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods, record)
+
+
+def _delegate_outputs(program: ExportedProgram) -> list[int]:
+    """Return the number of outputs of each call of a delegate."""
+    return [len(node.meta["val"]) for node in program.graph.nodes if is_delegate_call(node)]
+
+
+def _present(record: ETRecord | None) -> ETRecord:
+    if record is None:
+        raise CompileError("there is no ETRecord; pass generate_etrecord=True to the function that lowers the model")
+    return record
 
 
 class ExecutorchProgramManager:
@@ -257,7 +284,9 @@ class ExecutorchProgramManager:
         report: DelegationReport,
         methods: set[str],
         config_methods: set[str],
+        etrecord: ETRecord | None = None,
     ) -> None:
+        self._etrecord = etrecord
         self.pte = pte
         self.data = data
         self.methods = methods
@@ -335,6 +364,17 @@ class ExecutorchProgramManager:
 
     def _data_writers(self, paths: Mapping[str, Path]) -> dict[Path, Callable[[BinaryIO], object]]:
         return {path: partial(fmt.write_ptd_to, self.data[name]) for name, path in paths.items()}
+
+    def get_etrecord(self) -> ETRecord:
+        """Return the record for ExecuTorch's developer tools.
+
+        Raises:
+            CompileError: The programs were not lowered with `generate_etrecord=True`.
+
+        Example:
+            >>> program.get_etrecord().save("model.etrecord")
+        """
+        return _present(self._etrecord)
 
     def report(self) -> DelegationReport:
         """Return the delegation report: the backend that runs each operator, and why others are not delegated.

@@ -1,0 +1,140 @@
+"""Distances between the outputs of two runs, by the names of ExecuTorch."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgecore.devtools.inspector import Inspector
+
+
+def as_floats(value: Any) -> Any:
+    """Return a value as a tensor of float64, with 0 in place of NaN."""
+    import torch
+
+    return torch.nan_to_num(
+        torch.as_tensor(value, dtype=torch.float64).detach().cpu(), posinf=math.inf, neginf=-math.inf
+    )
+
+
+class NumericalComparatorBase(ABC):
+    """A distance between what a graph computes and what the device computed.
+
+    Args:
+        inspector: The inspector that compares; it sets itself if this is None.
+    """
+
+    def __init__(self, inspector: Inspector | None = None) -> None:
+        self.inspector = inspector
+
+    def preprocessing(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+        """Return the pairs to compare: (handles, value of the graph) to (handles, value of the device)."""
+        return mapping
+
+    @abstractmethod
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the distance of the device's value `b` from the graph's value `a`."""
+
+    def compare_values(self, a: Any, b: Any) -> list[float]:
+        """Return the distances of two values, or of each of two lists of values.
+
+        Raises:
+            ValueError: The values differ in kind or number.
+        """
+        if isinstance(a, Sequence) != isinstance(b, Sequence):
+            raise ValueError("one of two values to compare is a list, the other is not")
+        if isinstance(a, Sequence):
+            if len(a) != len(b):
+                raise ValueError(f"lists of {len(a)} and {len(b)} values cannot be compared")
+            return [self.element_compare(x, y) for x, y in zip(a, b, strict=True)]
+        return [self.element_compare(a, b)]
+
+
+class L1Comparator(NumericalComparatorBase):
+    """Sum of absolute differences."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the sum of the absolute differences of all elements."""
+        return float((as_floats(a) - as_floats(b)).abs().sum())
+
+
+class MSEComparator(NumericalComparatorBase):
+    """Mean of squared differences."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the mean of the squared differences of all elements."""
+        return float((as_floats(a) - as_floats(b)).square().mean())
+
+
+class SNRComparator(NumericalComparatorBase):
+    """Signal to noise ratio in dB."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the ratio of the power of `a` to that of the difference, in dB; infinite if they are equal."""
+        signal = as_floats(a)
+        noise = float((signal - as_floats(b)).square().mean())
+        power = float(signal.square().mean())
+        if noise == 0:
+            return math.inf
+        return 10 * math.log10(power / noise) if power else -math.inf
+
+
+COMPARATORS: dict[str, type[NumericalComparatorBase]] = {
+    "MSE": MSEComparator, "L1": L1Comparator, "SNR": SNRComparator,
+}  # fmt: skip
+
+
+def _snr(a: Any, b: Any) -> float:
+    return SNRComparator().element_compare(a, b)
+
+
+def _mse(a: Any, b: Any) -> float:
+    return MSEComparator().element_compare(a, b)
+
+
+def _cosine(a: Any, b: Any) -> float:
+    first, second = as_floats(a).flatten(), as_floats(b).flatten()
+    length = float(first.norm() * second.norm())
+    return float(first.dot(second)) / length if length else math.nan
+
+
+METRICS: dict[str, Callable[[Any, Any], float]] = {"snr": _snr, "mse": _mse, "cosine_similarity": _cosine}
+
+
+def compare_results(
+    reference_output: Sequence[Any],
+    run_output: Sequence[Any],
+    metrics: Sequence[str] | None = None,
+    plot: bool = False,
+) -> dict[str, list[float | None]]:
+    """Compare the outputs of a run with those to expect, print the figures, and return them.
+
+    Args:
+        reference_output: The outputs to expect.
+        run_output: The outputs of the run.
+        metrics: Some of "snr", "mse" and "cosine_similarity"; by default all.
+        plot: Draw bars beside the figures.
+
+    Returns:
+        For each metric a figure for each output, rounded to two digits; None for an output that is no tensor.
+    """
+    import torch
+
+    results: dict[str, list[float | None]] = {}
+    for name, metric in METRICS.items():
+        if metrics is not None and name not in metrics:
+            continue
+        results[name] = [
+            round(metric(a, b), 2) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else None
+            for a, b in zip(reference_output, run_output, strict=False)
+        ]
+        print(name)
+        finite = [abs(value) for value in results[name] if value is not None and math.isfinite(value)]
+        for index, value in enumerate(results[name]):
+            known = value is not None and math.isfinite(value) and max(finite) > 0
+            bar = "#" * round(40 * abs(value) / max(finite)) if plot and known and value is not None else ""
+            print(f"{index:>5} {'-' if value is None else f'{value:.5f}':>12} {bar}".rstrip())
+    return results

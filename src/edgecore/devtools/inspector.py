@@ -1,0 +1,256 @@
+"""The `Inspector` of ExecuTorch's developer tools, over edgecore's reader."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import IO, Any
+
+from edgecore.devtools.events import (
+    Converter,
+    Event,
+    EventBlock,
+    MetadataParser,
+    TimeScale,
+    as_frame,
+    event_blocks,
+)
+from edgecore.devtools.symbols import DELEGATE, FRAMEWORK, ProgramSymbols, method_of, operation_number
+from edgecore.devtools.values import Values
+from edgecore.format import PteFile, read_pte
+from edgecore.format.etdump import read_etdump
+from edgecore.format.etrecord import EDGE, EtRecordFile, GraphNode, graph_nodes, read_etrecord
+
+_NOT_PRINTED = ("raw", "delegate_debug_identifier", "stack_traces", "module_hierarchy", "debug_data")
+
+
+class Inspector:
+    """The events of an ETDump, with the operators that they stand for.
+
+    Attributes:
+        event_blocks: The runs; those with equal events are one block.
+
+    Example:
+        >>> inspector = edgecore.devtools.Inspector(etdump_path="runs.etdp", program="model.pte")
+        >>> inspector.print_data_tabular()
+    """
+
+    def __init__(
+        self,
+        etdump_path: str | None = None,
+        etdump_data: bytes | None = None,
+        etrecord: Any = None,
+        source_time_scale: TimeScale = TimeScale.NS,
+        target_time_scale: TimeScale = TimeScale.MS,
+        debug_buffer_path: str | None = None,
+        delegate_metadata_parser: MetadataParser | None = None,
+        delegate_time_scale_converter: Converter | None = None,
+        enable_module_hierarchy: bool = False,
+        reference_graph_name: str = "edge_dialect_graph_module",
+        *,
+        program: Any = None,
+        method: str = "forward",
+        buffer_path: str | None = None,
+    ) -> None:
+        """Read an ETDump.
+
+        Args:
+            etdump_path: Path of the ETDump.
+            etdump_data: The ETDump itself, instead of its path.
+            etrecord: ETRecord that the compiler made: its path or its content.
+            source_time_scale: Unit of the times in the file.
+            target_time_scale: Unit of the results; cycles only from cycles.
+            debug_buffer_path: File with the values of tensors, if they were recorded. Reading it needs torch.
+            delegate_metadata_parser: Makes strings or columns of what delegates add to events: a list with the bytes
+                of each run.
+            delegate_time_scale_converter: Function of an event's name and a time that a delegate measured; by default
+                such times are converted as all others.
+            enable_module_hierarchy: Accepted for scripts of ExecuTorch; without effect.
+            reference_graph_name: Name of the graph of the record that operators are read from.
+            program: The `.pte` that ran: path or bytes. Its metadata stand for an ETRecord.
+            method: Method of the ETRecord, if it has several; a `.pte` is asked which method fits.
+            buffer_path: Another name of `debug_buffer_path`.
+
+        Raises:
+            ValueError: Neither or both of path and data were given.
+            RuntimeError: One unit is cycles and the other is not.
+            FormatError: A file is damaged, or of another kind.
+        """
+        if (source_time_scale == TimeScale.CYCLES) != (target_time_scale == TimeScale.CYCLES):
+            raise RuntimeError("if one of source_time_scale and target_time_scale is CYCLES, both must be")
+        if (etdump_path is None) == (etdump_data is None):
+            raise ValueError("exactly one of etdump_path and etdump_data must be given")
+        content = Path(etdump_path).read_bytes() if etdump_path is not None else etdump_data
+        buffer = debug_buffer_path or buffer_path
+        values = Values(Path(buffer).read_bytes() if buffer else None)
+        self._record = _record(etrecord)
+        self._method = method
+        self.event_blocks: list[EventBlock] = event_blocks(
+            read_etdump(content or b""), source_time_scale, target_time_scale, values, delegate_metadata_parser,
+            delegate_time_scale_converter,
+        )  # fmt: skip
+        if self._record is not None:
+            self._use_record(self._record, reference_graph_name)
+        elif program is not None:
+            self._use_program(program if isinstance(program, PteFile) else read_pte(_bytes(program)))
+
+    def _use_record(self, record: EtRecordFile, graph_name: str) -> None:
+        handles = _of_method(record.debug_handle_map, self._method)
+        delegates = _of_method(record.delegate_map, self._method)
+        outputs = _of_method(record.instruction_id_to_num_outs_map, self._method)
+        names = (
+            [f"{EDGE}/{self._method}", *record.graphs] if graph_name == "edge_dialect_graph_module" else [graph_name]
+        )
+        graph = next((record.graphs[name] for name in names if name in record.graphs), None)
+        nodes: dict[int, list[GraphNode]] = {}
+        for node in graph_nodes(graph) if graph else ():
+            if node.handle and not node.target.endswith("getitem"):
+                nodes.setdefault(node.handle, []).append(node)
+        for block in self.event_blocks:
+            for event in block.events:
+                _resolve(event, handles, delegates, outputs)
+                if event.debug_handles is None or event.name in FRAMEWORK[:3]:
+                    continue
+                own = [event.debug_handles] if isinstance(event.debug_handles, int) else event.debug_handles
+                for node in (node for handle in own for node in nodes.get(handle, ())):
+                    name = node.name + "_"
+                    if name not in event.stack_traces:
+                        event.stack_traces[name] = node.stack_trace or None
+                        modules = {key: (path, kind) for key, path, kind in node.modules}
+                        event.module_hierarchy[name] = modules or None
+                    event.op_types.append(_operator(node.target))
+        if record.reference_outputs is not None:
+            self._use_reference_outputs(record.reference_outputs)
+
+    def _use_reference_outputs(self, saved: bytes) -> None:
+        import io
+
+        import torch
+
+        cases = torch.load(io.BytesIO(saved), weights_only=True).get(self._method, [])
+        for block in self.event_blocks:
+            index = block.bundled_input_index
+            if index is not None and -len(cases) <= index < len(cases):
+                block.reference_output = cases[index]
+
+    def _use_program(self, pte: PteFile) -> None:
+        symbols = ProgramSymbols(pte)
+        for block in self.event_blocks:
+            sources = [event._source for event in block.events if event._source]
+            method = method_of(symbols, sources)
+            for event in block.events:
+                if not method or event._source is None:
+                    continue
+                found = symbols.find(method, event._source)
+                if event.is_delegated_op or event.name == DELEGATE:
+                    event.delegate_backend_name = found.backend or None
+                if found.origins:
+                    event.debug_handles = [origin.handle for origin in found.origins]
+                for origin in found.origins:
+                    name = f"{origin.operator.replace('.', '_')}_{origin.handle}"
+                    event.op_types.append(origin.operator)
+                    file, _, line = origin.source.rpartition(":")
+                    event.stack_traces[name] = f'File "{file}", line {line}' if file else None
+                    event.module_hierarchy[name] = {f"L__self__{origin.module}": (origin.module, "")}
+
+    def rows(self, include_units: bool = True, include_delegate_debug_data: bool = False) -> list[dict[str, Any]]:
+        """Return the rows of `to_dataframe`, without pandas."""
+        return [row for block in self.event_blocks for row in block.rows(include_units, include_delegate_debug_data)]
+
+    def to_dataframe(self, include_units: bool = True, include_delegate_debug_data: bool = False) -> Any:
+        """Return a pandas data frame with a row for each event.
+
+        Args:
+            include_units: Name the unit in the titles of the columns with times.
+            include_delegate_debug_data: Add what delegates say about their events.
+        """
+        return as_frame(self.rows(include_units, include_delegate_debug_data))
+
+    def _printed(self, include_units: bool, include_delegate_debug_data: bool) -> tuple[list[str], list[list[str]]]:
+        rows = [row for row in self.rows(include_units, include_delegate_debug_data)
+                if "OPERATOR_CALL" not in row["event_name"]]  # fmt: skip
+        titles = [title for title in dict.fromkeys(key for row in rows for key in row) if title not in _NOT_PRINTED]
+        return titles, [["" if row.get(title) is None else str(row[title]) for title in titles] for row in rows]
+
+    def print_data_tabular(
+        self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False
+    ) -> None:
+        """Print the events as a table, without `OPERATOR_CALL`.
+
+        Args:
+            file: Where to print; by default standard output.
+            include_units: Name the unit in the titles of the columns with times.
+            include_delegate_debug_data: Add what delegates say about their events.
+        """
+        titles, cells = self._printed(include_units, include_delegate_debug_data)
+        for row in cells:
+            for index, title in enumerate(titles):
+                if row[index] and title.split()[0] in ("p10", "p50", "p90", "avg", "min", "max"):
+                    row[index] = f"{float(row[index]):.6g}"
+        widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
+        for row in (titles, ["-" * width for width in widths], *cells):
+            line = "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+            print(line.rstrip(), file=file or sys.stdout)
+
+    def save_data_to_tsv(
+        self, file: IO[str], include_units: bool = True, include_delegate_debug_data: bool = False
+    ) -> None:
+        """Write the events as tab-separated values, with the columns of `print_data_tabular`."""
+        titles, cells = self._printed(include_units, include_delegate_debug_data)
+        writer = csv.writer(file, delimiter="\t", lineterminator="\n")
+        writer.writerow(["", *titles])
+        writer.writerows([str(index), *row] for index, row in enumerate(cells))
+
+    def find_total_for_module(self, module_name: str) -> float:
+        """Return the sum of the average times of all events in modules whose path contains `module_name`."""
+        total = 0.0
+        for event in (event for block in self.event_blocks for event in block.events):
+            if event.name == "OPERATOR_CALL" or event.perf_data is None:
+                continue
+            keys = (key for hierarchy in event.module_hierarchy.values() for key in hierarchy or ())
+            total += event.perf_data.avg if any(module_name in key for key in keys) else 0.0
+        return total
+
+
+def _bytes(file: Any) -> Any:
+    return file if isinstance(file, (bytes, bytearray, memoryview)) else Path(file).read_bytes()
+
+
+def _record(etrecord: Any) -> EtRecordFile | None:
+    if etrecord is None or isinstance(etrecord, EtRecordFile):
+        return etrecord
+    if hasattr(etrecord, "content"):  # what `get_etrecord` returns
+        content: EtRecordFile = etrecord.content()
+        return content
+    return read_etrecord(etrecord)
+
+
+def _of_method(by_method: Any, method: str) -> dict[str, Any]:
+    by_method = by_method or {}
+    found: dict[str, Any] = by_method.get(method) or next(iter(by_method.values()), {})
+    return found
+
+
+def _resolve(event: Event, handles: dict[str, Any], delegates: dict[str, Any], outputs: dict[str, Any]) -> None:
+    instruction = str(event._instruction_id)
+    if event._instruction_id in (None, -1) or instruction not in handles:
+        return
+    event.num_outputs = outputs.get(instruction, 1)
+    delegate = delegates.get(instruction)
+    given = event.delegate_debug_identifier
+    if given is None or delegate is None:
+        event.debug_handles = handles[instruction]
+        if given is None and event.name == DELEGATE and delegate is not None:
+            event.delegate_backend_name = delegate.get("name", "")
+        return
+    event.delegate_backend_name = delegate.get("name", "")
+    ids = delegate.get("delegate_map") or {}
+    number = operation_number(event._source) if event._source else None
+    event.debug_handles = next((ids[key] for key in (str(given), str(number), f"[{number}]") if key in ids), None)
+
+
+def _operator(target: str) -> str:
+    """Return the name of an operator: "aten.add.Tensor" of the edge dialect, "add.Tensor" of ATen."""
+    parts = target.split(".")
+    return ".".join(parts[-2:] if target.startswith("torch.ops.") else parts[-3:])

@@ -1,0 +1,176 @@
+"""The Inspector beside executorch's own on the same files, column by column."""
+
+from __future__ import annotations
+
+import io
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import zoo
+
+import edgecore
+from edgecore.devtools import Inspector, TimeScale
+from edgecore.format.etdump import (
+    DebugEvent,
+    Double,
+    ETDump,
+    Event,
+    ProfileEvent,
+    RunData,
+    Tensor,
+    Value,
+    ValueType,
+    write_etdump,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+
+
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = torch.nn.Linear(8, 8)
+        self.block = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.block(torch.relu(self.first(x))) + x
+
+
+def equal(ours: Any, theirs: Any) -> bool:
+    if isinstance(ours, torch.Tensor):
+        return torch.equal(ours, theirs)
+    if isinstance(ours, (list, tuple)):
+        return len(ours) == len(theirs) and all(map(equal, ours, theirs))
+    if isinstance(theirs, float):
+        missing = ours is None or math.isnan(ours)
+        return missing if math.isnan(theirs) else math.isclose(ours, theirs, rel_tol=1e-6, abs_tol=1e-6)
+    return bool(ours == theirs)
+
+
+def compare(modules: tuple[str, ...], **files: Any) -> Inspector:
+    """Compare all columns of all events; returns ours."""
+    peer = pytest.importorskip("executorch.devtools").Inspector(**files)
+    ours = Inspector(**files)
+    expected, found = peer.to_dataframe(), ours.to_dataframe()
+    assert list(found.columns) == list(expected.columns)
+    assert len(found) == len(expected) > 0
+    for column in expected.columns:
+        wrong = [row for row in range(len(found)) if not equal(found[column][row], expected[column][row])]
+        assert not wrong, f"{column}, row {wrong[0]}: {found[column][wrong[0]]} != {expected[column][wrong[0]]}"
+    for name in modules:
+        assert ours.find_total_for_module(name) == pytest.approx(peer.find_total_for_module(name))
+    for block, theirs in zip(ours.event_blocks, peer.event_blocks, strict=True):
+        assert equal(block.run_output, theirs.run_output)
+        assert [event.debug_handles for event in block.events] == [event.debug_handles for event in theirs.events]
+    return ours
+
+
+@pytest.mark.parametrize("backend", ["portable", "xnnpack"])
+def test_a_trace_and_a_record_of_executorch_give_the_same_columns(tmp_path: Path, backend: str) -> None:
+    pytest.importorskip("executorch.runtime")
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+    from executorch.runtime import Runtime
+
+    torch.manual_seed(0)
+    x = torch.randn(2, 8)
+    exported = torch.export.export(Network().eval(), (x,))
+    partitioner = [XnnpackPartitioner()] if backend == "xnnpack" else []
+    lowered = to_edge_transform_and_lower(exported, partitioner=partitioner, generate_etrecord=True)
+    manager = lowered.to_executorch()
+    manager.save(str(tmp_path / "model.pte"))
+    manager.get_etrecord().save(tmp_path / "model.etrecord")
+    program = Runtime.get().load_program(tmp_path / "model.pte", enable_etdump=True, debug_buffer_size=1 << 20)
+    method = program.load_method("forward")
+    for _ in range(3):
+        method.execute([x])
+    program.write_etdump_result_to_file(str(tmp_path / "runs.etdp"), str(tmp_path / "values.bin"))
+    files = {"etdump_path": str(tmp_path / "runs.etdp"), "etrecord": str(tmp_path / "model.etrecord")}
+    ours = compare(("first", "block", "block.0"), **files, debug_buffer_path=str(tmp_path / "values.bin"))
+    assert {block.name for block in ours.event_blocks} == {"Default", "Execute"}
+    text = io.StringIO()
+    ours.print_data_tabular(text)
+    assert "Method::execute" in text.getvalue()
+    assert "OPERATOR_CALL" not in text.getvalue()
+    microseconds = Inspector(**files, target_time_scale=TimeScale.US)
+    assert microseconds.rows()[0]["avg (us)"] == pytest.approx(1000 * ours.rows()[0]["avg (ms)"])
+
+
+def edgecore_trace(
+    tmp_path: Path, model: torch.nn.Module, inputs: tuple[torch.Tensor, ...], **options: Any
+) -> dict[str, str]:
+    edgecore.compile(model, inputs, backends=["xnnpack"], **options).save(tmp_path / "model.pte")
+    program = edgecore.load(tmp_path / "model.pte", trace=True)
+    for _ in range(3):
+        program.forward(*inputs)
+    program.write_trace(tmp_path / "runs.etdp")
+    return {"etdump_path": str(tmp_path / "runs.etdp")}
+
+
+def test_a_trace_of_edgecore_gives_the_same_columns(tmp_path: Path) -> None:
+    pytest.importorskip("edgecore_xnnpack")
+    torch.manual_seed(0)
+    files = edgecore_trace(tmp_path, Network().eval(), (torch.randn(2, 8),))
+    compare((), **files)
+    ours = Inspector(**files, program=tmp_path / "model.pte")
+    operators = {operator for block in ours.event_blocks for event in block.events for operator in event.op_types}
+    assert operators == {"aten.linear.default", "aten.relu.default", "aten.gelu.default", "aten.add.Tensor"}
+    assert ours.find_total_for_module("block.1") > 0
+    text = io.StringIO()
+    ours.save_data_to_tsv(text)
+    lines = text.getvalue().splitlines()
+    assert lines[0].split("\t")[:2] == ["", "event_block_name"]
+    assert len(lines) == 1 + len(ours.rows())
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "recipe"), [("mobilenet_v2", "int8"), ("bert_mini", None)])
+def test_traces_of_networks_give_the_same_columns(tmp_path: Path, name: str, recipe: str | None) -> None:
+    torch.manual_seed(0)
+    model, inputs = zoo.ALL[name]()
+    options = {"quantize": recipe, "calibration": [inputs]} if recipe else {}
+    files = edgecore_trace(tmp_path, zoo.calibrate(model, inputs), inputs, **options)
+    compare((), **files)
+    ours = Inspector(**files, program=tmp_path / "model.pte")
+    named = [event for block in ours.event_blocks for event in block.events if event.op_types]
+    assert len(named) > 30
+
+
+def test_runs_with_other_inputs_and_missing_values_are_no_errors() -> None:
+    def run(value: float) -> RunData:
+        events = [DebugEvent(0, 0, Value(ValueType.DOUBLE, double_value=Double(value)), name="add"),
+                  DebugEvent(0, 0, Value(ValueType.TENSOR, Tensor(6, [2], [1], 1 << 40)), name="add")]  # fmt: skip
+        profile = ProfileEvent("native_call_add", 0, 0, start_time=5, end_time=9)
+        return RunData("Execute", events=[Event(debug_event=event) for event in events] + [Event(profile)])
+
+    inspector = Inspector(etdump_data=write_etdump(ETDump(0, [run(1.0), run(2.0)])))
+    ((event,),) = (block.events for block in inspector.event_blocks)
+    assert event.debug_data == [1.0, None]
+    assert event.perf_data is not None
+    assert event.perf_data.raw == [4e-6, 4e-6]
+
+
+def test_arguments_that_exclude_each_other_are_errors() -> None:
+    with pytest.raises(ValueError, match="exactly one of etdump_path and etdump_data"):
+        Inspector()
+    with pytest.raises(RuntimeError, match="CYCLES"):
+        Inspector(etdump_data=b"", target_time_scale=TimeScale.CYCLES)
+
+
+def test_a_converter_and_a_parser_apply_to_delegates_only() -> None:
+    events = [ProfileEvent("DELEGATE_CALL", 0, 0, start_time=0, end_time=10),
+              ProfileEvent(None, 0, 0, 3, None, b"gemm", 2, 4)]  # fmt: skip
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=[Event(event) for event in events])]))
+    inspector = Inspector(
+        etdump_data=dump,
+        target_time_scale=TimeScale.NS,
+        delegate_time_scale_converter=lambda name, time: time * 100,
+        delegate_metadata_parser=lambda metadata: {"kernel": metadata[0].decode()},
+    )
+    rows = inspector.rows(include_units=False, include_delegate_debug_data=True)
+    assert [(row["event_name"], row["avg"], row.get("kernel")) for row in rows] == [
+        ("DELEGATE_CALL", 10, None), ("3", 200, "gemm")
+    ]  # fmt: skip

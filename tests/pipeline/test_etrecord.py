@@ -1,0 +1,122 @@
+"""ETRecords of edgecore's programs, which executorch's Inspector reads beside edgecore's traces."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import edgecore
+from edgecore.devtools import Inspector, Trace, summarize
+from edgecore.errors import CompileError
+from edgecore.format.etdump import read_etdump, write_etdump
+from edgecore.format.etrecord import read_etrecord
+
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
+X = torch.linspace(-1, 1, 16).reshape(2, 8)
+
+
+class Network(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Linear(8, 8)
+        self.block = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.GELU())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.block(torch.relu(self.first(x))) + x
+
+
+def finished(partitioner: list[Any]) -> Any:
+    exported = torch.export.export(Network().eval(), (X,))
+    edge = edgecore.to_edge_transform_and_lower(exported, partitioner=partitioner, generate_etrecord=True)
+    return edge.to_executorch()
+
+
+def with_ids(path: Path) -> None:
+    """Give the operations of a trace ids without kernels, as they are from 0.3 on: `Conv2d [12]`."""
+    dump = read_etdump(path.read_bytes())
+    for run in dump.run_data:
+        for event in run.events:
+            profile = event.profile_event
+            if profile and profile.delegate_debug_id_str and " #" in profile.delegate_debug_id_str:
+                profile.name = None
+                profile.delegate_debug_id_str = re.sub(r":.* #(\d+)$", r" [\1]", profile.delegate_debug_id_str)
+    path.write_bytes(write_etdump(dump))
+
+
+def traced(program: Any, folder: Path) -> tuple[Path, Path]:
+    program.save(folder / "model.pte")
+    program.get_etrecord().save(folder / "model.etrecord")
+    loaded = edgecore.load(folder / "model.pte", trace=True)
+    for _ in range(2):
+        loaded.forward(X)
+    loaded.write_trace(folder / "runs.etdp")
+    with_ids(folder / "runs.etdp")
+    return folder / "runs.etdp", folder / "model.etrecord"
+
+
+@pytest.mark.parametrize("backend", ["kernels", "xnnpack"])
+def test_executorch_names_the_events_of_a_trace_by_our_record(tmp_path: Path, backend: str) -> None:
+    partitioner = []
+    if backend == "xnnpack":
+        partitioner = [pytest.importorskip("edgecore_xnnpack.partitioner").XnnpackPartitioner()]
+    trace, record = traced(finished(partitioner), tmp_path)
+    peer = pytest.importorskip("executorch.devtools").Inspector(etdump_path=str(trace), etrecord=str(record))
+    ours = Inspector(etdump_path=str(trace), etrecord=str(record))
+    assert len(peer.event_blocks) == len(ours.event_blocks)
+    found = {}
+    for block, theirs in zip(ours.event_blocks, peer.event_blocks, strict=True):
+        for event, expected in zip(block.events, theirs.events, strict=True):
+            assert event.op_types == expected.op_types
+            assert event.module_hierarchy == expected.module_hierarchy
+            assert event.stack_traces == expected.stack_traces
+            assert event.delegate_backend_name == expected.delegate_backend_name
+            if event.name not in ("DELEGATE_CALL", "Method::execute"):
+                found[event.name] = tuple(event.op_types)
+    fused = [("linear.default", "relu.default"), ("linear.default",)] if partitioner else []
+    assert {("gelu.default",), ("add.Tensor",), *fused} <= set(found.values())
+    assert ours.find_total_for_module("block.1") == pytest.approx(peer.find_total_for_module("block.1"))
+    labels = {row.label for row in summarize(Trace.read(trace, etrecord=record), "module").rows}
+    assert {"first", "block.0", "block.1"} <= labels
+
+
+def test_a_record_computes_what_the_model_does(tmp_path: Path) -> None:
+    """executorch loads the graphs of the record and runs them."""
+    pytest.importorskip("executorch.devtools")
+    from executorch.devtools.etrecord import parse_etrecord
+
+    finished([]).get_etrecord().save(tmp_path / "model.etrecord")
+    record = parse_etrecord(str(tmp_path / "model.etrecord"))
+    expected = Network().eval()(X)
+    for program in (record.edge_dialect_program, record.exported_program):
+        torch.testing.assert_close(program.module()(X), expected)
+
+
+def test_inputs_outputs_and_other_programs_are_kept(tmp_path: Path) -> None:
+    record = finished([]).get_etrecord()
+    record.update_representative_inputs([X])
+    record.update_reference_outputs([[X + 1]])
+    record.add_extra_export_modules({"again": torch.export.export(Network().eval(), (X,))})
+    with pytest.raises(ValueError, match="is reserved"):
+        record.add_extra_export_modules({"exported_program": None})
+    record.save(tmp_path / "model.etrecord")
+    content = read_etrecord(tmp_path / "model.etrecord")
+    assert set(content.graphs) == {"edge_dialect_exported_program/forward", "exported_program", "again/forward"}
+    assert content.debug_handle_map == {"forward": {str(index): index + 1 for index in range(5)}}
+    assert content.representative_inputs is not None
+    assert content.reference_outputs is not None
+
+
+def test_a_record_that_nobody_asked_for_is_an_error() -> None:
+    exported = torch.export.export(Network().eval(), (X,))
+    edge = edgecore.to_edge(exported)
+    with pytest.raises(CompileError, match="there is no ETRecord; pass generate_etrecord=True"):
+        edge.get_etrecord()
+    asked = edgecore.to_edge(exported, generate_etrecord=True)
+    with pytest.raises(CompileError, match="an ETRecord needs the edge programs and the finished one"):
+        asked.get_etrecord().save("never.etrecord")
+    assert asked.to_executorch().get_etrecord().content().methods == ["forward"]
