@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,7 +23,7 @@ constexpr char kUsage[] =
     "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--option BACKEND:KEY=VALUE]... [--loader MODE] [--threads N] [--runs N] [--trust]\n"
-    "                    [--separate-state] [--trace FILE.etdp]\n"
+    "                    [--separate-state] [--trace FILE.etdp] [--trace-level LEVEL] [--trace-limit BYTES]\n"
     "       edgecore-run FILE.pte --calls FILE.txt [--output-dir DIR] [options for loading, as above]\n"
     "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
     "                  without a file are all zeros\n"
@@ -38,7 +39,10 @@ constexpr char kUsage[] =
     "                  one in double quotes as a string, and one that begins with [ as a list\n"
     "  --trust         accept blobs that the file has no SHA-256 for\n"
     "  --separate-state  the methods share no mutable buffers\n"
-    "  --trace         write the times of all instructions as an ETDump\n"
+    "  --trace         write times as an ETDump\n"
+    "  --trace-level   what has times: calls (runs), operators (also instructions and operations of delegates; the\n"
+    "                  default) or threads (also each thread in each parallel loop)\n"
+    "  --trace-limit   memory for the events, 32 bytes each; the oldest are dropped; by default 67108864\n"
     "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
     "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"
     "                    call METHOD [FILE.npy|FILE.bin]...   run a method\n"
@@ -56,6 +60,8 @@ struct Arguments {
   std::vector<std::string> backend_path;
   std::vector<const char *> kernels;
   const char *trace = nullptr;
+  TraceLevel trace_level = TraceLevel::kOperators;
+  uint64_t trace_limit = kTraceLimit;
   const char *loader = "mmap";
   const char *calls = nullptr;
   std::vector<const char *> options;
@@ -70,6 +76,19 @@ bool parse_count(const char *text, uint32_t &count) {
   const long value = std::strtol(text, &end, 10);
   count = static_cast<uint32_t>(value);
   return *text != '\0' && *end == '\0' && value >= 1 && value <= 1000000;
+}
+
+bool parse_level(const std::string &text, TraceLevel &level) {
+  constexpr const char *kLevels[] = {"calls", "operators", "threads"};
+  const auto *found = std::find(std::begin(kLevels), std::end(kLevels), text);
+  level = static_cast<TraceLevel>(found - kLevels);
+  return found != std::end(kLevels);
+}
+
+bool parse_bytes(const char *text, uint64_t &bytes) {
+  char *end = nullptr;
+  bytes = std::strtoull(text, &end, 10);
+  return *text >= '0' && *text <= '9' && *end == '\0' && bytes <= kMaxTraceLimit;
 }
 
 bool parse(int argc, char **argv, Arguments &arguments) {
@@ -106,6 +125,10 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.loader = argv[i];
     } else if (name == "--trace") {
       arguments.trace = argv[i];
+    } else if (name == "--trace-level") {
+      if (!parse_level(argv[i], arguments.trace_level)) return false;
+    } else if (name == "--trace-limit") {
+      if (!parse_bytes(argv[i], arguments.trace_limit)) return false;
     } else if (name == "--threads") {
       if (!parse_count(argv[i], arguments.threads)) return false;
     } else if (name == "--runs") {
@@ -215,6 +238,8 @@ Status load(Module &module, const Arguments &arguments, Error &error) {
   options.threads = arguments.threads;
   options.trust = arguments.trust;
   options.trace = arguments.trace != nullptr;
+  options.trace_level = arguments.trace_level;
+  options.trace_limit = arguments.trace_limit;
   if (arguments.separate_state) options.sharing = StateSharing::kNone;
   return module.load_methods(options, error);
 }
