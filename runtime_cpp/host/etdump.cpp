@@ -49,11 +49,11 @@ class Writer {
   void add(const TracedMethod &method, const std::string &suffix) {
     const Trace &trace = *method.trace;
     Block preparation;  // loading, and what backends prepare during runs
-    for (const TraceEvent &event : trace.load_events()) convert(method, event, -1, preparation);
+    for (const TraceEvent &event : trace.load_events()) convert(method, event, -1, {}, preparation);
     const size_t first = first_of(trace);
     if (first > 0 || trace.dropped() > 0) {
       const std::string text = std::to_string(trace.dropped() + first) + " older events were dropped";
-      add_event(preparation, text, -1, {}, {}, TraceEvent{});
+      add_event(preparation, text, -1, {}, {}, {});
     }
     const size_t place = blocks_.size();  // of the preparation: before the runs
     Block run;
@@ -61,12 +61,13 @@ class Writer {
     for (size_t i = first; i < trace.size(); ++i) {
       const TraceEvent &event = trace[i];
       const auto kind = static_cast<TraceKind>(event.kind);
+      const Metadata metadata = i < method.metadata.size() ? json(method.metadata[i]) : Metadata();
       if (kind == TraceKind::kExecute) add_block("Execute" + suffix, run);
       if (kind == TraceKind::kPrepare) prepared = event.end;
       if (kind == TraceKind::kPrepare || event.begin < prepared) {
-        convert(method, event, -1, preparation);
+        convert(method, event, -1, metadata, preparation);
       } else {
-        convert(method, event, static_cast<int32_t>(event.instruction), run);
+        convert(method, event, static_cast<int32_t>(event.instruction), metadata, run);
       }
     }
     add_block("Execute" + suffix, run);
@@ -94,37 +95,38 @@ class Writer {
     block.counts.clear();
   }
 
-  void convert(const TracedMethod &method, const TraceEvent &event, int32_t instruction, Block &block) {
+  void convert(const TracedMethod &method, const TraceEvent &event, int32_t instruction, Metadata metadata,
+               Block &block) {
     const std::string &name = method.trace->name(event);
     switch (static_cast<TraceKind>(event.kind)) {
       case TraceKind::kExecute:
-        return add_event(block, "Method::execute", -1, {}, {}, event);
+        return add_event(block, "Method::execute", -1, {}, metadata, event);
       case TraceKind::kLoad:
-        return add_event(block, "Program::load_method", -1, {}, {}, event);
+        return add_event(block, "Program::load_method", -1, {}, metadata, event);
       case TraceKind::kKernel: {
         const bool known = event.instruction < method.operators.size();
         return add_event(block, "native_call_" + (known ? method.operators[event.instruction] : std::string()),
-                         instruction, {}, {}, event);
+                         instruction, {}, metadata, event);
       }
       case TraceKind::kDelegate:
-        return add_event(block, "DELEGATE_CALL", instruction, {}, {}, event);
+        return add_event(block, "DELEGATE_CALL", instruction, {}, metadata, event);
       case TraceKind::kPrepare:
-        return add_event(block, "prepare " + name, -1, {}, {}, event);
+        return add_event(block, "prepare " + name, -1, {}, metadata, event);
       case TraceKind::kCopy:
-        return add_event(block, "copy " + name, -1, {}, {}, event);
+        return add_event(block, "copy " + name, -1, {}, metadata, event);
       case TraceKind::kThread:
         return add_event(
             block, "thread " + std::to_string(event.debug_id) + " of instruction " + std::to_string(event.instruction),
-            -1, {}, {}, event);
+            -1, {}, metadata, event);
       case TraceKind::kBackend:
         break;
     }
-    if (event.debug_id < 0) return add_event(block, {}, instruction, name, {}, event);
+    if (event.debug_id < 0) return add_event(block, {}, instruction, name, metadata, event);
     const size_t colon = name.find(": ");
     const std::string kind = name.substr(0, colon);
     const std::string id = (kind.empty() ? "" : kind + " ") + "[" + std::to_string(event.debug_id) + "]";
-    add_event(block, {}, instruction, id, colon == std::string::npos ? Metadata() : kernel(name.substr(colon + 2)),
-              event);
+    if (colon != std::string::npos) metadata = json("{\"kernel\": " + quoted(name.substr(colon + 2)) + "}");
+    add_event(block, {}, instruction, id, metadata, event);
   }
 
   // Adds an event with a name, or one of a delegate with an id.
@@ -144,17 +146,16 @@ class Writer {
     return count == 1 ? plain : text(name + " (" + std::to_string(count) + ")");
   }
 
-  // text and kernel write equal contents once.
+  // text and json write equal contents once.
   Text text(const std::string &content) {
     const auto [entry, is_new] = texts_.try_emplace(content);
     if (is_new) entry->second = builder_.CreateString(content);
     return entry->second;
   }
-  Metadata kernel(const std::string &name) {
-    const auto [entry, is_new] = kernels_.try_emplace(name);
+  Metadata json(const std::string &content) {
+    const auto [entry, is_new] = metadata_.try_emplace(content);
     if (is_new) {
-      const std::string json = "{\"kernel\": " + quoted(name) + "}";
-      entry->second = builder_.CreateVector(reinterpret_cast<const uint8_t *>(json.data()), json.size());
+      entry->second = builder_.CreateVector(reinterpret_cast<const uint8_t *>(content.data()), content.size());
     }
     return entry->second;
   }
@@ -162,7 +163,7 @@ class Writer {
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<flatbuffers::Offset<etd::RunData>> blocks_;
   std::unordered_map<std::string, Text> texts_;  // written so far
-  std::unordered_map<std::string, Metadata> kernels_;
+  std::unordered_map<std::string, Metadata> metadata_;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct TracedMethod {
   std::string name;
   std::vector<std::string> operators;  // for each instruction: "add.out" if it calls a kernel, else empty
   const Trace *trace;
+  std::vector<std::string> metadata = {};  // JSON for each event of the trace's ring, or empty
 };
 
 // Returns TracedMethod::operators of a method.

@@ -26,6 +26,7 @@
 #include "host/services.h"
 #include "host/thread_pool.h"
 #include "host/trace.h"
+#include "host/trace_records.h"
 
 namespace edgecore {
 namespace {
@@ -240,6 +241,13 @@ struct LoadedFile {
     return fail(error, EDGECORE_NOT_FOUND, "The backend '", backend_id, "' was not added to this program.");
   }
 };
+
+Status write_file(const char *path, const std::vector<uint8_t> &bytes, Error &error) {
+  std::FILE *file = std::fopen(path, "wb");
+  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (file != nullptr && std::fclose(file) == 0 && written) return {};
+  return fail(error, EDGECORE_ACCESS_FAILED, path, " cannot be written: ", std::strerror(errno), ".");
+}
 
 constexpr char kLinked[] = "a backend linked into this application";
 
@@ -615,11 +623,13 @@ Status Module::write_trace(const char *path, Error &error) const {
   if (methods.empty()) {
     return fail(error, EDGECORE_INVALID_STATE, "The methods were loaded without trace, and none was started later.");
   }
-  const std::vector<uint8_t> bytes = etdump_of(methods);
-  std::FILE *file = std::fopen(path, "wb");
-  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (file != nullptr && std::fclose(file) == 0 && written) return {};
-  return fail(error, EDGECORE_ACCESS_FAILED, path, " cannot be written: ", std::strerror(errno), ".");
+  return write_file(path, etdump_of(methods), error);
+}
+
+Status Module::convert_trace(Bytes records, const char *path, Error &error) const {
+  std::vector<uint8_t> etdump;
+  EDGECORE_TRY(etdump_of_records(program(), records, etdump, error));
+  return write_file(path, etdump, error);
 }
 
 Span<const edgecore_kernel_library *const> kernel_libraries() {

@@ -69,6 +69,13 @@ void Trace::add_load(uint64_t begin, uint64_t end) {
   load_.insert(load_.begin(), {begin, end, -1, 0, static_cast<uint32_t>(TraceKind::kLoad) & 0xf, 0});
 }
 
+void Trace::restore(const TraceEvent &event, StringView name) {
+  is_running_ = is_running_ || event.kind == static_cast<uint32_t>(TraceKind::kExecute);
+  TraceEvent named = event;
+  named.name = intern(name) & 0xfffffff;
+  push(named);
+}
+
 void Trace::clear() {
   position_ = 0;
   wraps_ = 0;

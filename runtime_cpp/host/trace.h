@@ -41,6 +41,10 @@ class Trace final : public EventTracer {
   // Adds the time of Method::load.
   void add_load(uint64_t begin, uint64_t end);
 
+  // Adds an event that another device has recorded, and counts those that it dropped.
+  void restore(const TraceEvent &event, StringView name);
+  void count_dropped(uint64_t events) { load_dropped_ += events; }
+
   TraceLevel level() const { return level_; }
   void set_level(TraceLevel level) { level_ = level; }
   void clear();

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,7 @@ constexpr char kUsage[] =
     "                    [--option BACKEND:KEY=VALUE]... [--loader MODE] [--threads N] [--runs N] [--trust]\n"
     "                    [--separate-state] [--trace FILE.etdp] [--trace-level LEVEL] [--trace-limit BYTES]\n"
     "       edgecore-run FILE.pte --calls FILE.txt [--output-dir DIR] [options for loading, as above]\n"
+    "       edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp\n"
     "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
     "                  without a file are all zeros\n"
     "  --output-dir    write the outputs to DIR/output_N.npy\n"
@@ -43,6 +45,7 @@ constexpr char kUsage[] =
     "  --trace-level   what has times: calls (runs), operators (also instructions and operations of delegates; the\n"
     "                  default) or threads (also each thread in each parallel loop)\n"
     "  --trace-limit   memory for the events, 32 bytes each; the oldest are dropped; by default 67108864\n"
+    "  --records       do not run anything: convert the records of a device's trace (edgecore/trace_buffer.h)\n"
     "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
     "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"
     "                    call METHOD [FILE.npy|FILE.bin]...   run a method\n"
@@ -64,6 +67,7 @@ struct Arguments {
   uint64_t trace_limit = kTraceLimit;
   const char *loader = "mmap";
   const char *calls = nullptr;
+  const char *records = nullptr;
   std::vector<const char *> options;
   bool separate_state = false;
   uint32_t threads = 0;
@@ -121,6 +125,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.options.push_back(argv[i]);
     } else if (name == "--calls") {
       arguments.calls = argv[i];
+    } else if (name == "--records") {
+      arguments.records = argv[i];
     } else if (name == "--loader") {
       arguments.loader = argv[i];
     } else if (name == "--trace") {
@@ -138,6 +144,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
     }
   }
   const bool one_method = arguments.method != nullptr || !arguments.inputs.empty() || arguments.runs != 1;
+  if (arguments.records != nullptr && arguments.trace == nullptr) return false;
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 
@@ -281,7 +288,19 @@ Status run_method(Module &module, const Arguments &arguments, Error &error) {
   return {};
 }
 
+// Writes the records of a device's trace as an ETDump.
+Status convert(const Arguments &arguments, Error &error) {
+  Module module;
+  EDGECORE_TRY(module.open(arguments.file, error));
+  std::unique_ptr<SystemDataLoader> records;
+  EDGECORE_TRY(open_file(arguments.records, LoadMode::kFile, records, error));
+  const Result<Bytes> bytes = records->load(0, static_cast<size_t>(records->size()), LoadUse::kTables, error);
+  EDGECORE_TRY(bytes.status());
+  return module.convert_trace(*bytes, arguments.trace, error);
+}
+
 Status run(const Arguments &arguments, Error &error) {
+  if (arguments.records != nullptr) return convert(arguments, error);
   Module module;
   if (arguments.calls == nullptr) {
     EDGECORE_TRY(run_method(module, arguments, error));

@@ -149,9 +149,10 @@ class Module {
   // those of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
-  // Starts to record the times of runs, in addition to those recorded so far, and stops that; the latter leaves no
-  // cost. clear_trace forgets what was recorded. If the methods were loaded without MethodOptions::trace, or with the
-  // level kCalls, delegates do not report the operations inside of them. No method may be running.
+  // Starts to record the times of runs, in addition to those recorded so far, and stops that; then only backends that
+  // were loaded with a trace go on measuring. clear_trace forgets what was recorded. If the methods were loaded without
+  // MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them. No method
+  // may be running.
   void start_trace(TraceLevel level);
   void stop_trace();
   void clear_trace();
@@ -160,6 +161,11 @@ class Module {
   // Writes the recorded times as an ETDump. No method may be running.
   // Errors: INVALID_STATE (nothing was ever traced), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const;
+
+  // Writes records of runs of this file that a TraceBuffer or TraceStatistics (edgecore/trace_buffer.h) of another
+  // device has made, as an ETDump. Needs open() only: no backend and no method. Errors: INVALID_ARGUMENT (`records` are
+  // damaged or of another file), ACCESS_FAILED.
+  Status convert_trace(Bytes records, const char *path, Error &error) const;
 
   // Returns the values that the delegates of a method have computed since the last call, oldest first; none if the
   // methods were loaded without MethodOptions::values, or if the backends report none. The method must not be running.

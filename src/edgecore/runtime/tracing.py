@@ -56,7 +56,7 @@ class Trace:
         self._program.start_trace(level_number(level))
 
     def stop(self) -> None:
-        """Record no further runs. Without a trace a run costs what it costs in a program that was never traced."""
+        """Record no further runs. Backends that were loaded with a trace go on measuring; otherwise nothing is left."""
         self._program.stop_trace()
 
     def clear(self) -> None:
