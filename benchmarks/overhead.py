@@ -4,6 +4,7 @@
 
 Call: a program of three instructions on four numbers is called with numpy arrays, torch tensors and a plain buffer; if
 executorch is installed, it runs the same file. The result is the smallest mean of a block of 5000 calls.
+Traces: what an event costs, in a chain of 64 kernels on four numbers, and what remains after the trace has stopped.
 Other threads: the speed of a Python loop, and of a second method of the program, while a method runs in another thread;
 and, for comparison, while another process runs the method. The slow-down by a process, which shares nothing with this one,
 is that of the machine itself (two virtual cores may be one physical core).
@@ -77,6 +78,46 @@ def overhead(folder: Path, rounds: int) -> None:
     peer = Runtime.get().load_program(str(path)).load_method("forward")
     inputs = [arguments["torch"]]
     print(f"  executorch, torch {mean_of_blocks(lambda: peer.execute(inputs), rounds, 500) * 1e6:7.2f} us")
+
+
+class Chain(torch.nn.Module):
+    """A model that runs 64 kernels."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for _ in range(32):
+            x = torch.relu(x) + 1
+        return x
+
+
+def traces(folder: Path, rounds: int) -> None:
+    """Print what an event of a trace costs, and what a stopped trace costs."""
+    path = folder / "chain.pte"
+    edgecore.compile(Chain().eval(), (torch.ones(4),), backends=[]).save(path)
+    x = np.ones(4, np.float32)
+    untraced, model = (edgecore.load(path, threads=1) for _ in range(2))
+    times: dict[str, list[float]] = {"off": [], "calls": [], "operators": [], "threads": [], "stopped": []}
+    model.trace.start("calls")
+    model.forward(x)
+    events = {"calls": model.trace.events}
+    model.trace.clear()
+    model.trace.start()
+    model.forward(x)
+    events["operators"] = events["threads"] = model.trace.events
+    for _ in range(rounds):  # all kinds in turn, so that a change of the machine's speed meets all
+        for kind, found in times.items():
+            model.trace.stop()
+            model.trace.clear()
+            if kind in events:
+                model.trace.start(kind)
+            method = untraced.forward if kind == "off" else model.forward
+            found.append(mean_of_blocks(lambda method=method: method(x), 1, 1000))
+    best = {kind: min(found) for kind, found in times.items()}
+    print(f"traces, in a call of {best['off'] * 1e6:.2f} us:")
+    for kind, count in events.items():
+        print(f"  {kind:10} {(best[kind] - best['stopped']) / count * 1e9:6.1f} ns an event, {count} events")
+    print(
+        f"  stopped    {100 * (best['stopped'] / best['off'] - 1):6.2f} % slower than a program that was never traced"
+    )
 
 
 def spin(seconds: float) -> float:
@@ -174,6 +215,7 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         overhead(Path(folder), rounds)
+        traces(Path(folder), rounds)
         threads(Path(folder), rounds)
 
 

@@ -156,6 +156,15 @@ Result<Method *> Method::load(const Program &program, StringView name, const Met
 
 void Method::destroy() { MethodImpl::of(this).destroy_delegates(); }
 
+void Method::set_tracer(EventTracer *tracer) {
+  MethodImpl &method = MethodImpl::of(this);
+  const edgecore_host services = method.config.host == nullptr ? core_services() : *method.config.host;
+  method.config.tracer = tracer;
+  method.host.event_begin = tracer == nullptr ? nullptr : services.event_begin;
+  method.host.event_end = tracer == nullptr ? nullptr : services.event_end;
+  method.host.event_add = tracer == nullptr ? nullptr : services.event_add;
+}
+
 const Program &Method::program() const { return *MethodImpl::of(this).owner; }
 
 MethodInfo Method::info() const { return program().method(MethodImpl::of(this).index); }

@@ -9,6 +9,7 @@
 #include <deque>
 #include <utility>
 
+#include "core/platform.h"
 #include "core/segments.h"
 #include "edgecore/bundled.h"
 #include "edgecore/kernels.h"
@@ -16,6 +17,7 @@
 #include "host/backends.h"
 #include "host/copied_data_loader.h"
 #include "host/cpu_count.h"
+#include "host/etdump.h"
 #include "host/heap.h"
 #include "host/library.h"
 #include "host/manifest.h"
@@ -24,6 +26,7 @@
 #include "host/services.h"
 #include "host/thread_pool.h"
 #include "host/trace.h"
+#include "host/trace_records.h"
 
 namespace edgecore {
 namespace {
@@ -107,6 +110,12 @@ struct OpenMethod {
 
   ~OpenMethod() {
     if (method != nullptr) method->destroy();
+  }
+
+  void start_trace(TraceLevel level) {
+    trace->set_level(level);
+    context.loops = level == TraceLevel::kThreads ? trace.get() : nullptr;
+    method->set_tracer(trace.get());
   }
 };
 
@@ -233,6 +242,13 @@ struct LoadedFile {
   }
 };
 
+Status write_file(const char *path, const std::vector<uint8_t> &bytes, Error &error) {
+  std::FILE *file = std::fopen(path, "wb");
+  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
+  if (file != nullptr && std::fclose(file) == 0 && written) return {};
+  return fail(error, EDGECORE_ACCESS_FAILED, path, " cannot be written: ", std::strerror(errno), ".");
+}
+
 constexpr char kLinked[] = "a backend linked into this application";
 
 }  // namespace
@@ -244,9 +260,14 @@ struct Module::State {
   HostContext context;
   StateStore store{&state_memory, &context};
   std::vector<std::unique_ptr<OpenMethod>> methods;
+  bool is_tracing = false;
 
   ~State() {
     while (!methods.empty()) methods.pop_back();
+  }
+
+  std::unique_ptr<Trace> make_trace() const {
+    return std::make_unique<Trace>(shared->options.trace_limit / shared->program->method_count());
   }
 
   Status load_methods(std::vector<Method *> &out, Error &error) {
@@ -269,16 +290,24 @@ struct Module::State {
       config.trust = options.trust;
       config.state = &store;
       config.sharing = options.sharing;
-      if (options.trace) open->trace = std::make_unique<Trace>();
-      config.tracer = open->trace.get();
+      if (options.trace) open->trace = make_trace();
+      // A tracer makes delegates report their operations, which takes time that the level kCalls has no use for.
+      const bool reports = options.trace && options.trace_level != TraceLevel::kCalls;
+      config.tracer = reports ? open->trace.get() : nullptr;
       if (options.values) open->values = std::make_unique<ValueRecorder>();
       config.values = open->values.get();
+      const uint64_t begin = platform_nanoseconds();
       const Result<Method *> method = Method::load(program, program.method(i).name(), config, error);
       EDGECORE_TRY(method.status());
       open->method = *method;
+      if (options.trace) {
+        open->trace->add_load(begin, platform_nanoseconds());
+        open->start_trace(options.trace_level);
+      }
       out.push_back(*method);
       methods.push_back(std::move(open));
     }
+    is_tracing = options.trace;
     return {};
   }
 };
@@ -432,6 +461,10 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
   if (!shared.loaded.empty() || !methods_.empty()) {  // `loaded` must not change: loaded methods point to it
     return fail(error, EDGECORE_ALREADY_LOADED, "The methods of this program are loaded already.");
   }
+  if (options.trace_limit > kMaxTraceLimit) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "trace_limit must be at most ", kMaxTraceLimit, " bytes; got ",
+                options.trace_limit, ".");
+  }
   for (const auto &backend : shared.backends) shared.loaded.push_back(backend->loaded);
   shared.options = options;
   EDGECORE_TRY(state_->load_methods(methods_, error));
@@ -544,17 +577,59 @@ std::vector<OperationValue> Module::take_values(size_t method) {
   return recorder == nullptr ? std::vector<OperationValue>() : std::exchange(recorder->values, {});
 }
 
-Status Module::write_trace(const char *path, Error &error) const {
-  std::vector<const Trace *> traces;
+void Module::start_trace(TraceLevel level) {
   for (const auto &method : state_->methods) {
-    if (method->trace != nullptr) traces.push_back(method->trace.get());
+    if (method->trace == nullptr) method->trace = state_->make_trace();
+    method->start_trace(level);
   }
-  if (traces.empty()) return fail(error, EDGECORE_INVALID_STATE, "The methods were loaded without trace.");
-  const std::vector<uint8_t> bytes = etdump_of(traces);
-  std::FILE *file = std::fopen(path, "wb");
-  const bool written = file != nullptr && std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size();
-  if (file != nullptr && std::fclose(file) == 0 && written) return {};
-  return fail(error, EDGECORE_ACCESS_FAILED, path, " cannot be written: ", std::strerror(errno), ".");
+  state_->is_tracing = true;
+}
+
+void Module::stop_trace() {
+  for (const auto &method : state_->methods) {
+    method->context.loops = nullptr;
+    method->method->set_tracer(nullptr);
+  }
+  state_->is_tracing = false;
+}
+
+void Module::clear_trace() {
+  for (const auto &method : state_->methods) {
+    if (method->trace != nullptr) method->trace->clear();
+  }
+}
+
+TraceInfo Module::trace_info() const {
+  TraceInfo info;
+  info.is_running = state_->is_tracing;
+  for (const auto &method : state_->methods) {
+    if (method->trace == nullptr) continue;
+    info.level = method->trace->level();
+    info.events += method->trace->size() + method->trace->load_events().size();
+    info.dropped += method->trace->dropped();
+    info.bytes += method->trace->bytes();
+  }
+  return info;
+}
+
+Status Module::write_trace(const char *path, Error &error) const {
+  std::vector<TracedMethod> methods;
+  for (size_t i = 0; i < state_->methods.size(); ++i) {
+    const Trace *trace = state_->methods[i]->trace.get();
+    if (trace == nullptr) continue;
+    const StringView name = program().method(i).name();
+    methods.push_back({std::string(name.data(), name.size()), operators_of(program(), i), trace});
+  }
+  if (methods.empty()) {
+    return fail(error, EDGECORE_INVALID_STATE, "The methods were loaded without trace, and none was started later.");
+  }
+  return write_file(path, etdump_of(methods), error);
+}
+
+Status Module::convert_trace(Bytes records, const char *path, Error &error) const {
+  std::vector<uint8_t> etdump;
+  EDGECORE_TRY(etdump_of_records(program(), records, etdump, error));
+  return write_file(path, etdump, error);
 }
 
 Span<const edgecore_kernel_library *const> kernel_libraries() {

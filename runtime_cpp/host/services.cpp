@@ -1,7 +1,11 @@
 #include "host/services.h"
 
+#include <array>
+
+#include "core/platform.h"
 #include "host/platform.h"
 #include "host/thread_pool.h"
+#include "host/trace.h"
 
 namespace edgecore {
 namespace {
@@ -10,8 +14,41 @@ uint32_t EDGECORE_CALL worker_count(edgecore_scope *scope) {
   return scope->context == nullptr ? 1 : static_cast<const HostContext *>(scope->context)->threads;
 }
 
+// A loop whose threads are traced: when each began its first piece and ended its last one; 0: it computed none.
+struct TracedLoop {
+  struct alignas(64) Times {
+    uint64_t begin = 0;
+    uint64_t end = 0;
+  };
+  edgecore_loop_fn fn;
+  void *arg;
+  std::array<Times, kMaxThreads> threads;
+
+  static void EDGECORE_CALL run(void *self, uint64_t begin, uint64_t end, uint32_t worker) {
+    TracedLoop &loop = *static_cast<TracedLoop *>(self);
+    Times &times = loop.threads[worker];
+    if (times.begin == 0) times.begin = platform_nanoseconds();
+    loop.fn(loop.arg, begin, end, worker);
+    times.end = platform_nanoseconds();
+  }
+};
+
+void trace_loop(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg) {
+  TracedLoop loop = {fn, arg, {}};
+  ThreadPool::process().parallel_for(worker_count(scope), n, grain, TracedLoop::run, &loop);
+  Trace &trace = *static_cast<const HostContext *>(scope->context)->loops;
+  for (uint32_t i = 0; i < kMaxThreads; ++i) {
+    if (loop.threads[i].end != 0) trace.add_thread(i, loop.threads[i].begin, loop.threads[i].end);
+  }
+}
+
 void EDGECORE_CALL parallel_for(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg,
                                 uint32_t) {
+  const auto *context = static_cast<const HostContext *>(scope->context);
+  // A loop within the body of a loop may run on any thread, a trace belongs to one.
+  if (context != nullptr && context->loops != nullptr && !ThreadPool::in_loop()) {
+    return trace_loop(scope, n, grain, fn, arg);
+  }
   ThreadPool::process().parallel_for(worker_count(scope), n, grain, fn, arg);
 }
 

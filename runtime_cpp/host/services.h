@@ -8,9 +8,12 @@
 
 namespace edgecore {
 
+class Trace;
+
 // The data of this host for one plugin object (driver, program, delegate, ...): edgecore_scope::context points to it.
 struct HostContext {
-  uint32_t threads = 1;  // max threads of a parallel loop; more than 1 only for a method's delegates and kernels
+  uint32_t threads = 1;    // max threads of a parallel loop; more than 1 only for a method's delegates and kernels
+  Trace *loops = nullptr;  // receives the times of each thread in each loop; NULL: nobody does
 };
 
 // Returns the table of services, which all backends and kernels share. Its log and its heap are those of the platform

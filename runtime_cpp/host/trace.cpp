@@ -1,87 +1,142 @@
 #include "host/trace.h"
 
+#include <algorithm>
+#include <new>
+
 #include "core/platform.h"
-#include "etdump_generated.h"
 
 namespace edgecore {
 namespace {
 
-namespace etd = fb::etdump;
+constexpr uint64_t kNoEvent = UINT64_MAX;
+constexpr uint64_t kLoadEvent = uint64_t{1} << 63;  // in the number of an event: it is in `load_`
+constexpr size_t kMaxLoadEvents = 65536;
+constexpr size_t kMaxNames = 65536;  // further names are lost; they are not those of operations, which are few
 
-// Returns the name of an event as ExecuTorch's tools expect it in an ETDump. For an operator that is "native_call_" and
-// the operator's name without namespace.
-std::string shown_name(const TraceEvent &event) {
-  switch (event.kind) {
-    case EventKind::kExecute:
-      return "Method::execute";
-    case EventKind::kKernel: {
-      const size_t colons = event.name.rfind("::");
-      return "native_call_" + (colons == std::string::npos ? event.name : event.name.substr(colons + 2));
-    }
-    case EventKind::kDelegate:
-      return "DELEGATE_CALL";
-    case EventKind::kPrepare:
-      return "prepare " + event.name;
-    case EventKind::kCopy:
-      return "copy " + event.name;
-    case EventKind::kBackend:
-      return event.debug_id < 0 ? event.name : event.name + " #" + std::to_string(event.debug_id);
-  }
-  return event.name;
-}
+uint32_t to_u32(uint64_t value) { return static_cast<uint32_t>(std::min<uint64_t>(value, UINT32_MAX)); }
 
 }  // namespace
 
+Trace::Trace(uint64_t limit, TraceLevel level)
+    : level_(level),
+      max_blocks_(static_cast<size_t>(std::max<uint64_t>(1, limit / (kBlock * sizeof(TraceEvent))))),
+      names_(1) {}
+
 uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) {
-  // For an event that a backend reports itself (kBackend) `instruction` is always 0: use that of the enclosing event.
-  if (kind == EventKind::kBackend && !open_.empty()) instruction = events_[open_.back()].instruction;
-  events_.push_back({kind, std::string(name.data(), name.size()), instruction, debug_id, platform_nanoseconds(), 0});
-  open_.push_back(events_.size() - 1);
-  if (kind != EventKind::kBackend) call_begin_ = events_.back().start;
-  return events_.size() - 1;
+  const bool is_run = kind == EventKind::kExecute;
+  if (level_ == TraceLevel::kCalls && !is_run) return kNoEvent;
+  const bool has_name = kind == EventKind::kBackend || kind == EventKind::kPrepare || kind == EventKind::kCopy;
+  // For an event that a backend reports itself (kBackend) `instruction` is always 0: that of the enclosing event
+  // counts.
+  if (kind != EventKind::kBackend) instruction_ = to_u32(instruction);
+  if (is_run) {
+    is_running_ = true;
+    depth_ = 0;
+  }
+  ++depth_;
+  TraceEvent event = {0, 0, debug_id, instruction_, static_cast<uint32_t>(kind) & 0xf, 0};
+  if (has_name) event.name = intern(name) & 0xfffffff;
+  event.begin = platform_nanoseconds();
+  if (kind != EventKind::kBackend) call_begin_ = event.begin;
+  const uint64_t number = push(event);
+  if (is_run) run_ = number;
+  return number;
 }
 
-void Trace::end(uint64_t event) {
-  if (event >= events_.size()) return;  // a plugin passed a number that begin() did not return
-  events_[event].end = platform_nanoseconds();
-  if (events_[event].kind != EventKind::kBackend) call_begin_ = events_[event].end;
-  while (!open_.empty() && open_.back() >= event) open_.pop_back();
+void Trace::end(uint64_t number) {
+  if (number == kNoEvent) return;
+  const uint64_t now = platform_nanoseconds();
+  if (number == run_) is_running_ = false;
+  TraceEvent *event = find(number);
+  if (event == nullptr || event->end != 0)
+    return;  // not recorded, overwritten, or a number that begin() did not return
+  event->end = now;
+  if (event->kind != static_cast<uint32_t>(TraceKind::kBackend)) call_begin_ = now;
+  if (depth_ > 0) --depth_;
 }
 
 void Trace::add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) {
-  if (open_.empty()) return;  // no call is running
-  events_.push_back({EventKind::kBackend, std::string(name.data(), name.size()), events_[open_.back()].instruction,
-                     debug_id, call_begin_ + begin, call_begin_ + end});
+  if (level_ == TraceLevel::kCalls || depth_ == 0) return;  // 0: no call is running
+  push({call_begin_ + begin, call_begin_ + end, debug_id, instruction_,
+        static_cast<uint32_t>(TraceKind::kBackend) & 0xf, intern(name) & 0xfffffff});
 }
 
-std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces) {
-  flatbuffers::FlatBufferBuilder builder;
-  std::vector<flatbuffers::Offset<etd::RunData>> runs;
-  for (const Trace *trace : traces) {
-    const std::vector<TraceEvent> &events = trace->events();
-    size_t next = 0;
-    while (next < events.size()) {
-      // Events before the first execution belong to loading the method.
-      const bool executes = events[next].kind == EventKind::kExecute;
-      std::vector<flatbuffers::Offset<etd::Event>> run;
-      const size_t first = next;
-      for (; next < events.size() && (next == first || events[next].kind != EventKind::kExecute); ++next) {
-        const TraceEvent &event = events[next];
-        const int32_t instruction = event.kind == EventKind::kExecute ? -1 : static_cast<int32_t>(event.instruction);
-        const auto name = builder.CreateString(shown_name(event));
-        const uint64_t end = event.end == 0 ? event.start : event.end;  // 0: the event did not end
-        // ExecuTorch's Inspector shows events within a delegate by their delegate identifier: set it to the name.
-        const auto identifier = event.kind == EventKind::kBackend ? name : flatbuffers::Offset<flatbuffers::String>();
-        const auto profile =
-            etd::CreateProfileEvent(builder, name, 0, instruction, -1, identifier, 0, event.start, end);
-        run.push_back(etd::CreateEvent(builder, profile));
-      }
-      runs.push_back(etd::CreateRunData(builder, builder.CreateString(executes ? "Execute" : "Load"), -1, 0,
-                                        builder.CreateVector(run)));
+void Trace::add_thread(uint32_t thread, uint64_t begin, uint64_t end) {
+  push({begin, end, thread, instruction_, static_cast<uint32_t>(TraceKind::kThread) & 0xf, 0});
+}
+
+void Trace::add_load(uint64_t begin, uint64_t end) {
+  load_.insert(load_.begin(), {begin, end, -1, 0, static_cast<uint32_t>(TraceKind::kLoad) & 0xf, 0});
+}
+
+void Trace::restore(const TraceEvent &event, StringView name) {
+  is_running_ = is_running_ || event.kind == static_cast<uint32_t>(TraceKind::kExecute);
+  TraceEvent named = event;
+  named.name = intern(name) & 0xfffffff;
+  push(named);
+}
+
+void Trace::clear() {
+  position_ = 0;
+  wraps_ = 0;
+  load_.clear();
+  load_dropped_ = 0;
+}
+
+const TraceEvent &Trace::operator[](size_t index) const {
+  const size_t at = wraps_ == 0 ? index : (position_ + index) % capacity();
+  return blocks_[at / kBlock][at % kBlock];
+}
+
+uint64_t Trace::dropped() const {
+  return load_dropped_ + (wraps_ == 0 ? 0 : uint64_t{wraps_ - 1} * capacity() + position_);
+}
+
+// Returns the number of the event: its place, and above it `wraps_`, so that find() knows if it was overwritten.
+uint64_t Trace::push(const TraceEvent &event) {
+  if (!is_running_) {
+    if (load_.size() == kMaxLoadEvents) {
+      ++load_dropped_;
+      return kNoEvent;
+    }
+    load_.push_back(event);
+    return kLoadEvent | (load_.size() - 1);
+  }
+  if (position_ == capacity()) {
+    TraceEvent *block = wraps_ > 0 || blocks_.size() == max_blocks_ ? nullptr : new (std::nothrow) TraceEvent[kBlock];
+    if (block != nullptr) {
+      blocks_.emplace_back(block);
+    } else if (blocks_.empty()) {
+      ++load_dropped_;
+      return kNoEvent;
+    } else {
+      position_ = 0;
+      ++wraps_;
     }
   }
-  builder.FinishSizePrefixed(etd::CreateETDump(builder, 0, builder.CreateVector(runs)), etd::ETDumpIdentifier());
-  return {builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize()};
+  blocks_[position_ / kBlock][position_ % kBlock] = event;
+  return uint64_t{wraps_} << 32 | position_++;
+}
+
+TraceEvent *Trace::find(uint64_t number) {
+  if ((number & kLoadEvent) != 0) {
+    const uint64_t at = number & ~kLoadEvent;
+    return at < load_.size() ? &load_[at] : nullptr;
+  }
+  const uint64_t at = number & UINT32_MAX;
+  const uint64_t wraps = number >> 32;
+  const bool is_kept = wraps == wraps_ ? at < position_ : wraps + 1 == wraps_ && at >= position_ && at < capacity();
+  return is_kept ? &blocks_[at / kBlock][at % kBlock] : nullptr;
+}
+
+uint32_t Trace::intern(StringView text) {
+  const std::string_view name(text.data(), text.size());
+  if (const auto found = name_index_.find(name); found != name_index_.end()) return found->second;
+  if (names_.size() == kMaxNames) return 0;
+  names_.emplace_back(name);
+  const auto index = static_cast<uint32_t>(names_.size() - 1);
+  name_index_.emplace(names_.back(), index);
+  return index;
 }
 
 }  // namespace edgecore

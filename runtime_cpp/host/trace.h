@@ -1,43 +1,86 @@
-// Records when methods, kernels and delegates begin and end, and writes these events as an ETDump, ExecuTorch's format
-// for profiles.
+// Records when methods, kernels and delegates begin and end, in memory of a bounded size.
 #ifndef EDGECORE_HOST_TRACE_H_
 #define EDGECORE_HOST_TRACE_H_
 
+#include <deque>
+#include <memory>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
-#include "edgecore/host.h"
+#include "edgecore/module.h"
 
 namespace edgecore {
 
+// What an event is. The first kinds are those of EventKind, with the same numbers.
+enum class TraceKind : uint8_t { kExecute, kKernel, kDelegate, kPrepare, kCopy, kBackend, kLoad, kThread };
+
 struct TraceEvent {
-  EventKind kind;
-  std::string name;
-  uint64_t instruction;
-  int64_t debug_id;
-  uint64_t start;  // nanoseconds of a steady clock
-  uint64_t end;
+  uint64_t begin;    // nanoseconds of the platform's clock
+  uint64_t end;      // 0: the event did not end
+  int64_t debug_id;  // of kBackend: the backend's number of the operation, or -1; of kThread: the thread
+  uint32_t instruction;
+  uint32_t kind : 4;   // TraceKind
+  uint32_t name : 28;  // for Trace::name
 };
+static_assert(sizeof(TraceEvent) == 32);
 
 // Records the events of one method, in the order in which they began. Used by one thread at a time, like the method.
+// The events of runs are in a ring of `limit` bytes, whose oldest events are overwritten when it is full; those of
+// loading are kept apart. The memory grows with the events.
 class Trace final : public EventTracer {
  public:
+  explicit Trace(uint64_t limit, TraceLevel level = TraceLevel::kOperators);
+
   uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) override;
   void end(uint64_t event) override;
   void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override;
-  const std::vector<TraceEvent> &events() const { return events_; }
+  // Adds the time in which a thread computed its part of a parallel loop of the current instruction.
+  void add_thread(uint32_t thread, uint64_t begin, uint64_t end);
+  // Adds the time of Method::load.
+  void add_load(uint64_t begin, uint64_t end);
+
+  // Adds an event that another device has recorded, and counts those that it dropped.
+  void restore(const TraceEvent &event, StringView name);
+  void count_dropped(uint64_t events) { load_dropped_ += events; }
+
+  TraceLevel level() const { return level_; }
+  void set_level(TraceLevel level) { level_ = level; }
+  void clear();
+
+  const std::vector<TraceEvent> &load_events() const { return load_; }
+  size_t size() const { return wraps_ == 0 ? position_ : capacity(); }
+  const TraceEvent &operator[](size_t index) const;  // of the ring, oldest first
+  uint64_t dropped() const;                          // events that are recorded no longer
+  uint64_t bytes() const { return capacity() * sizeof(TraceEvent) + load_.capacity() * sizeof(TraceEvent); }
+  const std::string &name(const TraceEvent &event) const { return names_[event.name]; }
 
  private:
-  std::vector<TraceEvent> events_;
-  std::vector<uint64_t> open_;  // events that have begun, outermost first
+  static constexpr size_t kBlock = 1024;  // events that are allocated together
+
+  size_t capacity() const { return blocks_.size() * kBlock; }
+  uint64_t push(const TraceEvent &event);
+  TraceEvent *find(uint64_t event);
+  uint32_t intern(StringView name);
+
+  TraceLevel level_;
+  size_t max_blocks_;
+  std::vector<std::unique_ptr<TraceEvent[]>> blocks_;
+  size_t position_ = 0;  // where the next event of a run is stored
+  uint32_t wraps_ = 0;   // how often `position_` has begun anew
+  std::vector<TraceEvent> load_;
+  uint64_t load_dropped_ = 0;
+  std::deque<std::string> names_;
+  std::unordered_map<std::string_view, uint32_t> name_index_;  // of `names_`
+  bool is_running_ = false;
+  uint64_t run_ = 0;          // the event of the current run
+  uint32_t depth_ = 0;        // events that have begun and not ended
+  uint32_t instruction_ = 0;  // of the last event that was not of a backend
   // Start of the current call of a kernel or backend; the times passed to add() are relative to it. It is the time at
   // which the last event that the runtime itself records (any kind but kBackend) began or ended.
   uint64_t call_begin_ = 0;
 };
-
-// Converts the events of several methods to the bytes of an ETDump file, with one RunData table for each execution of a
-// method. Format: src/edgecore/format/schema/etdump.fbs.
-std::vector<uint8_t> etdump_of(const std::vector<const Trace *> &traces);
 
 }  // namespace edgecore
 

@@ -180,7 +180,8 @@ Args:
     trust: Accept delegates without a SHA-256 in the file for backends that do not validate their blobs.
     share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own. None: as
         the file says.
-    trace: Record the times of all instructions for `write_trace`.
+    trace: Level of the trace that starts with loading, 0 (calls), 1 (operators) or 2 (threads); -1: no trace.
+    trace_limit: Bytes for the events of traces.
     values: Record the values of operations inside delegates for `take_values`.
 
 Returns:
@@ -243,13 +244,24 @@ Returns:
 
 Raises:
     ValueError: A dim order is no permutation.)";
-constexpr const char *kProgramWriteTrace = R"(Write the times of all runs since loading as an ETDump file.
+constexpr const char *kProgramStartTrace = R"(Wait for all runs, then record the times of further runs.
+
+Args:
+    level: 0 (calls), 1 (operators) or 2 (threads).
+
+Raises:
+    ValueError: There is no such level.)";
+constexpr const char *kProgramStopTrace = "Wait for all runs, then record no further times.";
+constexpr const char *kProgramClearTrace = "Wait for all runs, then forget the recorded times.";
+constexpr const char *kProgramTraceInfo =
+    "Level of the running trace or -1, number of recorded events, number of dropped ones, bytes in use.";
+constexpr const char *kProgramWriteTrace = R"(Wait for all runs, then write the recorded times as an ETDump file.
 
 Args:
     path: Path of the file, in the encoding of the file system.
 
 Raises:
-    ExecutionError: The methods were loaded without `trace`, or the file cannot be written.)";
+    ExecutionError: Nothing was ever traced, or the file cannot be written.)";
 
 constexpr const char *kOpenProgram = R"(Open and verify a `.pte` file, or the program in a `.bpte` file.
 

@@ -259,10 +259,6 @@ void load_kernels(PyProgram &program, const nb::bytes &path) {
   without_gil([&](Error &error) { return program.load_kernels(path.c_str(), error); });
 }
 
-void write_trace(const PyProgram &program, const nb::bytes &path) {
-  without_gil([&](Error &error) { return program.write_trace(path.c_str(), error); });
-}
-
 nb::list missing_operators(const PyProgram &program) {
   nb::list names;
   for (const std::string &name : program.missing_operators()) names.append(text(StringView(name.data(), name.size())));
@@ -318,6 +314,11 @@ void check_digests(const PyProgram &program) {
   without_gil([&](Error &error) { return program.program().check_digests(error); });
 }
 
+TraceLevel level_of(int32_t level) {
+  if (level < 0 || level > static_cast<int32_t>(TraceLevel::kThreads)) throw nb::value_error("no level of a trace");
+  return static_cast<TraceLevel>(level);
+}
+
 StateSharing sharing_of(const nb::object &share_state) {
   if (share_state.is_none()) return StateSharing::kAsFile;
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
@@ -336,9 +337,16 @@ nb::list wrap_methods(const std::shared_ptr<PyProgram> &program) {
 }
 
 nb::list load_methods(const std::shared_ptr<PyProgram> &program, uint32_t threads, bool trust,
-                      const nb::object &share_state, bool trace, bool values) {
-  const StateSharing sharing = sharing_of(share_state);
-  without_gil([&](Error &error) { return program->load_methods({threads, trust, sharing, trace, values}, error); });
+                      const nb::object &share_state, int32_t trace, uint64_t trace_limit, bool values) {
+  MethodOptions options;
+  options.threads = threads;
+  options.trust = trust;
+  options.sharing = sharing_of(share_state);
+  options.trace = trace >= 0;
+  if (options.trace) options.trace_level = level_of(trace);
+  options.trace_limit = trace_limit;
+  options.values = values;
+  without_gil([&](Error &error) { return program->load_methods(options, error); });
   return wrap_methods(program);
 }
 
@@ -381,6 +389,29 @@ void with_all_locks(PyProgram &program, Work work) {
     }
     return work(error);
   });
+}
+
+void start_trace(PyProgram &program, int32_t level) {
+  const TraceLevel wanted = level_of(level);
+  with_all_locks(program, [&](Error &) { return program.start_trace(wanted), Status(); });
+}
+
+void stop_trace(PyProgram &program) {
+  with_all_locks(program, [&](Error &) { return program.stop_trace(), Status(); });
+}
+
+void clear_trace(PyProgram &program) {
+  with_all_locks(program, [&](Error &) { return program.clear_trace(), Status(); });
+}
+
+nb::tuple trace_info(PyProgram &program) {
+  TraceInfo info;
+  with_all_locks(program, [&](Error &) { return info = program.trace_info(), Status(); });
+  return nb::make_tuple(info.is_running ? static_cast<int32_t>(info.level) : -1, info.events, info.dropped, info.bytes);
+}
+
+void write_trace(PyProgram &program, const nb::bytes &path) {
+  with_all_locks(program, [&](Error &error) { return program.write_trace(path.c_str(), error); });
 }
 
 void reset(PyProgram &program) {
@@ -552,8 +583,8 @@ NB_MODULE(_runtime, module) {
       .def("load_backend", load_backend, "path"_a, "backend_id"_a, "options"_a, docs::kProgramLoadBackend)
       .def_prop_ro("missing_operators", missing_operators, docs::kProgramMissingOperators)
       .def("load_kernels", load_kernels, "path"_a, docs::kProgramLoadKernels)
-      .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a, "values"_a,
-           docs::kProgramLoadMethods)
+      .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a, "trace_limit"_a,
+           "values"_a, docs::kProgramLoadMethods)
       .def("new_session", new_session, docs::kProgramNewSession)
       .def("set_options", set_options, "backend_id"_a, "options"_a, docs::kProgramSetOptions)
       .def("reset", reset, docs::kProgramReset)
@@ -561,6 +592,10 @@ NB_MODULE(_runtime, module) {
       .def("import_state", import_state, "state"_a, docs::kProgramImportState)
       .def_prop_ro("metadata", metadata, docs::kProgramMetadata)
       .def("take_values", take_values, "method"_a, "dim_orders"_a, docs::kProgramTakeValues)
+      .def("start_trace", start_trace, "level"_a, docs::kProgramStartTrace)
+      .def("stop_trace", stop_trace, docs::kProgramStopTrace)
+      .def("clear_trace", clear_trace, docs::kProgramClearTrace)
+      .def_prop_ro("trace_info", trace_info, docs::kProgramTraceInfo)
       .def("write_trace", write_trace, "path"_a, docs::kProgramWriteTrace);
   module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, "load_mode"_a, docs::kOpenProgram);
   module.def("set_log_level", edgecore_set_log_level, "level"_a, docs::kSetLogLevel);

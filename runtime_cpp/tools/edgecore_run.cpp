@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,8 +24,9 @@ constexpr char kUsage[] =
     "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--option BACKEND:KEY=VALUE]... [--loader MODE] [--threads N] [--runs N] [--trust]\n"
-    "                    [--separate-state] [--trace FILE.etdp]\n"
+    "                    [--separate-state] [--trace FILE.etdp] [--trace-level LEVEL] [--trace-limit BYTES]\n"
     "       edgecore-run FILE.pte --calls FILE.txt [--output-dir DIR] [options for loading, as above]\n"
+    "       edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp\n"
     "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
     "                  without a file are all zeros\n"
     "  --output-dir    write the outputs to DIR/output_N.npy\n"
@@ -38,7 +41,11 @@ constexpr char kUsage[] =
     "                  one in double quotes as a string, and one that begins with [ as a list\n"
     "  --trust         accept blobs that the file has no SHA-256 for\n"
     "  --separate-state  the methods share no mutable buffers\n"
-    "  --trace         write the times of all instructions as an ETDump\n"
+    "  --trace         write times as an ETDump\n"
+    "  --trace-level   what has times: calls (runs), operators (also instructions and operations of delegates; the\n"
+    "                  default) or threads (also each thread in each parallel loop)\n"
+    "  --trace-limit   memory for the events, 32 bytes each; the oldest are dropped; by default 67108864\n"
+    "  --records       do not run anything: convert the records of a device's trace (edgecore/trace_buffer.h)\n"
     "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
     "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"
     "                    call METHOD [FILE.npy|FILE.bin]...   run a method\n"
@@ -56,8 +63,11 @@ struct Arguments {
   std::vector<std::string> backend_path;
   std::vector<const char *> kernels;
   const char *trace = nullptr;
+  TraceLevel trace_level = TraceLevel::kOperators;
+  uint64_t trace_limit = kTraceLimit;
   const char *loader = "mmap";
   const char *calls = nullptr;
+  const char *records = nullptr;
   std::vector<const char *> options;
   bool separate_state = false;
   uint32_t threads = 0;
@@ -70,6 +80,19 @@ bool parse_count(const char *text, uint32_t &count) {
   const long value = std::strtol(text, &end, 10);
   count = static_cast<uint32_t>(value);
   return *text != '\0' && *end == '\0' && value >= 1 && value <= 1000000;
+}
+
+bool parse_level(const std::string &text, TraceLevel &level) {
+  constexpr const char *kLevels[] = {"calls", "operators", "threads"};
+  const auto *found = std::find(std::begin(kLevels), std::end(kLevels), text);
+  level = static_cast<TraceLevel>(found - kLevels);
+  return found != std::end(kLevels);
+}
+
+bool parse_bytes(const char *text, uint64_t &bytes) {
+  char *end = nullptr;
+  bytes = std::strtoull(text, &end, 10);
+  return *text >= '0' && *text <= '9' && *end == '\0' && bytes <= kMaxTraceLimit;
 }
 
 bool parse(int argc, char **argv, Arguments &arguments) {
@@ -102,10 +125,16 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.options.push_back(argv[i]);
     } else if (name == "--calls") {
       arguments.calls = argv[i];
+    } else if (name == "--records") {
+      arguments.records = argv[i];
     } else if (name == "--loader") {
       arguments.loader = argv[i];
     } else if (name == "--trace") {
       arguments.trace = argv[i];
+    } else if (name == "--trace-level") {
+      if (!parse_level(argv[i], arguments.trace_level)) return false;
+    } else if (name == "--trace-limit") {
+      if (!parse_bytes(argv[i], arguments.trace_limit)) return false;
     } else if (name == "--threads") {
       if (!parse_count(argv[i], arguments.threads)) return false;
     } else if (name == "--runs") {
@@ -115,6 +144,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
     }
   }
   const bool one_method = arguments.method != nullptr || !arguments.inputs.empty() || arguments.runs != 1;
+  if (arguments.records != nullptr && arguments.trace == nullptr) return false;
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 
@@ -215,6 +245,8 @@ Status load(Module &module, const Arguments &arguments, Error &error) {
   options.threads = arguments.threads;
   options.trust = arguments.trust;
   options.trace = arguments.trace != nullptr;
+  options.trace_level = arguments.trace_level;
+  options.trace_limit = arguments.trace_limit;
   if (arguments.separate_state) options.sharing = StateSharing::kNone;
   return module.load_methods(options, error);
 }
@@ -256,7 +288,19 @@ Status run_method(Module &module, const Arguments &arguments, Error &error) {
   return {};
 }
 
+// Writes the records of a device's trace as an ETDump.
+Status convert(const Arguments &arguments, Error &error) {
+  Module module;
+  EDGECORE_TRY(module.open(arguments.file, error));
+  std::unique_ptr<SystemDataLoader> records;
+  EDGECORE_TRY(open_file(arguments.records, LoadMode::kFile, records, error));
+  const Result<Bytes> bytes = records->load(0, static_cast<size_t>(records->size()), LoadUse::kTables, error);
+  EDGECORE_TRY(bytes.status());
+  return module.convert_trace(*bytes, arguments.trace, error);
+}
+
 Status run(const Arguments &arguments, Error &error) {
+  if (arguments.records != nullptr) return convert(arguments, error);
   Module module;
   if (arguments.calls == nullptr) {
     EDGECORE_TRY(run_method(module, arguments, error));

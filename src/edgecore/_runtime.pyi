@@ -277,7 +277,7 @@ class Program:
         """
 
     def load_methods(
-        self, threads: int, trust: bool, share_state: bool | None, trace: bool, values: bool
+        self, threads: int, trust: bool, share_state: bool | None, trace: int, trace_limit: int, values: bool
     ) -> list[Method]:
         """Build all methods of the file.
 
@@ -286,7 +286,8 @@ class Program:
             trust: Accept delegates without a SHA-256 in the file for backends that do not validate their blobs.
             share_state: True: mutable buffers of equal name are shared by all methods. False: each method has its own.
                 None: as the file says.
-            trace: Record the times of all instructions for `write_trace`.
+            trace: Level of the trace that starts with loading, 0 (calls), 1 (operators) or 2 (threads); -1: no trace.
+            trace_limit: Bytes for the events of traces.
             values: Record the values of operations inside delegates for `take_values`.
 
         Returns:
@@ -370,14 +371,34 @@ class Program:
             ValueError: A dim order is no permutation.
         """
 
+    def start_trace(self, level: int) -> None:
+        """Wait for all runs, then record the times of further runs.
+
+        Args:
+            level: 0 (calls), 1 (operators) or 2 (threads).
+
+        Raises:
+            ValueError: There is no such level.
+        """
+
+    def stop_trace(self) -> None:
+        """Wait for all runs, then record no further times."""
+
+    def clear_trace(self) -> None:
+        """Wait for all runs, then forget the recorded times."""
+
+    @property
+    def trace_info(self) -> tuple[int, int, int, int]:
+        """Level of the running trace or -1, number of recorded events, number of dropped ones, bytes in use."""
+
     def write_trace(self, path: bytes) -> None:
-        """Write the times of all runs since loading as an ETDump file.
+        """Wait for all runs, then write the recorded times as an ETDump file.
 
         Args:
             path: Path of the file, in the encoding of the file system.
 
         Raises:
-            ExecutionError: The methods were loaded without `trace`, or the file cannot be written.
+            ExecutionError: Nothing was ever traced, or the file cannot be written.
         """
 
 def open_program(

@@ -66,7 +66,14 @@ def test_the_trace_has_an_event_for_each_run(relu, tmp_path):
     assert run(relu, "--runs", 2, "--trace", tmp_path / "runs.etdp").returncode == 0
     trace = (tmp_path / "runs.etdp").read_bytes()
     assert trace[8:12] == b"ED00"
-    assert trace.count(b"native_call_relu") == 2
+    assert trace.count(b"native_call_relu.out") == 1  # both runs have the same string
+    assert run(relu, "--trace", tmp_path / "calls.etdp", "--trace-level", "calls").returncode == 0
+    assert b"native_call_relu" not in (tmp_path / "calls.etdp").read_bytes()
+
+
+def test_levels_and_limits_of_traces_that_do_not_exist_are_wrong_usage():
+    assert run("a.pte", "--trace-level", "all").returncode == 2
+    assert run("a.pte", "--trace-limit", "-1").returncode == run("a.pte", "--trace-limit", "1e9").returncode == 2
 
 
 def test_a_kernel_library_that_cannot_be_loaded_is_one_sentence(relu):

@@ -133,6 +133,9 @@ class Method {
   // Returns true if the method must not run at the same time as another method that shares state. Call it after all
   // methods of the session are loaded.
   bool shares_state() const;
+  // Replaces MethodConfig::tracer; NULL: no tracer. Delegates report operations inside of them only if there was a
+  // tracer when the method was loaded. Must not be called while a run is pending.
+  void set_tracer(EventTracer *tracer);
   // Calls visitor.visit for each mutable buffer, also for shared buffers, in the order of the file. Must not be called
   // while a run is pending.
   void visit_state(StateVisitor &visitor) const;

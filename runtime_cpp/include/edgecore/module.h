@@ -20,12 +20,31 @@
 
 namespace edgecore {
 
+// What a trace records: runs; also instructions and the operations inside of delegates; also the time of each thread in
+// each parallel loop. Each level includes those before it.
+enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
+
+constexpr uint64_t kTraceLimit = uint64_t{64} << 20;
+constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // more does not fit into an ETDump
+
 struct MethodOptions {
   uint32_t threads = 0;  // of parallel loops, the calling thread included; 0: the performance cores
   bool trust = false;    // accept blobs without a matching SHA-256 for backends that do not validate them
   StateSharing sharing = StateSharing::kAsFile;
-  bool trace = false;   // record the times of all instructions for write_trace
+  bool trace = false;   // record times for write_trace, from loading on
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
+  TraceLevel trace_level = TraceLevel::kOperators;  // for `trace`
+  // Bytes for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When they are full, the
+  // oldest events are dropped. An event has 32 bytes.
+  uint64_t trace_limit = kTraceLimit;
+};
+
+struct TraceInfo {
+  bool is_running = false;
+  TraceLevel level = TraceLevel::kOperators;  // of the trace that is running, or of the last one
+  uint64_t events = 0;                        // recorded now
+  uint64_t dropped = 0;                       // older events, for which the limit left no memory
+  uint64_t bytes = 0;                         // of memory in use
 };
 
 // A value that an operation inside of a delegate has computed.
@@ -130,10 +149,23 @@ class Module {
   // those of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
-  // Writes the times of all runs since the methods were loaded with MethodOptions::trace, as an ETDump. No method may
-  // be running.
-  // Errors: INVALID_STATE (not loaded with `trace`), ACCESS_FAILED.
+  // Starts to record the times of runs, in addition to those recorded so far, and stops that; then only backends that
+  // were loaded with a trace go on measuring. clear_trace forgets what was recorded. If the methods were loaded without
+  // MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them. No method
+  // may be running.
+  void start_trace(TraceLevel level);
+  void stop_trace();
+  void clear_trace();
+  TraceInfo trace_info() const;
+
+  // Writes the recorded times as an ETDump. No method may be running.
+  // Errors: INVALID_STATE (nothing was ever traced), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const;
+
+  // Writes records of runs of this file that a TraceBuffer or TraceStatistics (edgecore/trace_buffer.h) of another
+  // device has made, as an ETDump. Needs open() only: no backend and no method. Errors: INVALID_ARGUMENT (`records` are
+  // damaged or of another file), ACCESS_FAILED.
+  Status convert_trace(Bytes records, const char *path, Error &error) const;
 
   // Returns the values that the delegates of a method have computed since the last call, oldest first; none if the
   // methods were loaded without MethodOptions::values, or if the backends report none. The method must not be running.

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from edgecore._runtime import Program as NativeProgram
+    from edgecore.runtime.tracing import Trace
     from edgecore.runtime.values import OperationValue
 
 __all__ = ["DimInfo", "Method", "Program", "Run", "Tensor", "TensorInfo", "kernels", "load"]
@@ -79,18 +80,23 @@ class Program:
         self[method]  # an unknown name raises an error that lists the methods
         return take_values(self._program, self.methods.index(method), method)
 
-    def write_trace(self, path: Any) -> None:
-        """Write the times of all runs since `load(..., trace=True)` as an ETDump, which ExecuTorch's Inspector reads.
+    @property
+    def trace(self) -> Trace:
+        """The times of runs: `trace.start()`, `stop()`, `clear()` and `write(path)`."""
+        from edgecore.runtime.tracing import Trace
 
-        No method may run during this call.
+        return Trace(self._program)
+
+    def write_trace(self, path: Any) -> None:
+        """Wait for all runs, then write the recorded times as an ETDump, as `trace.write` does.
 
         Args:
             path: Path of the file, usually `NAME.etdp`.
 
         Raises:
-            ExecutionError: The file was loaded without `trace`, or `path` cannot be written.
+            ExecutionError: The file was loaded without `trace`, and no trace was started; or `path` cannot be written.
         """
-        self._program.write_trace(os.fsencode(path))
+        self.trace.write(path)
 
     def new_session(self) -> Program:
         """Build the methods of the same file once more, with mutable buffers (a cache, a counter) of their own.
@@ -209,7 +215,8 @@ def load(
     share_state: bool | None = None,
     limits: Mapping[str, int] | None = None,
     load_mode: str = "mmap",
-    trace: bool = False,
+    trace: bool | str = False,
+    trace_limit: int = 64 << 20,
     values: bool = False,
     verify: bool = False,
 ) -> Program:
@@ -237,7 +244,9 @@ def load(
             "file": read each part when it is needed, and free what backends have taken; a file that changes meanwhile is
             an error. "mmap_use_mlock": map them, and lock in memory what is used; "mmap_use_mlock_ignore_errors": if the
             system allows it. "mmap_use_madvise": map them, and let the system read ahead.
-        trace: Record the times of all instructions for `Program.write_trace`.
+        trace: Record times from loading on, for `Program.trace`: "calls", "operators" or "threads"; True is "operators".
+        trace_limit: Bytes of memory for events, which have 32 bytes each, at most 512 MB. When they are full, the oldest
+            events are dropped. Each method has an equal part of them.
         values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can report
             them. Each run then copies them.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
@@ -251,7 +260,7 @@ def load(
         BackendError: A backend that the file needs is not installed, broken or disabled.
         ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option, an
             unknown load mode.
-        ValueError: `threads` is below 1.
+        ValueError: `threads` is below 1, or `trace` is no level.
 
     Example:
         >>> program = edgecore.load("model.pte", threads=4)
@@ -274,7 +283,17 @@ def load(
 
         for library in libraries(missing):
             program.load_kernels(os.fsencode(library))
-    return Program(program, program.load_methods(threads or 0, trust, share_state, trace, values), backends)
+    methods = program.load_methods(threads or 0, trust, share_state, _trace_level(trace), trace_limit, values)
+    return Program(program, methods, backends)
+
+
+def _trace_level(trace: bool | str) -> int:
+    """Return the number of the level, or -1 for no trace."""
+    if not trace:
+        return -1
+    from edgecore.runtime.tracing import level_number
+
+    return level_number(trace)
 
 
 def _read_log_level() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -51,7 +52,7 @@ def inside(trace: Path) -> list[Any]:
 
 def origin(event: Any, meta: fmt.MethodMeta) -> tuple[str, list[str]]:
     """The event's name without its number, and the modules that its number stands for."""
-    match = re.fullmatch(r"(.*) #(\d+)", event.name)
+    match = re.fullmatch(r"(.*) \[(\d+)\]", event.name)
     assert match
     (operation,) = [entry for entry in meta.delegates[0].operations if entry.id == int(match[2])]
     nodes = {entry.handle: entry for entry in meta.debug_handles}
@@ -67,12 +68,12 @@ def test_every_operator_of_every_run_has_a_name_and_an_origin(tmp_path: Path) ->
         runs[event.name] += len(event.perf_data.raw)
     assert set(runs.values()) == {3}
     found = dict(origin(event, meta) for event in events)
-    kinds = {name.split(":")[0]: modules for name, modules in found.items()}
-    assert any("first" in module for module in kinds["Conv2d"])
-    assert any("second" in module for module in kinds["DepthwiseConv2d"])
-    assert any("head" in module for module in kinds["FullyConnected"])
-    assert {"Sigmoid", "Add", "Softmax"} <= set(kinds)
-    assert any(name.startswith("Conv2d: Convolution (NHWC, F32)") for name in found)
+    assert any("first" in module for module in found["Conv2d"])
+    assert any("second" in module for module in found["DepthwiseConv2d"])
+    assert any("head" in module for module in found["FullyConnected"])
+    assert {"Sigmoid", "Add", "Softmax"} <= set(found)
+    (first,) = [event for event in events if event.name.startswith("Conv2d ")]
+    assert json.loads(first.raw_delegate_debug_metadatas[0])["kernel"].startswith("Convolution (NHWC, F32)")
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -1,0 +1,18 @@
+// Reads the memory of a TraceBuffer or TraceStatistics (edgecore/trace_buffer.h), which comes from another device.
+#ifndef EDGECORE_HOST_TRACE_RECORDS_H_
+#define EDGECORE_HOST_TRACE_RECORDS_H_
+
+#include <vector>
+
+#include "edgecore/program.h"
+
+namespace edgecore {
+
+// Converts records of runs of `program` to the bytes of an ETDump file, with the names in the program. Totals become
+// one run, whose events take the mean time, with number, minimum, maximum and standard deviation in nanoseconds as
+// metadata. Errors: INVALID_ARGUMENT (no records, or of another program).
+Status etdump_of_records(const Program &program, Bytes records, std::vector<uint8_t> &etdump, Error &error);
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_TRACE_RECORDS_H_

@@ -1,0 +1,138 @@
+// Traces in memory of the caller, without a heap, for firmware: a ring of events (TraceBuffer), or totals of each event
+// over any number of runs (TraceStatistics). Names are not stored. The application sends bytes() to a computer, by a
+// debugger or a serial line; `edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp` makes an ETDump of it with
+// the names in the .pte. Only applications that use a class contain its code.
+//
+//   static uint8_t memory[32 + 1000 * sizeof(edgecore::TraceRecord)] __attribute__((aligned(8)));
+//   edgecore::TraceBuffer trace(memory, {cycles, 160000000});
+//   config.tracer = &trace;                                       // or method.set_tracer(&trace)
+#ifndef EDGECORE_TRACE_BUFFER_H_
+#define EDGECORE_TRACE_BUFFER_H_
+
+#include "edgecore/host.h"
+
+namespace edgecore {
+
+// A clock. Ticks may wrap at 2^32. Without a function, the platform's clock counts (edgecore/platform.h).
+struct TraceClock {
+  uint64_t (*ticks)() = nullptr;
+  uint64_t ticks_per_second = 1000000000;
+};
+
+// The memory begins with this header, in the byte order of the processor, which must be little-endian. Records follow;
+// in a ring, record i of the whole trace is at i % capacity.
+struct TraceHeader {
+  char magic[4];  // "ECTR"
+  uint16_t version;
+  uint16_t record_bytes;  // sizeof(TraceRecord) or sizeof(TraceTotal)
+  uint64_t ticks_per_second;
+  uint64_t recorded;  // records that were written, also those that were overwritten
+  uint64_t dropped;   // events that are not in the memory
+};
+static_assert(sizeof(TraceHeader) == 32);
+
+constexpr uint16_t kTraceVersion = 1;
+constexpr uint16_t kTraceNamed = 0x100;       // in `kind`: `id` is the hash of the operation's name
+constexpr uint32_t kTraceOpen = UINT32_MAX;   // in `length`: the event has not ended, or took longer
+constexpr uint16_t kTraceLater = UINT16_MAX;  // in `instruction`: this one or a later one
+
+// What identifies an event. For a run, `instruction` is the lower half of the hash of the method's name.
+struct TraceKey {
+  uint16_t instruction;
+  uint16_t kind;  // EventKind
+  uint32_t id;  // of kBackend: the backend's number of the operation; of a run in a TraceRecord: the clock's upper half
+};
+
+struct TraceRecord {
+  uint32_t begin;  // ticks since the run began; of a run: the clock's lower half
+  uint32_t length;
+  TraceKey key;
+};
+static_assert(sizeof(TraceRecord) == 16);
+
+struct TraceTotal {
+  TraceKey key;
+  uint32_t count;
+  uint32_t min;  // ticks
+  uint32_t max;
+  uint32_t reserved;
+  uint64_t sum;
+  uint64_t squares;  // sum of the squares; UINT64_MAX: it became larger
+};
+static_assert(sizeof(TraceTotal) == 40);
+
+// Returns the hash of a name in a TraceKey (FNV-1a).
+uint32_t trace_hash(StringView name);
+
+// What both classes have in common: the memory, and the times of the current run.
+class TraceMemory : public EventTracer {
+ public:
+  // Returns the caller's memory, with the header and the records.
+  Bytes bytes() const { return memory_; }
+  const TraceHeader &header() const { return *header_; }
+
+ protected:
+  TraceMemory(MutableBytes memory, const TraceClock &clock, size_t record_bytes);
+  ~TraceMemory() = default;
+
+  uint64_t now() const;
+  uint64_t ticks_of(uint64_t nanoseconds) const;
+  // Returns the key of an event that begins, and remembers the time as the begin of a run or a call.
+  TraceKey key_of(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id, uint64_t time);
+
+  Bytes memory_;
+  TraceHeader unused_ = {};  // if `memory` has no place for a header
+  TraceHeader *header_ = &unused_;
+  uint8_t *records_ = nullptr;
+  uint32_t capacity_ = 0;
+  TraceClock clock_;
+  uint64_t run_begin_ = 0;
+  uint64_t call_begin_ = 0;
+  uint16_t instruction_ = 0;  // of the last event that was not of a backend
+};
+
+enum class TraceFull : uint8_t { kDropOldest, kStop };
+
+// Records events of one method at a time in a ring. `memory` must be at a multiple of 8.
+class TraceBuffer final : public TraceMemory {
+ public:
+  explicit TraceBuffer(MutableBytes memory, const TraceClock &clock = {}, TraceFull full = TraceFull::kDropOldest)
+      : TraceMemory(memory, clock, sizeof(TraceRecord)), full_(full) {}
+
+  uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) override;
+  void end(uint64_t event) override;
+  void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override;
+
+ private:
+  uint64_t push(uint64_t begin, const TraceKey &key);
+
+  TraceFull full_;
+};
+
+// Adds up the times of each event, in constant memory: 40 bytes for each different event. `memory` must be at a
+// multiple of 8.
+class TraceStatistics final : public TraceMemory {
+ public:
+  explicit TraceStatistics(MutableBytes memory, const TraceClock &clock = {})
+      : TraceMemory(memory, clock, sizeof(TraceTotal)) {}
+
+  uint64_t begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) override;
+  void end(uint64_t event) override;
+  void add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) override;
+
+ private:
+  static constexpr uint32_t kDepth = 8;  // run, call, copy, and events of the backend within one another
+
+  void count(const TraceKey &key, uint64_t ticks);
+
+  struct {
+    TraceKey key;
+    uint64_t begin;
+  } open_[kDepth] = {};  // events that have begun and not ended, outermost first
+  uint32_t depth_ = 0;
+  uint32_t next_ = 0;  // where the next event is, if the events come in the order of the run before
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_TRACE_BUFFER_H_
