@@ -13,11 +13,12 @@ from llm_models import random_model
 from typer.testing import CliRunner
 
 from edgecore_llm.cli import command
+from edgecore_llm.cli.chat import head_of_chat
 from edgecore_llm.cli.evaluate import perplexity
 from edgecore_llm.errors import SessionError, TokenizerError
 from edgecore_llm.runner.answer import StopText
 from edgecore_llm.runner.session import Model
-from edgecore_llm.template import open_template
+from edgecore_llm.template import ChatTemplate, open_template
 from edgecore_llm.tokenizer.open import open_tokenizer
 
 pytest.importorskip("transformers")
@@ -100,7 +101,19 @@ def test_a_chat_beyond_the_context_drops_the_oldest_turns_with_shift(folder):
         SessionError, match="the chat has reached the context of 128 tokens; begin a new one, use --shift"
     ):
         call("chat", folder / "model.pte", *options, text=text)
-    assert call("chat", folder / "model.pte", *options, "--shift", text=text).count("> ") >= 7
+    assert call("chat", folder / "model.pte", *options, "--shift", "--system", "Be brief.", text=text).count("> ") >= 7
+
+
+def test_the_head_of_a_chat_is_what_comes_before_the_first_question(folder):
+    tokenizer = open_tokenizer(folder)
+    template = open_template(tokenizer)
+    assert head_of_chat(template, tokenizer, [{"role": "system", "content": "Be brief."}]) == 1 + 9 + 1
+    assert head_of_chat(template, tokenizer, []) == 1
+    assert head_of_chat(ChatTemplate("always"), tokenizer, []) == 0
+
+
+def test_the_older_command_has_help():
+    assert "export_llama" in call("export-llama", "--help")
 
 
 def test_a_full_context_is_shifted_with_shift(folder):

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "variant.h"
+
 namespace edgecore_llm {
 namespace {
 
@@ -30,6 +32,12 @@ bool is_contiguous(const edgecore_dl_tensor &tensor) {
 }
 
 }  // namespace
+
+Call::Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {
+  if (!is_variant_known()) {
+    fail("the variable EDGECORE_LLM_INSTRUCTIONS names no instruction set of this processor; remove it");
+  }
+}
 
 const edgecore_value *Call::value(uint64_t index) {
   if (index >= call_->arg_count) {

@@ -26,7 +26,7 @@ struct Tensor {
 // all arguments and check failed() once.
 class Call {
  public:
-  Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {}
+  Call(const edgecore_call *call, const char *op);
 
   // A contiguous tensor of the given dtype and number of dims (any if -1).
   Tensor tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);

@@ -61,19 +61,26 @@ const Choice kChoices[] = {
     {EDGECORE_LLM_FUNCTIONS(baseline), [] { return true; }},
 };
 
-const Variant &choose() {
+// Returns null if the environment names no instruction set of this processor.
+const Variant *choose() {
   const char *wanted = getenv("EDGECORE_LLM_INSTRUCTIONS");
   for (const Choice &choice : kChoices) {
-    if (choice.is_supported() && (wanted == nullptr || strcmp(wanted, choice.variant.name) == 0)) return choice.variant;
+    if (choice.is_supported() && (wanted == nullptr || strcmp(wanted, choice.variant.name) == 0)) {
+      return &choice.variant;
+    }
   }
-  return kChoices[sizeof(kChoices) / sizeof(kChoices[0]) - 1].variant;
+  return nullptr;
+}
+
+const Variant *chosen() {
+  static const Variant *const found = choose();
+  return found;
 }
 
 }  // namespace
 
-const Variant &variant() {
-  static const Variant &chosen = choose();
-  return chosen;
-}
+bool is_variant_known() { return chosen() != nullptr; }
+
+const Variant &variant() { return *chosen(); }
 
 }  // namespace edgecore_llm

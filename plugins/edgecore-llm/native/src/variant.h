@@ -73,8 +73,10 @@ struct Variant {
 };
 
 // The functions for the best instruction set of this processor, or for the one that the environment variable
-// EDGECORE_LLM_INSTRUCTIONS names.
+// EDGECORE_LLM_INSTRUCTIONS names. If this processor has no such instruction set, is_variant_known() is false and each
+// call of a kernel fails.
 const Variant &variant();
+bool is_variant_known();
 
 }  // namespace edgecore_llm
 

@@ -23,8 +23,9 @@ from edgecore_llm.cli.options import (
 from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Session
-from edgecore_llm.template import open_template
+from edgecore_llm.template import ChatTemplate, open_template
 from edgecore_llm.tokenizer.stream import TextStream
+from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 
 def chat_command(
@@ -48,6 +49,7 @@ def chat_command(
     session = model.new_session()
     first = [{"role": "system", "content": system}] if system else []
     turns: list[dict[str, str]] = []
+    keep = min(head_of_chat(template, opened, first), session.metadata.context // 2) if shift else None
     while text := _ask():
         turns.append({"role": "user", "content": text})
         whole = template.encode(opened, [*first, *turns])
@@ -62,7 +64,7 @@ def chat_command(
                 "export with a longer context"
             )
         answer = ""
-        tokens = session.generate(prompt, most, sampling, vocabulary=opened.vocabulary, keep=0 if shift else None)
+        tokens = session.generate(prompt, most, sampling, vocabulary=opened.vocabulary, keep=keep)
         try:
             for piece in answer_text(tokens, TextStream(opened)):
                 typer.echo(piece, nl=False)
@@ -86,6 +88,12 @@ def next_prompt(session: Session, tokens: list[int]) -> list[int]:
         common += 1
     session.rewind(common)
     return tokens[common:]
+
+
+def head_of_chat(template: ChatTemplate, tokenizer: Tokenizer, first: list[dict[str, str]]) -> int:
+    """Return how many tokens of a chat come before the text of the first question."""
+    chats = (template.encode(tokenizer, [*first, {"role": "user", "content": text}]) for text in ("a", "b"))
+    return next((index for index, (one, other) in enumerate(zip(*chats, strict=False)) if one != other), 0)
 
 
 def _ask() -> str:

@@ -82,7 +82,7 @@ def export_command(
 
 
 def export_llama_command(arguments: typer.Context) -> None:
-    """Compile a checkpoint to a file, with the flags of ExecuTorch's `export_llama`."""
+    """Compile a checkpoint to a file, with the flags of ExecuTorch's `export_llama`: -c FILE, -p FILE, -qmode 8da4w, ..."""
     from edgecore_llm.config.flags import config_from_flags
     from edgecore_llm.config.plan import plan
 
