@@ -141,6 +141,9 @@ def test_errors(folder, tmp_path):
     result = CliRunner().invoke(command, ["export", str(folder), "-o", "x.pte", "--bits", "5"])
     assert result.exit_code == 2
     assert "--bits must be 4, 8 or 32, not 5" in result.output
+    result = CliRunner().invoke(command, ["export", str(folder), "-o", "x.pte", "--cache-bits", "4"])
+    assert result.exit_code == 2
+    assert "--cache-bits must be 8, 16 or 32, not 4" in result.output
 
 
 def test_the_begin_of_a_stop_string_is_held_back():

@@ -28,6 +28,7 @@ def export_command(
     ] = 8,
     output_bits: Annotated[int, typer.Option(help=f"Of an output layer of its own: {BITS}.")] = 8,
     group: Annotated[int, typer.Option(help="Inputs that share a scale: a multiple of 32; 0 for a whole row.")] = 32,
+    cache_bits: Annotated[int, typer.Option(help="Of keys and values: 32 for float32, 16 for float16, or 8.")] = 32,
 ) -> None:
     """Compile a checkpoint to a file."""
     # torch is imported here: the other commands do without.
@@ -35,6 +36,8 @@ def export_command(
     from edgecore_llm.export import ExportOptions, export
     from edgecore_llm.model.layers import Precision
 
+    if cache_bits not in (8, 16, 32):
+        raise typer.BadParameter(f"--cache-bits must be 8, 16 or 32, not {cache_bits}")
     checkpoint = open_checkpoint(model, params)
     options = ExportOptions(
         context=min(2048, checkpoint.config.max_context) if context is None else context,
@@ -44,6 +47,7 @@ def export_command(
             embedding=_bits("--embedding-bits", embedding_bits),
             output=_bits("--output-bits", output_bits),
             group=group,
+            cache=cast("Literal[8, 16, 32]", cache_bits),
         ),
     )
     export(checkpoint, output, options)

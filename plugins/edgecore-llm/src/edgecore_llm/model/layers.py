@@ -14,6 +14,8 @@ from edgecore_llm import operators
 from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, pack, packed_shape
 from edgecore_llm.quantize.rounding import quantize
 
+CacheBits = Literal[8, 16, 32]
+"""The bits of the elements of caches."""
 Bits = Literal[4, 8] | None
 """The bits of a weight; None for float32."""
 
@@ -27,12 +29,14 @@ class Precision:
         embedding: Of the table of embeddings, and of the output layer if it uses the table.
         output: Of an output layer of its own.
         group: The number of inputs that share a scale, see `edgecore_llm.quantize.rounding.quantize`.
+        cache: Of the caches of keys and values: float32, float16, or int8 with a scale for each row of a head.
     """
 
     linear: Bits = None
     embedding: Bits = None
     output: Bits = None
     group: int = GROUP
+    cache: CacheBits = 32
 
 
 class Norm(nn.Module):
