@@ -186,6 +186,22 @@ def test_eval_measures_the_perplexity_of_a_text(folder, tmp_path):
         call("eval", *options)
 
 
+def test_export_rounds_with_calibration_and_reports_losses(folder, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the quick brown fox jumps over the lazy dog " * 5)
+    options = ("-o", tmp_path / "model.pte", "--context", 64, "--chunk", 16, "--calibration", text, "--report")
+    lines = call("export", folder, *options, "--calibration-tokens", 64).splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("layers.0.")] == [
+        f"layers.0.{name}:" for name in ("self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj")
+    ]
+    for line in lines[1:-1]:
+        with_calibration, without = map(float, line.split()[1:])
+        assert with_calibration < without
+    result = CliRunner().invoke(command, ["export", str(folder), "-o", "x.pte", "--report"])
+    assert result.exit_code == 2
+    assert "--report needs --calibration FILE.txt" in result.output
+
+
 def test_errors(folder, tmp_path):
     with pytest.raises(SessionError, match="512 \\+ 128 tokens do not fit into the context of 128"):
         call("bench", folder / "model.pte")
@@ -200,6 +216,9 @@ def test_errors(folder, tmp_path):
     result = CliRunner().invoke(command, ["export", str(folder), "-o", "x.pte", "--bits", "5"])
     assert result.exit_code == 2
     assert "--bits must be 4, 8 or 32, not 5" in result.output
+    result = CliRunner().invoke(command, ["export", str(folder), "-o", "x.pte", "--cache-bits", "4"])
+    assert result.exit_code == 2
+    assert "--cache-bits must be 8, 16 or 32, not 4" in result.output
 
 
 def test_the_begin_of_a_stop_string_is_held_back():

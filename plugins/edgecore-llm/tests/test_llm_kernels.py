@@ -13,6 +13,7 @@ import torch
 import edgecore
 from edgecore.errors import EdgecoreError
 from edgecore_llm import operators  # noqa: F401  (registers the operators)
+from edgecore_llm.model.decoder import CACHE_DTYPES
 from edgecore_llm.quantize.packed import pack, round_rows
 from edgecore_llm.quantize.rounding import quantize
 
@@ -38,18 +39,22 @@ class Call(torch.nn.Module):
 class Caches(torch.nn.Module):
     """A cache of one layer: writes the tokens of a call, then attends."""
 
-    def __init__(self, kv_heads, rows, key_size, value_size, heads, **options):
+    def __init__(self, kv_heads, rows, key_size, value_size, heads, dtype=torch.float32, **options):
         super().__init__()
         self.heads, self.options = heads, options
-        self.register_buffer("k_cache", torch.zeros(2, kv_heads, rows // 16, key_size, 16))
-        self.register_buffer("v_cache", torch.zeros(2, kv_heads, rows, value_size))
+        self.register_buffer("k_cache", torch.zeros(2, kv_heads, rows // 16, key_size, 16, dtype=dtype))
+        self.register_buffer("v_cache", torch.zeros(2, kv_heads, rows, value_size, dtype=dtype))
+        for name in ("k_scales", "v_scales"):
+            self.register_buffer(name, torch.zeros(2, kv_heads, rows) if dtype == torch.int8 else None)
 
     def forward(self, qkv, table, positions, slots, q_norm, k_norm):
         sinks = self.options.get("sinks", 0)
         q = ops.rope_update_cache(
-            self.k_cache, self.v_cache, qkv, table, positions, slots, self.heads, sinks, q_norm, k_norm, 1e-6
-        )
-        return ops.attend(q, self.k_cache, self.v_cache, positions, slots, scale=0.3, **self.options)
+            self.k_cache, self.v_cache, qkv, table, positions, slots, self.heads, sinks, q_norm, k_norm, 1e-6,
+            self.k_scales, self.v_scales,
+        )  # fmt: skip
+        scales = {"k_scales": self.k_scales, "v_scales": self.v_scales}
+        return ops.attend(q, self.k_cache, self.v_cache, positions, slots, scale=0.3, **self.options, **scales)
 
 
 def run(file: Path, inputs: list, instructions: str, tmp_path: Path) -> list[torch.Tensor]:
@@ -145,11 +150,12 @@ CACHES = {
 
 
 @pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("bits", [32, 16, 8])
 @pytest.mark.parametrize("name", CACHES)
-def test_caches_and_attention(name, instructions, tmp_path):
+def test_caches_and_attention(name, bits, instructions, tmp_path):
     torch.manual_seed(len(name))
     (kv_heads, rows, key_size, value_size, heads), options = CACHES[name]
-    model = Caches(kv_heads, rows, key_size, value_size, heads, **options)
+    model = Caches(kv_heads, rows, key_size, value_size, heads, CACHE_DTYPES[bits], **options)
     tokens, context = (300, 320) if "window" not in options else (700, 720)
     width = heads * key_size + kv_heads * (key_size + value_size)
     qkv, table = torch.randn(tokens, width), torch.randn(context, key_size // 4 * 2)
@@ -162,15 +168,39 @@ def test_caches_and_attention(name, instructions, tmp_path):
 
     dims = ({0: count}, None, {0: count}, {0: count}, None, None)
     file = compiled(model, call(0, 4, 0), tmp_path / "model.pte", dims)
-    model.k_cache.zero_(), model.v_cache.zero_()
+    for buffer in model.buffers():
+        buffer.zero_()
     calls = [call(start, 31, 1) for start in range(0, tokens, 31)]
     expected = torch.cat([model(*inputs) for inputs in calls])
     found = torch.cat(run(file, calls, instructions, tmp_path))
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    # A key or a value that lies between two numbers of few bits goes here or there by its last bit.
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol={32: 1e-5, 16: 2e-3, 8: 3e-2}[bits])
+    assert (found - expected).abs().median() < 1e-6
     if instructions == "baseline":  # too slow
         return
     single = [call(start, 1, 0) for start in range(tokens)]
     assert torch.equal(torch.cat(run(file, single, instructions, tmp_path)), found)
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("bits", [16, 8])
+def test_values_are_stored_in_few_bits(bits, instructions, tmp_path):
+    # A token that sees itself alone gets its value. 24 elements are not a whole number of vectors.
+    model = Caches(1, 64, 16, 24, 1, CACHE_DTYPES[bits], window=1)
+    torch.manual_seed(bits)
+    v = torch.randn(60, 24) * 2.0 ** torch.arange(-40, 20)[:, None]
+    v[0], v[1, 3], v[2, :4] = 0, 1e5, torch.tensor([2.0**-24, 2.0**-25, 3 * 2.0**-25, 65520.0])
+    qkv = torch.cat([torch.zeros(60, 32), v], 1)
+    table, norm = torch.ones(64, 2), torch.ones(16)
+    inputs = (qkv, table, torch.arange(60), torch.zeros(60, dtype=torch.int64), norm, norm)
+    file = compiled(model, inputs, tmp_path / "model.pte")
+    (found,) = run(file, [inputs], instructions, tmp_path)
+    if bits == 16:
+        assert torch.equal(found, v.clamp(-65504, 65504).half().float())
+        return
+    scales = v.abs().amax(1, keepdim=True) / 127
+    assert ((found - v).abs() <= 0.50001 * scales).all()
+    torch.testing.assert_close(found, model(*inputs), rtol=1e-6, atol=0)
 
 
 def error_of(model, example, tmp_path, inputs=None) -> str:
@@ -212,6 +242,20 @@ def test_errors_of_positions(tmp_path):
         (0, 2, "a slot is outside of the cache"),
     ):
         assert text in error_of(model, inputs(0), tmp_path, inputs(position, slot))
+
+
+def test_errors_of_scales(tmp_path):
+    example = (*Caches(1, 32, 8, 8, 2, torch.int8).buffers(), torch.randn(1, 2, 8), torch.tensor([0]))
+    text = "caches of int8 need k_scales and v_scales, and others must not have them"
+
+    def attend(k, v, k_scales, v_scales, q, positions):
+        return ops.attend(q, k, v, positions, k_scales=k_scales, v_scales=v_scales)
+
+    assert text in error_of(Call(lambda k, v, s, t, q, p: ops.attend(q, k, v, p)), example, tmp_path)
+    floats = (example[0].float(), example[1].float(), *example[2:])
+    assert text in error_of(Call(attend), floats, tmp_path)
+    wrong = (*example[:2], torch.zeros(2, 1, 16), *example[3:])
+    assert "k_scales and v_scales must be [slots, heads, rows]" in error_of(Call(attend), wrong, tmp_path)
 
 
 def test_errors_of_empty_arguments(tmp_path):

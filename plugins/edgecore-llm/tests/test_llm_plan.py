@@ -39,8 +39,8 @@ def test_each_setting_acts_or_is_refused():
             "model.dtype_override=bf16 is not supported: values are computed in float32; ",
         ),
         (
-            ["+model.use_kv_cache=true", "+model.quantize_kv_cache=true"],
-            "model.quantize_kv_cache=True is not supported: ",
+            ["+model.use_kv_cache=true", "+model.enable_dynamic_shape=false", "+model.static_quantize_kv_cache=true"],
+            "is not supported: ",
         ),
         (["+model.use_attention_sink=4,124"], "run the file with `edgecore llm run --shift --keep N`"),
         (["+quantization.qmode=int8"], "quantization.qmode=int8 is not supported: "),

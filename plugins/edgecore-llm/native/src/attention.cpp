@@ -10,20 +10,27 @@ namespace {
 
 static_assert(kLanes == kKeyBlock);
 
-// The scores of `kCount` queries with 16 keys.
-template <int kCount>
-inline void score_block(const float *keys, const float *queries, int64_t size, float *scores) {
+// The scores of `kCount` queries with 16 keys, which may have scales.
+template <int kCount, class Element>
+inline void score_block(const Element *keys, const float *scales, const float *queries, int64_t size, float *scores) {
   Vector sums[kCount] = {};
   for (int64_t d = 0; d < size; ++d) {
     const Vector key = load(keys + d * kLanes);
     for (int q = 0; q < kCount; ++q) sums[q] += key * queries[q * size + d];
   }
+  if constexpr (sizeof(Element) == 1) {
+    for (int q = 0; q < kCount; ++q) sums[q] *= load(scales);
+  }
   for (int q = 0; q < kCount; ++q) store(scores + q * kScoreStride, sums[q]);
 }
 
+inline float to_float(float value) { return value; }
+inline float to_float(Half value) { return float16_value(value.bits); }
+inline float to_float(int8_t value) { return value; }
+
 // out [kCount, kVectors * 16] = weights [kCount, rows] x values [rows, size], of which the columns from `column` on.
-template <int kCount, int kVectors>
-inline void sum_values(const float *weights, const float *values, int64_t rows, int64_t size, int64_t column,
+template <int kCount, int kVectors, class Element>
+inline void sum_values(const float *weights, const Element *values, int64_t rows, int64_t size, int64_t column,
                        float *out) {
   Vector sums[kCount][kVectors] = {};
   for (int64_t i = 0; i < rows; ++i) {
@@ -38,12 +45,13 @@ inline void sum_values(const float *weights, const float *values, int64_t rows, 
 }
 
 // The same for one column.
-template <int kCount>
-inline void sum_column(const float *weights, const float *values, int64_t rows, int64_t size, int64_t column,
+template <int kCount, class Element>
+inline void sum_column(const float *weights, const Element *values, int64_t rows, int64_t size, int64_t column,
                        float *out) {
   float sums[kCount] = {};
   for (int64_t i = 0; i < rows; ++i) {
-    for (int q = 0; q < kCount; ++q) sums[q] += values[i * size + column] * weights[q * kScoreStride + i];
+    const float value = to_float(values[i * size + column]);
+    for (int q = 0; q < kCount; ++q) sums[q] += value * weights[q * kScoreStride + i];
   }
   for (int q = 0; q < kCount; ++q) out[q * size + column] = sums[q];
 }
@@ -75,8 +83,23 @@ inline void weigh(float *scores, int64_t count, float scale, float softcap, floa
   *sum = total;
 }
 
-// Computes `kCount` query heads from `head` on.
+// Multiplies the weights of rows by the scales of their values.
 template <int kCount>
+inline void scale_weights(const float *scales, int64_t rows, float *weights) {
+  int64_t i = 0;
+  for (; i + kLanes <= rows; i += kLanes) {
+    for (int q = 0; q < kCount; ++q) {
+      float *at = weights + q * kScoreStride + i;
+      store(at, load(at) * load(scales + i));
+    }
+  }
+  for (; i < rows; ++i) {
+    for (int q = 0; q < kCount; ++q) weights[q * kScoreStride + i] *= scales[i];
+  }
+}
+
+// Computes `kCount` query heads from `head` on.
+template <int kCount, class Element>
 void attend_heads(const Attention &attention, int64_t head, int64_t row, int64_t rows, float *scores,
                   const AttentionPart &out) {
   const int64_t key_size = attention.key_size;
@@ -84,7 +107,9 @@ void attend_heads(const Attention &attention, int64_t head, int64_t row, int64_t
   scores += head * kScoreStride;
   const int64_t first_block = row / kKeyBlock;
   for (int64_t block = first_block; block * kKeyBlock < row + rows; ++block) {
-    score_block<kCount>(attention.keys + block * kKeyBlock * key_size, attention.queries + head * key_size, key_size,
+    const Element *keys = static_cast<const Element *>(attention.keys) + block * kKeyBlock * key_size;
+    const float *scales = sizeof(Element) == 1 ? attention.key_scales + block * kKeyBlock : nullptr;
+    score_block<kCount>(keys, scales, attention.queries + head * key_size, key_size,
                         scores + (block - first_block) * kKeyBlock);
   }
   scores += row - first_block * kKeyBlock;
@@ -92,7 +117,8 @@ void attend_heads(const Attention &attention, int64_t head, int64_t row, int64_t
     weigh(scores + q * kScoreStride, rows, attention.scale, attention.softcap, out.maximum + head + q,
           out.sum + head + q);
   }
-  const float *values = attention.values + row * size;
+  if constexpr (sizeof(Element) == 1) scale_weights<kCount>(attention.value_scales + row, rows, scores);
+  const Element *values = static_cast<const Element *>(attention.values) + row * size;
   float *target = out.out + head * size;
   constexpr int kWide = 4;
   int64_t column = 0;
@@ -105,20 +131,32 @@ void attend_heads(const Attention &attention, int64_t head, int64_t row, int64_t
   for (; column < size; ++column) sum_column<kCount>(scores, values, rows, size, column, target);
 }
 
+template <class Element>
+void attend_all(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out) {
+  int64_t head = 0;
+  for (; head + 4 <= attention.count; head += 4) attend_heads<4, Element>(attention, head, row, rows, scores, out);
+  switch (attention.count - head) {
+    case 3:
+      return attend_heads<3, Element>(attention, head, row, rows, scores, out);
+    case 2:
+      return attend_heads<2, Element>(attention, head, row, rows, scores, out);
+    case 1:
+      return attend_heads<1, Element>(attention, head, row, rows, scores, out);
+    default:
+      return;
+  }
+}
+
 }  // namespace
 
 void attend(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out) {
-  int64_t head = 0;
-  for (; head + 4 <= attention.count; head += 4) attend_heads<4>(attention, head, row, rows, scores, out);
-  switch (attention.count - head) {
-    case 3:
-      return attend_heads<3>(attention, head, row, rows, scores, out);
-    case 2:
-      return attend_heads<2>(attention, head, row, rows, scores, out);
-    case 1:
-      return attend_heads<1>(attention, head, row, rows, scores, out);
-    default:
-      return;
+  switch (attention.type) {
+    case CacheType::kFloat:
+      return attend_all<float>(attention, row, rows, scores, out);
+    case CacheType::kHalf:
+      return attend_all<Half>(attention, row, rows, scores, out);
+    case CacheType::kBytes:
+      return attend_all<int8_t>(attention, row, rows, scores, out);
   }
 }
 

@@ -10,33 +10,57 @@ namespace {
 
 constexpr int64_t kMaxPosition = int64_t{1} << 40;  // sums of positions and sizes do not overflow
 
-// A cache: keys [slots, heads, rows / 16, key_size, 16], values [slots, heads, rows, value_size]. Position p lies in
-// row p if p < sinks, and in row sinks + (p - sinks) % (rows - sinks) else.
+// A cache: keys [slots, heads, rows / 16, key_size, 16], values [slots, heads, rows, value_size], and with 8 bits the
+// scales of both [slots, heads, rows]. Position p lies in row p if p < sinks, and in row sinks + (p - sinks) % (rows -
+// sinks) else.
 struct Cache {
+  CacheType type;
   Tensor keys;
   Tensor values;
+  Tensor key_scales;
+  Tensor value_scales;
   int64_t slots, heads, rows, key_size, value_size, sinks;
 
   int64_t row(int64_t position) const {
     return position < sinks ? position : sinks + (position - sinks) % (rows - sinks);
   }
-  float *head_keys(int64_t slot, int64_t head) const {
-    return keys.data<float>() + (slot * heads + head) * rows * key_size;
+  int64_t element_bytes() const { return type == CacheType::kFloat ? 4 : type == CacheType::kHalf ? 2 : 1; }
+  void *head_keys(int64_t slot, int64_t head) const {
+    return keys.data<char>() + (slot * heads + head) * rows * key_size * element_bytes();
   }
-  float *head_values(int64_t slot, int64_t head) const {
-    return values.data<float>() + (slot * heads + head) * rows * value_size;
+  void *head_values(int64_t slot, int64_t head) const {
+    return values.data<char>() + (slot * heads + head) * rows * value_size * element_bytes();
+  }
+  // NULL without scales.
+  float *head_scales(const Tensor &scales, int64_t slot, int64_t head) const {
+    return scales.t == nullptr ? nullptr : scales.data<float>() + (slot * heads + head) * rows;
+  }
+  bool has_scales(const Tensor &scales) const {
+    return scales.size(0) == slots && scales.size(1) == heads && scales.size(2) == rows;
   }
 };
 
-Cache read_cache(Call &call, uint64_t keys_index, uint64_t values_index, int64_t sinks) {
-  const Tensor keys = call.tensor(keys_index, "k_cache", Dtype::kFloat32, 5);
-  const Tensor values = call.tensor(values_index, "v_cache", Dtype::kFloat32, 4);
+// Reads the caches at `index` and the next argument, and their scales at `scales_index` and the next.
+Cache read_cache(Call &call, uint64_t index, uint64_t scales_index, int64_t sinks) {
+  const bool is_half = call.has_dtype(index, Dtype::kFloat16);
+  const bool is_bytes = call.has_dtype(index, Dtype::kInt8);
+  const CacheType type = is_half ? CacheType::kHalf : is_bytes ? CacheType::kBytes : CacheType::kFloat;
+  const Dtype dtype = is_half ? Dtype::kFloat16 : is_bytes ? Dtype::kInt8 : Dtype::kFloat32;
+  const Tensor keys = call.tensor(index, "k_cache", dtype, 5);
+  const Tensor values = call.tensor(index + 1, "v_cache", dtype, 4);
+  const Tensor key_scales = call.optional_tensor(scales_index, "k_scales", Dtype::kFloat32, 3);
+  const Tensor value_scales = call.optional_tensor(scales_index + 1, "v_scales", Dtype::kFloat32, 3);
   if (call.failed()) return {};
-  const Cache cache = {keys,           values,       values.size(0), values.size(1),
-                       values.size(2), keys.size(3), values.size(3), sinks};
+  const Cache cache = {type,           keys,           values,       key_scales,     value_scales, values.size(0),
+                       values.size(1), values.size(2), keys.size(3), values.size(3), sinks};
   const bool fits = keys.size(0) == cache.slots && keys.size(1) == cache.heads && keys.size(4) == kKeyBlock &&
                     keys.size(2) * kKeyBlock == cache.rows;
   call.check(fits, "k_cache must be [slots, heads, rows / 16, size, 16], and v_cache [slots, heads, rows, size]");
+  const bool has_both = key_scales.t != nullptr && value_scales.t != nullptr;
+  call.check(is_bytes == has_both && (has_both || (key_scales.t == nullptr && value_scales.t == nullptr)),
+             "caches of int8 need k_scales and v_scales, and others must not have them");
+  call.check(call.failed() || !has_both || (cache.has_scales(key_scales) && cache.has_scales(value_scales)),
+             "k_scales and v_scales must be [slots, heads, rows]");
   call.check(sinks >= 0 && sinks < cache.rows, "sinks must be in [0, rows)");
   return cache;
 }
@@ -84,15 +108,59 @@ void turn(float *x, const float *table, int64_t half) {
   }
 }
 
+// Spreads a key over its block of the keys of a head.
+template <class Element>
+void spread(const Element *key, int64_t size, int64_t row, void *keys) {
+  Element *to = static_cast<Element *>(keys) + row / kKeyBlock * kKeyBlock * size + row % kKeyBlock;
+  for (int64_t d = 0; d < size; ++d) to[d * kKeyBlock] = key[d];
+}
+
+// Writes a key of a head. `rounded` is scratch [key_size].
+void write_key(const Variant &functions, const Cache &cache, int64_t slot, int64_t head, int64_t row, const float *key,
+               Half *rounded) {
+  const int64_t size = cache.key_size;
+  void *keys = cache.head_keys(slot, head);
+  switch (cache.type) {
+    case CacheType::kFloat:
+      return spread(key, size, row, keys);
+    case CacheType::kHalf:
+      functions.round_to_halves(key, size, rounded);
+      return spread(rounded, size, row, keys);
+    case CacheType::kBytes:
+      int8_t *bytes = reinterpret_cast<int8_t *>(rounded);
+      cache.head_scales(cache.key_scales, slot, head)[row] = functions.round_to_bytes(key, size, bytes);
+      return spread(bytes, size, row, keys);
+  }
+}
+
+// Writes a value of a head.
+void write_value(const Variant &functions, const Cache &cache, int64_t slot, int64_t head, int64_t row,
+                 const float *value) {
+  const int64_t size = cache.value_size;
+  void *to = static_cast<char *>(cache.head_values(slot, head)) + row * size * cache.element_bytes();
+  switch (cache.type) {
+    case CacheType::kFloat:
+      memcpy(to, value, static_cast<size_t>(size) * sizeof(float));
+      return;
+    case CacheType::kHalf:
+      return functions.round_to_halves(value, size, static_cast<Half *>(to));
+    case CacheType::kBytes:
+      cache.head_scales(cache.value_scales, slot, head)[row] =
+          functions.round_to_bytes(value, size, static_cast<int8_t *>(to));
+      return;
+  }
+}
+
 }  // namespace
 
 // rope_update_cache(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor qkv, Tensor? table, Tensor positions, Tensor? slots,
-// int heads, int sinks, Tensor? q_norm, Tensor? k_norm, float eps) -> Tensor: qkv [T, heads * key_size + cache heads *
+// int heads, int sinks, Tensor? q_norm, Tensor? k_norm, float eps, Tensor(c!)? k_scales, Tensor(d!)? v_scales) ->
+// Tensor: qkv [T, heads * key_size + cache heads *
 // (key_size + value_size)] -> q [T, heads, key_size]. Normalizes the heads of q and k if there are norms, turns them by
 // the table [context, dims] of cosines and then sines if there is one, and writes k and v into the cache.
 int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
   Call call(c, "rope_update_cache");
-  const Cache cache = read_cache(call, 0, 1, call.integer(7, "sinks"));
+  const Cache cache = read_cache(call, 0, 11, call.integer(7, "sinks"));
   const Tensor qkv = call.tensor(2, "qkv", Dtype::kFloat32, 2);
   const Tensor table = call.optional_tensor(3, "table", Dtype::kFloat32, 2);
   const Tensor positions = call.tensor(4, "positions", Dtype::kInt64, 1);
@@ -101,7 +169,7 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
   const Tensor q_norm = call.optional_tensor(8, "q_norm", Dtype::kFloat32, 1);
   const Tensor k_norm = call.optional_tensor(9, "k_norm", Dtype::kFloat32, 1);
   const float eps = static_cast<float>(call.number(10, "eps"));
-  const Tensor out = call.tensor(11, "out", Dtype::kFloat32, 3);
+  const Tensor out = call.tensor(13, "out", Dtype::kFloat32, 3);
   if (call.failed()) return call.status();
   const int64_t tokens = qkv.size(0);
   const int64_t key_size = cache.key_size;
@@ -122,15 +190,18 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
   }
   const int64_t shape[] = {tokens, heads, key_size};
   if (call.failed() || !call.make_writable(cache.keys) || !call.make_writable(cache.values) ||
-      !call.resize(out, shape, 3)) {
+      (cache.key_scales.t != nullptr && !call.make_writable(cache.key_scales)) ||
+      (cache.value_scales.t != nullptr && !call.make_writable(cache.value_scales)) || !call.resize(out, shape, 3)) {
     return call.status();
   }
   const Variant &functions = variant();
   float *key = call.scratch<float>(call.workers() * key_size);
+  Half *rounded = call.scratch<Half>(call.workers() * key_size);
   if (call.failed()) return call.status();
   constexpr int64_t kTokensOfPiece = 16;
   call.parallel_for(tokens, kTokensOfPiece, [&](int64_t begin, int64_t end, uint32_t worker) {
     float *k = key + worker * key_size;
+    Half *rounded_k = rounded + worker * key_size;
     for (int64_t t = begin; t < end; ++t) {
       const int64_t position = of.positions[t];
       const int64_t slot = of.slots[t];
@@ -150,12 +221,10 @@ int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c) {
       const int64_t row = cache.row(position);
       for (int64_t h = 0; h < cache.heads; ++h, from += key_size) {
         head(from, k_norm, k);
-        float *to = cache.head_keys(slot, h) + row / kKeyBlock * kKeyBlock * key_size + row % kKeyBlock;
-        for (int64_t d = 0; d < key_size; ++d) to[d * kKeyBlock] = k[d];
+        write_key(functions, cache, slot, h, row, k, rounded_k);
       }
       for (int64_t h = 0; h < cache.heads; ++h, from += cache.value_size) {
-        memcpy(cache.head_values(slot, h) + row * cache.value_size, from,
-               static_cast<size_t>(cache.value_size) * sizeof(float));
+        write_value(functions, cache, slot, h, row, from);
       }
     }
   });
@@ -206,17 +275,18 @@ struct Parts {
 }  // namespace
 
 // attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots, int window, int sinks, float scale,
-// float softcap) -> Tensor: q [T, query_heads, key_size] -> [T, query_heads * value_size].
+// float softcap, Tensor? k_scales, Tensor? v_scales) -> Tensor: q [T, query_heads, key_size] -> [T, query_heads *
+// value_size].
 int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   Call call(c, "attend");
-  const Cache cache = read_cache(call, 1, 2, call.integer(6, "sinks"));
+  const Cache cache = read_cache(call, 1, 9, call.integer(6, "sinks"));
   const Tensor q = call.tensor(0, "q", Dtype::kFloat32, 3);
   const Tensor positions = call.tensor(3, "positions", Dtype::kInt64, 1);
   const Tensor slots = call.optional_tensor(4, "slots", Dtype::kInt64, 1);
   const int64_t window = call.integer(5, "window");
   const float scale = static_cast<float>(call.number(7, "scale"));
   const float softcap = static_cast<float>(call.number(8, "softcap"));
-  const Tensor out = call.tensor(9, "out", Dtype::kFloat32, 2);
+  const Tensor out = call.tensor(11, "out", Dtype::kFloat32, 2);
   if (call.failed()) return call.status();
   const int64_t tokens = q.size(0);
   const int64_t query_heads = q.size(1);
@@ -245,8 +315,11 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c) {
   const int64_t group = query_heads / cache.heads;
   const auto attention = [&](int64_t token, int64_t head) -> Attention {
     const int64_t slot = of.slots[token];
-    return {cache.head_keys(slot, head),
+    return {cache.type,
+            cache.head_keys(slot, head),
             cache.head_values(slot, head),
+            cache.head_scales(cache.key_scales, slot, head),
+            cache.head_scales(cache.value_scales, slot, head),
             q.data<const float>() + (token * query_heads + head * group) * key_size,
             key_size,
             size,

@@ -14,8 +14,12 @@ const char *dtype_name(Dtype dtype) {
   switch (dtype) {
     case Dtype::kUint8:
       return "uint8";
+    case Dtype::kInt8:
+      return "int8";
     case Dtype::kInt64:
       return "int64";
+    case Dtype::kFloat16:
+      return "float16";
     case Dtype::kFloat32:
       return "float32";
   }
@@ -75,6 +79,12 @@ Tensor Call::tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim)
     return {tensor};
   }
   return {&kNoTensor};
+}
+
+bool Call::has_dtype(uint64_t index, Dtype dtype) {
+  const edgecore_value *argument = value(index);
+  return argument != nullptr && argument->tag == EDGECORE_TAG_TENSOR &&
+         argument->as.tensor->scalar_type == static_cast<int32_t>(dtype);
 }
 
 int64_t Call::integer(uint64_t index, const char *name) {

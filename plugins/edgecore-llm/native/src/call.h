@@ -9,7 +9,7 @@
 namespace edgecore_llm {
 
 // Numbers of dtypes in the enum ScalarType of a .pte.
-enum class Dtype : int32_t { kUint8 = 0, kInt64 = 4, kFloat32 = 6 };
+enum class Dtype : int32_t { kUint8 = 0, kInt8 = 1, kInt64 = 4, kFloat16 = 5, kFloat32 = 6 };
 
 struct Tensor {
   edgecore_tensor *t = nullptr;
@@ -32,6 +32,8 @@ class Call {
   Tensor tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
   // The same, or `t` NULL if the argument is None.
   Tensor optional_tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
+  // Returns true if the argument is a tensor of that dtype.
+  bool has_dtype(uint64_t index, Dtype dtype);
   int64_t integer(uint64_t index, const char *name);
   double number(uint64_t index, const char *name);
   edgecore_list string(uint64_t index, const char *name);

@@ -11,6 +11,8 @@ void multiply(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t
 void attend(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);
 void merge(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
 void normalize(const float *x, const float *weight, int64_t size, float eps, float *out);
+void round_to_halves(const float *x, int64_t size, Half *out);
+float round_to_bytes(const float *x, int64_t size, int8_t *out);
 void gate(Activation activation, const float *x, int64_t count, float *out);
 
 }  // namespace EDGECORE_LLM_VARIANT

@@ -37,6 +37,35 @@ void normalize(const float *x, const float *weight, int64_t size, float eps, flo
   for (i = 0; i < size; ++i) out[i] = x[i] * factor * weight[i];
 }
 
+void round_to_halves(const float *x, int64_t size, Half *out) {
+  int64_t i = 0;
+  for (; i + kLanes <= size; i += kLanes) store(out + i, load(x + i));
+  if (i == size) return;
+  float last[kLanes] = {};
+  Half rounded[kLanes];
+  memcpy(last, x + i, static_cast<size_t>(size - i) * sizeof(float));
+  store(rounded, load(last));
+  memcpy(out + i, rounded, static_cast<size_t>(size - i) * sizeof(Half));
+}
+
+float round_to_bytes(const float *x, int64_t size, int8_t *out) {
+  float largest = 0;
+  bool is_finite = true;
+  for (int64_t i = 0; i < size; ++i) {
+    const float magnitude = fabsf(x[i]);
+    largest = magnitude > largest ? magnitude : largest;
+    is_finite = is_finite & (magnitude < INFINITY);
+  }
+  if (!is_finite || largest <= 0x1p-119f) {
+    memset(out, 0, static_cast<size_t>(size));
+    return is_finite ? 0.0f : NAN;
+  }
+  const float factor = 127.0f / largest;
+  constexpr float kRound = 0x1.8p23f;  // a number plus this, minus this, is the nearest integer
+  for (int64_t i = 0; i < size; ++i) out[i] = static_cast<int8_t>((x[i] * factor + kRound) - kRound);
+  return largest / 127.0f;
+}
+
 void gate(Activation activation, const float *x, int64_t count, float *out) {
   static_assert(kLanes == kBlockOutputs);
   for (int64_t i = 0; i < count; ++i, x += 2 * kLanes, out += kLanes) {

@@ -26,8 +26,11 @@
 
 namespace edgecore_llm {
 
-#define EDGECORE_LLM_FUNCTIONS(name) \
-  { #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::normalize, name::gate }
+#define EDGECORE_LLM_FUNCTIONS(name)                                                                   \
+  {                                                                                                    \
+    #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::normalize, \
+        name::round_to_halves, name::round_to_bytes, name::gate                                        \
+  }
 
 namespace {
 

@@ -22,11 +22,21 @@ constexpr int64_t kKeyBlock = 16;
 constexpr int64_t kPartRows = 256;                           // rows of a part, at most
 constexpr int64_t kScoreStride = kPartRows + 2 * kKeyBlock;  // scores begin in a block, and fill whole vectors
 
+struct Half {
+  uint16_t bits;
+};
+
+// The elements of a cache. Those of 8 bits have a scale for each row.
+enum class CacheType { kFloat, kHalf, kBytes };
+
 // The query heads of one token that read the same key/value head.
 struct Attention {
-  const float *keys;     // [rows / 16, key_size, 16]
-  const float *values;   // [rows, value_size]
-  const float *queries;  // [count, key_size]
+  CacheType type;
+  const void *keys;           // [rows / 16, key_size, 16]
+  const void *values;         // [rows, value_size]
+  const float *key_scales;    // [rows] with kBytes
+  const float *value_scales;  // [rows] with kBytes
+  const float *queries;       // [count, key_size]
   int64_t key_size;
   int64_t value_size;
   int64_t count;
@@ -67,6 +77,12 @@ struct Variant {
 
   // out = x / sqrt(mean(x^2) + eps) * weight, for one row.
   void (*normalize)(const float *x, const float *weight, int64_t size, float eps, float *out);
+
+  // Rounds a row to float16, to the nearest and ties to even; values beyond its range become the largest.
+  void (*round_to_halves)(const float *x, int64_t size, Half *out);
+
+  // Rounds a row to 8 bits as `round` does a group, and returns the scale.
+  float (*round_to_bytes)(const float *x, int64_t size, int8_t *out);
 
   // x holds `count` pairs of 16 gates and 16 values; out = activation(gates) * values.
   void (*gate)(Activation activation, const float *x, int64_t count, float *out);

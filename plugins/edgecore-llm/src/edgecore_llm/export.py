@@ -14,6 +14,7 @@ import torch
 import edgecore
 from edgecore_llm.checkpoints.open import Checkpoint
 from edgecore_llm.errors import ConfigError
+from edgecore_llm.model.calibrate import RoundedMatrix, calibrate
 from edgecore_llm.model.layers import Precision
 from edgecore_llm.model.load import load_decoder
 from edgecore_llm.quantize.packed import GROUP
@@ -28,6 +29,8 @@ class ExportOptions:
         context: How many positions a sequence may have: prompt and answer together.
         chunk: How many tokens a call computes at most: long prompts are computed in pieces of this number.
         precision: The bits of the weights.
+        calibration: Tokens of a text: the linear layers but the last are rounded by their inputs on it. Without them, each
+            weight is rounded to the nearest.
         backends: Backends of edgecore that get the parts which they support, such as "xnnpack".
         windows: How many positions the layers see, 0 for all; repeated over the layers. Empty: as the model says.
         constants: Further constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the tokens that end a
@@ -38,16 +41,18 @@ class ExportOptions:
     context: int = 2048
     chunk: int = 128
     precision: Precision = field(default_factory=lambda: Precision(linear=4, embedding=8, output=8))
+    calibration: Sequence[int] = ()
     backends: Sequence[str] = ()
     windows: Sequence[int] = ()
     constants: Mapping[str, Any] = field(default_factory=dict)
     chat_template: str | None = None
 
 
-def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = ExportOptions()) -> None:
+def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = ExportOptions()) -> list[RoundedMatrix]:
     """Write the file. Its method `forward(tokens [T], positions [T], rows [R]) -> logits [R, vocabulary]` keeps the caches.
 
-    The weights are read from the checkpoint one part of a matrix after the other.
+    The weights are read from the checkpoint one part of a matrix after the other. Returns the matrices that were rounded
+    with calibration, with their losses.
 
     Raises:
         ConfigError: The context is longer than the model's, or the chunk or the group is not possible.
@@ -65,9 +70,13 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         windows = (options.windows[index % len(options.windows)] for index in range(len(config.layers)))
         layers = (replace(layer, window=window) for layer, window in zip(config.layers, windows, strict=True))
         config = replace(config, layers=tuple(layers))
+    found: list[RoundedMatrix] = []
+    if options.calibration:
+        found.extend(calibrate(config, checkpoint, options.calibration, options.context, options.precision))
     decoder = load_decoder(
-        config, checkpoint, context=options.context, chunk=options.chunk, precision=options.precision, is_lazy=True
-    )
+        config, checkpoint, context=options.context, chunk=options.chunk, precision=options.precision, is_lazy=True,
+        rounded={matrix.name: matrix.value for matrix in found},
+    )  # fmt: skip
     tokens, rows = (torch.export.Dim(name, min=1, max=options.chunk) for name in ("tokens", "rows"))
     program = edgecore.compile(
         decoder,
@@ -79,6 +88,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         constant_methods=_constant_methods(checkpoint, options, decoder.rewindable),
     )
     program.save(file)
+    return found
 
 
 def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable: int | None) -> dict[str, object]:

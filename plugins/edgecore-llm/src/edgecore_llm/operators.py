@@ -3,7 +3,8 @@
 T tokens of any sequences are computed in one call: `positions` has the place of each token in its sequence, and `slots`
 the sequence, which is 0 where it is None. The result of a token does not depend on the other tokens of the call.
 
-The keys of a cache are [slots, kv_heads, rows / 16, key_size, 16], its values [slots, kv_heads, rows, value_size]. Position p
+The keys of a cache are [slots, kv_heads, rows / 16, key_size, 16], its values [slots, kv_heads, rows, value_size]: both
+float32, float16, or int8. With int8 each row of a head has a scale, its largest magnitude / 127. Position p
 lies in row p if p is below `sinks`, and in row `sinks + (p - sinks) % (rows - sinks)` else, so a cache of fewer rows than
 positions is a ring, of which the first `sinks` rows are never written again. A ring for calls of up to T tokens needs
 `sinks + window + T - 1` rows.
@@ -33,11 +34,12 @@ _library.define(
 _library.define("embedding(Tensor packed, Tensor ids, int rows, int size) -> Tensor")
 _library.define(
     "rope_update_cache(Tensor(a!) k_cache, Tensor(b!) v_cache, Tensor qkv, Tensor? table, Tensor positions, "
-    "Tensor? slots, int heads, int sinks=0, Tensor? q_norm=None, Tensor? k_norm=None, float eps=0.0) -> Tensor"
+    "Tensor? slots, int heads, int sinks=0, Tensor? q_norm=None, Tensor? k_norm=None, float eps=0.0, "
+    "Tensor(c!)? k_scales=None, Tensor(d!)? v_scales=None) -> Tensor"
 )
 _library.define(
     "attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots=None, int window=0, int sinks=0, "
-    "float scale=1.0, float softcap=0.0) -> Tensor"
+    "float scale=1.0, float softcap=0.0, Tensor? k_scales=None, Tensor? v_scales=None) -> Tensor"
 )
 
 
@@ -137,6 +139,8 @@ def rope_update_cache(
     q_norm: Tensor | None = None,
     k_norm: Tensor | None = None,
     eps: float = 0.0,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
 ) -> Tensor:
     """Write keys and values into the cache, and return the queries [T, heads, key_size].
 
@@ -152,6 +156,8 @@ def rope_update_cache(
         q_norm: float32 [key_size]: the heads of q are normalized by it before they are turned.
         k_norm: The same for k.
         eps: Added to the mean square.
+        k_scales: float32 [slots, kv_heads, rows] with caches of int8: the scales of the keys, which are written.
+        v_scales: The same for the values.
     """
     kv_heads, rows, key_size = k_cache.shape[1], v_cache.shape[2], k_cache.shape[3]
     q_end = heads * key_size
@@ -165,9 +171,24 @@ def rope_update_cache(
         q, k = turn(q, table, positions), turn(k, table, positions)
     at = cache_rows(positions, rows, sinks)
     slot = torch.zeros_like(positions) if slots is None else slots
+    k, scales = round_heads(k, k_cache.dtype)
     k_cache[slot, :, at // KEY_BLOCK, :, at % KEY_BLOCK] = k
+    if k_scales is not None:
+        k_scales[slot, :, at] = scales
+    v, scales = round_heads(v, v_cache.dtype)
     v_cache[slot, :, at] = v
+    if v_scales is not None:
+        v_scales[slot, :, at] = scales
     return q
+
+
+def round_heads(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return heads x [T, heads, size] as a cache stores them, and the scales [T, heads], which are ones but for int8."""
+    if dtype == torch.int8:
+        values, scales = packing.round_rows(x, x.shape[-1])
+        return values.flatten(2), scales[..., 0]
+    largest = torch.finfo(dtype).max
+    return x.clamp(-largest, largest).to(dtype), torch.ones(x.shape[:-1])
 
 
 @_fake("rope_update_cache")
@@ -183,6 +204,8 @@ def _rope_update_cache_fake(
     q_norm: Tensor | None = None,
     k_norm: Tensor | None = None,
     eps: float = 0.0,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
 ) -> Tensor:
     return qkv.new_empty(qkv.shape[0], heads, k_cache.shape[3])
 
@@ -198,6 +221,8 @@ def attend(
     sinks: int = 0,
     scale: float = 1.0,
     softcap: float = 0.0,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
 ) -> Tensor:
     """Attend from q [T, heads, key_size] to the cache, which holds the tokens of the call already.
 
@@ -217,7 +242,11 @@ def attend(
         seen = torch.cat([torch.arange(min(sinks, first)), torch.arange(first, position + 1)])
         slot = 0 if slots is None else int(slots[token])
         seen_rows = cache_rows(seen, rows, sinks)
-        keys, values = k_cache[slot].transpose(2, 3).flatten(1, 2)[:, seen_rows], v_cache[slot][:, seen_rows]
+        keys = k_cache[slot].transpose(2, 3).flatten(1, 2)[:, seen_rows].float()
+        values = v_cache[slot][:, seen_rows].float()
+        if k_scales is not None and v_scales is not None:
+            keys = keys * k_scales[slot][:, seen_rows, None]
+            values = values * v_scales[slot][:, seen_rows, None]
         scores = q[token].reshape(kv_heads, -1, key_size) @ keys.transpose(1, 2) * scale
         if softcap:
             scores = softcap * torch.tanh(scores / softcap)
@@ -236,5 +265,7 @@ def _attend_fake(
     sinks: int = 0,
     scale: float = 1.0,
     softcap: float = 0.0,
+    k_scales: Tensor | None = None,
+    v_scales: Tensor | None = None,
 ) -> Tensor:
     return q.new_empty(q.shape[0], q.shape[1] * v_cache.shape[3])

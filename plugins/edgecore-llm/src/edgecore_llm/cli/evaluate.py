@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 import typer
 
-from edgecore_llm.cli.options import File, Threads, TokenizerPath, open_model
+from edgecore_llm.cli.options import File, Threads, TokenizerPath, open_model, read_text
 from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.session import Session
 
@@ -25,11 +25,7 @@ def eval_command(
 ) -> None:
     """Measure the perplexity of a model on a text: windows follow each other, and each begins anew."""
     model, opened = open_model(file, tokenizer, threads)
-    try:
-        content = text.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SessionError(f"{text} is no text in UTF-8") from error
-    tokens = opened.encode(content)
+    tokens = opened.encode(read_text(text))
     size = model.metadata.context if window is None else window
     if size > model.metadata.context:
         raise SessionError(f"the window {size} is longer than the context {model.metadata.context}")

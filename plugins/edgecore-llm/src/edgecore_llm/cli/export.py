@@ -8,13 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
+from edgecore_llm.cli.options import read_text
+
 if TYPE_CHECKING:
     from edgecore_llm.checkpoints.open import Checkpoint
     from edgecore_llm.config.plan import Plan
     from edgecore_llm.export import ExportOptions
+    from edgecore_llm.model.calibrate import RoundedMatrix
 
 BITS = "32 for float32, 8 or 4"
-_DEFAULTS = {"--chunk": 128, "--bits": 4, "--embedding-bits": 8, "--output-bits": 8, "--group": 32}
+_DEFAULTS = {"--chunk": 128, "--bits": 4, "--embedding-bits": 8, "--output-bits": 8, "--group": 32, "--cache-bits": 32}
 
 
 def export_command(
@@ -52,6 +55,17 @@ def export_command(
     group: Annotated[
         int | None, typer.Option(help="Inputs that share a scale: a multiple of 32, by default 32; 0 for a whole row.")
     ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE.txt", help="A text; linear layers are rounded by their inputs on it.")
+    ] = None,
+    calibration_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of that text that are used.")] = 4096,
+    tokenizer: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="The tokenizer of that text; by default the one of MODEL.")
+    ] = None,
+    report: Annotated[bool, typer.Option("--report", help="Print the loss of each layer on that text.")] = False,
+    cache_bits: Annotated[
+        int | None, typer.Option(help="Of keys and values: 32 for float32, 16 for float16, or 8; by default 32.")
+    ] = None,
 ) -> None:
     """Compile a checkpoint to a file."""
     # torch is imported here: the other commands do without.
@@ -64,21 +78,31 @@ def export_command(
         raise typer.BadParameter(f"there is more than one MODEL: {' '.join(models)}")
     model = next(iter(models), None)
     values = {
-        "--chunk": chunk, "--bits": bits, "--embedding-bits": embedding_bits, "--output-bits": output_bits, "--group": group,
+        "--chunk": chunk, "--bits": bits, "--embedding-bits": embedding_bits, "--output-bits": output_bits,
+        "--group": group, "--cache-bits": cache_bits,
     }  # fmt: skip
     if settings or config is not None:
-        given = [name for name, value in {"--context": context, **values}.items() if value is not None]
+        options = {"--context": context, **values, "--calibration": calibration, "--tokenizer": tokenizer}
+        given = [name for name, value in options.items() if value is not None]
         if given:
             raise typer.BadParameter(f"{given[0]} and settings of LlmConfig exclude each other; write it as a setting")
         _export_plan(plan(load_config(config, settings)), model, params, output)
         return
     if model is None or output is None:
         raise typer.BadParameter("MODEL is missing" if model is None else "the option --output is missing")
+    if report and calibration is None:
+        raise typer.BadParameter("--report needs --calibration FILE.txt")
     checkpoint = _open(model, params)
     most = min(2048, checkpoint.config.max_context) if context is None else context
-    _export(
-        checkpoint, output, _options(most, {name: _DEFAULTS[name] if v is None else v for name, v in values.items()})
-    )
+    options = _options(most, {name: _DEFAULTS[name] if v is None else v for name, v in values.items()})
+    if calibration is not None:
+        tokens = _tokens(tokenizer or model, calibration, checkpoint.config.vocab_size)
+        options = replace(options, calibration=tokens[:calibration_tokens])
+    found = _export(checkpoint, output, options)
+    if report:
+        typer.echo("share of the squares of a layer's results that is lost: with calibration, without")
+        for matrix in found:
+            typer.echo(f"{matrix.name}: {matrix.loss:.2e}  {matrix.nearest_loss:.2e}")
 
 
 def export_llama_command(arguments: typer.Context) -> None:
@@ -136,16 +160,34 @@ def _options(context: int, values: dict[str, int]) -> ExportOptions:
     from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.layers import Precision
 
+    cache = values["--cache-bits"]
+    if cache not in (8, 16, 32):
+        raise typer.BadParameter(f"--cache-bits must be 8, 16 or 32, not {cache}")
     linear, embedding, output = (_bits(name, values[name]) for name in ("--bits", "--embedding-bits", "--output-bits"))
-    precision = Precision(linear=linear, embedding=embedding, output=output, group=values["--group"])
+    precision = Precision(
+        linear=linear,
+        embedding=embedding,
+        output=output,
+        group=values["--group"],
+        cache=cast("Literal[8, 16, 32]", cache),
+    )
     return ExportOptions(context=context, chunk=values["--chunk"], precision=precision)
 
 
-def _export(checkpoint: Checkpoint, output: Path, options: ExportOptions) -> None:
+def _tokens(tokenizer: Path | str, text: Path, vocabulary: int) -> list[int]:
+    from edgecore_llm.tokenizer.open import open_tokenizer
+
+    opened = open_tokenizer(tokenizer)
+    opened.check_fit(vocabulary)
+    return opened.encode(read_text(text))
+
+
+def _export(checkpoint: Checkpoint, output: Path, options: ExportOptions) -> list[RoundedMatrix]:
     from edgecore_llm.export import export
 
-    export(checkpoint, output, options)
+    found = export(checkpoint, output, options)
     typer.echo(f"{output}: {output.stat().st_size / 1e6:.1f} MB, context {options.context}")
+    return found
 
 
 def _bits(name: str, value: int) -> Literal[4, 8] | None:

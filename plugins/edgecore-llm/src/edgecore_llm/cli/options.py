@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.session import Model
 from edgecore_llm.sampler import Sampling
 from edgecore_llm.tokenizer.open import open_tokenizer
@@ -39,6 +40,18 @@ def open_model(file: Path, tokenizer: Path, threads: int | None) -> tuple[Model,
     model = Model(file, threads=threads)
     opened.check_fit(model.metadata.vocabulary)
     return model, opened
+
+
+def read_text(path: Path) -> str:
+    """Return the content of a text file.
+
+    Raises:
+        SessionError: It is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SessionError(f"{path} is no text in UTF-8") from error
 
 
 def make_sampling(

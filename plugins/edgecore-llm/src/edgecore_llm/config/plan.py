@@ -32,19 +32,19 @@ _FAMILIES = {
 ACTING = {
     "base.model_class", "base.params", "base.checkpoint", "base.tokenizer_path", "base.metadata",
     "model.use_shared_embedding", "model.use_sdpa_with_kv_cache", "model.use_kv_cache", "model.local_global_attention",
-    "export.max_seq_length", "export.max_context_length", "export.output_dir", "export.output_name", "debug.verbose",
-    "debug.generate_full_logits", "quantization.qmode", "quantization.embedding_quantize", "quantization.group_size",
+    "model.quantize_kv_cache", "export.max_seq_length", "export.max_context_length", "export.output_dir",
+    "export.output_name", "debug.verbose", "debug.generate_full_logits", "quantization.qmode", "quantization.embedding_quantize", "quantization.group_size",
     "backend.xnnpack.enabled", "backend.xnnpack.extended_ops", "backend.vulkan.enabled", "backend.openvino.enabled",
 }  # fmt: skip
 """The settings that have an effect, or ask for what every file has."""
 _ADAPTERS = "adapters are not supported yet; merge the adapter into the checkpoint first"
 _PREQUANTIZED = "checkpoints that are quantized already are not read, except GGUF files; take the original weights"
-_CACHE = "the caches of a file hold float32; leave it off"
+_CACHE = "scales of a quantized cache are those of its rows; use model.quantize_kv_cache"
 _LAYOUT = "the layout of tables is chosen by this package; remove it"
 _DEBUG = "use `edgecore inspect`, `edgecore bench` and the traces of `edgecore-run` on the file; remove it"
 _STATIC = "language models are compiled for any number of tokens, and this backend needs fixed ones; leave it off"
 _OPTIONS = "options of backends are not passed on; remove it"
-_CALIBRATION = "scales are fitted to the weights, without samples; remove it"
+_CALIBRATION = "export with `--calibration FILE.txt` and without settings; remove it"
 REFUSED = {
     "base.lora_config": _ADAPTERS,
     "base.use_lora": _ADAPTERS,
@@ -57,7 +57,6 @@ REFUSED = {
     "model.use_attention_sink": "run the file with `edgecore llm run --shift --keep N`, which keeps the first N tokens",
     "model.output_prune_map": "vocabularies are not pruned; remove it",
     "model.input_prune_map": "vocabularies are not pruned; remove it",
-    "model.quantize_kv_cache": _CACHE,
     "model.static_quantize_kv_cache": _CACHE,
     "model.static_quantize_kv_cache_scale": _CACHE,
     "model.use_moe_quantized_op": "models with experts are not supported; remove it",
@@ -186,7 +185,10 @@ def _precision(config: LlmConfig) -> Precision:
         embedding = _bits("quantization.embedding_quantize", settings.embedding_quantize, bits)
     # Smaller groups take no more bytes, see `edgecore_llm.quantize.rounding`.
     linear_group = GROUP if settings.group_size is None else settings.group_size
-    return Precision(linear=linear, embedding=embedding, output=linear, group=linear_group, embedding_group=group)
+    cache: Literal[8, 32] = 8 if config.model.quantize_kv_cache else 32
+    return Precision(
+        linear=linear, embedding=embedding, output=linear, group=linear_group, embedding_group=group, cache=cache
+    )
 
 
 def _linear_bits(mode: str) -> Literal[4, 8]:

@@ -10,6 +10,7 @@ from edgecore_llm.model.layers import Norm, Precision, Projection, Table
 from edgecore_llm.model.rotary import rope_table
 from edgecore_llm.operators import KEY_BLOCK
 
+CACHE_DTYPES = {8: torch.int8, 16: torch.float16, 32: torch.float32}
 ops = torch.ops.edgecore_llm
 
 
@@ -35,9 +36,13 @@ class Attention(nn.Module):
         self.k_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
         self.k_cache: Tensor
         self.v_cache: Tensor
-        blocks = rows // KEY_BLOCK
-        self.register_buffer("k_cache", torch.zeros(1, config.kv_heads, blocks, config.head_dim, KEY_BLOCK))
-        self.register_buffer("v_cache", torch.zeros(1, config.kv_heads, rows, config.head_dim))
+        self.k_scales: Tensor | None
+        self.v_scales: Tensor | None
+        heads, size, dtype = config.kv_heads, config.head_dim, CACHE_DTYPES[precision.cache]
+        self.register_buffer("k_cache", torch.zeros(1, heads, rows // KEY_BLOCK, size, KEY_BLOCK, dtype=dtype))
+        self.register_buffer("v_cache", torch.zeros(1, heads, rows, size, dtype=dtype))
+        for name in ("k_scales", "v_scales"):
+            self.register_buffer(name, torch.zeros(1, heads, rows) if precision.cache == 8 else None)
 
     def forward(
         self, x: Tensor, positions: Tensor, table: Tensor | None, norm: Norm, residual: Tensor | None
@@ -46,11 +51,11 @@ class Attention(nn.Module):
         q = ops.rope_update_cache(
             self.k_cache, self.v_cache, self.qkv_proj(x, norm=norm), table, positions, None, config.heads, 0,
             None if self.q_norm is None else self.q_norm.weight, None if self.k_norm is None else self.k_norm.weight,
-            config.norm_eps,
+            config.norm_eps, self.k_scales, self.v_scales,
         )  # fmt: skip
         heads = ops.attend(
             q, self.k_cache, self.v_cache, positions, None, self.window, 0,
-            config.attention_scale, config.attention_softcap,
+            config.attention_scale, config.attention_softcap, self.k_scales, self.v_scales,
         )  # fmt: skip
         out: Tensor = self.o_proj(heads, residual=residual)
         return out

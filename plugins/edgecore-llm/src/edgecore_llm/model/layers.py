@@ -14,6 +14,8 @@ from edgecore_llm import operators
 from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, pack, packed_shape
 from edgecore_llm.quantize.rounding import quantize
 
+CacheBits = Literal[8, 16, 32]
+"""The bits of the elements of caches."""
 Bits = Literal[4, 8] | None
 """The bits of a weight; None for float32."""
 
@@ -28,6 +30,7 @@ class Precision:
         output: Of an output layer of its own.
         group: The number of inputs that share a scale, see `edgecore_llm.quantize.rounding.quantize`.
         embedding_group: The same of the table of embeddings; None for `group`.
+        cache: Of the caches of keys and values: float32, float16, or int8 with a scale for each row of a head.
     """
 
     linear: Bits = None
@@ -35,6 +38,7 @@ class Precision:
     output: Bits = None
     group: int = GROUP
     embedding_group: int | None = None
+    cache: CacheBits = 32
 
 
 class Norm(nn.Module):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Protocol
 
 import torch
@@ -51,6 +52,7 @@ def load_decoder(
     chunk: int,
     precision: Precision = Precision(),
     is_lazy: bool = False,
+    rounded: Mapping[str, Tensor] = MappingProxyType({}),
 ) -> Decoder:
     """Return a decoder with the weights of a checkpoint.
 
@@ -61,29 +63,40 @@ def load_decoder(
         chunk: How many tokens a call may have.
         precision: The bits of the weights.
         is_lazy: Matrices are lazy constants of edgecore: for compiling only, which reads them one after the other.
+        rounded: Packed matrices by name, in place of those of the checkpoint.
 
     Raises:
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     decoder = Decoder(config, context=context, chunk=chunk, precision=precision)
-    reader = _Reader(config, weights)
-    for name, module in decoder.named_modules():
-        if isinstance(module, Norm):
-            module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))
-        elif isinstance(module, Matrix) and not (config.tied and name == "lm_head"):
-            module.value = _value(reader, name, module, is_lazy)
-            if isinstance(module, Projection) and module.bias is not None:
-                module.bias = _constant(torch.cat(list(reader.rows(f"{name}.bias", None))))
+    fill(decoder, "", Reader(config, weights), is_lazy, rounded)
     if config.tied:
         decoder.lm_head.value = decoder.embed_tokens.value
     return decoder.eval()
 
 
-def _value(reader: _Reader, name: str, module: Matrix, is_lazy: bool) -> Tensor:
+def fill(
+    root: nn.Module,
+    prefix: str,
+    reader: Reader,
+    is_lazy: bool = False,
+    rounded: Mapping[str, Tensor] = MappingProxyType({}),
+) -> None:
+    """Put the weights of a checkpoint into the norms and matrices of a decoder or of a part of it, whose names begin so."""
+    for name, module in root.named_modules(prefix=prefix.removesuffix(".")):
+        if isinstance(module, Norm):
+            module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))
+        elif isinstance(module, Matrix) and not (reader.config.tied and name == "lm_head"):
+            module.value = _value(reader, name, module, is_lazy, rounded.get(name))
+            if isinstance(module, Projection) and module.bias is not None:
+                module.bias = _constant(torch.cat(list(reader.rows(f"{name}.bias", None))))
+
+
+def _value(reader: Reader, name: str, module: Matrix, is_lazy: bool, rounded: Tensor | None) -> Tensor:
     reader.check(f"{name}.weight", module.columns)
 
     def parts() -> Iterator[Tensor]:
-        return module.stored(reader.rows(f"{name}.weight", module.columns))
+        return module.stored(reader.rows(f"{name}.weight", module.columns)) if rounded is None else iter([rounded])
 
     if not is_lazy:
         return torch.cat(list(parts()))
@@ -107,11 +120,11 @@ class _Source:
     stop: int
 
 
-class _Reader:
+class Reader:
     """Reads parameters of a decoder from the tensors of a checkpoint."""
 
     def __init__(self, config: DecoderConfig, weights: Weights) -> None:
-        self._config, self._weights = config, weights
+        self.config, self._weights = config, weights
         self._names = set(weights.names())
         self._is_fused = next(family for family in FAMILIES if family.name == config.family).is_fused
         inner, q, kv = config.intermediate_size, config.heads * config.head_dim, config.kv_heads * config.head_dim
@@ -122,7 +135,7 @@ class _Reader:
 
     def norm(self, name: str, size: int) -> Tensor:
         """Read the factors of a norm."""
-        offset = self._config.norm_offset if self._weights.has_norm_offset else 0.0
+        offset = self.config.norm_offset if self._weights.has_norm_offset else 0.0
         source = _Source(name, (size,), 0, size)
         self._check(source)
         return self._weights.read(name).float() + offset
@@ -157,7 +170,7 @@ class _Reader:
         *owner, projection, attribute = name.split(".")
         rest: tuple[int, ...] = () if columns is None else (columns,)
         if projection == "down_proj" and columns is not None:
-            rest = (self._config.intermediate_size,)
+            rest = (self.config.intermediate_size,)
         parts = PARTS.get(projection, (projection,))
         counts = [self._rows[part] for part in parts]
         if self._is_fused:

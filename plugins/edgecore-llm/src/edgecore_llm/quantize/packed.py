@@ -91,13 +91,13 @@ def unpack(packed: Tensor, outputs: int, inputs: int) -> QuantizedMatrix:
     return QuantizedMatrix(values, scales.reshape(-1, groups)[:outputs], bits)
 
 
-def round_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Round rows to 8 bits as the kernels do: int8 values [rows, groups, 32] and float32 scales [rows, groups].
+def round_rows(x: Tensor, size: int = GROUP) -> tuple[Tensor, Tensor]:
+    """Round rows to 8 bits as the kernels do: int8 values [rows, groups, size] and float32 scales [rows, groups].
 
     Values are rounded to the nearest, ties to even. A group with a NaN or an infinity has the scale NaN; one whose largest
     magnitude is at most 2**-119 counts as zeros.
     """
-    groups = F.pad(x.float(), (0, -x.shape[-1] % GROUP)).reshape(*x.shape[:-1], -1, GROUP)
+    groups = F.pad(x.float(), (0, -x.shape[-1] % size)).reshape(*x.shape[:-1], -1, size)
     largest = groups.abs().amax(-1)
     used = largest.isfinite() & (largest > 2.0**-119)
     values = (groups * (127.0 / largest.where(used, torch.ones(())))[..., None]).round()

@@ -1,0 +1,101 @@
+"""Rounding of a decoder's layers by samples of their inputs, one layer in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from edgecore_llm.errors import ConfigError
+from edgecore_llm.model.config import DecoderConfig
+from edgecore_llm.model.decoder import Block, round_up
+from edgecore_llm.model.layers import Precision, Projection
+from edgecore_llm.model.load import Reader, Weights, fill
+from edgecore_llm.model.rotary import rope_table
+from edgecore_llm.quantize.gptq import loss, quantize_by_inputs
+from edgecore_llm.quantize.packed import pack
+from edgecore_llm.quantize.rounding import quantize
+
+SEQUENCE = 256
+"""Calibration tokens that are computed as one sequence."""
+
+
+@dataclass(frozen=True)
+class RoundedMatrix:
+    """A matrix that was rounded by its inputs.
+
+    Attributes:
+        name: Its name in the decoder.
+        value: The packed matrix.
+        loss: The squared error of its results on the calibration tokens, as a share of their squares.
+        nearest_loss: The same for rounding without calibration.
+    """
+
+    name: str
+    value: Tensor
+    loss: float
+    nearest_loss: float
+
+
+def calibrate(
+    config: DecoderConfig, weights: Weights, tokens: Sequence[int], context: int, precision: Precision
+) -> Iterator[RoundedMatrix]:
+    """Round the linear layers but the last, by tokens of a text. The inputs of a layer come from the rounded ones before.
+
+    Raises:
+        ConfigError: There are no tokens, one is outside of the vocabulary, or the linear layers are not rounded at all.
+    """
+    bits = precision.linear
+    if bits is None:
+        raise ConfigError("the linear layers stay in float32, so there is nothing to calibrate")
+    if not tokens or not all(0 <= token < config.vocab_size for token in tokens):
+        raise ConfigError("calibration needs tokens of the model's vocabulary")
+    reader = Reader(config, weights)
+    length = min(SEQUENCE, context)
+    xs = [
+        torch.cat([weights.read("embed_tokens.weight", token, token + 1) for token in tokens[start : start + length]])
+        .float().mul(config.embedding_multiplier)
+        for start in range(0, len(tokens), length)
+    ]  # fmt: skip
+    tables = [rope_table(rope, context) for rope in config.ropes]
+    for index, layer in enumerate(config.layers):
+        window = layer.window if layer.window < length else 0
+        block = Block(config, window, round_up(length), Precision())
+        fill(block, f"layers.{index}.", reader)
+        table = None if layer.rope is None else tables[layer.rope]
+        products = _products(block, xs, table)
+        for name, module in block.named_modules():
+            if not isinstance(module, Projection):
+                continue
+            nearest = quantize(module.value, bits, precision.group).dequantize()
+            rounded = quantize_by_inputs(module.value, products[name], bits, precision.group)
+            losses = [loss(module.value, value, products[name]) for value in (rounded.dequantize(), nearest)]
+            yield RoundedMatrix(f"layers.{index}.{name}", pack(rounded), *losses)
+            module.value = rounded.dequantize()
+        xs = [block(x, torch.arange(len(x)), table) for x in xs]
+
+
+def _products(block: Block, xs: list[Tensor], table: Tensor | None) -> dict[str, Tensor]:
+    """Return the sum of x x^T over all inputs x of each projection of a layer."""
+    products: dict[str, Tensor] = {}
+
+    def hook(name: str) -> object:
+        def add(module: nn.Module, inputs: tuple[Tensor], options: dict[str, object]) -> None:
+            x, norm = inputs[0], options.get("norm")
+            x = norm(x) if isinstance(norm, nn.Module) else x
+            products[name] = products.get(name, torch.zeros(())) + x.T @ x
+
+        return add
+
+    handles = [
+        module.register_forward_pre_hook(hook(name), with_kwargs=True)  # type: ignore[arg-type]
+        for name, module in block.named_modules()
+        if isinstance(module, Projection)
+    ]
+    for x in xs:
+        block(x, torch.arange(len(x)), table)
+    for handle in handles:
+        handle.remove()
+    return products

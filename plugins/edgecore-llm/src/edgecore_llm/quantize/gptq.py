@@ -1,0 +1,60 @@
+"""Rounding of weights by the inputs of a matrix: GPTQ (Frantar et al., 2022)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
+from edgecore_llm.quantize.rounding import quantize
+
+DAMPING = 0.01
+"""The share of the mean of the products' diagonal that is added to it, so that few samples do not decide alone."""
+
+
+def quantize_by_inputs(weight: Tensor, products: Tensor, bits: int, group: int = GROUP) -> QuantizedMatrix:
+    """Round a matrix so that its products with given inputs change little.
+
+    Columns are rounded one after the other, and the error of each is made up for by the columns that follow. The scales of
+    a group are those of `quantize`, for the columns as they are when their turn comes.
+
+    Args:
+        weight: [outputs, inputs].
+        products: The sum of x x^T over samples x of the inputs: [inputs, inputs].
+        bits: 4 or 8.
+        group: As for `quantize`.
+    """
+    outputs, inputs = weight.shape
+    rest = weight.float().clone()
+    damped = products.float().clone()
+    diagonal = damped.diagonal()
+    diagonal += DAMPING * diagonal.mean() + torch.finfo(torch.float32).tiny
+    # Row i of the factor says how the columns from i on share an error of column i.
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(damped))
+    factor = torch.linalg.cholesky(inverse, upper=True)
+    values = torch.zeros(outputs, inputs, dtype=torch.int8)
+    scales = torch.zeros(outputs, -(-inputs // GROUP), dtype=torch.float16)
+    low, high = (-8, 7) if bits == 4 else (-127, 127)
+    size = group or inputs
+    for start in range(0, inputs, GROUP):
+        if start % size == 0:
+            current = quantize(rest[:, start : start + size], bits, group).scales
+            scales[:, start // GROUP : start // GROUP + current.shape[1]] = current
+        stop = min(start + GROUP, inputs)
+        scale = scales[:, start // GROUP].float()
+        divisor = scale.where(scale != 0, torch.ones(()))
+        errors = torch.zeros(outputs, stop - start)
+        for column in range(start, stop):
+            integers = (rest[:, column] / divisor).round().clamp(low, high).where(scale != 0, torch.zeros(()))
+            values[:, column] = integers.to(torch.int8)
+            error = (rest[:, column] - integers * scale) / factor[column, column]
+            rest[:, column + 1 : stop] -= torch.outer(error, factor[column, column + 1 : stop])
+            errors[:, column - start] = error
+        rest[:, stop:] -= errors @ factor[start:stop, stop:]
+    return QuantizedMatrix(values, scales, bits)
+
+
+def loss(weight: Tensor, rounded: Tensor, products: Tensor) -> float:
+    """Return the squared error of the products with rounded weights, as a share of the products' squares."""
+    change = rounded - weight
+    return float(((change @ products) * change).sum() / ((weight @ products) * weight).sum().clamp_min(1e-30))
