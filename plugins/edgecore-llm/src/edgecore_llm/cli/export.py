@@ -82,8 +82,8 @@ def export_command(
         "--group": group, "--cache-bits": cache_bits,
     }  # fmt: skip
     if settings or config is not None:
-        options = {"--context": context, **values, "--calibration": calibration, "--tokenizer": tokenizer}
-        given = [name for name, value in options.items() if value is not None]
+        excluded = {"--context": context, **values, "--calibration": calibration, "--tokenizer": tokenizer}
+        given = [name for name, value in excluded.items() if value is not None]
         if given:
             raise typer.BadParameter(f"{given[0]} and settings of LlmConfig exclude each other; write it as a setting")
         _export_plan(plan(load_config(config, settings)), model, params, output)
