@@ -26,8 +26,11 @@
 
 namespace edgecore_llm {
 
-#define EDGECORE_LLM_FUNCTIONS(name) \
-  { #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::normalize, name::gate }
+#define EDGECORE_LLM_FUNCTIONS(name)                                                                     \
+  {                                                                                                      \
+    #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::attend_rows, \
+        name::normalize, name::gate                                                                      \
+  }
 
 namespace {
 
