@@ -28,6 +28,15 @@ def export_command(
     ] = 8,
     output_bits: Annotated[int, typer.Option(help=f"Of an output layer of its own: {BITS}.")] = 8,
     group: Annotated[int, typer.Option(help="Inputs that share a scale: a multiple of 32; 0 for a whole row.")] = 32,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Write a file for one backend: xnnpack, openvino, vulkan, qnn or coreml; or for executorch's own runner."
+        ),
+    ] = None,
+    bos_id: Annotated[
+        int | None, typer.Option(help="The token that begins a text, for executorch's runner; only with --backend.")
+    ] = None,
 ) -> None:
     """Compile a checkpoint to a file."""
     # torch is imported here: the other commands do without.
@@ -46,7 +55,13 @@ def export_command(
             group=group,
         ),
     )
-    export(checkpoint, output, options)
+    if backend is not None:
+        from edgecore_llm.portable import PortableOptions, export_portable
+
+        portable = PortableOptions(backend, options.context, chunk, options.precision, bos_id)
+        typer.echo(export_portable(checkpoint, output, portable))
+    else:
+        export(checkpoint, output, options)
     typer.echo(f"{output}: {output.stat().st_size / 1e6:.1f} MB, context {options.context}")
 
 

@@ -66,7 +66,7 @@ def load_decoder(
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     decoder = Decoder(config, context=context, chunk=chunk, precision=precision)
-    reader = _Reader(config, weights)
+    reader = Reader(config, weights)
     for name, module in decoder.named_modules():
         if isinstance(module, Norm):
             module.weight = _constant(reader.norm(f"{name}.weight", module.weight.shape[0]))
@@ -79,7 +79,7 @@ def load_decoder(
     return decoder.eval()
 
 
-def _value(reader: _Reader, name: str, module: Matrix, is_lazy: bool) -> Tensor:
+def _value(reader: Reader, name: str, module: Matrix, is_lazy: bool) -> Tensor:
     reader.check(f"{name}.weight", module.columns)
 
     def parts() -> Iterator[Tensor]:
@@ -107,7 +107,7 @@ class _Source:
     stop: int
 
 
-class _Reader:
+class Reader:
     """Reads parameters of a decoder from the tensors of a checkpoint."""
 
     def __init__(self, config: DecoderConfig, weights: Weights) -> None:
