@@ -17,7 +17,9 @@ from typing import Any
 WARM_TOKENS = 4
 
 
-def measure(restart: Callable[[], None], append: Callable[[list[int]], object], prompt: int, new: int) -> tuple[float, float]:
+def measure(
+    restart: Callable[[], None], append: Callable[[list[int]], object], prompt: int, new: int
+) -> tuple[float, float]:
     """Return the tokens per second of a prompt and of `new` tokens, which `append` computes."""
     prompt_tokens = [7 + i * 37 % 200 for i in range(prompt)]
     speeds = (0.0, 0.0)

@@ -37,7 +37,7 @@ bool is_contiguous(const edgecore_dl_tensor &tensor) {
 
 }  // namespace
 
-Call::Call(const edgecore_call *call, const char *op) : call_(call), op_(op) {
+Call::Call(const edgecore_call *call, const char *op, const char *library) : call_(call), op_(op), library_(library) {
   if (!is_variant_known()) {
     fail("the variable EDGECORE_LLM_INSTRUCTIONS names no instruction set of this processor; remove it");
   }
@@ -58,7 +58,7 @@ Tensor Call::optional_tensor(uint64_t index, const char *name, Dtype dtype, int6
   return tensor(index, name, dtype, ndim);
 }
 
-Tensor Call::tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim) {
+Tensor Call::tensor_of_any_dtype(uint64_t index, const char *name, int64_t ndim) {
   const edgecore_value *argument = value(index);
   if (argument == nullptr) return {&kNoTensor};
   if (argument->tag != EDGECORE_TAG_TENSOR) {
@@ -66,11 +66,8 @@ Tensor Call::tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim)
     return {&kNoTensor};
   }
   edgecore_tensor *tensor = argument->as.tensor;
-  char text[80];
-  if (tensor->scalar_type != static_cast<int32_t>(dtype)) {
-    snprintf(text, sizeof(text), "must be %s", dtype_name(dtype));
-    fail(text, name);
-  } else if (ndim >= 0 && tensor->dl.ndim != ndim) {
+  if (ndim >= 0 && tensor->dl.ndim != ndim) {
+    char text[80];
     snprintf(text, sizeof(text), "must have %d dims, not %d", static_cast<int>(ndim), tensor->dl.ndim);
     fail(text, name);
   } else if (!is_contiguous(tensor->dl)) {
@@ -85,6 +82,30 @@ bool Call::has_dtype(uint64_t index, Dtype dtype) {
   const edgecore_value *argument = value(index);
   return argument != nullptr && argument->tag == EDGECORE_TAG_TENSOR &&
          argument->as.tensor->scalar_type == static_cast<int32_t>(dtype);
+}
+
+Tensor Call::tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim) {
+  const Tensor tensor = tensor_of_any_dtype(index, name, ndim);
+  if (failed() || tensor.t->scalar_type == static_cast<int32_t>(dtype)) return tensor;
+  char text[80];
+  snprintf(text, sizeof(text), "must be %s", dtype_name(dtype));
+  fail(text, name);
+  return {&kNoTensor};
+}
+
+bool Call::is_none(uint64_t index) {
+  const edgecore_value *argument = value(index);
+  return argument == nullptr || argument->tag == EDGECORE_TAG_NONE;
+}
+
+bool Call::boolean(uint64_t index, const char *name) {
+  const edgecore_value *argument = value(index);
+  if (argument == nullptr) return false;
+  if (argument->tag != EDGECORE_TAG_BOOL) {
+    fail("must be a boolean", name);
+    return false;
+  }
+  return argument->as.b != 0;
 }
 
 int64_t Call::integer(uint64_t index, const char *name) {
@@ -121,8 +142,8 @@ edgecore_list Call::string(uint64_t index, const char *name) {
 int32_t Call::fail(const char *text, const char *name) {
   if (failed()) return status_;
   char message[240];
-  const int size = name[0] == 0 ? snprintf(message, sizeof(message), "edgecore_llm::%s: %s", op_, text)
-                                : snprintf(message, sizeof(message), "edgecore_llm::%s: %s %s", op_, name, text);
+  const int size = name[0] == 0 ? snprintf(message, sizeof(message), "%s::%s: %s", library_, op_, text)
+                                : snprintf(message, sizeof(message), "%s::%s: %s %s", library_, op_, name, text);
   const uint64_t length = size < static_cast<int>(sizeof(message)) ? static_cast<uint64_t>(size) : sizeof(message) - 1;
   status_ = call_->host->fail(call_->error, EDGECORE_INVALID_ARGUMENT, {message, length});
   return status_;

@@ -26,16 +26,20 @@ struct Tensor {
 // all arguments and check failed() once.
 class Call {
  public:
-  Call(const edgecore_call *call, const char *op);
+  Call(const edgecore_call *call, const char *op, const char *library = "edgecore_llm");
 
   // A contiguous tensor of the given dtype and number of dims (any if -1).
   Tensor tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
-  // The same, or `t` NULL if the argument is None.
+  // A contiguous tensor of any dtype.
+  Tensor tensor_of_any_dtype(uint64_t index, const char *name, int64_t ndim);
+  // As tensor(), or `t` NULL if the argument is None.
   Tensor optional_tensor(uint64_t index, const char *name, Dtype dtype, int64_t ndim);
   // Returns true if the argument is a tensor of that dtype.
   bool has_dtype(uint64_t index, Dtype dtype);
   int64_t integer(uint64_t index, const char *name);
   double number(uint64_t index, const char *name);
+  bool is_none(uint64_t index);
+  bool boolean(uint64_t index, const char *name);
   edgecore_list string(uint64_t index, const char *name);
 
   bool failed() const { return status_ != EDGECORE_OK; }
@@ -71,6 +75,7 @@ class Call {
 
   const edgecore_call *call_;
   const char *op_;
+  const char *library_;  // the namespace of the operator
   int32_t status_ = EDGECORE_OK;
 };
 

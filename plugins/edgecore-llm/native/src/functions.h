@@ -9,6 +9,7 @@ int32_t offset(int bits);
 void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out);
 void multiply(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 void attend(const Attention &attention, int64_t row, int64_t rows, float *scores, const AttentionPart &out);
+void attend_rows(const LlamaAttention &attention, float *scores);
 void merge(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
 void normalize(const float *x, const float *weight, int64_t size, float eps, float *out);
 void round_to_halves(const float *x, int64_t size, Half *out);

@@ -1,6 +1,7 @@
 // The table of kernels that the library exports.
 #include "call.h"
 #include "edgecore/kernel.h"
+#include "llama.h"
 #include "operators.h"
 
 namespace edgecore_llm {
@@ -15,11 +16,18 @@ constexpr edgecore_str text(const char *chars) { return {chars, __builtin_strlen
 
 constexpr uint64_t kFloat = 1u << static_cast<int32_t>(Dtype::kFloat32);
 
+constexpr uint64_t kAny = ~uint64_t{0};
+
 constexpr edgecore_kernel kKernels[] = {
     {header<edgecore_kernel>(), text("edgecore_llm::attend"), text("out"), kFloat, attend},
     {header<edgecore_kernel>(), text("edgecore_llm::embedding"), text("out"), kFloat, embedding},
     {header<edgecore_kernel>(), text("edgecore_llm::linear"), text("out"), kFloat, linear},
     {header<edgecore_kernel>(), text("edgecore_llm::rope_update_cache"), text("out"), kFloat, rope_update_cache},
+    {header<edgecore_kernel>(), text("llama::custom_sdpa"), text("out"), kFloat, llama_custom_sdpa},
+    {header<edgecore_kernel>(), text("llama::sdpa_with_kv_cache"), text("out"), kFloat, llama_sdpa_with_kv_cache},
+    {header<edgecore_kernel>(), text("llama::update_cache"), text("out"), kAny, llama_update_cache},
+    {header<edgecore_kernel>(), text("llama::update_cache_with_indices"), text("out"), kAny,
+     llama_update_cache_with_indices},
 };
 
 constexpr edgecore_kernel_library kLibrary = {header<edgecore_kernel_library>(),

@@ -26,10 +26,10 @@
 
 namespace edgecore_llm {
 
-#define EDGECORE_LLM_FUNCTIONS(name)                                                                   \
-  {                                                                                                    \
-    #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::normalize, \
-        name::round_to_halves, name::round_to_bytes, name::gate                                        \
+#define EDGECORE_LLM_FUNCTIONS(name)                                                                     \
+  {                                                                                                      \
+    #name, name::offset, name::round_rows, name::multiply, name::attend, name::merge, name::attend_rows, \
+        name::normalize, name::round_to_halves, name::round_to_bytes, name::gate                         \
   }
 
 namespace {

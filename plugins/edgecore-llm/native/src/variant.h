@@ -51,6 +51,8 @@ struct AttentionPart {
   float *out;      // [count, value_size]: sum of exp(score - maximum) * value
 };
 
+struct LlamaAttention;  // in llama_attention.h
+
 enum class Activation { kNone, kSilu, kGeluTanh };
 
 struct Variant {
@@ -74,6 +76,9 @@ struct Variant {
 
   // Adds the later part `next` to `total`.
   void (*merge)(const AttentionPart &total, const AttentionPart &next, int64_t count, int64_t value_size);
+
+  // Attends from some queries of llama::custom_sdpa. `scores` is scratch for all rows of each query, rounded up to 16.
+  void (*attend_rows)(const LlamaAttention &attention, float *scores);
 
   // out = x / sqrt(mean(x^2) + eps) * weight, for one row.
   void (*normalize)(const float *x, const float *weight, int64_t size, float eps, float *out);

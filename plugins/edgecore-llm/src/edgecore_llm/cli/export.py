@@ -66,6 +66,15 @@ def export_command(
     cache_bits: Annotated[
         int | None, typer.Option(help="Of keys and values: 32 for float32, 16 for float16, or 8; by default 32.")
     ] = None,
+    backend: Annotated[
+        str | None,
+        typer.Option(
+            help="Write a file for one backend: xnnpack, openvino, vulkan, qnn or coreml; or for executorch's own runner."
+        ),
+    ] = None,
+    bos_id: Annotated[
+        int | None, typer.Option(help="The token that begins a text, for executorch's runner; only with --backend.")
+    ] = None,
 ) -> None:
     """Compile a checkpoint to a file."""
     # torch is imported here: the other commands do without.
@@ -82,7 +91,10 @@ def export_command(
         "--group": group, "--cache-bits": cache_bits,
     }  # fmt: skip
     if settings or config is not None:
-        excluded = {"--context": context, **values, "--calibration": calibration, "--tokenizer": tokenizer}
+        excluded: dict[str, object] = {
+            "--context": context, **values, "--calibration": calibration, "--tokenizer": tokenizer,
+            "--backend": backend, "--bos-id": bos_id,
+        }  # fmt: skip
         given = [name for name, value in excluded.items() if value is not None]
         if given:
             raise typer.BadParameter(f"{given[0]} and settings of LlmConfig exclude each other; write it as a setting")
@@ -95,6 +107,16 @@ def export_command(
     checkpoint = _open(model, params)
     most = min(2048, checkpoint.config.max_context) if context is None else context
     options = _options(most, {name: _DEFAULTS[name] if v is None else v for name, v in values.items()})
+    if backend is not None:
+        given = [
+            name for name, v in {"--cache-bits": cache_bits, "--calibration": calibration}.items() if v is not None
+        ]
+        if given:
+            raise typer.BadParameter(f"{given[0]} and --backend exclude each other")
+        _export_for(backend, checkpoint, output, options, bos_id)
+        return
+    if bos_id is not None:
+        raise typer.BadParameter("--bos-id needs --backend")
     if calibration is not None:
         tokens = _tokens(tokenizer or model, calibration, checkpoint.config.vocab_size)
         options = replace(options, calibration=tokens[:calibration_tokens])
@@ -182,12 +204,24 @@ def _tokens(tokenizer: Path | str, text: Path, vocabulary: int) -> list[int]:
     return opened.encode(read_text(text))
 
 
+def _export_for(backend: str, checkpoint: Checkpoint, output: Path, options: ExportOptions, bos_id: int | None) -> None:
+    from edgecore_llm.portable import PortableOptions, export_portable
+
+    portable = PortableOptions(backend, options.context, options.chunk, options.precision, bos_id)
+    typer.echo(export_portable(checkpoint, output, portable))
+    _print_size(output, options)
+
+
 def _export(checkpoint: Checkpoint, output: Path, options: ExportOptions) -> list[RoundedMatrix]:
     from edgecore_llm.export import export
 
     found = export(checkpoint, output, options)
-    typer.echo(f"{output}: {output.stat().st_size / 1e6:.1f} MB, context {options.context}")
+    _print_size(output, options)
     return found
+
+
+def _print_size(output: Path, options: ExportOptions) -> None:
+    typer.echo(f"{output}: {output.stat().st_size / 1e6:.1f} MB, context {options.context}")
 
 
 def _bits(name: str, value: int) -> Literal[4, 8] | None:

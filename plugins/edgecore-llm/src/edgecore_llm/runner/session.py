@@ -16,6 +16,7 @@ import numpy as np
 import edgecore
 from edgecore.errors import EdgecoreError
 from edgecore_llm.errors import SessionError
+from edgecore_llm.runner.portable_files import PortableForward, is_portable, portable_facts
 from edgecore_llm.sampler import Logits, Sampling, sample
 
 METADATA_METHOD = "get_llm_metadata"
@@ -57,6 +58,8 @@ class Metadata:
         Raises:
             SessionError: The file was not made by `edgecore llm export`.
         """
+        if METADATA_METHOD not in program.methods and is_portable(program):
+            return cls(**portable_facts(program, path))
         if METADATA_METHOD not in program.methods or "forward" not in program.methods:
             raise SessionError(f"{path} holds no language model; make it with: edgecore llm export")
         text = str(program[METADATA_METHOD]())
@@ -146,7 +149,8 @@ class Session:
 
     def __post_init__(self) -> None:
         self.statistics.load_seconds = self.load_seconds
-        self._forward = self._program["forward"]
+        is_ours = METADATA_METHOD in self._program.methods
+        self._forward = self._program["forward"] if is_ours else PortableForward(self._program)
         self._cancelled = threading.Event()
 
     @property

@@ -1,0 +1,28 @@
+// What the operators llama::*sdpa* give to the function of an instruction set.
+#ifndef EDGECORE_LLM_LLAMA_ATTENTION_H_
+#define EDGECORE_LLM_LLAMA_ATTENTION_H_
+
+#include <stdint.h>
+
+namespace edgecore_llm {
+
+// The most queries that share the reads of keys and values.
+constexpr int64_t kLlamaQueries = 4;
+
+// Some queries that read the same head of keys and values, whose rows lie `stride` floats apart.
+struct LlamaAttention {
+  const float *keys;
+  const float *values;
+  int64_t stride;
+  int64_t size;
+  float scale;
+  int64_t count;  // of queries
+  const float *queries[kLlamaQueries];
+  float *outs[kLlamaQueries];
+  int64_t rows[kLlamaQueries];        // those that the query sees: the first ones
+  const float *masks[kLlamaQueries];  // NULL, or numbers that are added to the scores of the rows
+};
+
+}  // namespace edgecore_llm
+
+#endif  // EDGECORE_LLM_LLAMA_ATTENTION_H_

@@ -1,0 +1,253 @@
+"""The decoder of all families in operators that executorch and the backends have."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from edgecore_llm.model.config import DecoderConfig
+from edgecore_llm.model.layers import Norm, Precision
+from edgecore_llm.model.load import Reader, Weights
+from edgecore_llm.model.portable_layers import PortableLinear, PortableMatrix, PortableTable
+from edgecore_llm.model.rotary import rope_table
+from edgecore_llm.operators import KEY_BLOCK
+
+Form = Literal["llama", "aten"]
+"""How attention is written: `llama::update_cache` and `llama::custom_sdpa`, or operators of PyTorch."""
+
+
+class Step:
+    """The values that the layers of a call share.
+
+    Attributes:
+        start: The first position.
+        positions: int64 [T].
+    """
+
+    def __init__(self, input_pos: Tensor, tokens: int, context: int, form: Form) -> None:
+        self.context, self.start = context, 0
+        if form == "llama":
+            start: Any = input_pos[0].item()  # an integer, or a symbol of torch.export
+            torch._check(start >= 0)
+            torch._check(start + tokens <= context)
+            self.start = start
+        self.positions = torch.arange(tokens) + input_pos
+        self._masks: dict[int, Tensor] = {}
+
+    def mask(self, window: int) -> Tensor:
+        """Return float32 [T, context]: 0 where a token sees a position, and minus infinity else."""
+        if window not in self._masks:
+            places, own = torch.arange(self.context), self.positions[:, None]
+            seen = places <= own
+            if window:
+                seen = seen & (places > own - window)
+            self._masks[window] = torch.where(seen, 0.0, -float("inf"))
+        return self._masks[window]
+
+
+class PortableAttention(nn.Module):
+    """Attention with a cache of all positions.
+
+    The caches are [1, context, heads, size] for the operators of executorch, and [1, heads, context, size] else.
+    """
+
+    def __init__(self, config: DecoderConfig, window: int, context: int, form: Form, precision: Precision) -> None:
+        super().__init__()
+        self.config, self.window = config, window
+        # The operator has no cap for scores.
+        self.form: Form = "aten" if config.attention_softcap else form
+        self.sizes = [config.heads * config.head_dim, *[config.kv_heads * config.head_dim] * 2]
+        bits, group = precision.linear, precision.group
+        self.qkv_proj = PortableLinear(sum(self.sizes), config.hidden_size, config.qkv_bias, bits, group)
+        self.o_proj = PortableLinear(config.hidden_size, self.sizes[0], config.o_bias, bits, group)
+        self.q_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
+        self.k_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
+        places = (context, config.kv_heads) if self.form == "llama" else (config.kv_heads, context)
+        self.register_buffer("k_cache", torch.zeros(1, *places, config.head_dim))
+        self.register_buffer("v_cache", torch.zeros(1, *places, config.head_dim))
+        self.k_cache: Tensor
+        self.v_cache: Tensor
+
+    def forward(self, x: Tensor, step: Step, turns: tuple[Tensor, Tensor] | None) -> Tensor:
+        heads = self.qkv_proj(x).split(self.sizes, -1)
+        q, k, v = (part.unflatten(-1, (-1, self.config.head_dim)) for part in heads)  # [1, T, heads, size]
+        q = q if self.q_norm is None else self.q_norm(q)
+        k = k if self.k_norm is None else self.k_norm(k)
+        if turns is not None:
+            q, k = turn(q, *turns), turn(k, *turns)
+        attended = self._by_operator(q, k, v, step) if self.form == "llama" else self._plain(q, k, v, step)
+        out: Tensor = self.o_proj(attended.flatten(2))
+        return out
+
+    def _by_operator(self, q: Tensor, k: Tensor, v: Tensor, step: Step) -> Tensor:
+        llama: Any = torch.ops.llama
+        llama.update_cache(k, self.k_cache, step.start)
+        llama.update_cache(v, self.v_cache, step.start)
+        mask = step.mask(self.window) if self.window else None
+        out: Tensor = llama.custom_sdpa(
+            q, self.k_cache, self.v_cache, step.start, mask, 0.0, mask is None, self.config.attention_scale
+        )
+        return out
+
+    def _plain(self, q: Tensor, k: Tensor, v: Tensor, step: Step) -> Tensor:
+        config = self.config
+        self.k_cache[:, :, step.positions] = k.transpose(1, 2)
+        self.v_cache[:, :, step.positions] = v.transpose(1, 2)
+        q, mask = q.transpose(1, 2), step.mask(self.window)
+        if not config.attention_softcap:
+            return F.scaled_dot_product_attention(
+                q, self.k_cache, self.v_cache, mask, scale=config.attention_scale, enable_gqa=True
+            ).transpose(1, 2)
+        grouped = q.unflatten(1, (config.kv_heads, -1))
+        scores = grouped @ self.k_cache.unsqueeze(2).transpose(3, 4) * config.attention_scale
+        scores = config.attention_softcap * torch.tanh(scores / config.attention_softcap) + mask
+        return (scores.softmax(-1) @ self.v_cache.unsqueeze(2)).flatten(1, 2).transpose(1, 2)
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Turn the heads of x [1, T, heads, size] by cos and sin [T, 1, pairs]; values beyond the pairs stay as they are."""
+    half = cos.shape[-1]
+    first, second = x[..., :half], x[..., half : 2 * half]
+    parts = [first * cos - second * sin, second * cos + first * sin]
+    return torch.cat(parts if 2 * half == x.shape[-1] else [*parts, x[..., 2 * half :]], -1)
+
+
+class PortableFeedForward(nn.Module):
+    """The gated feed-forward part."""
+
+    def __init__(self, config: DecoderConfig, precision: Precision) -> None:
+        super().__init__()
+        self.activation = config.activation
+        inner, bits, group = config.intermediate_size, precision.linear, precision.group
+        self.gate_proj = PortableLinear(inner, config.hidden_size, config.mlp_bias, bits, group)
+        self.up_proj = PortableLinear(inner, config.hidden_size, config.mlp_bias, bits, group)
+        self.down_proj = PortableLinear(config.hidden_size, inner, config.mlp_bias, bits, group)
+
+    def forward(self, x: Tensor) -> Tensor:
+        gates = self.gate_proj(x)
+        gates = F.silu(gates) if self.activation == "silu" else F.gelu(gates, approximate="tanh")
+        out: Tensor = self.down_proj(gates * self.up_proj(x))
+        return out
+
+
+class PortableBlock(nn.Module):
+    """One layer: attention and feed-forward part, each with a residual sum."""
+
+    def __init__(self, config: DecoderConfig, window: int, context: int, form: Form, precision: Precision) -> None:
+        super().__init__()
+        self.factor, self.has_branch_norms = config.residual_multiplier, config.branch_norms
+        self.self_attn = PortableAttention(config, window, context, form, precision)
+        self.mlp = PortableFeedForward(config, precision)
+        names = ["input_layernorm", "post_attention_layernorm"]
+        if config.branch_norms:
+            names += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
+        for name in names:
+            self.add_module(name, Norm(config.hidden_size, config.norm_eps))
+
+    def forward(self, x: Tensor, step: Step, turns: tuple[Tensor, Tensor] | None) -> Tensor:
+        branch = self.self_attn(self.input_layernorm(x), step, turns)
+        if self.has_branch_norms:
+            x = self._add(x, self.post_attention_layernorm(branch))
+            return self._add(x, self.post_feedforward_layernorm(self.mlp(self.pre_feedforward_layernorm(x))))
+        x = self._add(x, branch)
+        return self._add(x, self.mlp(self.post_attention_layernorm(x)))
+
+    def _add(self, x: Tensor, branch: Tensor) -> Tensor:
+        return x + (branch if self.factor == 1 else branch * self.factor)
+
+
+class PortableDecoder(nn.Module):
+    """A language model with its caches, with the signature that executorch's runner of texts calls.
+
+    Args:
+        config: The facts about the model.
+        context: How many positions a sequence may have.
+        form: How attention is written.
+        precision: The bits of the weights.
+    """
+
+    def __init__(self, config: DecoderConfig, *, context: int, form: Form, precision: Precision = Precision()) -> None:
+        super().__init__()
+        self.config, self.context, self.form = config, context, form
+        size, vocabulary, group = config.hidden_size, config.vocab_size, precision.group
+        self.embed_tokens = PortableTable(vocabulary, size, precision.embedding, 0)
+        windows = [layer.window if layer.window < context else 0 for layer in config.layers]
+        self.layers = nn.ModuleList(PortableBlock(config, window, context, form, precision) for window in windows)
+        self.norm = Norm(size, config.norm_eps)
+        self.lm_head = PortableLinear(vocabulary, size, False, precision.output, group)
+        for index, rope in enumerate(config.ropes):
+            cos, sin = rope_table(rope, context).chunk(2, 1)
+            self.register_buffer(f"cos_{index}", cos.contiguous())
+            self.register_buffer(f"sin_{index}", sin.contiguous())
+
+    def forward(self, tokens: Tensor, input_pos: Tensor) -> Tensor:
+        """Compute the logits [1, vocab_size] after the last token.
+
+        Args:
+            tokens: int64 [1, T].
+            input_pos: int64 [1], the position of the first token; those before it have been computed by earlier calls.
+        """
+        config = self.config
+        step = Step(input_pos, tokens.shape[1], self.context, self.form)
+        turns = [
+            tuple(self.get_buffer(f"{name}_{index}")[step.positions][:, None] for name in ("cos", "sin"))
+            for index in range(len(config.ropes))
+        ]
+        x = self.embed_tokens(tokens)
+        if config.embedding_multiplier != 1:
+            x = x * config.embedding_multiplier
+        for layer, block in zip(config.layers, self.layers, strict=True):
+            x = block(x, step, None if layer.rope is None else turns[layer.rope])
+        logits: Tensor = self.lm_head(self.norm(x[:, -1]))
+        if config.logit_divisor != 1:
+            logits = logits / config.logit_divisor
+        if config.logit_softcap:
+            logits = config.logit_softcap * torch.tanh(logits / config.logit_softcap)
+        return logits
+
+
+def load_portable(
+    config: DecoderConfig, weights: Weights, *, context: int, form: Form, precision: Precision = Precision()
+) -> PortableDecoder:
+    """Return a decoder with the weights of a checkpoint, of which one matrix at a time is read.
+
+    Raises:
+        CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
+    """
+    if form == "llama":
+        import executorch.extension.llm.custom_ops.custom_ops  # noqa: F401  (registers the operators)
+    decoder = PortableDecoder(config, context=context, form=form, precision=precision)
+    reader = Reader(config, weights)
+    for name, module in decoder.named_modules():
+        if isinstance(module, Norm):
+            module.weight.copy_(reader.norm(f"{name}.weight", module.weight.shape[0]))
+        elif isinstance(module, PortableFeedForward):
+            _read_gates(reader, name, module)
+        elif isinstance(module, PortableMatrix) and not name.endswith(("gate_proj", "up_proj")):
+            source = "embed_tokens" if config.tied and name == "lm_head" else name
+            start = 0
+            for part in reader.rows(f"{source}.weight", module.columns):
+                module.put(start, part)
+                start += len(part)
+            bias = getattr(module, "bias", None)
+            if bias is not None:
+                bias.copy_(torch.cat(list(reader.rows(f"{name}.bias", None))))
+    return decoder.eval()
+
+
+def _read_gates(reader: Reader, name: str, module: PortableFeedForward) -> None:
+    """Read the rows of gates and of values, which the reader gives in turns, with zeros after the last."""
+    gate, up = module.gate_proj, module.up_proj
+    start = 0
+    for part in reader.rows(f"{name}.gate_up_proj.weight", gate.columns):
+        pairs = part.reshape(-1, 2, KEY_BLOCK, gate.columns)
+        for half, matrix in enumerate((gate, up)):
+            matrix.put(start, pairs[:, half].flatten(0, 1)[: gate.rows - start])
+        start += len(part) // 2
+    if gate.bias is not None and up.bias is not None:
+        pairs = torch.cat(list(reader.rows(f"{name}.gate_up_proj.bias", None))).reshape(-1, 2, KEY_BLOCK)
+        gate.bias.copy_(pairs[:, 0].flatten()[: gate.rows])
+        up.bias.copy_(pairs[:, 1].flatten()[: up.rows])

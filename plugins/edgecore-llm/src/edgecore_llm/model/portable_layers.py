@@ -1,0 +1,107 @@
+"""Linear layers and tables of embeddings in operators of PyTorch, which executorch and the backends have."""
+
+from __future__ import annotations
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from edgecore_llm.model.layers import Bits
+
+library = torch.ops.quantized_decomposed
+DIVISORS = (7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0)
+"""Candidates for a scale of 4 bits: the largest magnitude of a group divided by these."""
+
+
+class PortableMatrix(nn.Module):
+    """A weight [rows, columns]: float32, integers of 4 bits with a scale for each group of columns, or 8 bits per row.
+
+    Scales are positive and have the precision of bfloat16, as XNNPACK stores those of groups.
+    """
+
+    def __init__(self, rows: int, columns: int, bits: Bits, group: int) -> None:
+        super().__init__()
+        self.rows, self.columns, self.bits = rows, columns, bits
+        # XNNPACK has no groups that end within a row, and 8 bits only for whole rows.
+        has_groups = bits == 4 and group > 0 and columns % group == 0
+        self.group = group if has_groups else columns
+        if bits == 4 and group and not has_groups:
+            self.bits = 8
+        self.low, self.high = (-8, 7) if self.bits == 4 else (-128, 127)
+        self.register_buffer("value", torch.zeros(rows, columns, dtype=torch.float32 if bits is None else torch.int8))
+        self.value: Tensor
+        if self.bits is not None:
+            shape = (rows, columns // self.group) if self.group < columns else (rows,)
+            self.register_buffer("scales", torch.ones(shape))
+            self.register_buffer("zeros", torch.zeros(shape, dtype=torch.int64))
+            self.scales: Tensor
+            self.zeros: Tensor
+
+    def put(self, start: int, part: Tensor) -> None:
+        """Store rows of the weight from row `start` on, rounded if the matrix has bits."""
+        stop = start + len(part)
+        if self.bits is None:
+            self.value[start:stop] = part
+            return
+        groups = part.float().reshape(len(part), -1, self.group)
+        scales = _scales(groups, self.bits)
+        integers = (groups / scales[..., None]).round().clamp(self.low, self.high)
+        self.value[start:stop] = integers.flatten(1).to(torch.int8)
+        self.scales[start:stop] = scales.reshape(self.scales[start:stop].shape)
+
+    def weight(self) -> Tensor:
+        """Return the weight in float32."""
+        if self.bits is None:
+            return self.value
+        limits = (self.low, self.high, torch.int8)
+        if self.group < self.columns:
+            groups: Tensor = library.dequantize_per_channel_group(
+                self.value, self.scales, self.zeros, *limits, self.group, torch.float32
+            )
+            return groups
+        rows: Tensor = library.dequantize_per_channel(
+            self.value, self.scales, self.zeros, 0, *limits, out_dtype=torch.float32
+        )
+        return rows
+
+
+class PortableTable(PortableMatrix):
+    """Embeddings."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return F.embedding(ids, self.weight())
+
+
+class PortableLinear(PortableMatrix):
+    """A linear layer. If the weight has bits, each row of inputs is rounded to 8 bits at run time."""
+
+    def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int) -> None:
+        super().__init__(outputs, inputs, bits, group)
+        self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False) if has_bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.bits is not None:
+            scale, zero_point = library.choose_qparams_per_token_asymmetric(x, torch.int8)
+            limits = (-128, 127, torch.int8)
+            x = library.quantize_per_token(x, scale, zero_point, *limits)
+            x = library.dequantize_per_token(x, scale, zero_point, *limits, torch.float32)
+        return F.linear(x, self.weight(), self.bias)
+
+
+def _scales(groups: Tensor, bits: int) -> Tensor:
+    """Return a scale for each group [rows, groups, size]; with 4 bits the candidate with the least squared error."""
+    largest = groups.abs().amax(-1)
+    if bits == 8:
+        return _positive(largest / 127)
+    best, least = torch.empty_like(largest), torch.full_like(largest, float("inf"))
+    for divisor in DIVISORS:
+        scales = _positive(largest / divisor)
+        integers = (groups / scales[..., None]).round().clamp(-8, 7)
+        error = (integers * scales[..., None] - groups).square().sum(-1)
+        best, least = scales.where(error < least, best), error.where(error < least, least)
+    return best
+
+
+def _positive(scales: Tensor) -> Tensor:
+    return scales.clamp_min(2.0**-24).to(torch.bfloat16).float()

@@ -1,0 +1,116 @@
+"""Compile a checkpoint for executorch's runner of texts, or for a backend: `edgecore llm export --backend NAME`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+import edgecore
+from edgecore_llm.checkpoints.open import Checkpoint
+from edgecore_llm.errors import ConfigError
+from edgecore_llm.model.layers import Precision
+from edgecore_llm.model.portable import Form, load_portable
+
+EXECUTORCH = "executorch"
+
+
+@dataclass(frozen=True)
+class Target:
+    """How the decoder is written for a backend.
+
+    Attributes:
+        form: How attention is written.
+        is_dynamic: A call may have any number of tokens up to the chunk; otherwise it has one.
+        has_bits: The backend computes linear layers with integer weights; otherwise the weights stay float32.
+    """
+
+    form: Form = "aten"
+    is_dynamic: bool = False
+    has_bits: bool = False
+
+
+TARGETS = {
+    EXECUTORCH: Target("llama", is_dynamic=True, has_bits=True),
+    "xnnpack": Target(is_dynamic=True, has_bits=True),
+    "openvino": Target(is_dynamic=True),
+    "vulkan": Target(),
+    "qnn": Target(),
+    "coreml": Target(),
+}
+"""What `--backend` takes: `executorch` is its own operators for attention, and XNNPACK for layers with integer weights."""
+
+
+@dataclass(frozen=True)
+class PortableOptions:
+    """The options of an export for a backend.
+
+    Attributes:
+        backend: A key of `TARGETS`.
+        context: How many positions a sequence may have: prompt and answer together.
+        chunk: How many tokens a call computes at most.
+        precision: The bits of the weights; None for float32.
+        bos_id: The token that begins a text, for executorch's runner; None if its tokenizer says.
+    """
+
+    backend: str
+    context: int = 2048
+    chunk: int = 128
+    precision: Precision = field(default_factory=Precision)
+    bos_id: int | None = None
+
+
+def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableOptions) -> str:
+    """Write the file, which runs on edgecore and on ExecuTorch 1.5. Return the report of what runs where.
+
+    Its method is `forward(tokens [1, T], input_pos [1]) -> logits [1, vocabulary]` of the last token.
+
+    Raises:
+        ConfigError: The backend is not known, or cannot take the bits, the context or the chunk.
+        CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
+    """
+    target = TARGETS.get(options.backend)
+    if target is None:
+        raise ConfigError(f"there is no backend {options.backend} for language models; use one of {', '.join(TARGETS)}")
+    has_bits = (options.precision.linear, options.precision.output) != (None, None)
+    if has_bits and not target.has_bits:
+        raise ConfigError(
+            f"{options.backend} computes no linear layers with integer weights of this form; use --bits 32 and "
+            "--output-bits 32"
+        )
+    config = checkpoint.config
+    if not 2 <= options.context <= config.max_context:
+        raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
+    chunk = min(options.chunk, options.context) if target.is_dynamic else 1
+    if target.is_dynamic and chunk < 2:
+        raise ConfigError(f"the chunk {options.chunk} is below 2")
+    decoder = load_portable(config, checkpoint, context=options.context, form=target.form, precision=options.precision)
+    backends = [options.backend]
+    if options.backend == EXECUTORCH:
+        backends = ["xnnpack"] if has_bits else []
+    program = edgecore.compile(
+        decoder,
+        (torch.zeros(1, min(2, chunk), dtype=torch.int64), torch.zeros(1, dtype=torch.int64)),
+        dynamic_shapes=({1: torch.export.Dim("tokens", min=1, max=chunk)}, None) if target.is_dynamic else None,
+        backends=backends,
+        constant_methods=_constant_methods(checkpoint, options, chunk, target),
+    )
+    program.save(file)
+    return str(program.report())
+
+
+def _constant_methods(
+    checkpoint: Checkpoint, options: PortableOptions, chunk: int, target: Target
+) -> dict[str, object]:
+    methods: dict[str, object] = {
+        "get_max_seq_len": chunk,
+        "get_max_context_len": options.context,
+        "get_vocab_size": checkpoint.config.vocab_size,
+        "get_n_layers": len(checkpoint.config.layers),
+        "use_kv_cache": True,
+        "use_sdpa_with_kv_cache": target.form == "llama",
+        "enable_dynamic_shape": target.is_dynamic,
+        "get_eos_ids": list(checkpoint.eos_ids) or [-1],
+    }
+    return methods if options.bos_id is None else {**methods, "get_bos_id": options.bos_id}

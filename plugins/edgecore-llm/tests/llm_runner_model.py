@@ -1,0 +1,72 @@
+"""A small model of characters, trained on a module of Python in some seconds."""
+
+from __future__ import annotations
+
+import argparse
+import struct
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import torch
+from llm_models import StateDict
+from torch.nn import functional as F
+
+from edgecore_llm.families import decoder_config
+
+CONTEXT, FIRST = 288, 259
+"""FIRST is the first token that is no special token and no byte: the layout of llama2.c's tokenizers."""
+CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
+
+
+def text() -> str:
+    """Return a text that is on every machine: a module of Python."""
+    return Path(argparse.__file__).read_text("utf-8")
+
+
+def tokens_of(characters: str) -> list[int]:
+    return [FIRST + CHARACTERS.index(character) for character in characters if character in CHARACTERS]
+
+
+def write_tokenizer(path: Path) -> None:
+    """Write the characters as a file of llama2.c for executorch's runner."""
+    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *CHARACTERS]
+    content = b"".join(struct.pack("<fi", 0.0, len(piece.encode())) + piece.encode() for piece in pieces)
+    # executorch's form, with the sizes and the special tokens in front.
+    path.write_bytes(struct.pack("<4i", len(pieces), 1, 2, max(len(piece) for piece in pieces)) + content)
+
+
+class CharacterModel(StateDict):
+    """The trained model as a checkpoint."""
+
+    def __init__(self) -> None:
+        self.model = _trained()
+        super().__init__(self.model)
+        self.config, self.eos_ids = decoder_config(self.model.config.to_dict()), (2,)
+
+
+@cache
+def _trained():
+    if find_spec("zoo") and find_spec("torchvision"):
+        import zoo  # beside the tests of the core
+
+        zoo.torchvision_models()  # transformers imports it
+    import transformers
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=FIRST + len(CHARACTERS), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
+        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=CONTEXT, eos_token_id=2, bos_token_id=1,
+    )  # fmt: skip
+    model = transformers.LlamaForCausalLM(config)
+    data = torch.tensor(tokens_of(text()))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(400):
+        starts = torch.randint(0, len(data) - 65, (16,), generator=generator)
+        batch = torch.stack([data[start : start + 65] for start in starts.tolist()])
+        loss = F.cross_entropy(model(batch[:, :-1]).logits.flatten(0, 1), batch[:, 1:].flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return model.eval().requires_grad_(False)
