@@ -117,8 +117,8 @@ def _select_dwconv(index: int, taps: int) -> Patch:
     return Patch("src/configs/dwconv-config.c", f"\n{xnnpack}", f"\n{xnnpack}{ours}")
 
 
-# int8 tiles of 5 and 6 rows: 6 rows take 113 instructions for 96 dot products, XNNPACK's 4 rows in assembly 79 for 64, and
-# rounding to int8 takes fewer, too. 5 rows waste less of 49 pixels.
+# int8 tiles of 5 and 6 rows: 6 rows take 113 instructions for 96 dot products, XNNPACK's 4 rows in assembly 79 for 64,
+# and rounding to int8 takes fewer, too. 5 rows waste less of 49 pixels.
 _INT8_ROWS = (5, 6)
 _INT8_INIT = {
     False: (
