@@ -68,6 +68,21 @@ def compare(modules: tuple[str, ...], **files: Any) -> Inspector:
     return ours
 
 
+def compare_gaps(files: dict[str, str], rows: int) -> None:
+    """Compare the numeric gap of all operators with executorch's, by their debug handles."""
+    peer = pytest.importorskip("executorch.devtools").Inspector(**files)
+    ours = Inspector(**files)
+    for distance in ("MSE", "L1", "SNR"):
+        found = ours.calculate_numeric_gap(distance)
+        expected = peer.calculate_numeric_gap(distance, reference_graph="edge_dialect_exported_program")
+        assert list(found.columns)[:4] == ["aot_debug_handle", "aot_ops", "aot_intermediate_output", "runtime_ops"]
+        assert set(found.columns) == set(expected.columns)
+        assert len(found) == len(expected) == rows
+        theirs = dict(zip(expected["runtime_debug_handle"], expected["gap"], strict=True))
+        for handles, gap in zip(found["runtime_debug_handle"], found["gap"], strict=True):
+            assert gap == pytest.approx(theirs[handles])
+
+
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
 def test_a_trace_and_a_record_of_executorch_give_the_same_columns(tmp_path: Path, backend: str) -> None:
     pytest.importorskip("executorch.runtime")
@@ -77,12 +92,15 @@ def test_a_trace_and_a_record_of_executorch_give_the_same_columns(tmp_path: Path
 
     torch.manual_seed(0)
     x = torch.randn(2, 8)
-    exported = torch.export.export(Network().eval(), (x,))
+    model = Network().eval()
+    exported = torch.export.export(model, (x,))
     partitioner = [XnnpackPartitioner()] if backend == "xnnpack" else []
     lowered = to_edge_transform_and_lower(exported, partitioner=partitioner, generate_etrecord=True)
     manager = lowered.to_executorch()
     manager.save(str(tmp_path / "model.pte"))
-    manager.get_etrecord().save(tmp_path / "model.etrecord")
+    record = manager.get_etrecord()
+    record.update_representative_inputs([x])
+    record.save(tmp_path / "model.etrecord")
     program = Runtime.get().load_program(tmp_path / "model.pte", enable_etdump=True, debug_buffer_size=1 << 20)
     method = program.load_method("forward")
     for _ in range(3):
@@ -91,6 +109,8 @@ def test_a_trace_and_a_record_of_executorch_give_the_same_columns(tmp_path: Path
     files = {"etdump_path": str(tmp_path / "runs.etdp"), "etrecord": str(tmp_path / "model.etrecord")}
     ours = compare(("first", "block", "block.0"), **files, debug_buffer_path=str(tmp_path / "values.bin"))
     assert {block.name for block in ours.event_blocks} == {"Default", "Execute"}
+    compare_gaps(files | {"debug_buffer_path": str(tmp_path / "values.bin")}, rows=5 if backend == "portable" else 1)
+    torch.testing.assert_close(ours.get_exported_program().module()(x), model(x))
     text = io.StringIO()
     ours.print_data_tabular(text)
     assert "Method::execute" in text.getvalue()

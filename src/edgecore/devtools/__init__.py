@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
     from edgecore.devtools.exports import chrome_trace, speedscope
     from edgecore.devtools.inspector import Inspector
+    from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
     from edgecore.devtools.profiler import Profile, profile
     from edgecore.devtools.summary import Row, Summary, summarize
     from edgecore.devtools.trace import Run, Trace, TraceEvent
 
 __all__ = [
+    "Allocation",
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
@@ -50,9 +52,11 @@ __all__ = [
     "TimeScale",
     "Trace",
     "TraceEvent",
+    "allocations",
     "chrome_trace",
     "compare_results",
     "format_delegated_graph",
+    "generate_memory_trace",
     "get_delegation_info",
     "print_delegated_graph",
     "profile",
@@ -61,6 +65,9 @@ __all__ = [
 ]
 
 _MODULE_OF = {
+    "Allocation": "memory",
+    "allocations": "memory",
+    "generate_memory_trace": "memory",
     "DelegateMappingBuilder": "delegation",
     "DelegationBreakdown": "delegation",
     "DelegationInfo": "delegation",

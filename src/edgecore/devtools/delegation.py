@@ -1,4 +1,4 @@
-"""Which nodes of a graph run in delegates, and maps from a delegate's operations to them: names of ExecuTorch."""
+"""Nodes of a graph that run in delegates, and maps from a delegate's operations to them: names of ExecuTorch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class DelegationBreakdown:
 
 @dataclass(slots=True)
 class DelegationInfo:
-    """What of a graph runs in delegates."""
+    """Numbers of nodes inside and outside of delegates."""
 
     num_delegated_subgraphs: int = 0
     num_delegated_nodes: int = 0

@@ -113,12 +113,12 @@ class Event:
 
     @property
     def raw_delegate_debug_metadatas(self) -> list[Any]:
-        """What the delegate added in each run, as bytes."""
+        """The bytes that the delegate added in each run."""
         return self._delegate_debug_metadatas
 
     @property
     def delegate_debug_metadatas(self) -> list[str] | dict[str, Any]:
-        """What the parser of the inspector makes of it; without a parser the bytes."""
+        """The result of the parser of the inspector; without a parser the bytes."""
         if not self.is_delegated_op or self._delegate_metadata_parser is None:
             return self._delegate_debug_metadatas
         return self._delegate_metadata_parser(self._delegate_debug_metadatas)

@@ -202,6 +202,59 @@ class Inspector:
         writer.writerow(["", *titles])
         writer.writerows([str(index), *row] for index, row in enumerate(cells))
 
+    def get_exported_program(self, graph: str | None = None) -> Any:
+        """Return a program of the ETRecord, loaded by torch.
+
+        Args:
+            graph: Its name; by default the edge program of the method.
+
+        Returns:
+            The program; None if there is no record, or it has no such program.
+
+        Raises:
+            FormatError: torch cannot load it.
+        """
+        from edgecore.devtools.numeric_gap import load_graph
+
+        name = graph or f"{EDGE}/{self._method}"
+        found = self._record.graphs.get(name) if self._record else None
+        return load_graph(found) if found else None
+
+    def calculate_numeric_gap(
+        self,
+        distance: Any,
+        disable_debug_handle_valdiation: bool = False,
+        reference_graph: str | None = None,
+    ) -> Any:
+        """Compare the values that the runtime recorded with those of a graph of the ETRecord.
+
+        Args:
+            distance: "MSE", "L1" (a sum), "SNR" (in dB), or a `NumericalComparatorBase`.
+            disable_debug_handle_valdiation: Accepted for scripts of ExecuTorch; without effect.
+            reference_graph: Name of the graph; by default the edge program of the method.
+
+        Returns:
+            A pandas data frame with a row for each operator whose values are known: its debug handles, the nodes of
+            the graph, both values, and the gap, a list.
+
+        Raises:
+            ValueError: There is no record, it lacks inputs or the graph, or the distance is unknown.
+            FormatError: torch cannot load the graph.
+        """
+        import pandas  # type: ignore[import-untyped]
+
+        from edgecore.devtools.numeric_gap import COLUMNS, numeric_gap
+
+        if self._record is None:
+            raise ValueError("the numeric gap needs an ETRecord; pass etrecord to the Inspector")
+        name = reference_graph or EDGE
+        found = self._record.graphs.get(f"{EDGE}/{self._method}" if name == EDGE else name)
+        found = found or self._record.graphs.get(f"{name}/{self._method}")
+        if found is None:
+            raise ValueError(f"the ETRecord has no graph {name!r}; it has {', '.join(self._record.graphs)}")
+        events = (event for block in self.event_blocks for event in block.events)
+        return pandas.DataFrame(numeric_gap(self._record, found, events, distance, self), columns=list(COLUMNS))
+
     def find_total_for_module(self, module_name: str) -> float:
         """Return the sum of the average times of all events in modules whose path contains `module_name`."""
         total = 0.0

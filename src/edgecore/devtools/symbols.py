@@ -183,6 +183,10 @@ class ProgramSymbols:
         nodes = self._nodes.get(method, {})
         return Found(tuple(nodes[handle] for handle in handles if handle in nodes), backend)
 
+    def origins(self, method: str, instruction: int) -> tuple[Origin, ...]:
+        """Return the nodes that an instruction computes."""
+        return self.find(method, ProfileEvent(None, 0, instruction)).origins
+
 
 class RecordSymbols:
     """Symbols of an ETRecord."""

@@ -186,7 +186,7 @@ def read_etdump(buffer: Buffer) -> ETDump:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """How profile events with one vtable lie in memory.
+    """The places of the fields of profile events with one vtable.
 
     `pick` chooses (name, chain, instruction, id, id string, metadata, start, end) from what `unpack` returns, to which
     `defaults` are appended; names and metadata are still offsets there, from the slots `name`, `text` and `metadata`.

@@ -28,7 +28,7 @@ _RESERVED = (EXPORTED, EDGE, "et_dialect_graph_module", "export_graph_id", "debu
 
 
 class ETRecord:
-    """What the compiler knew about a program. `manager.get_etrecord()` returns it.
+    """The knowledge of the compiler about a program. `manager.get_etrecord()` returns it.
 
     Attributes:
         exported_program: The program before lowering, of the method `forward`.

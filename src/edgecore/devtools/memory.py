@@ -1,0 +1,148 @@
+"""Memory over time, from a `.pte` alone: which tensor lies where in the arenas while each instruction runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from edgecore import format as fmt
+from edgecore.devtools.symbols import ProgramSymbols
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A tensor in an arena.
+
+    Attributes:
+        name: Operator that computes it, or "input" or "buffer", and the index of the value: "linear [7]".
+        operator: The operator: "aten.linear.default"; empty for inputs and buffers.
+        module: Module of the operator.
+        source: Line of the operator.
+        memory_id: The arena, from 1.
+        offset: Its first byte in the arena.
+        bytes: Its size.
+        first: Index of the first instruction that needs it.
+        last: Index of the last one.
+    """
+
+    name: str
+    operator: str
+    module: str
+    source: str
+    memory_id: int
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
+    """Return the tensors that the memory plan of a method places, in the order of their first use.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    plan = next((plan for plan in pte.program.execution_plan if plan.name == method), None)
+    if plan is None:
+        raise KeyError(f"the program has no method {method!r}")
+    calls = [one.instr_args for one in plan.chains[0].instructions] if plan.chains else []
+    end = max(len(calls) - 1, 0)
+    uses: dict[int, list[int]] = {}
+    makers: dict[int, int] = {}
+    for step, call in enumerate(calls):
+        for index in _tensors(plan, call):
+            uses.setdefault(index, []).append(step)
+            makers.setdefault(index, step)
+    for index in plan.inputs:
+        uses.setdefault(index, []).append(0)
+    for index in plan.outputs:
+        uses.setdefault(index, []).append(end)
+    loops = [(call.destination_instruction, step) for step, call in enumerate(calls)
+             if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= step]  # fmt: skip
+    symbols = ProgramSymbols(pte)
+    found = []
+    for index, value in enumerate(plan.values):
+        tensor = value.val
+        if not isinstance(tensor, fmt.Tensor) or tensor.allocation_info is None or index not in uses:
+            continue
+        steps = uses[index]
+        first, last = min(steps), max(steps)
+        for begin, stop in loops:  # what a loop uses stays until its last turn
+            if first <= stop and last >= begin:
+                first, last = min(first, begin), max(last, stop)
+        kind, origin = "input" if index in plan.inputs else "", None
+        if not kind and (tensor.data_buffer_idx or tensor.extra_tensor_info):
+            kind, first, last = "buffer", 0, end
+        elif not kind:
+            origin = next(iter(symbols.origins(method, makers[index])), None) if index in makers else None
+        name = kind or (origin.operator.split(".")[-2] if origin and "." in origin.operator else "value")
+        size = prod(tensor.sizes) * fmt.SCALAR_TYPE_SIZES[tensor.scalar_type]
+        place = tensor.allocation_info
+        found.append(
+            Allocation(
+                f"{name} [{index}]", *((origin.operator, origin.module, origin.source) if origin else ("", "", "")),
+                place.memory_id, place.offset, size, first, last,
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda one: (one.first, one.memory_id, one.offset))
+
+
+def _tensors(plan: fmt.ExecutionPlan, call: Any) -> Iterator[int]:
+    """Yield the values that an instruction reads or writes, also those in lists."""
+    if isinstance(call, (fmt.KernelCall, fmt.DelegateCall)):
+        for index in call.args:
+            value = plan.values[index].val if 0 <= index < len(plan.values) else None
+            if isinstance(value, (fmt.TensorList, fmt.OptionalTensorList)):
+                yield from (item for item in value.items if item >= 0)
+            else:
+                yield index
+    elif isinstance(call, fmt.MoveCall):
+        yield from (call.move_from, call.move_to)
+
+
+def generate_memory_trace(
+    executorch_program_manager: Any,
+    chrome_trace_filename: str | Path,
+    enable_memory_offsets: bool = False,
+    method_name: str = "forward",
+    ommit_metadata: bool = False,
+) -> None:
+    """Write the memory over time as Chrome's JSON, in the form of ExecuTorch.
+
+    A thread is an instruction, a process an arena, and the x axis is bytes: it shows what lies in the arena while the
+    instruction runs.
+
+    Args:
+        executorch_program_manager: The finished program, or path or bytes of its `.pte`.
+        chrome_trace_filename: The file to write.
+        enable_memory_offsets: Place tensors where they lie in the arena, instead of one after another.
+        method_name: The method.
+        ommit_metadata: Leave out operators, modules and lines.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    program = executorch_program_manager
+    if hasattr(program, "pte"):
+        pte = program.pte
+    else:
+        pte = fmt.read_pte(program if isinstance(program, (bytes, bytearray)) else Path(program).read_bytes())
+    rows = allocations(pte, method_name)
+    events = []
+    for step in range(max((row.last for row in rows), default=-1) + 1):
+        place: dict[int, int] = {}
+        for row in (row for row in rows if row.first <= step <= row.last):
+            before = place.get(row.memory_id, 0)
+            facts = {"op_name": row.operator, "Memory ID": row.memory_id, "fqn": row.module, "source": row.source,
+                     "bytes": row.bytes}  # fmt: skip
+            events.append(
+                {"name": row.name, "cat": "memory_allocation", "ph": "X",
+                 "ts": row.offset if enable_memory_offsets else before, "dur": row.bytes, "pid": row.memory_id,
+                 "tid": step, "args": {} if ommit_metadata else facts}
+            )  # fmt: skip
+            place[row.memory_id] = before + row.bytes
+    Path(chrome_trace_filename).write_text(json.dumps({"traceEvents": events}, indent=2), encoding="ascii")
