@@ -54,7 +54,14 @@ def pte(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def convert(pte: Path, records: bytes, folder: Path) -> subprocess.CompletedProcess[str]:
     (folder / "device.ectr").write_bytes(records)
-    command = [EDGECORE_RUN, pte, "--records", folder / "device.ectr", "--trace", folder / "device.etdp"]
+    command: list[str | Path] = [
+        EDGECORE_RUN,
+        pte,
+        "--records",
+        folder / "device.ectr",
+        "--trace",
+        folder / "device.etdp",
+    ]
     return subprocess.run(command, capture_output=True, text=True)
 
 

@@ -46,7 +46,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             path = Path(name) / "trace.etdump"
             loaded.write_trace(path)
-            (shader,) = {found.decode() for found in re.findall(rb"linear\.default: (gemm\w*)", path.read_bytes())}
+            (shader,) = {found.decode() for found in re.findall(rb'"kernel": "(gemm\w*)', path.read_bytes())}
         rows.append([*size, shader, float(((result - expected).abs() / bound).max())])
     (device, *_) = list_devices(edgecore_vulkan.native_library())
     json.dump({"used": device.used, "layers": rows}, sys.stdout)
