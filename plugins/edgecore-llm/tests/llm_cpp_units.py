@@ -1,4 +1,4 @@
-"""What `units`, a program of the C++ tests, computes: tokens of texts, and draws."""
+"""Tokens of texts, and draws, which `units`, a program of the C++ tests, computes."""
 
 from __future__ import annotations
 

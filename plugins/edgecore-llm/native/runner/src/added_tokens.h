@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "byte_table.h"
-#include "regex.h"
+#include "regular_expression.h"
 
 namespace edgecore::llm {
 

@@ -7,6 +7,13 @@ namespace {
 
 constexpr size_t kFirstSlots = 1024;  // a power of two
 
+// Returns the number of slots for some keys: at least half of them stay free.
+size_t slots_for(size_t count) {
+  size_t slots = kFirstSlots;
+  while (slots < 2 * count) slots *= 2;
+  return slots;
+}
+
 uint64_t mixed(uint64_t value) {
   value ^= value >> 32;
   value *= 0x9FB21C651E98DF25u;
@@ -25,44 +32,63 @@ uint64_t hash_of(StringView key) {
 
 }  // namespace
 
+void ByteTable::reserve(size_t count) {
+  const size_t slots = slots_for(count);
+  if (slots > slots_.size()) resize(slots);
+}
+
 void ByteTable::add(StringView key, int32_t token) {
-  if (2 * (count_ + 1) > slots_.size()) grow();
-  Slot &slot = slots_[place(key)];
+  if (2 * (count_ + 1) > slots_.size()) resize(slots_.empty() ? kFirstSlots : 2 * slots_.size());
+  const uint64_t hash = hash_of(key);
+  Slot &slot = slots_[place(key, hash)];
   if (slot.token < 0) {
-    slot = {bytes_.size(), key.size(), token};
+    slot.begin = static_cast<uint32_t>(bytes_.size());
+    slot.size = static_cast<uint32_t>(key.size());
+    slot.hash = static_cast<uint32_t>(hash >> 32);
     bytes_.append(key.data(), key.size());
     ++count_;
   }
   slot.token = token;
 }
 
-int32_t ByteTable::find(StringView key) const { return slots_.empty() ? -1 : slots_[place(key)].token; }
+int32_t ByteTable::find(StringView key) const { return slots_.empty() ? -1 : slots_[place(key, hash_of(key))].token; }
 
 // Returns the index of the key's slot, or of the free one that it would get.
-size_t ByteTable::place(StringView key) const {
-  size_t index = static_cast<size_t>(hash_of(key)) & (slots_.size() - 1);
-  while (slots_[index].token >= 0 && StringView(bytes_.data() + slots_[index].begin, slots_[index].size) != key) {
-    index = (index + 1) & (slots_.size() - 1);
+size_t ByteTable::place(StringView key, uint64_t hash) const {
+  size_t index = static_cast<size_t>(hash) & (slots_.size() - 1);
+  for (;; index = (index + 1) & (slots_.size() - 1)) {
+    const Slot &slot = slots_[index];
+    if (slot.token < 0) return index;
+    if (slot.hash == static_cast<uint32_t>(hash >> 32) && StringView(bytes_.data() + slot.begin, slot.size) == key) {
+      return index;
+    }
   }
-  return index;
 }
 
-void ByteTable::grow() {
+void ByteTable::resize(size_t count) {
   const std::vector<Slot> old = std::move(slots_);
-  slots_.assign(old.empty() ? kFirstSlots : 2 * old.size(), Slot());
+  slots_.assign(count, Slot());
   for (const Slot &slot : old) {
-    if (slot.token >= 0) slots_[place({bytes_.data() + slot.begin, slot.size})] = slot;
+    const StringView key(bytes_.data() + slot.begin, slot.size);
+    if (slot.token >= 0) slots_[place(key, hash_of(key))] = slot;
+  }
+}
+
+void PairTable::reserve(size_t count) {
+  const size_t slots = slots_for(count);
+  if (slots > slots_.size()) resize(slots);
+}
+
+void PairTable::resize(size_t count) {
+  const std::vector<Slot> old = std::move(slots_);
+  slots_.assign(count, Slot());
+  for (const Slot &slot : old) {
+    if (slot.merge.token >= 0) slots_[place(slot.left, slot.right)] = slot;
   }
 }
 
 void PairTable::add(int32_t left, int32_t right, Merge merge) {
-  if (2 * (count_ + 1) > slots_.size()) {
-    const std::vector<Slot> old = std::move(slots_);
-    slots_.assign(old.empty() ? kFirstSlots : 2 * old.size(), Slot());
-    for (const Slot &slot : old) {
-      if (slot.merge.token >= 0) slots_[place(slot.left, slot.right)] = slot;
-    }
-  }
+  if (2 * (count_ + 1) > slots_.size()) resize(slots_.empty() ? kFirstSlots : 2 * slots_.size());
   Slot &slot = slots_[place(left, right)];
   count_ += slot.merge.token < 0;
   slot = {left, right, merge};

@@ -2,6 +2,7 @@
 #ifndef EDGECORE_LLM_BYTE_TABLE_H_
 #define EDGECORE_LLM_BYTE_TABLE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,10 @@ namespace edgecore::llm {
 
 class ByteTable {
  public:
-  // Maps a key to a token that is not negative. A key that is there gets the new token.
+  // Makes room for `count` keys.
+  void reserve(size_t count);
+  // Maps a key to a token that is not negative. All keys together have less than 4 GB. A key that is there gets the new
+  // token.
   void add(StringView key, int32_t token);
   // Returns the token of a key, or -1.
   int32_t find(StringView key) const;
@@ -19,12 +23,12 @@ class ByteTable {
 
  private:
   struct Slot {
-    size_t begin = 0;
-    size_t size = 0;
-    int32_t token = -1;  // none
+    uint32_t begin = 0, size = 0;  // in bytes_
+    uint32_t hash = 0;             // a part of it, so that other keys are mostly not compared
+    int32_t token = -1;            // none
   };
-  size_t place(StringView key) const;
-  void grow();
+  size_t place(StringView key, uint64_t hash) const;
+  void resize(size_t count);
 
   std::string bytes_;  // of all keys
   std::vector<Slot> slots_;
@@ -39,6 +43,8 @@ struct Merge {
 
 class PairTable {
  public:
+  // Makes room for `count` pairs.
+  void reserve(size_t count);
   // Maps a pair of tokens to their merge. A pair that is there gets the new merge.
   void add(int32_t left, int32_t right, Merge merge);
   // Returns the merge of a pair, whose token is -1 if there is none.
@@ -50,6 +56,7 @@ class PairTable {
     Merge merge;
   };
   size_t place(int32_t left, int32_t right) const;
+  void resize(size_t count);
 
   std::vector<Slot> slots_;
   size_t count_ = 0;

@@ -13,6 +13,8 @@
 
 namespace edgecore::llm {
 
+struct ModelTables;
+
 class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
  public:
   // Reads a file. `path` is for messages. Errors: INVALID_EXTERNAL_DATA, NOT_SUPPORTED.
@@ -27,9 +29,9 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   bool is_special(int32_t token) const override;
 
  private:
-  Status read_parts(const nlohmann::json &json, Error &error);
-  Status read_vocabulary(const nlohmann::json &model, Error &error);
-  Status read_merges(const nlohmann::json &model, Error &error);
+  Status read_parts(const nlohmann::json &json, const ModelTables &tables, Error &error);
+  Status read_model(const nlohmann::json &model, Error &error);
+  Status read_tables(const ModelTables &tables, Error &error);
   Status read_added(const nlohmann::json &json, Error &error);
   Status read_decoder(const nlohmann::json &json, Error &error);
   int32_t id_of(const nlohmann::json *token) const;
@@ -49,6 +51,7 @@ class HuggingFaceTokenizer final : public Tokenizer, private MergeRules {
   bool ignores_merges_ = false;  // a whole piece that is a token is taken as it is
   bool has_byte_fallback_ = false;
   int32_t byte_ids_[256];  // of the tokens <0x00> to <0xFF>, or -1
+  std::string unknown_token_;
   int32_t unknown_id_ = -1;
   bool fuses_unknown_ = false;
   std::unordered_map<int32_t, AddedToken> added_;

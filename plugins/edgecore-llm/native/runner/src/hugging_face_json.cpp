@@ -5,6 +5,7 @@
 #include "alphabet.h"
 #include "hugging_face.h"
 #include "json_values.h"
+#include "model_tables.h"
 
 namespace edgecore::llm {
 namespace {
@@ -33,38 +34,24 @@ void visit_steps(const Json &json, const char *list, int depth, const Visit &vis
   for (const Json &step : *steps) visit_steps(step, list, depth + 1, visit);
 }
 
-// Returns the two spellings of a merge, which is a pair or a text with one space.
-bool read_pair(const Json &merge, std::string &left, std::string &right) {
-  if (const auto *text = merge.get_ptr<const std::string *>()) {
-    const size_t space = text->find(' ');
-    if (space == std::string::npos || text->find(' ', space + 1) != std::string::npos) return false;
-    left = text->substr(0, space);
-    right = text->substr(space + 1);
-    return true;
-  }
-  if (!merge.is_array() || merge.size() != 2 || !merge[0].is_string() || !merge[1].is_string()) return false;
-  left = merge[0].get_ref<const std::string &>();
-  right = merge[1].get_ref<const std::string &>();
-  return true;
-}
-
 }  // namespace
 
 Status HuggingFaceTokenizer::read(const std::string &content, const std::string &path, Error &error) {
-  const Json json = parse(content);
+  ModelTables tables;
+  const Json json = read_tokenizer_json(content, tables);
   if (!json.is_object()) return named(damaged("it is not valid JSON", error), path, error);
-  return named(read_parts(json, error), path, error);
+  return named(read_parts(json, tables, error), path, error);
 }
 
-Status HuggingFaceTokenizer::read_parts(const Json &json, Error &error) {
+Status HuggingFaceTokenizer::read_parts(const Json &json, const ModelTables &tables, Error &error) {
   const Json nothing, *normalizer = member(json, "normalizer"), *pre_tokenizer = member(json, "pre_tokenizer");
   EDGECORE_TRY(read_normalizer(normalizer == nullptr ? nothing : *normalizer, normalizer_, error));
   EDGECORE_TRY(
       read_pre_tokenizer(pre_tokenizer == nullptr ? nothing : *pre_tokenizer, pre_tokenizer_, is_byte_level_, error));
   const Json *model = member(json, "model");
   if (model == nullptr) return damaged("it has no model", error);
-  EDGECORE_TRY(read_vocabulary(*model, error));
-  EDGECORE_TRY(read_merges(*model, error));
+  EDGECORE_TRY(read_model(*model, error));
+  EDGECORE_TRY(read_tables(tables, error));
   EDGECORE_TRY(read_added(json, error));
   EDGECORE_TRY(read_decoder(json, error));
   if (const Json *processor = member(json, "post_processor")) {
@@ -85,21 +72,31 @@ Status HuggingFaceTokenizer::read_parts(const Json &json, Error &error) {
   return {};
 }
 
-Status HuggingFaceTokenizer::read_vocabulary(const Json &model, Error &error) {
-  const Json *vocabulary = member(model, "vocab");
+Status HuggingFaceTokenizer::read_model(const Json &model, Error &error) {
+  const Json *vocabulary = member(model, "vocab"), *merges = member(model, "merges");
   const std::string kind = kind_of(model);
   if (vocabulary == nullptr || !vocabulary->is_object() || (!kind.empty() && kind != "BPE")) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "its model is not of the kind BPE but ", kind.c_str());
   }
+  if (merges == nullptr || !merges->is_array()) return damaged("its model has no merges", error);
   for (const char *name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const std::string *text = find_text(model, name);
     if (text != nullptr && !text->empty()) return fail(error, EDGECORE_NOT_SUPPORTED, "its model has a ", name);
   }
-  for (const auto &entry : vocabulary->items()) {
-    const int32_t id = token_of(entry.value());
+  ignores_merges_ = find_bool(model, "ignore_merges", false);
+  has_byte_fallback_ = find_bool(model, "byte_fallback", false);
+  fuses_unknown_ = find_bool(model, "fuse_unk", false);
+  if (const std::string *unknown = find_text(model, "unk_token")) unknown_token_ = *unknown;
+  return {};
+}
+
+Status HuggingFaceTokenizer::read_tables(const ModelTables &tables, Error &error) {
+  const auto id_of = [this](const std::string &spelling) { return ids_.find({spelling.data(), spelling.size()}); };
+  ids_.reserve(tables.vocabulary.size());
+  pieces_.reserve(tables.vocabulary.size());
+  for (const auto &[spelling, id] : tables.vocabulary) {
     if (id < 0 || id >= kLargestId) return damaged("a token has a wrong id", error);
     if (spellings_.size() <= static_cast<size_t>(id)) spellings_.resize(static_cast<size_t>(id) + 1);
-    const std::string &spelling = entry.key();
     spellings_[static_cast<size_t>(id)] = spelling;
     ids_.add({spelling.data(), spelling.size()}, id);
     bool is_whole = true;
@@ -107,32 +104,21 @@ Status HuggingFaceTokenizer::read_vocabulary(const Json &model, Error &error) {
     if (is_whole) pieces_.add({bytes.data(), bytes.size()}, id);
   }
   vocabulary_ = spellings_.size();
-  ignores_merges_ = find_bool(model, "ignore_merges", false);
-  has_byte_fallback_ = find_bool(model, "byte_fallback", false);
-  fuses_unknown_ = find_bool(model, "fuse_unk", false);
   for (int byte = 0; byte < 256; ++byte) {
     constexpr const char *kDigits = "0123456789ABCDEF";
     const char spelling[] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
     byte_ids_[byte] = ids_.find({spelling, sizeof spelling});
   }
-  if (const std::string *unknown = find_text(model, "unk_token")) {
-    unknown_id_ = ids_.find({unknown->data(), unknown->size()});
-  }
-  return {};
-}
-
-Status HuggingFaceTokenizer::read_merges(const Json &model, Error &error) {
-  const Json *merges = member(model, "merges");
-  if (merges == nullptr || !merges->is_array()) return damaged("its model has no merges", error);
+  unknown_id_ = id_of(unknown_token_);
+  if (tables.has_wrong_merge) return damaged("a merge is not a pair", error);
+  merges_.reserve(tables.merges.size());
   double order = 0;
-  std::string left, right;
-  for (const Json &merge : *merges) {
-    if (!read_pair(merge, left, right)) return damaged("a merge is not a pair", error);
-    const int32_t first = ids_.find({left.data(), left.size()}), second = ids_.find({right.data(), right.size()});
-    left += right;
-    const int32_t merged = ids_.find({left.data(), left.size()});
-    if (first < 0 || second < 0 || merged < 0) return damaged("a merge has a token that is not there", error);
-    merges_.add(first, second, {order++, merged});
+  std::string merged;
+  for (const auto &[left, right] : tables.merges) {
+    merged.assign(left).append(right);
+    const int32_t first = id_of(left), second = id_of(right), both = id_of(merged);
+    if (first < 0 || second < 0 || both < 0) return damaged("a merge has a token that is not there", error);
+    merges_.add(first, second, {order++, both});
   }
   return {};
 }

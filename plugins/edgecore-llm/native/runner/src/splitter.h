@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "edgecore/status.h"
-#include "regex.h"
+#include "regular_expression.h"
 
 namespace edgecore::llm {
 

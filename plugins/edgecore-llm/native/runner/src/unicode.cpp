@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "byte_table.h"
-#include "regex.h"
+#include "regular_expression.h"
 #include "utf8.h"
 
 namespace edgecore::llm {

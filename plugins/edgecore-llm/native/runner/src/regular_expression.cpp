@@ -1,4 +1,4 @@
-#include "regex.h"
+#include "regular_expression.h"
 
 #include <pcre2.h>
 

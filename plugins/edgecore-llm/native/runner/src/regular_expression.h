@@ -1,6 +1,6 @@
 // Regular expressions over UTF-8 by PCRE2, with the meanings that they have in tokenizers.
-#ifndef EDGECORE_LLM_REGEX_H_
-#define EDGECORE_LLM_REGEX_H_
+#ifndef EDGECORE_LLM_REGULAR_EXPRESSION_H_
+#define EDGECORE_LLM_REGULAR_EXPRESSION_H_
 
 #include <memory>
 #include <string>
@@ -35,4 +35,4 @@ class Regex {
 
 }  // namespace edgecore::llm
 
-#endif  // EDGECORE_LLM_REGEX_H_
+#endif  // EDGECORE_LLM_REGULAR_EXPRESSION_H_

@@ -1,4 +1,4 @@
-#include "regex.h"
+#include "regular_expression.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,8 @@ std::vector<std::string> found(const std::string &pattern, const std::string &te
   Regex regex;
   Error error;
   std::vector<Range> matches;
-  EXPECT_TRUE(regex.compile(pattern, error).ok()) << error.text;
-  EXPECT_TRUE(regex.find_all(text, matches, error).ok()) << error.text;
+  EXPECT_TRUE(regex.compile(pattern, error).ok()) << std::string(error.text, error.size);
+  EXPECT_TRUE(regex.find_all(text, matches, error).ok()) << std::string(error.text, error.size);
   std::vector<std::string> texts;
   for (const Range &match : matches) texts.push_back(text.substr(match.begin, match.end - match.begin));
   return texts;
@@ -34,7 +34,7 @@ TEST(Regex, APatternThatCannotBeUsedIsAnError) {
   Regex regex;
   Error error;
   EXPECT_EQ(regex.compile("(", error).code(), EDGECORE_NOT_SUPPORTED);
-  EXPECT_NE(std::string(error.text).find("the pattern ( cannot be used: "), std::string::npos);
+  EXPECT_NE(std::string(error.text, error.size).find("the pattern ( cannot be used: "), std::string::npos);
 }
 
 }  // namespace
