@@ -36,8 +36,6 @@ TARGETS = {
     "xnnpack": Target(is_dynamic=True, has_bits=True),
     "openvino": Target(is_dynamic=True),
     "vulkan": Target(),
-    "qnn": Target(),
-    "coreml": Target(),
 }
 """What `--backend` takes: `executorch` is its own operators for attention, and XNNPACK for layers with integer weights."""
 
