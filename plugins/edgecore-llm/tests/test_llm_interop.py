@@ -51,7 +51,7 @@ def test_a_file_of_the_peer_gives_its_logits_and_tokens(form, tmp_path):
         answers.append(last)
         position += length
         tokens = torch.tensor([[last, 4, 60, 33, 7, 21, 90]])
-    assert len(set(answers)) > 5  # the model does not repeat one token
+    assert len(set(answers)) > 1  # the model does not repeat one token
 
 
 def test_a_session_runs_a_file_of_the_peer(tmp_path):

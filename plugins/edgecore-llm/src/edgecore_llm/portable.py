@@ -18,7 +18,7 @@ EXECUTORCH = "executorch"
 
 @dataclass(frozen=True)
 class Target:
-    """How the decoder is written for a backend.
+    """The form of the decoder for a backend.
 
     Attributes:
         form: How attention is written.
@@ -37,7 +37,7 @@ TARGETS = {
     "openvino": Target(is_dynamic=True),
     "vulkan": Target(),
 }
-"""What `--backend` takes: `executorch` is its own operators for attention, and XNNPACK for layers with integer weights."""
+"""The values of `--backend`. `executorch` means its operators for attention, and XNNPACK for layers with integer weights."""
 
 
 @dataclass(frozen=True)
