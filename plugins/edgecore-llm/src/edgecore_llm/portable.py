@@ -37,7 +37,7 @@ TARGETS = {
     "openvino": Target(is_dynamic=True),
     "vulkan": Target(),
 }
-"""The values of `--backend`. `executorch` means its operators for attention, and XNNPACK for layers with integer weights."""
+"""The values of `--backend`. `executorch`: its operators for attention, and XNNPACK for layers with integer weights."""
 
 
 @dataclass(frozen=True)
