@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import struct
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,7 +14,7 @@ from torch.nn import functional as F
 from edgecore_llm.families import decoder_config
 
 CONTEXT, FIRST = 288, 259
-"""FIRST is the first token that is no special token and no byte: the layout of llama2.c's tokenizers."""
+"""FIRST is the token of the first character: before it are three special tokens and the bytes."""
 CHARACTERS = [chr(code) for code in range(32, 127)] + ["\n"]
 
 
@@ -26,14 +25,6 @@ def text() -> str:
 
 def tokens_of(characters: str) -> list[int]:
     return [FIRST + CHARACTERS.index(character) for character in characters if character in CHARACTERS]
-
-
-def write_tokenizer(path: Path) -> None:
-    """Write the characters as a file of llama2.c for executorch's runner."""
-    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *CHARACTERS]
-    content = b"".join(struct.pack("<fi", 0.0, len(piece.encode())) + piece.encode() for piece in pieces)
-    # executorch's form, with the sizes and the special tokens in front.
-    path.write_bytes(struct.pack("<4i", len(pieces), 1, 2, max(len(piece) for piece in pieces)) + content)
 
 
 class CharacterModel(StateDict):

@@ -112,7 +112,14 @@ def test_settings_act_in_the_file(folder, tmp_path):
     program = edgecore.load(tmp_path / "settings.pte")
     facts = json.loads(str(program[METADATA_METHOD]()))
     assert (facts["context"], facts["chunk"], facts["eos_ids"]) == (128, 32, [5, 7])
-    assert facts["precision"] == {"linear": 4, "embedding": 8, "output": 4, "group": 32, "embedding_group": 0, "cache": 32}
+    assert facts["precision"] == {
+        "linear": 4,
+        "embedding": 8,
+        "output": 4,
+        "group": 32,
+        "embedding_group": 0,
+        "cache": 32,
+    }
     assert facts["rewindable"] is not None  # of the layers with a window
     assert (program["extra"](), program["get_bos_id"]()) == ("text", 1)
     assert len(list(call("bench", tmp_path / "settings.pte", "-p", 40, "-n", 3, "-r", 1).splitlines())) == 4

@@ -18,7 +18,7 @@ EXECUTORCH = "executorch"
 
 @dataclass(frozen=True)
 class Target:
-    """How the decoder is written for a backend.
+    """The form of the decoder for a backend.
 
     Attributes:
         form: How attention is written.
@@ -36,10 +36,8 @@ TARGETS = {
     "xnnpack": Target(is_dynamic=True, has_bits=True),
     "openvino": Target(is_dynamic=True),
     "vulkan": Target(),
-    "qnn": Target(),
-    "coreml": Target(),
 }
-"""What `--backend` takes: `executorch` is its own operators for attention, and XNNPACK for layers with integer weights."""
+"""The values of `--backend`. `executorch`: its operators for attention, and XNNPACK for layers with integer weights."""
 
 
 @dataclass(frozen=True)

@@ -68,12 +68,10 @@ def export_command(
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(
-            help="Write a file for one backend: xnnpack, openvino, vulkan, qnn or coreml; or for executorch's own runner."
-        ),
+        typer.Option(help="Write a file for one backend: xnnpack, openvino or vulkan; or for executorch."),
     ] = None,
     bos_id: Annotated[
-        int | None, typer.Option(help="The token that begins a text, for executorch's runner; only with --backend.")
+        int | None, typer.Option(help="The token that begins a text, for executorch's runners; only with --backend.")
     ] = None,
 ) -> None:
     """Compile a checkpoint to a file."""

@@ -16,7 +16,7 @@ from edgecore_llm.model.rotary import rope_table
 from edgecore_llm.operators import KEY_BLOCK
 
 Form = Literal["llama", "aten"]
-"""How attention is written: `llama::update_cache` and `llama::custom_sdpa`, or operators of PyTorch."""
+"""The operators of attention: `llama::update_cache` and `llama::custom_sdpa`, or operators of PyTorch."""
 
 
 class Step:

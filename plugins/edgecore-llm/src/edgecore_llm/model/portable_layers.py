@@ -94,12 +94,12 @@ def _scales(groups: Tensor, bits: int) -> Tensor:
     largest = groups.abs().amax(-1)
     if bits == 8:
         return _positive(largest / 127)
-    best, least = torch.empty_like(largest), torch.full_like(largest, float("inf"))
+    best, minimum = torch.empty_like(largest), torch.full_like(largest, float("inf"))
     for divisor in DIVISORS:
         scales = _positive(largest / divisor)
         integers = (groups / scales[..., None]).round().clamp(-8, 7)
         error = (integers * scales[..., None] - groups).square().sum(-1)
-        best, least = scales.where(error < least, best), error.where(error < least, least)
+        best, minimum = scales.where(error < minimum, best), error.where(error < minimum, minimum)
     return best
 
 
