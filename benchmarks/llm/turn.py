@@ -17,7 +17,9 @@ from typing import Any
 WARM_TOKENS = 4
 
 
-def measure(restart: Callable[[], None], append: Callable[[list[int]], object], prompt: int, new: int) -> tuple[float, float]:
+def measure(
+    restart: Callable[[], None], append: Callable[[list[int]], object], prompt: int, new: int
+) -> tuple[float, float]:
     """Return the tokens per second of a prompt and of `new` tokens, which `append` computes."""
     prompt_tokens = [7 + i * 37 % 200 for i in range(prompt)]
     speeds = (0.0, 0.0)
@@ -57,8 +59,8 @@ def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, fl
         library.llama_memory_clear(library.llama_get_memory(context), False)
 
     def append(tokens: list[int]) -> None:
-        batch = library.llama_batch_get_one((ctypes.c_int32 * len(tokens))(*tokens), len(tokens))
-        if library.llama_decode(context, batch) != 0:
+        ids = (ctypes.c_int32 * len(tokens))(*tokens)
+        if library.llama_decode(context, library.llama_batch_get_one(ids, len(tokens))) != 0:
             raise RuntimeError("llama_decode failed")
         library.llama_get_logits_ith(context, -1)  # waits
 
