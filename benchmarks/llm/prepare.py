@@ -1,4 +1,4 @@
-"""Make the files of `run.py`: checkpoints, edgecore's files, and the peers with theirs, each in an environment of its own.
+"""Make the files of `run.py`: checkpoints, edgecore's files, and the peers with theirs, each in its own environment.
 
     python benchmarks/llm/prepare.py [SHAPE ...] [--folder build/llm-peers] [--peers llama.cpp executorch onnx openvino]
 
@@ -52,6 +52,8 @@ def python_of(folder: Path, peer: str) -> Path:
         # llama.cpp is built from source, for the instructions of this processor.
         settings = os.environ | {"CMAKE_ARGS": "-DGGML_NATIVE=ON"}
         subprocess.run([python, "-m", "pip", "install", *PACKAGES[peer]], check=True, env=settings)
+        # One that belongs to another build of torch would keep transformers from being imported.
+        subprocess.run([python, "-m", "pip", "uninstall", "--yes", "torchvision"], check=True)
         (environment / "done").touch()
     return python
 
@@ -112,8 +114,9 @@ def executorch_file(python: Path, checkpoint: Path, shape: Shape, target: Path) 
     torch.save(state, checkpoint / "consolidated.pth")
     length = str(CONTEXT)
     command = [
-        python, "-m", "executorch.examples.models.llama.export_llama", "-c", checkpoint / "consolidated.pth", "-p", params,
-        "-kv", "--use_sdpa_with_kv_cache", "-X", "-qmode", "8da4w", "-G", "32", "--embedding-quantize", "4,32", "-d", "fp32",
+        python, "-m", "executorch.examples.models.llama.export_llama", "-c", checkpoint / "consolidated.pth",
+        "-p", params, "-kv", "--use_sdpa_with_kv_cache", "-X", "-qmode", "8da4w", "-G", "32", "-d", "fp32",
+        "--embedding-quantize", "4,32",
         "--max_seq_length", length, "--max_context_length", length, "--metadata", '{"get_bos_id":1,"get_eos_ids":[2]}',
         "--output_name", target.absolute(),
     ]  # fmt: skip
@@ -125,8 +128,8 @@ def executorch_file(python: Path, checkpoint: Path, shape: Shape, target: Path) 
 def onnx_folder(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
     command = [
         python, "-m", "onnxruntime_genai.models.builder", "-i", checkpoint, "-o", target, "-p", "int4", "-e", "cpu",
-        "-c", target.with_suffix(".cache"), "--extra_options", "block_size=32", "accuracy_level=4", "prune_lm_head=true",
-        "hf_token=false",
+        "-c", target.with_suffix(".cache"), "--extra_options", "block_size=32", "accuracy_level=4",
+        "prune_lm_head=true", "hf_token=false",
     ]  # fmt: skip
     subprocess.run(command, check=True)
 

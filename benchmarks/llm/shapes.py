@@ -51,12 +51,11 @@ class Shape:
 def drawn_shape(seed: int = SEED) -> Shape:
     """Draw a shape of another width."""
     draw = random.Random(seed)
-    width = draw.choice(range(704, 1600, 64))
-    kv_heads = draw.choice((2, 4))
-    heads = kv_heads * draw.choice((3, 4, 5))
+    kv_heads = draw.choice((4, 5))
+    heads = kv_heads * draw.choice((3, 4))
     return Shape(
-        width=width,
-        inner=draw.choice((3, 4)) * width,
+        width=heads * HEAD,
+        inner=draw.choice((3, 4)) * heads * HEAD,
         heads=heads,
         kv_heads=kv_heads,
         layers=draw.randint(10, 18),

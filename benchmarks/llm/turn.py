@@ -59,8 +59,8 @@ def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, fl
         library.llama_memory_clear(library.llama_get_memory(context), False)
 
     def append(tokens: list[int]) -> None:
-        batch = library.llama_batch_get_one((ctypes.c_int32 * len(tokens))(*tokens), len(tokens))
-        if library.llama_decode(context, batch) != 0:
+        ids = (ctypes.c_int32 * len(tokens))(*tokens)
+        if library.llama_decode(context, library.llama_batch_get_one(ids, len(tokens))) != 0:
             raise RuntimeError("llama_decode failed")
         library.llama_get_logits_ith(context, -1)  # waits
 
@@ -119,10 +119,11 @@ def openvino(folder: str, threads: int, prompt: int, new: int) -> tuple[float, f
     import openvino_genai as library
 
     pipeline = library.LLMPipeline(folder, "CPU", INFERENCE_NUM_THREADS=threads)
-    ids = ov.Tensor(np.array([[7 + i * 37 % 200 for i in range(prompt)]], np.int64))
     mask = ov.Tensor(np.ones((1, prompt), np.int64))
     speeds = (0.0, 0.0)
     for count in (WARM_TOKENS, new + 1):
+        # Another prompt each time: what the prompts begin with in common would be taken from the cache.
+        ids = ov.Tensor(np.array([[7 + (count + i * 37) % 200 for i in range(prompt)]], np.int64))
         config = library.GenerationConfig(max_new_tokens=count, ignore_eos=True, do_sample=False)
         metrics = pipeline.generate(library.TokenizedInputs(ids, mask), config).perf_metrics
         speeds = (prompt / metrics.get_ttft().mean * 1000, 1000 / metrics.get_tpot().mean)

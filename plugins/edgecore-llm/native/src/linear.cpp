@@ -76,7 +76,7 @@ int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   if (!call.resize(out, shape, ndim) || rows == 0) return call.status();
   const Variant &functions = variant();
   const RoundedRows rounded = {call.scratch<int8_t>(rows * w.groups * kGroup), call.scratch<float>(rows * w.groups),
-                               call.scratch<int32_t>(rows * w.groups), w.groups};
+                               call.scratch<int32_t>(rows * w.groups), w.groups, rows};
   float *normalized = norm.t == nullptr ? nullptr : call.scratch<float>(rows * inputs);
   float *products = is_gated ? call.scratch<float>(rows * outputs) : out.data<float>();
   if (call.failed()) return call.status();
@@ -100,7 +100,7 @@ int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   const int64_t tile_bytes = w.groups * static_cast<int64_t>(w.bits == 4 ? sizeof(Block4) : sizeof(Block8));
   const int64_t grain = rows > 4 ? 1 : 1 + kBytesOfPiece / (tiles * tile_bytes);
   call.parallel_for(w.tiles() / tiles, grain, [&](int64_t begin, int64_t end, uint32_t) {
-    functions.multiply(rounded, rows, w, begin * tiles, end * tiles, products);
+    functions.multiply(rounded, w, begin * tiles, end * tiles, products);
     const int64_t first = begin * tiles * kBlockOutputs;
     const int64_t last = end * tiles * kBlockOutputs < outputs ? end * tiles * kBlockOutputs : outputs;
     for (int64_t row = 0; row < rows; ++row) {

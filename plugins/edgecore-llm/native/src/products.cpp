@@ -27,9 +27,10 @@ inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int
     }
   }
   const Floats scales = load_scales(block.scales);
+  const int64_t first = row * x.groups + group * kCount;
 #pragma GCC unroll 16
   for (int r = 0; r < kCount; ++r) {
-    const int64_t at = (row + r) * x.groups + group;
+    const int64_t at = first + r;
     const int8_t *values = x.values + at * kGroup;
     Sums sums = fill(x.starts[at]);
 #pragma GCC unroll 8
@@ -67,12 +68,12 @@ TileFunction tile_function(int64_t rows, std::integer_sequence<int, kCounts...>)
 }
 
 template <class Block>
-void multiply_blocks(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y) {
+void multiply_blocks(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y) {
   const auto counts = std::make_integer_sequence<int, kRows>();
   const int64_t fit = kRoundedBytes / (x.groups * kGroup) / kRows * kRows;
   const int64_t part = fit < kRows ? kRows : fit;
-  for (int64_t first = 0; first < rows; first += part) {
-    const int64_t last = rows - first < part ? rows : first + part;
+  for (int64_t first = 0; first < x.rows; first += part) {
+    const int64_t last = x.rows - first < part ? x.rows : first + part;
     for (int64_t tile = begin; tile < end; ++tile) {
       for (int64_t row = first; row < last; row += kRows) {
         const int64_t count = last - row < kRows ? last - row : kRows;
@@ -82,49 +83,17 @@ void multiply_blocks(const RoundedRows &x, int64_t rows, const PackedMatrix &w, 
   }
 }
 
-// Rounds a group of `count` <= 32 inputs; the missing ones are zeros.
-void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, float *scale, int32_t *start) {
-  float padded[kGroup] = {};
-  if (count < kGroup) {
-    memcpy(padded, x, static_cast<size_t>(count) * sizeof(float));
-    x = padded;
-  }
-  // As integers, since absolute values of floats have the order of their bits, and a NaN is above all numbers.
-  uint32_t bits[kGroup];
-  memcpy(bits, x, sizeof(bits));
-  uint32_t largest = 0;
-  for (int64_t i = 0; i < kGroup; ++i) {
-    const uint32_t magnitude = bits[i] & 0x7fffffffu;
-    largest = magnitude > largest ? magnitude : largest;
-  }
-  float maximum;
-  memcpy(&maximum, &largest, sizeof(maximum));
-  constexpr uint32_t kInfinity = 0x7f800000u;
-  // Below 2^-119 the factor 127 / maximum overflows. Such a group counts as zeros.
-  const float factor = largest < kInfinity && maximum > 0x1p-119f ? 127.0f / maximum : 0.0f;
-  // Adding 1.5 * 2^23 to a number in [-127, 127] rounds it to an integer, which are then the low bits of the sum.
-  constexpr float kRound = 0x1.8p23f;
-  int32_t sum = 0;
-  for (int64_t i = 0; i < kGroup; ++i) {
-    const float moved = (factor == 0.0f ? 0.0f : x[i] * factor) + kRound;
-    int32_t moved_bits;
-    memcpy(&moved_bits, &moved, sizeof(moved_bits));
-    const int32_t value = moved_bits - 0x4b400000;
-    values[i] = static_cast<int8_t>(value);
-    sum += value;
-  }
-  *scale = largest >= kInfinity ? NAN : factor == 0.0f ? 0.0f : maximum / 127.0f;
-  *start = -offset * sum;
-}
-
 }  // namespace
 
 int32_t offset(int bits) { return bits == 4 ? Block4::kOffset : kOffsetOfBytes; }
 
 void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, int64_t end, const RoundedRows &out) {
   for (int64_t row = begin; row < end; ++row) {
+    // The groups of the rows of a tile lie beside each other, see RoundedRows.
+    const int64_t first = row / kRows * kRows;
+    const int64_t count = out.rows - first < kRows ? out.rows - first : kRows;
     for (int64_t g = 0; g < out.groups; ++g) {
-      const int64_t at = row * out.groups + g;
+      const int64_t at = first * out.groups + g * count + row - first;
       const int64_t left = inputs - g * kGroup;
       round_group(x + row * inputs + g * kGroup, left < kGroup ? left : kGroup, offset, out.values + at * kGroup,
                   out.scales + at, out.starts + at);
@@ -132,11 +101,11 @@ void round_rows(const float *x, int64_t inputs, int32_t offset, int64_t begin, i
   }
 }
 
-void multiply(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y) {
+void multiply(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y) {
   if (w.bits == 4) {
-    multiply_blocks<Block4>(x, rows, w, begin, end, y);
+    multiply_blocks<Block4>(x, w, begin, end, y);
   } else {
-    multiply_blocks<Block8>(x, rows, w, begin, end, y);
+    multiply_blocks<Block8>(x, w, begin, end, y);
   }
 }
 

@@ -21,7 +21,62 @@ inline Vector activate(Activation activation, Vector x) {
   return x * sigmoid(1.59576912f * (x + 0.044715f * x * x * x));
 }
 
+// The largest lane, and the sum of all lanes.
+inline int32_t maximum(Integers v) {
+  int32_t lanes[kLanes];
+  memcpy(lanes, &v, sizeof(lanes));
+  int32_t most = lanes[0];
+  for (int32_t lane : lanes) most = lane > most ? lane : most;
+  return most;
+}
+inline int32_t sum(Integers v) {
+  int32_t lanes[kLanes];
+  memcpy(lanes, &v, sizeof(lanes));
+  int32_t total = 0;
+  for (int32_t lane : lanes) total += lane;
+  return total;
+}
+
 }  // namespace
+
+void round_group(const float *x, int64_t count, int32_t offset, int8_t *values, float *scale, int32_t *start) {
+  static_assert(kGroup == 2 * kLanes);
+  float padded[kGroup] = {};
+  if (count < kGroup) {
+    memcpy(padded, x, static_cast<size_t>(count) * sizeof(float));
+    x = padded;
+  }
+  const Vector low = load(x);
+  const Vector high = load(x + kLanes);
+  // As integers, since absolute values of floats have the order of their bits, and a NaN is above all numbers.
+  const Integers low_bits = reinterpret_cast<Integers>(low) & 0x7fffffff;
+  const Integers high_bits = reinterpret_cast<Integers>(high) & 0x7fffffff;
+  const Integers is_low = low_bits > high_bits;
+  const int32_t largest = maximum((low_bits & is_low) | (high_bits & ~is_low));
+  float magnitude;
+  memcpy(&magnitude, &largest, sizeof(magnitude));
+  constexpr int32_t kInfinity = 0x7f800000;
+  // Below 2^-119 the factor 127 / magnitude overflows. Such a group counts as zeros.
+  const bool is_used = largest < kInfinity && magnitude > 0x1p-119f;
+  const float factor = is_used ? 127.0f / magnitude : 0.0f;
+  // Adding 1.5 * 2^23 to a number in [-127, 127] rounds it to an integer, which are then the low bits of the sum. The
+  // mask also keeps the compiler from joining product and sum: the product is rounded before, on all processors.
+  constexpr float kRound = 0x1.8p23f;
+  const Integers mask = Integers{} - static_cast<int32_t>(is_used);
+  const auto round = [&](Vector v) {
+    const Vector product = reinterpret_cast<Vector>(reinterpret_cast<Integers>(v * factor) & mask);
+    return reinterpret_cast<Integers>(product + kRound) - 0x4b400000;
+  };
+  const Integers low_values = round(low);
+  const Integers high_values = round(high);
+  typedef int8_t Bytes __attribute__((vector_size(kLanes)));
+  const Bytes low_bytes = __builtin_convertvector(low_values, Bytes);
+  const Bytes high_bytes = __builtin_convertvector(high_values, Bytes);
+  memcpy(values, &low_bytes, sizeof(low_bytes));
+  memcpy(values + kLanes, &high_bytes, sizeof(high_bytes));
+  *scale = largest >= kInfinity ? NAN : is_used ? magnitude / 127.0f : 0.0f;
+  *start = -offset * sum(low_values + high_values);
+}
 
 void normalize(const float *x, const float *weight, int64_t size, float eps, float *out) {
   Vector squares = {};

@@ -9,11 +9,15 @@
 namespace edgecore_llm {
 
 // Rows of inputs, rounded to 8 bits in groups of 32: x = values * scale of the group.
+// The kernels compute tiles of a few rows. Their groups lie in the order in which a tile is computed: the first group
+// of each row, then the second. So a kernel reads memory in order, and rows whose length is a power of two do not
+// compete for the same lines of a cache.
 struct RoundedRows {
-  int8_t *values;   // [rows, groups * 32]
-  float *scales;    // [rows, groups]
-  int32_t *starts;  // [rows, groups]: -offset * (sum of the values of the group); see Variant::offset
+  int8_t *values;   // 32 for each row and group
+  float *scales;    // for each row and group
+  int32_t *starts;  // for each row and group: -offset * (sum of the values of the group); see Variant::offset
   int64_t groups;
+  int64_t rows;
 };
 
 // Keys lie in blocks of 16 rows: a vector register takes the same element of 16 neighbouring keys, so scores need no
@@ -68,7 +72,7 @@ struct Variant {
 
   // y [rows, outputs] = x W^T for the tiles of 16 outputs [begin, end). The bits of a row do not depend on the number
   // of rows: the products of a group are summed as integers, then the groups one after the other from the first.
-  void (*multiply)(const RoundedRows &x, int64_t rows, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
+  void (*multiply)(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y);
 
   // Computes the part of the rows [row, row + rows), at least 1 and at most kPartRows. `scores` is [count,
   // kScoreStride], scratch.
