@@ -31,8 +31,8 @@ class Step:
         self.context, self.start = context, 0
         if form == "llama":
             start: Any = input_pos[0].item()  # an integer, or a symbol of torch.export
-            torch._check(start >= 0)
-            torch._check(start + tokens <= context)
+            torch._check(start >= 0)  # type: ignore[no-untyped-call]
+            torch._check(start + tokens <= context)  # type: ignore[no-untyped-call]
             self.start = start
         self.positions = torch.arange(tokens) + input_pos
         self._masks: dict[int, Tensor] = {}
@@ -101,7 +101,7 @@ class PortableAttention(nn.Module):
             return F.scaled_dot_product_attention(
                 q, self.k_cache, self.v_cache, mask, scale=config.attention_scale, enable_gqa=True
             ).transpose(1, 2)
-        grouped = q.unflatten(1, (config.kv_heads, -1))
+        grouped = q.unflatten(1, (config.kv_heads, -1))  # type: ignore[no-untyped-call]
         scores = grouped @ self.k_cache.unsqueeze(2).transpose(3, 4) * config.attention_scale
         scores = config.attention_softcap * torch.tanh(scores / config.attention_softcap) + mask
         return (scores.softmax(-1) @ self.v_cache.unsqueeze(2)).flatten(1, 2).transpose(1, 2)
@@ -141,11 +141,11 @@ class PortableBlock(nn.Module):
         self.factor, self.has_branch_norms = config.residual_multiplier, config.branch_norms
         self.self_attn = PortableAttention(config, window, context, form, precision)
         self.mlp = PortableFeedForward(config, precision)
-        names = ["input_layernorm", "post_attention_layernorm"]
+        self.input_layernorm = Norm(config.hidden_size, config.norm_eps)
+        self.post_attention_layernorm = Norm(config.hidden_size, config.norm_eps)
         if config.branch_norms:
-            names += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
-        for name in names:
-            self.add_module(name, Norm(config.hidden_size, config.norm_eps))
+            self.pre_feedforward_layernorm = Norm(config.hidden_size, config.norm_eps)
+            self.post_feedforward_layernorm = Norm(config.hidden_size, config.norm_eps)
 
     def forward(self, x: Tensor, step: Step, turns: tuple[Tensor, Tensor] | None) -> Tensor:
         branch = self.self_attn(self.input_layernorm(x), step, turns)

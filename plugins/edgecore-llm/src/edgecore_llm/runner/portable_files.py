@@ -46,7 +46,11 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
         "eos_ids": tuple(token for token in (eos if isinstance(eos, (list, tuple)) else [eos]) if token >= 0),
         "rewindable": None,
     }
-    return {**facts, "text": json.dumps({**facts, "identity": identity, "size": Path(path).stat().st_size})}
+    return {
+        **facts,
+        "chat_template": None,
+        "text": json.dumps({**facts, "identity": identity, "size": Path(path).stat().st_size}),
+    }
 
 
 class PortableForward:
@@ -60,11 +64,13 @@ class PortableForward:
     def __call__(self, tokens: NDArray[Any], positions: NDArray[Any], rows: NDArray[Any]) -> NDArray[Any]:
         """Return the logits [R, vocabulary] after the tokens that `rows` picks: the last, or all."""
         if self._gives_all:
-            return self._logits(tokens, positions)[0][rows]
+            logits: NDArray[Any] = self._logits(tokens, positions)[0][rows]
+            return logits
         if len(rows) == 1:
             return self._logits(tokens, positions)
         single = [self._logits(tokens[i : i + 1], positions[i : i + 1]) for i in range(len(tokens))]
-        return np.concatenate(single)[rows]
+        picked: NDArray[Any] = np.concatenate(single)[rows]
+        return picked
 
     def _logits(self, tokens: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
         return np.array(self._method(tokens[None], positions if self._takes_positions else positions[:1]), np.float32)
