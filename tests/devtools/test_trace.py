@@ -35,9 +35,9 @@ EDGECORE = block(
     ("native_call_add", 0, "", 101, 112),
     ("DELEGATE_CALL", 1, "", 120, 150),
     ("prepare XnnpackBackend", 1, "", 120, 121),
-    ("FullyConnected: GEMM #0", 1, "FullyConnected: GEMM #0", 121, 141),
-    ("FullyConnected: GEMM #1", 1, "FullyConnected: GEMM #1", 141, 141),
-    ("Gelu: Unary #2", 1, "Gelu: Unary #2", 141, 145),
+    ("", 1, "FullyConnected [0]", 121, 141),
+    ("", 1, "FullyConnected [1]", 141, 141),
+    ("", 1, "Gelu [2]", 141, 145),
 )
 
 
