@@ -86,12 +86,12 @@ def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent
     word, _, named = (block or "").partition(" ")
     if word == "Execute" and named and (named in names or isinstance(symbols, NoSymbols)):
         return named
-    named = sum(
+    seen = sum(
         (event.name or "").startswith(KERNEL) or event.name == DELEGATE or identifier(event) is not None
         for event in events
     )
     known = [name for name in names if all(symbols.fits(name, event) for event in events)]
-    return min(known, key=lambda name: abs(symbols.size(name) - named), default="")
+    return min(known, key=lambda name: abs(symbols.size(name) - seen), default="")
 
 
 class NoSymbols:
