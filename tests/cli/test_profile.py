@@ -90,7 +90,7 @@ def test_a_trace_without_room_for_a_run_is_one_sentence(tmp_path):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return torch.cat([torch.sigmoid(x + index) for index in range(520)])
 
-    ec.compile(Wide(), (torch.ones(4),), backends=[]).save(tmp_path / "wide.pte")
+    ec.compile(Wide().eval(), (torch.ones(4),), backends=[]).save(tmp_path / "wide.pte")
     with pytest.raises(EdgecoreError, match=r"wide\.pte: the events of one run of forward need more memory"):
         profile(tmp_path / "wide.pte", numpy.ones(4, numpy.float32), runs=2, trace_limit=32 << 10)
 
