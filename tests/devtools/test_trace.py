@@ -91,6 +91,17 @@ def test_a_trace_of_another_program_gets_no_origins(tmp_path: Path) -> None:
     assert not any(event.origins for event in trace.runs[0].events)
 
 
+def test_an_operation_that_the_program_does_not_know_leaves_the_others_their_origins(tmp_path: Path) -> None:
+    pytest.importorskip("edgecore_xnnpack")
+    edgecore.compile(Network().eval(), (torch.ones(2, 64),), backends=["xnnpack"]).save(tmp_path / "model.pte")
+    run = block(
+        ("Method::execute", -1, "", 100, 160), ("DELEGATE_CALL", 0, "", 110, 150), ("", 0, "Copy [999]", 110, 120)
+    )
+    trace = Trace.read(write_etdump(ETDump(0, [run])), program=tmp_path / "model.pte")
+    assert trace.runs[0].method == "forward"
+    assert [bool(event.origins) for event in trace.runs[0].events] == [False, True, False]
+
+
 def test_a_record_need_not_be_saved_and_counts_rather_than_a_program(tmp_path: Path) -> None:
     exported = torch.export.export(Twice(), (torch.ones(2),))
     manager = edgecore.to_edge(exported, generate_etrecord=True).to_executorch()

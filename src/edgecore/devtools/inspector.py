@@ -81,8 +81,8 @@ class Inspector:
             reference_graph_name: Name of the graph of the record that operators are read from.
             program: The `.pte` that ran: path or bytes. Its metadata stand for an ETRecord. If both are given, the
                 ETRecord counts.
-            method: Method of the ETRecord whose graphs and values are meant; by default "forward", or the first. Each run
-                has the method that its block names, or the one that fits.
+            method: Method of the ETRecord whose graphs and values are meant; by default "forward", or the first. Each
+                run has the method that its block names, or the one that fits.
             buffer_path: Another name of `debug_buffer_path`.
 
         Raises:

@@ -147,13 +147,9 @@ class ProgramSymbols:
                 return False
             operator = operators[call.op_index].name.rpartition("::")[2]
             return operator == REPEATED.sub("", name.removeprefix(KERNEL)).partition(".")[0]
-        number = operation_number(event)
-        if REPEATED.sub("", name) == DELEGATE or number is not None:
-            call = self._call(method, event.instruction_id)
-            if not isinstance(call, DelegateCall):
-                return False
-            operations = self._operations.get((method, call.delegate_index))
-            return number is None or not operations or number in operations or identifier(event) in operations
+        if REPEATED.sub("", name) == DELEGATE or operation_number(event) is not None:
+            # Any operation fits: one without debug handles, such as a copy to another layout, is not in the metadata.
+            return isinstance(self._call(method, event.instruction_id), DelegateCall)
         return True
 
     def size(self, method: str) -> int:
