@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 
+import numpy
 import pytest
+import torch
 
-from edgecore.devtools import Trace
+import edgecore as ec
+from edgecore.devtools import Trace, profile
+from edgecore.errors import EdgecoreError
 
 
 @pytest.mark.parametrize("by", ["operator", "module", "backend", "line", "kernel"])
@@ -20,6 +24,7 @@ def test_a_profile_is_a_table_whose_rows_add_up(edgecore, relu, tmp_path, by):
     assert (len(figures["runs_ms"]), figures["by"]) == (8, by)
     assert sum(row["ms"] for row in figures["rows"]) == pytest.approx(figures["run_ms"])
     assert figures["events"][0]["kind"] == "run"
+    assert figures["rows"][-1]["label"] == "(runtime, between operators)"
 
 
 def test_a_profile_is_written_for_other_tools(edgecore, relu, tmp_path):
@@ -53,3 +58,52 @@ def test_a_method_that_the_file_lacks_is_one_sentence(edgecore, relu):
     result = edgecore("profile", relu, "--method", "backward")
     assert result.status == 1
     assert "no method 'backward'; it has forward" in result.err
+
+
+def test_the_groups_are_those_of_a_summary():
+    from edgecore.cli.profile import By
+    from edgecore.devtools.summary import GROUPS
+
+    assert tuple(by.value for by in By) == GROUPS
+
+
+@pytest.fixture
+def long(tmp_path):
+    """A file whose runs have 301 events."""
+    layers = [torch.nn.Sigmoid() if index % 2 else torch.nn.ReLU() for index in range(300)]
+    ec.compile(torch.nn.Sequential(*layers).eval(), (torch.ones(4),), backends=[]).save(tmp_path / "long.pte")
+    return tmp_path / "long.pte"
+
+
+def test_runs_that_a_full_trace_has_dropped_are_counted(long):
+    x = numpy.ones(4, numpy.float32)
+    result = profile(long, x, runs=3, warmup=40, trace_limit=32 << 10)
+    assert (len(result.trace.runs), result.dropped) == (3, 0)
+    assert [other.name for other in result.trace.others] == ["Default"]
+    result = profile(long, x, runs=40, warmup=1, trace_limit=32 << 10)
+    assert (len(result.trace.runs), result.dropped) == (3, 37)
+    assert "median of 3 runs (37 older ones are missing: the trace was full)" in result.table()
+
+
+def test_a_trace_without_room_for_a_run_is_one_sentence(tmp_path):
+    class Wide(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([torch.sigmoid(x + index) for index in range(520)])
+
+    ec.compile(Wide().eval(), (torch.ones(4),), backends=[]).save(tmp_path / "wide.pte")
+    with pytest.raises(EdgecoreError, match=r"wide\.pte: the events of one run of forward need more memory"):
+        profile(tmp_path / "wide.pte", numpy.ones(4, numpy.float32), runs=2, trace_limit=32 << 10)
+
+
+def test_a_bundled_program_is_profiled(long, tmp_path):
+    x = torch.ones(4)
+    exported = torch.export.export(torch.nn.ReLU(), (x,))
+    suite = ec.MethodTestSuite("forward", [ec.MethodTestCase((x,), (x,))])
+    ec.BundledProgram(ec.compile(exported, backends=[]), [suite]).save(tmp_path / "model.bpte")
+    result = profile(tmp_path / "model.bpte", x.numpy(), runs=2)
+    assert {row.label for row in result.summary().rows} == {"relu", "(runtime, between operators)"}
+
+
+def test_the_head_and_the_table_have_one_unit(relu):
+    lines = profile(relu, numpy.ones((2, 3), numpy.float32), runs=2).table().splitlines()
+    assert lines[0].split("runs ")[1].split(", ")[0].split()[1] == lines[3].split()[3] == "us"

@@ -35,3 +35,20 @@ def test_results_are_compared_as_by_executorch(capsys: pytest.CaptureFixture[str
     assert all(ours[name] == pytest.approx(theirs[name], abs=0.011) for name in ours)
     assert compare_results([A, 3], [B, 3], metrics=["mse"], plot=True) == {"mse": [0.02, None]}
     assert "#" in capsys.readouterr().out
+
+
+def test_outputs_that_cannot_be_compared_are_errors() -> None:
+    with pytest.raises(ValueError, match="unknown metric 'psnr'; it must be one of snr, mse, cosine_similarity"):
+        compare_results([A], [B], metrics=["psnr"])
+    with pytest.raises(ValueError, match="2 outputs to expect cannot be compared with 1 of a run"):
+        compare_results([A, A], [B])
+    with pytest.raises(ValueError, match=r"output 1 has the shape \[2, 1\]; \[2, 3\] was to expect"):
+        compare_results([A, A], [B, B[:, :1]])
+
+
+def test_values_of_other_shapes_or_numbers_have_no_gap() -> None:
+    from edgecore.devtools.numeric_gap import _gap
+
+    for a, b in (([A, B], [A]), ([A], [A[:1]]), (A, [A]), (A, A[:1])):
+        assert math.isnan(*_gap(MSEComparator(), a, b))
+    assert _gap(MSEComparator(), [A], (A,)) == [0]

@@ -138,12 +138,80 @@ def test_a_trace_of_edgecore_gives_the_same_columns(tmp_path: Path) -> None:
     ours = Inspector(**files, program=tmp_path / "model.pte")
     operators = {operator for block in ours.event_blocks for event in block.events for operator in event.op_types}
     assert operators == {"aten.linear.default", "aten.relu.default", "aten.gelu.default", "aten.add.Tensor"}
-    assert ours.find_total_for_module("block.1") > 0
+    inside = [event for block in ours.event_blocks for event in block.events if event.is_delegated_op]
+    times = [event.perf_data.avg for event in inside if "aten.gelu.default" in event.op_types and event.perf_data]
+    assert ours.find_total_for_module("block.1") == pytest.approx(sum(times))
     text = io.StringIO()
     ours.save_data_to_tsv(text)
     lines = text.getvalue().splitlines()
     assert lines[0].split("\t")[:2] == ["", "event_block_name"]
     assert len(lines) == 1 + len(ours.rows())
+
+
+class Other(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = Network()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(x)
+
+
+@pytest.mark.parametrize("source", ["program", "etrecord"])
+def test_equal_operators_of_two_methods_get_the_modules_of_their_own(tmp_path: Path, source: str) -> None:
+    x = torch.ones(2, 8)
+    methods = {
+        name: torch.export.export(model.eval(), (x,)) for name, model in (("decode", Network()), ("prefill", Other()))
+    }
+    manager = edgecore.to_edge(methods, generate_etrecord=True).to_executorch()
+    manager.save(tmp_path / "model.pte")
+    manager.get_etrecord().save(tmp_path / "model.etrecord")
+    program = edgecore.load(tmp_path / "model.pte", trace=True)
+    for name in ("prefill", "decode"):
+        program[name](x)
+    program.write_trace(tmp_path / "runs.etdp")
+    given = {"program": tmp_path / "model.pte"} if source == "program" else {"etrecord": tmp_path / "model.etrecord"}
+    inspector = Inspector(etdump_path=str(tmp_path / "runs.etdp"), **given)
+    paths = {
+        block.name: {
+            path
+            for event in block.events
+            for hierarchy in event.module_hierarchy.values()
+            for path, _ in (hierarchy or {}).values()
+            if path
+        }
+        for block in inspector.event_blocks
+        if block.name.startswith("Execute")
+    }
+    own = {"first", "block.0", "block.1"}
+    assert own <= paths["Execute decode"]
+    assert {f"last.{name}" for name in own} <= paths["Execute prefill"]
+    assert not any(path.startswith("last") for path in paths["Execute decode"])
+    assert all(path.startswith("last") for path in paths["Execute prefill"])
+
+
+def test_a_method_or_graph_that_a_record_lacks_is_an_error() -> None:
+    exported = torch.export.export(Network().eval(), (torch.ones(2, 8),))
+    record = edgecore.to_edge({"decode": exported}, generate_etrecord=True).to_executorch().get_etrecord()
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=[Event(ProfileEvent("Method::execute", 0, -1))])]))
+    assert Inspector(etdump_data=dump, etrecord=record).get_exported_program() is not None
+    with pytest.raises(ValueError, match="the ETRecord has no method 'typo'; it has decode"):
+        Inspector(etdump_data=dump, etrecord=record, method="typo")
+    with pytest.raises(
+        ValueError, match="the ETRecord has no graph 'typo'; it has edge_dialect_exported_program/decode"
+    ):
+        Inspector(etdump_data=dump, etrecord=record, reference_graph_name="typo")
+
+
+@pytest.mark.parametrize(("cases", "expected"), [(1, [0.0, None, 0.0]), (2, [0.0, 1.0, None])])
+def test_a_run_without_a_test_case_has_the_reference_of_the_only_one(cases: int, expected: list[float | None]) -> None:
+    exported = torch.export.export(Network().eval(), (torch.ones(2, 8),))
+    record = edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord()
+    record.update_reference_outputs([[torch.tensor(float(case))] for case in range(cases)])
+    runs = [RunData("Execute", index, events=[Event(ProfileEvent("Method::execute", 0, -1))]) for index in (0, 1, -1)]
+    inspector = Inspector(etdump_data=write_etdump(ETDump(0, runs)), etrecord=record)
+    found = [block.reference_output for block in inspector.event_blocks]
+    assert [values and values[0].item() for values in found] == expected
 
 
 @pytest.mark.full

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy
@@ -35,9 +36,9 @@ EDGECORE = block(
     ("native_call_add", 0, "", 101, 112),
     ("DELEGATE_CALL", 1, "", 120, 150),
     ("prepare XnnpackBackend", 1, "", 120, 121),
-    ("FullyConnected: GEMM #0", 1, "FullyConnected: GEMM #0", 121, 141),
-    ("FullyConnected: GEMM #1", 1, "FullyConnected: GEMM #1", 141, 141),
-    ("Gelu: Unary #2", 1, "Gelu: Unary #2", 141, 145),
+    ("", 1, "FullyConnected [0]", 121, 141),
+    ("", 1, "FullyConnected [1]", 141, 141),
+    ("", 1, "Gelu [2]", 141, 145),
 )
 
 
@@ -75,6 +76,40 @@ def test_traces_name_methods_repetitions_and_threads() -> None:
     assert sum(row.mean for row in summary.rows) == 60
     threads = [event["tid"] for event in chrome_trace(read(run))["traceEvents"] if event["name"].startswith("thread 1")]
     assert threads == [3]
+
+
+def test_without_symbols_the_name_of_a_block_tells_the_method() -> None:
+    trace = read(replace(EDGECORE, name="Execute prefill"), replace(EDGECORE, name="Execute decode"), EDGECORE)
+    assert [run.method for run in trace.runs] == ["prefill", "decode", ""]
+    assert [run.method for run in trace.select("decode").runs] == ["decode", ""]
+
+
+def test_a_trace_of_another_program_gets_no_origins(tmp_path: Path) -> None:
+    edgecore.compile(Twice().eval(), (torch.ones(2),), backends=[]).save(tmp_path / "twice.pte")
+    trace = Trace.read(write_etdump(ETDump(0, [EDGECORE])), program=tmp_path / "twice.pte")
+    assert trace.runs[0].method == ""
+    assert not any(event.origins for event in trace.runs[0].events)
+
+
+def test_an_operation_that_the_program_does_not_know_leaves_the_others_their_origins(tmp_path: Path) -> None:
+    pytest.importorskip("edgecore_xnnpack")
+    edgecore.compile(Network().eval(), (torch.ones(2, 64),), backends=["xnnpack"]).save(tmp_path / "model.pte")
+    run = block(
+        ("Method::execute", -1, "", 100, 160), ("DELEGATE_CALL", 0, "", 110, 150), ("", 0, "Copy [999]", 110, 120)
+    )
+    trace = Trace.read(write_etdump(ETDump(0, [run])), program=tmp_path / "model.pte")
+    assert trace.runs[0].method == "forward"
+    assert [bool(event.origins) for event in trace.runs[0].events] == [False, True, False]
+
+
+def test_a_record_need_not_be_saved_and_counts_rather_than_a_program(tmp_path: Path) -> None:
+    exported = torch.export.export(Twice(), (torch.ones(2),))
+    manager = edgecore.to_edge(exported, generate_etrecord=True).to_executorch()
+    run = block(("Method::execute", -1, "", 100, 160), ("native_call_sigmoid.out", 0, "", 101, 112))
+    trace = Trace.read(
+        write_etdump(ETDump(0, [run])), program=tmp_path / "missing.pte", etrecord=manager.get_etrecord()
+    )
+    assert [origin.operator for origin in trace.runs[0].events[1].origins] == ["aten.sigmoid.default"]
 
 
 def test_operations_on_another_clock_are_in_no_row() -> None:

@@ -97,11 +97,27 @@ def test_a_foreign_file_is_refused_in_one_sentence(content: bytes, words: str) -
         read_etdump(content)
 
 
+def with_shared_event(count: int) -> bytes:
+    """A dump whose only run has `count` events that are the same table of the file."""
+    content = bytearray(write_etdump(ETDump(0, [RunData(None, events=EVENTS[:1])])))
+    vector = content.index(struct.pack("<II", 1, 12))  # one event, 12 bytes behind its entry
+    added = 4 * (count - 1)
+    allocators = vector - 4  # the offset of a vector behind the events
+    struct.pack_into("<I", content, allocators, struct.unpack_from("<I", content, allocators)[0] + added)
+    struct.pack_into("<I", content, 0, len(content) + added - 4)
+    offsets = (12 + added - 4 * index for index in range(count))
+    content[vector : vector + 8] = struct.pack(f"<{count + 1}I", count, *offsets)
+    return bytes(content)
+
+
 def test_events_that_share_one_table_too_often_are_refused() -> None:
-    dump = ETDump(0, [RunData("Execute", events=EVENTS[:1] * 5)])
-    content = bytearray(write_etdump(dump))
-    shared = ETDump(0, [RunData("Execute", events=EVENTS[:1] * 4)] * 5000)
-    assert len(read_etdump(write_etdump(shared)).run_data) == 5000
+    assert read_etdump(with_shared_event(5)).run_data[0].events == EVENTS[:1] * 5
+    with pytest.raises(FormatError, match=r"RunData\.events: offsets point to the same data so often"):
+        read_etdump(with_shared_event(10_001))
+
+
+def test_a_name_that_is_not_utf8_is_refused() -> None:
+    content = bytearray(write_etdump(ETDump(0, [RunData("Execute", events=EVENTS[:1] * 5)])))
     name = content.index(b"native_call")
     content[name] = 0xFF
     with pytest.raises(FormatError, match=r"ProfileEvent\.name: the string at byte .* is not UTF-8"):

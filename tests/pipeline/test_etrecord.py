@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import torch
 import edgecore
 from edgecore.devtools import Inspector, Trace, summarize
 from edgecore.errors import CompileError
-from edgecore.format.etdump import read_etdump, write_etdump
+from edgecore.format.etdump import ETDump, RunData, write_etdump
 from edgecore.format.etrecord import read_etrecord
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
@@ -36,18 +35,6 @@ def finished(partitioner: list[Any]) -> Any:
     return edge.to_executorch()
 
 
-def with_ids(path: Path) -> None:
-    """Give the operations of a trace ids without kernels, as they are from 0.3 on: `Conv2d [12]`."""
-    dump = read_etdump(path.read_bytes())
-    for run in dump.run_data:
-        for event in run.events:
-            profile = event.profile_event
-            if profile and profile.delegate_debug_id_str and " #" in profile.delegate_debug_id_str:
-                profile.name = None
-                profile.delegate_debug_id_str = re.sub(r":.* #(\d+)$", r" [\1]", profile.delegate_debug_id_str)
-    path.write_bytes(write_etdump(dump))
-
-
 def traced(program: Any, folder: Path) -> tuple[Path, Path]:
     program.save(folder / "model.pte")
     program.get_etrecord().save(folder / "model.etrecord")
@@ -55,7 +42,6 @@ def traced(program: Any, folder: Path) -> tuple[Path, Path]:
     for _ in range(2):
         loaded.forward(X)
     loaded.write_trace(folder / "runs.etdp")
-    with_ids(folder / "runs.etdp")
     return folder / "runs.etdp", folder / "model.etrecord"
 
 
@@ -94,6 +80,24 @@ def test_a_record_computes_what_the_model_does(tmp_path: Path) -> None:
     expected = Network().eval()(X)
     for program in (record.edge_dialect_program, record.exported_program):
         torch.testing.assert_close(program.module()(X), expected)
+
+
+def test_a_record_of_a_model_whose_values_are_named_as_new_keys_can_be_loaded(tmp_path: Path) -> None:
+    class Named(torch.nn.Module):
+        def forward(self, kind: torch.Tensor, guards_code: torch.Tensor) -> torch.Tensor:
+            return torch.relu(kind) + guards_code
+
+    exported = torch.export.export(Named(), (X, X))
+    record = edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord()
+    record.save(tmp_path / "model.etrecord")
+    trace = write_etdump(ETDump(0, [RunData("Execute")]))
+    program = Inspector(etdump_data=trace, etrecord=tmp_path / "model.etrecord").get_exported_program()
+    torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
+    pytest.importorskip("executorch.devtools")
+    from executorch.devtools.etrecord import parse_etrecord
+
+    program = parse_etrecord(str(tmp_path / "model.etrecord")).edge_dialect_program
+    torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
 
 
 def test_inputs_outputs_and_other_programs_are_kept(tmp_path: Path) -> None:

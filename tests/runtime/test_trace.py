@@ -136,6 +136,8 @@ def test_past_the_limit_the_oldest_runs_are_dropped(tmp_path: Path) -> None:
 def test_a_limit_that_no_file_can_hold_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ExecutionError, match="trace_limit must be at most 536870912 bytes"):
         edgecore.load(compiled(tmp_path, []), trace=True, trace_limit=1 << 30)
+    with pytest.raises(ValueError, match="trace_limit must be at least 0; got -1"):
+        edgecore.load(compiled(tmp_path, []), trace=True, trace_limit=-1)
 
 
 def test_an_unknown_level_is_named(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from edgecore.cli.common import Data, File, Method, choose_method, progress, rea
 
 
 class By(str, Enum):
-    """The words of `--by`."""
+    """The words of `--by`: those of `summary.GROUPS`, which is not imported when each command starts."""
 
     operator = "operator"
     module = "module"

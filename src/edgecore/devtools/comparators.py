@@ -120,16 +120,28 @@ def compare_results(
 
     Returns:
         For each metric a figure for each output, rounded to two digits; None for an output that is no tensor.
+
+    Raises:
+        ValueError: A metric is unknown, or the outputs differ in number or shape.
     """
     import torch
 
+    if unknown := [name for name in metrics or () if name not in METRICS]:
+        raise ValueError(f"unknown metric {unknown[0]!r}; it must be one of {', '.join(METRICS)}")
+    if len(reference_output) != len(run_output):
+        raise ValueError(
+            f"{len(reference_output)} outputs to expect cannot be compared with {len(run_output)} of a run"
+        )
+    for index, (a, b) in enumerate(zip(reference_output, run_output, strict=True)):
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.shape != b.shape:
+            raise ValueError(f"output {index} has the shape {[*b.shape]}; {[*a.shape]} was to expect")
     results: dict[str, list[float | None]] = {}
     for name, metric in METRICS.items():
         if metrics is not None and name not in metrics:
             continue
         results[name] = [
             round(metric(a, b), 2) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else None
-            for a, b in zip(reference_output, run_output, strict=False)
+            for a, b in zip(reference_output, run_output, strict=True)
         ]
         print(name)
         finite = [abs(value) for value in results[name] if value is not None and math.isfinite(value)]

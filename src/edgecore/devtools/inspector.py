@@ -16,12 +16,23 @@ from edgecore.devtools.events import (
     as_frame,
     event_blocks,
 )
-from edgecore.devtools.symbols import DELEGATE, FRAMEWORK, ProgramSymbols, method_of, operation_number
+from edgecore.devtools.sources import program_file, record_file
+from edgecore.devtools.symbols import (
+    DELEGATE,
+    FRAMEWORK,
+    REPEATED,
+    ProgramSymbols,
+    RecordSymbols,
+    Symbols,
+    method_of,
+    operation_number,
+)
 from edgecore.devtools.values import Values
-from edgecore.format import PteFile, read_pte
+from edgecore.format import PteFile
 from edgecore.format.etdump import read_etdump
-from edgecore.format.etrecord import EDGE, EtRecordFile, GraphNode, graph_nodes, read_etrecord
+from edgecore.format.etrecord import EDGE, EtRecordFile, Graph, GraphNode, graph_nodes
 
+_EDGE_NAMES = ("edge_dialect_graph_module", EDGE)
 _NOT_PRINTED = ("raw", "delegate_debug_identifier", "stack_traces", "module_hierarchy", "debug_data")
 
 
@@ -50,7 +61,7 @@ class Inspector:
         reference_graph_name: str = "edge_dialect_graph_module",
         *,
         program: Any = None,
-        method: str = "forward",
+        method: str | None = None,
         buffer_path: str | None = None,
     ) -> None:
         """Read an ETDump.
@@ -58,7 +69,7 @@ class Inspector:
         Args:
             etdump_path: Path of the ETDump.
             etdump_data: The ETDump itself, instead of its path.
-            etrecord: ETRecord that the compiler made: its path or its content.
+            etrecord: ETRecord that the compiler made: its path, its content, or the result of `get_etrecord`.
             source_time_scale: Unit of the times in the file.
             target_time_scale: Unit of the results; cycles only from cycles.
             debug_buffer_path: File with the values of tensors, if they were recorded. Reading it needs torch.
@@ -68,12 +79,14 @@ class Inspector:
                 such times are converted as all others.
             enable_module_hierarchy: Accepted for scripts of ExecuTorch; without effect.
             reference_graph_name: Name of the graph of the record that operators are read from.
-            program: The `.pte` that ran: path or bytes. Its metadata stand for an ETRecord.
-            method: Method of the ETRecord, if it has several; a `.pte` is asked which method fits.
+            program: The `.pte` that ran: path or bytes. Its metadata stand for an ETRecord. If both are given, the
+                ETRecord counts.
+            method: Method of the ETRecord whose graphs and values are meant; by default "forward", or the first. Each
+                run has the method that its block names, or the one that fits.
             buffer_path: Another name of `debug_buffer_path`.
 
         Raises:
-            ValueError: Neither or both of path and data were given.
+            ValueError: Neither or both of path and data were given; or the ETRecord lacks the method or the graph.
             RuntimeError: One unit is cycles and the other is not.
             FormatError: A file is damaged, or of another kind.
         """
@@ -84,36 +97,37 @@ class Inspector:
         content = Path(etdump_path).read_bytes() if etdump_path is not None else etdump_data
         buffer = debug_buffer_path or buffer_path
         values = Values(Path(buffer).read_bytes() if buffer else None)
-        self._record = _record(etrecord)
-        self._method = method
+        self._record = None if etrecord is None else record_file(etrecord)
+        self._method = _chosen(self._record, method)
         self.event_blocks: list[EventBlock] = event_blocks(
             read_etdump(content or b""), source_time_scale, target_time_scale, values, delegate_metadata_parser,
             delegate_time_scale_converter,
         )  # fmt: skip
+        self._methods = [""] * len(self.event_blocks)
         if self._record is not None:
             self._use_record(self._record, reference_graph_name)
         elif program is not None:
-            self._use_program(program if isinstance(program, PteFile) else read_pte(_bytes(program)))
+            self._use_program(program_file(program))
+
+    def _methods_of_blocks(self, symbols: Symbols) -> list[str]:
+        """Return the method of each block; empty if it is none of those that are known."""
+        sources = ([event._source for event in block.events if event._source] for block in self.event_blocks)
+        return [method_of(symbols, block.name, found) for block, found in zip(self.event_blocks, sources, strict=True)]
 
     def _use_record(self, record: EtRecordFile, graph_name: str) -> None:
-        handles = _of_method(record.debug_handle_map, self._method)
-        delegates = _of_method(record.delegate_map, self._method)
-        outputs = _of_method(record.instruction_id_to_num_outs_map, self._method)
-        names = (
-            [f"{EDGE}/{self._method}", *record.graphs] if graph_name == "edge_dialect_graph_module" else [graph_name]
-        )
-        graph = next((record.graphs[name] for name in names if name in record.graphs), None)
-        nodes: dict[int, list[GraphNode]] = {}
-        for node in graph_nodes(graph) if graph else ():
-            if node.handle and not node.target.endswith("getitem"):
-                nodes.setdefault(node.handle, []).append(node)
-        for block in self.event_blocks:
+        self._methods = [name or self._method for name in self._methods_of_blocks(RecordSymbols(record))]
+        if graph_name not in _EDGE_NAMES:
+            _graph(record, graph_name, self._method)  # an unknown name is an error
+        nodes = {method: _nodes(record, graph_name, method) for method in {*self._methods}}
+        for block, method in zip(self.event_blocks, self._methods, strict=True):
+            maps = (record.debug_handle_map, record.delegate_map, record.instruction_id_to_num_outs_map)
+            handles, delegates, outputs = ((one or {}).get(method, {}) for one in maps)
             for event in block.events:
                 _resolve(event, handles, delegates, outputs)
                 if event.debug_handles is None or event.name in FRAMEWORK[:3]:
                     continue
                 own = [event.debug_handles] if isinstance(event.debug_handles, int) else event.debug_handles
-                for node in (node for handle in own for node in nodes.get(handle, ())):
+                for node in (node for handle in own for node in nodes[method].get(handle, ())):
                     name = node.name + "_"
                     if name not in event.stack_traces:
                         event.stack_traces[name] = node.stack_trace or None
@@ -128,23 +142,29 @@ class Inspector:
 
         import torch
 
-        cases = torch.load(io.BytesIO(saved), weights_only=True).get(self._method, [])
-        for block in self.event_blocks:
-            index = block.bundled_input_index
-            if index is not None and -len(cases) <= index < len(cases):
+        by_method = torch.load(io.BytesIO(saved), weights_only=True)
+        for block, method in zip(self.event_blocks, self._methods, strict=True):
+            cases = by_method.get(method, [])
+            index = 0 if block.bundled_input_index == -1 and len(cases) == 1 else block.bundled_input_index
+            if index is not None and 0 <= index < len(cases):
                 block.reference_output = cases[index]
 
     def _use_program(self, pte: PteFile) -> None:
         symbols = ProgramSymbols(pte)
-        for block in self.event_blocks:
-            sources = [event._source for event in block.events if event._source]
-            method = method_of(symbols, sources)
-            for event in block.events:
+        self._methods = self._methods_of_blocks(symbols)
+        for block, method in zip(self.event_blocks, self._methods, strict=True):
+            inside: set[int | None] = (
+                set()
+            )  # calls of delegates whose operations have modules, which must not count twice
+            for event in sorted(block.events, key=lambda event: not event.is_delegated_op):
                 if not method or event._source is None:
                     continue
                 found = symbols.find(method, event._source)
-                if event.is_delegated_op or event.name == DELEGATE:
+                is_call = not event.is_delegated_op and REPEATED.sub("", event.name) == DELEGATE
+                if event.is_delegated_op or is_call:
                     event.delegate_backend_name = found.backend or None
+                if event.is_delegated_op and any(origin.module for origin in found.origins):
+                    inside.add(event._instruction_id)
                 if found.origins:
                     event.debug_handles = [origin.handle for origin in found.origins]
                 for origin in found.origins:
@@ -152,7 +172,8 @@ class Inspector:
                     event.op_types.append(origin.operator)
                     file, _, line = origin.source.rpartition(":")
                     event.stack_traces[name] = f'File "{file}", line {line}' if file else None
-                    event.module_hierarchy[name] = {f"L__self__{origin.module}": (origin.module, "")}
+                    if not (is_call and event._instruction_id in inside):
+                        event.module_hierarchy[name] = {f"L__self__{origin.module}": (origin.module, "")}
 
     def rows(self, include_units: bool = True, include_delegate_debug_data: bool = False) -> list[dict[str, Any]]:
         """Return the rows of `to_dataframe`, without pandas."""
@@ -247,16 +268,17 @@ class Inspector:
 
         if self._record is None:
             raise ValueError("the numeric gap needs an ETRecord; pass etrecord to the Inspector")
-        name = reference_graph or EDGE
-        found = self._record.graphs.get(f"{EDGE}/{self._method}" if name == EDGE else name)
-        found = found or self._record.graphs.get(f"{name}/{self._method}")
-        if found is None:
-            raise ValueError(f"the ETRecord has no graph {name!r}; it has {', '.join(self._record.graphs)}")
-        events = (event for block in self.event_blocks for event in block.events)
+        found = _graph(self._record, reference_graph or EDGE, self._method)
+        blocks = zip(self.event_blocks, self._methods, strict=True)
+        events = (event for block, method in blocks if method == self._method for event in block.events)
         return pandas.DataFrame(numeric_gap(self._record, found, events, distance, self), columns=list(COLUMNS))
 
     def find_total_for_module(self, module_name: str) -> float:
-        """Return the sum of the average times of all events in modules whose path contains `module_name`."""
+        """Return the sum of the average times of all events in modules whose path contains `module_name`.
+
+        As in ExecuTorch's Inspector, a part of a path is enough: "block.1" is in "block.10", too. With an ETRecord the
+        call of a delegate counts beside its operations, as there; with `program` each operation counts once.
+        """
         total = 0.0
         for event in (event for block in self.event_blocks for event in block.events):
             if event.name == "OPERATOR_CALL" or event.perf_data is None:
@@ -266,23 +288,36 @@ class Inspector:
         return total
 
 
-def _bytes(file: Any) -> Any:
-    return file if isinstance(file, (bytes, bytearray, memoryview)) else Path(file).read_bytes()
+def _chosen(record: EtRecordFile | None, method: str | None) -> str:
+    """Return the method of a record that is meant."""
+    names = list(dict.fromkeys([*(record.debug_handle_map or {}), *record.methods])) if record else []
+    if method is not None and names and method not in names:
+        raise ValueError(f"the ETRecord has no method {method!r}; it has {', '.join(names)}")
+    return method or ("forward" if "forward" in names or not names else names[0])
 
 
-def _record(etrecord: Any) -> EtRecordFile | None:
-    if etrecord is None or isinstance(etrecord, EtRecordFile):
-        return etrecord
-    if hasattr(etrecord, "content"):  # what `get_etrecord` returns
-        content: EtRecordFile = etrecord.content()
-        return content
-    return read_etrecord(etrecord)
+def _found_graph(record: EtRecordFile, name: str, method: str) -> Graph | None:
+    """Return the graph of a method, for a name with the method or without it."""
+    if name in _EDGE_NAMES:
+        return record.graphs.get(f"{EDGE}/{method}")
+    return record.graphs.get(name) or record.graphs.get(f"{name}/{method}")
 
 
-def _of_method(by_method: Any, method: str) -> dict[str, Any]:
-    by_method = by_method or {}
-    found: dict[str, Any] = by_method.get(method) or next(iter(by_method.values()), {})
+def _graph(record: EtRecordFile, name: str, method: str) -> Graph:
+    found = _found_graph(record, name, method)
+    if found is None:
+        raise ValueError(f"the ETRecord has no graph {name!r}; it has {', '.join(record.graphs)}")
     return found
+
+
+def _nodes(record: EtRecordFile, name: str, method: str) -> dict[int, list[GraphNode]]:
+    """Return the nodes of a graph by their debug handles."""
+    graph = _found_graph(record, name, method)
+    nodes: dict[int, list[GraphNode]] = {}
+    for node in graph_nodes(graph) if graph else ():
+        if node.handle and not node.target.endswith("getitem"):
+            nodes.setdefault(node.handle, []).append(node)
+    return nodes
 
 
 def _resolve(event: Event, handles: dict[str, Any], delegates: dict[str, Any], outputs: dict[str, Any]) -> None:

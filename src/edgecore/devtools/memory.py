@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore import format as fmt
+from edgecore.devtools.sources import program_file
 from edgecore.devtools.symbols import ProgramSymbols
 
 
@@ -130,7 +131,7 @@ def generate_memory_trace(
     if hasattr(program, "pte"):
         pte = program.pte
     else:
-        pte = fmt.read_pte(program if isinstance(program, (bytes, bytearray)) else Path(program).read_bytes())
+        pte = program_file(program)
     rows = allocations(pte, method_name)
     events = []
     for step in range(max((row.last for row in rows), default=-1) + 1):

@@ -110,10 +110,12 @@ def _comparator(distance: str | NumericalComparatorBase) -> NumericalComparatorB
 
 
 def _gap(comparator: NumericalComparatorBase, a: Any, b: Any) -> list[float]:
-    """Return the distances; NaN if the values are of different shapes, which has no distance."""
-    if getattr(a, "shape", None) != getattr(b, "shape", None):
-        return [math.nan]
-    return comparator.compare_values(a, b)
+    """Return the distances; NaN if the values are of different shapes, or lists of them, which has no distance."""
+    return comparator.compare_values(a, b) if _shapes(a) == _shapes(b) else [math.nan]
+
+
+def _shapes(value: Any) -> Any:
+    return [_shapes(item) for item in value] if isinstance(value, (list, tuple)) else getattr(value, "shape", None)
 
 
 def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], dict[int, list[str]]]:

@@ -11,8 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.exports import chrome_trace, speedscope
+from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import Summary, label, summarize
+from edgecore.devtools.symbols import ProgramSymbols
 from edgecore.devtools.trace import Trace
+from edgecore.errors import EdgecoreError
+from edgecore.format.etdump import ETDump, RunData, read_etdump
 
 
 @dataclass(slots=True)
@@ -26,6 +30,7 @@ class Profile:
         load_ms: Milliseconds of loading.
         first_ms: Milliseconds of the first run, with what backends do only once.
         trace: The runs that were measured.
+        dropped: Number of the oldest measured runs that are missing, because the trace had no memory for them.
     """
 
     file: str
@@ -34,6 +39,7 @@ class Profile:
     load_ms: float
     first_ms: float
     trace: Trace
+    dropped: int = 0
 
     def summary(self, by: str = "operator") -> Summary:
         """Add up the times by "operator", "module", "backend", "line" or "kernel"."""
@@ -50,8 +56,11 @@ class Profile:
         return "\n".join([*self._head(), "", *format_rows(self.summary(by), by, top, width)])
 
     def _head(self) -> list[str]:
-        times = sorted(duration / 1e6 for duration in self.summary().every)
-        runs = f"median of {len(times)} runs {statistics.median(times):.3f} ms"
+        summary = self.summary()
+        unit, scale = _unit(summary)
+        times = sorted(duration / scale for duration in summary.every)
+        missing = f" ({self.dropped} older ones are missing: the trace was full)" if self.dropped else ""
+        runs = f"median of {len(times)} runs{missing} {statistics.median(times):.3f} {unit}"
         return [
             f"{self.file}, method {self.method}: {runs}, fastest {times[0]:.3f}, slowest {times[-1]:.3f}",
             f"load {self.load_ms:.1f} ms, first run {self.first_ms:.2f} ms, threads {self.threads or 'by default'}",
@@ -63,9 +72,9 @@ class Profile:
         return {
             "file": self.file, "method": self.method, "threads": self.threads, "load_ms": round(self.load_ms, 4),
             "first_ms": round(self.first_ms, 4), "runs_ms": [duration / 1e6 for duration in summary.every],
-            "run_ms": summary.mean / 1e6, "covered": round(summary.covered, 6), "by": by,
+            "dropped_runs": self.dropped, "run_ms": summary.mean / 1e6, "covered": round(summary.covered, 6), "by": by,
             "rows": [
-                {by: row.label, "backend": row.backend, "calls": row.calls, "ms": row.mean / 1e6,
+                {"label": row.label, "backend": row.backend, "calls": row.calls, "ms": row.mean / 1e6,
                  "share": row.mean / summary.mean if summary.mean else 0.0, "min_ms": min(row.times) / 1e6,
                  "max_ms": max(row.times) / 1e6, "rest": row.rest}
                 for row in summary.rows
@@ -104,11 +113,12 @@ def profile(
     data: Sequence[Any] = (),
     options: Mapping[str, Mapping[str, Any]] | None = None,
     arguments: Callable[[Any], Sequence[Any]] | None = None,
+    trace_limit: int = 64 << 20,
 ) -> Profile:
     """Run a file here, and measure where its time goes.
 
     Args:
-        file: Path of a `.pte`.
+        file: Path of a `.pte` or `.bpte`.
         inputs: The inputs of the method.
         method: Name of the method.
         runs: Number of measured runs.
@@ -117,13 +127,14 @@ def profile(
         data: As in `edgecore.load`.
         options: As in `edgecore.load`.
         arguments: Function that gets the loaded method and returns its inputs, instead of `inputs`.
+        trace_limit: As in `edgecore.load`. When it is reached, the oldest runs are dropped.
 
     Returns:
         The measured runs.
 
     Raises:
         ValueError: `runs` is below 1, or `warmup` is negative.
-        EdgecoreError: The file cannot be loaded or run.
+        EdgecoreError: The file cannot be loaded or run; or `trace_limit` is too low for the events of one run.
 
     Example:
         >>> print(edgecore.devtools.profile("model.pte", x).table(by="module"))
@@ -132,21 +143,37 @@ def profile(
 
     if runs < 1 or warmup < 0:
         raise ValueError(f"runs must be at least 1 and warmup at least 0; got {runs} and {warmup}")
+    name = Path(file).name
+    symbols = ProgramSymbols(program_file(file))
     start = time.perf_counter()
-    program = edgecore.load(file, data, threads=threads, options=options, trace=True)
+    program = edgecore.load(file, data, threads=threads, options=options, trace=True, trace_limit=trace_limit)
     loaded = program[method]
     load_ms = (time.perf_counter() - start) * 1e3
     values = arguments(loaded) if arguments else inputs
-    start = time.perf_counter()
-    loaded(*values)
-    first_ms = (time.perf_counter() - start) * 1e3
-    for _ in range(warmup + runs - 1):
+    recorded = _recorded(program)
+    first_ms = 0.0
+    for index in range(warmup + runs):
+        if index == warmup:
+            program.trace.clear()
+        start = time.perf_counter()
         loaded(*values)
+        if index == 0:
+            first_ms = (time.perf_counter() - start) * 1e3
+    trace = Trace(ETDump(0, [*recorded, *_recorded(program)]), symbols).select(method)
+    if not trace.runs:
+        raise EdgecoreError(
+            f"{name}: the events of one run of {method} need more memory than a trace has, {trace_limit} bytes for all "
+            "methods; pass a larger trace_limit to edgecore.devtools.profile"
+        )
+    return Profile(name, method, threads, load_ms, first_ms, trace, runs - len(trace.runs))
+
+
+def _recorded(program: Any) -> list[RunData]:
+    """Return what a loaded program has recorded so far."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "runs.etdp"
         program.write_trace(path)
-        trace = Trace.read(path, program=file)
-    return Profile(Path(file).name, method, threads, load_ms, first_ms, trace.select(method, skip=warmup))
+        return read_etdump(path.read_bytes()).run_data
 
 
 def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[str]:
@@ -161,7 +188,7 @@ def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[s
     backend = 0 if by == "backend" else max((len(line[1]) for line in lines), default=0) + 2
     room = max(width - backend - 46, 36)
     total = summary.mean or 1.0
-    unit, scale = ("ms", 1e6) if total >= 1e6 else ("us", 1e3)
+    unit, scale = _unit(summary)
     text = [f"{by:<{room}}{'backend' if backend else '':<{backend}}{'calls':>7}{unit:>10}{'%':>7}{'sum %':>7}"]
     before = 0.0
     for name, runs_on, calls, mean in lines:
@@ -174,6 +201,11 @@ def format_rows(summary: Summary, by: str, top: int, width: int = 100) -> list[s
     if summary.unplaced:
         text.append(f"{summary.unplaced} events have times of a clock of their own, and are in no row")
     return text
+
+
+def _unit(summary: Summary) -> tuple[str, float]:
+    """Return the unit of a table, and how many nanoseconds it has."""
+    return ("ms", 1e6) if summary.mean >= 1e6 else ("us", 1e3)
 
 
 def _shortened(text: str, room: int, keep_end: bool) -> str:

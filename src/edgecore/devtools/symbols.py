@@ -20,7 +20,6 @@ FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "OPERATO
 REPEATED = re.compile(r" \(\d+\)$")
 """The end of the names of an instruction's second and later calls in a run: ` (2)`."""
 _NUMBER = re.compile(r"(?:^| )\[(\d+)\]$")
-_OLD_NUMBER = re.compile(r" #(\d+)$")
 _LINE = re.compile(r'File "([^"]*)", line (\d+)')
 
 
@@ -68,29 +67,31 @@ def identifier(event: ProfileEvent) -> str | int | None:
 
 
 def operation_number(event: ProfileEvent) -> int | None:
-    """Return the number of the delegate's operation, which is at the end of an id: `Conv2d [12]`.
-
-    Before 0.3, edgecore wrote `Conv2d #12` as id and as name. ExecuTorch's XNNPACK counts with such numbers, too, each
-    kind of operation for itself, but gives no name.
-    """
+    """Return the number of the delegate's operation, which is at the end of an id: `Conv2d [12]`."""
     if event.delegate_debug_id_int != -1:
         return event.delegate_debug_id_int
-    text = REPEATED.sub("", event.delegate_debug_id_str or "")
-    found = _NUMBER.search(text) or (_OLD_NUMBER.search(text) if event.name else None)
+    found = _NUMBER.search(REPEATED.sub("", event.delegate_debug_id_str or ""))
     return int(found[1]) if found else None
 
 
-def method_of(symbols: Symbols, events: Sequence[ProfileEvent]) -> str:
-    """Return the method that a block of events is a run of; empty if it can be none of them."""
+def method_of(symbols: Symbols, block: str | None, events: Sequence[ProfileEvent]) -> str:
+    """Return the method that a block of events is a run of; empty if it can be none of them.
+
+    Args:
+        symbols: Knowledge about the methods.
+        block: Name of the block. edgecore writes `Execute METHOD` if a program has several methods.
+        events: The events.
+    """
     names = symbols.methods()
-    if len(names) == 1:
-        return names[0]
-    named = sum(
+    word, _, named = (block or "").partition(" ")
+    if word == "Execute" and named and (named in names or isinstance(symbols, NoSymbols)):
+        return named
+    seen = sum(
         (event.name or "").startswith(KERNEL) or event.name == DELEGATE or identifier(event) is not None
         for event in events
     )
     known = [name for name in names if all(symbols.fits(name, event) for event in events)]
-    return min(known, key=lambda name: abs(symbols.size(name) - named), default="")
+    return min(known, key=lambda name: abs(symbols.size(name) - seen), default="")
 
 
 class NoSymbols:
@@ -146,13 +147,9 @@ class ProgramSymbols:
                 return False
             operator = operators[call.op_index].name.rpartition("::")[2]
             return operator == REPEATED.sub("", name.removeprefix(KERNEL)).partition(".")[0]
-        number = operation_number(event)
-        if REPEATED.sub("", name) == DELEGATE or number is not None:
-            call = self._call(method, event.instruction_id)
-            if not isinstance(call, DelegateCall):
-                return False
-            operations = self._operations.get((method, call.delegate_index))
-            return number is None or not operations or number in operations or identifier(event) in operations
+        if REPEATED.sub("", name) == DELEGATE or operation_number(event) is not None:
+            # Any operation fits: one without debug handles, such as a copy to another layout, is not in the metadata.
+            return isinstance(self._call(method, event.instruction_id), DelegateCall)
         return True
 
     def size(self, method: str) -> int:
@@ -192,21 +189,20 @@ class RecordSymbols:
     """Symbols of an ETRecord."""
 
     def __init__(self, record: EtRecordFile) -> None:
+        self._record = record
         self._handles = record.debug_handle_map or {}
         self._delegates = record.delegate_map or {}
         self._nodes: dict[str, dict[int, list[Origin]]] = {}
-        for method in record.methods:
-            nodes = self._nodes.setdefault(method, {})
-            for node in graph_nodes(record.graphs[f"{EDGE}/{method}"]):
-                if node.handle:
-                    nodes.setdefault(node.handle, []).append(_origin(node))
 
     def methods(self) -> Sequence[str]:
         return tuple(self._handles) or ("",)
 
     def fits(self, method: str, event: ProfileEvent) -> bool:
-        handled = (event.name or "").startswith(KERNEL) or event.name == DELEGATE
-        return not handled or str(event.instruction_id) in self._handles.get(method, {})
+        instruction = str(event.instruction_id)
+        delegated = instruction in self._delegates.get(method, {})
+        if REPEATED.sub("", event.name or "") == DELEGATE:
+            return delegated or instruction in self._handles.get(method, {})
+        return not (delegated and (event.name or "").startswith(KERNEL))  # a kernel may lack a debug handle
 
     def size(self, method: str) -> int:
         delegates = self._delegates.get(method, {}).values()
@@ -224,9 +220,19 @@ class RecordSymbols:
         elif event.name not in FRAMEWORK:
             handles = self._handles.get(method, {}).get(instruction, ())
         handles = [handles] if isinstance(handles, int) else handles
-        nodes = self._nodes.get(method, {})
+        nodes = self._origins(method)
         origins = tuple(origin for handle in handles for origin in nodes.get(handle, ()))
         return Found(origins, delegate.get("name", "") if name is not None or event.name == DELEGATE else "")
+
+    def _origins(self, method: str) -> dict[int, list[Origin]]:
+        nodes = self._nodes.get(method)
+        if nodes is None:
+            nodes = self._nodes[method] = {}
+            graph = self._record.graphs.get(f"{EDGE}/{method}")
+            for node in graph_nodes(graph) if graph else ():
+                if node.handle:
+                    nodes.setdefault(node.handle, []).append(_origin(node))
+        return nodes
 
 
 def _origin(node: GraphNode) -> Origin:

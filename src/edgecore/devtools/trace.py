@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgecore.devtools.sources import content, program_file, record_file
 from edgecore.devtools.symbols import (
     DELEGATE,
     KERNEL,
@@ -23,9 +23,7 @@ from edgecore.devtools.symbols import (
     identifier,
     method_of,
 )
-from edgecore.format import PteFile, read_pte
 from edgecore.format.etdump import ETDump, ProfileEvent, RunData, read_etdump, write_etdump
-from edgecore.format.etrecord import EtRecordFile, read_etrecord
 
 EXECUTE = "Method::execute"
 _THREAD = re.compile(r"thread (\d+) of instruction \d+$")
@@ -120,8 +118,9 @@ class Trace:
 
         Args:
             etdump: Path or bytes of the ETDump.
-            program: Path or bytes of the `.pte` that ran, whose metadata tell what events stand for.
-            etrecord: Path or bytes of an ETRecord, for a file of ExecuTorch, which has no such metadata.
+            program: Path or bytes of the `.pte` or `.bpte` that ran, whose metadata tell what events stand for.
+            etrecord: Path or bytes of an ETRecord, or the result of `get_etrecord`, for a file of ExecuTorch, which has
+                no such metadata; it counts rather than `program`.
 
         Returns:
             The trace.
@@ -131,11 +130,10 @@ class Trace:
         """
         symbols: Symbols | None = None
         if etrecord is not None:
-            record = etrecord if isinstance(etrecord, EtRecordFile) else read_etrecord(etrecord)
-            symbols = RecordSymbols(record)
+            symbols = RecordSymbols(record_file(etrecord))
         elif program is not None:
-            symbols = ProgramSymbols(program if isinstance(program, PteFile) else read_pte(_content(program)))
-        return cls(read_etdump(_content(etdump)), symbols)
+            symbols = ProgramSymbols(program_file(program))
+        return cls(read_etdump(content(etdump)), symbols)
 
     def select(self, method: str | None = None, skip: int = 0) -> Trace:
         """Return a trace with the runs of one method, or of all, without the first `skip` of them."""
@@ -150,8 +148,7 @@ class Trace:
 
     def _block(self, run: RunData) -> Run:
         events = [event.profile_event for event in run.events if event.profile_event]
-        named = (run.name or "").partition(" ")[2]  # edgecore names the method if a program has several
-        method = named if named in self._symbols.methods() else method_of(self._symbols, events)
+        method = method_of(self._symbols, run.name, events)
         made = [self._event(method, event) for event in events]
         made.sort(key=lambda event: (event.start, _ORDER.get(event.kind, 3)))
         _nest(made)
@@ -171,21 +168,14 @@ class Trace:
         return TraceEvent(kind, name, kernel, event.instruction_id, event.start_time, end, origins, backend)
 
 
-def _content(file: Any) -> Any:
-    return Path(file).read_bytes() if isinstance(file, (str, os.PathLike)) else file
-
-
 def _described(event: ProfileEvent) -> tuple[str, str, str]:
     """Return kind, name and kernel of an event."""
     name = REPEATED.sub("", event.name or "")
     given = identifier(event)
     if given is not None:
-        text = str(given)
-        kernel = _kernel(event.delegate_debug_metadata)
-        text = REPEATED.sub("", text)
+        text = REPEATED.sub("", str(given))
         short = text.rpartition(" ")[0] if text.endswith("]") or " #" in text[-8:] else text
-        short, separator, rest = short.partition(": ")  # edgecore's form before 0.3: KIND: KERNEL #NUMBER
-        return "operation", short, kernel or (rest if separator else text)
+        return "operation", short, _kernel(event.delegate_debug_metadata) or text
     if name == EXECUTE:
         return "run", name, name
     if name.startswith(KERNEL):

@@ -24,6 +24,11 @@ _NEW_KEYS = frozenset(
     ("torch_version", "guards_code", "sym_float_values", "kind", "is_hop_single_tensor_return",
      "treespec_namedtuple_fields", "forward_arg_names", "parameter_mutation")
 )  # fmt: skip
+_BY_NAME = frozenset(
+    ("tensor_values", "sym_int_values", "sym_bool_values", "custom_obj_values", "range_constraints", "metadata",
+     "as_string_to_argument", "opset_version")
+)  # fmt: skip
+"""Objects whose keys are names of the model, which may be equal to a new key."""
 _RESERVED = (EXPORTED, EDGE, "et_dialect_graph_module", "export_graph_id", "debug_handle_map", "delegate_map")
 
 
@@ -155,9 +160,13 @@ def _graph(name: str, program: ExportedProgram) -> Graph:
     return Graph(json.dumps(content).encode(), artifact.state_dict, artifact.constants, artifact.example_inputs)
 
 
-def _without_new_keys(value: Any) -> Any:
+def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     if isinstance(value, dict):
-        return {key: _without_new_keys(item) for key, item in value.items() if key not in _NEW_KEYS}
+        return {
+            key: _without_new_keys(item, not by_name and key in _BY_NAME)
+            for key, item in value.items()
+            if by_name or key not in _NEW_KEYS
+        }
     return [_without_new_keys(item) for item in value] if isinstance(value, list) else value
 
 

@@ -263,7 +263,9 @@ def _delegate_outputs(program: ExportedProgram) -> list[int]:
 
 def _present(record: ETRecord | None) -> ETRecord:
     if record is None:
-        raise CompileError("there is no ETRecord; pass generate_etrecord=True to the function that lowers the model")
+        raise CompileError(
+            "there is no ETRecord; pass generate_etrecord=True to to_edge or to_edge_transform_and_lower"
+        )
     return record
 
 

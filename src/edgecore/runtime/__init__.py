@@ -260,7 +260,7 @@ def load(
         BackendError: A backend that the file needs is not installed, broken or disabled.
         ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option, an
             unknown load mode.
-        ValueError: `threads` is below 1, or `trace` is no level.
+        ValueError: `threads` is below 1, `trace` is no level, or `trace_limit` is negative.
 
     Example:
         >>> program = edgecore.load("model.pte", threads=4)
@@ -268,6 +268,8 @@ def load(
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1; got {threads}")
+    if trace_limit < 0:
+        raise ValueError(f"trace_limit must be at least 0; got {trace_limit}")
     if hasattr(path, "data_buffers"):
         path, data = path.buffer, [*path.data_buffers, *_parts(data)]
     _read_log_level()
