@@ -1,4 +1,4 @@
-// llm FILE TOKENIZER PROMPT: prints how the model goes on with the prompt, as its tokens come.
+// llm FILE TOKENIZER PROMPT: prints how the model goes on with the prompt, as its tokens come, and stops after 64.
 #include <cstdio>
 
 #include "edgecore/llm/session.h"
@@ -29,8 +29,7 @@ Status answer(const char *file, const char *tokenizer_path, const char *prompt, 
     std::fwrite(text.data(), 1, text.size(), stdout);
     return std::fflush(stdout) == 0;  // false ends the answer
   };
-  EDGECORE_TRY(
-      llm::generate_text(session, *tokenizer, {tokens.data(), tokens.size()}, options, {"\n\n"}, print, error));
+  EDGECORE_TRY(llm::generate_text(session, *tokenizer, {tokens.data(), tokens.size()}, options, {}, print, error));
   std::printf("\n");
   std::fprintf(stderr, "%s\n", session.statistics().line().c_str());
   return {};

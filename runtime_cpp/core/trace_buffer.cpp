@@ -105,9 +105,13 @@ uint64_t TraceBuffer::push(uint64_t begin, const TraceKey &key) {
 }
 
 uint64_t TraceStatistics::begin(EventKind kind, StringView name, uint64_t instruction, int64_t debug_id) {
-  if (kind == EventKind::kExecute) depth_ = 0;
   const uint64_t time = now();
   const TraceKey key = key_of(kind, name, instruction, debug_id, time);
+  if (kind == EventKind::kExecute) {
+    depth_ = 0;
+    method_ = trace_hash(name);
+    (void)total_of(key);  // has a place then, even if its events fill the memory
+  }
   if (depth_ < kDepth) {
     open_[depth_] = {key, time};
   } else {
@@ -123,28 +127,39 @@ void TraceStatistics::end(uint64_t event) {
   if (event >= kDepth) return;
   count(open_[event].key, elapsed(open_[event].begin, time));
   if (!is_backend(open_[event].key)) call_begin_ = time;
+  if (open_[event].key.kind == static_cast<uint16_t>(EventKind::kExecute)) method_ = 0;
 }
 
 void TraceStatistics::add(StringView name, int64_t debug_id, uint64_t begin, uint64_t end) {
   count(key_of(EventKind::kBackend, name, 0, debug_id, 0), to_u32(ticks_of(end) - ticks_of(begin)));
 }
 
-void TraceStatistics::count(const TraceKey &key, uint64_t ticks) {
+// Returns the total of an event, which gets a place if it has none; NULL if the memory is full.
+TraceTotal *TraceStatistics::total_of(const TraceKey &key) {
   TraceTotal *totals = reinterpret_cast<TraceTotal *>(records_);
   const uint32_t used = static_cast<uint32_t>(header_->recorded);
   uint32_t at = 0;
-  while (at < used && !same(totals[(next_ + at) % used].key, key)) ++at;
-  if (at == used && used == capacity_) {
-    ++header_->dropped;
-    return;
+  for (; at < used; ++at) {
+    const TraceTotal &total = totals[(next_ + at) % used];
+    if (total.method == method_ && same(total.key, key)) break;
   }
+  if (at == used && used == capacity_) return nullptr;
   const uint32_t place = at == used ? used : (next_ + at) % used;
   next_ = place + 1;
   if (at == used) {
-    totals[place] = {key, 0, kTraceOpen, 0, 0, 0, 0};
+    totals[place] = {key, 0, kTraceOpen, 0, method_, 0, 0};
     header_->recorded = used + 1;
   }
-  TraceTotal &total = totals[place];
+  return &totals[place];
+}
+
+void TraceStatistics::count(const TraceKey &key, uint64_t ticks) {
+  TraceTotal *place = total_of(key);
+  if (place == nullptr) {
+    ++header_->dropped;
+    return;
+  }
+  TraceTotal &total = *place;
   const uint32_t time = to_u32(ticks);
   ++total.count;
   if (time < total.min) total.min = time;

@@ -138,14 +138,34 @@ TEST(TraceStatistics, AddsUpTheTimesOfEachEvent) {
   trace.end(execution);
   EXPECT_EQ(memory.header().recorded, 5u);
   EXPECT_EQ(memory.header().dropped, 0u);
-  EXPECT_EQ(memory[0].key.kind, 1u);  // the kernel ends first
+  EXPECT_EQ(memory[0].key.kind, 0u);  // the run
   EXPECT_EQ(memory[0].count, 101u);
-  EXPECT_EQ(memory[0].min, 10u);
-  EXPECT_EQ(memory[0].max, 50u);
-  EXPECT_EQ(memory[0].sum, 1050u);
-  EXPECT_EQ(memory[0].squares, 100u * 100 + 50 * 50);
-  EXPECT_EQ(memory[4].key.kind, 0u);
-  EXPECT_EQ(memory[4].sum, 4150u);
+  EXPECT_EQ(memory[0].sum, 4150u);
+  EXPECT_EQ(memory[1].key.kind, 1u);  // the kernel ends first
+  EXPECT_EQ(memory[1].count, 101u);
+  EXPECT_EQ(memory[1].min, 10u);
+  EXPECT_EQ(memory[1].max, 50u);
+  EXPECT_EQ(memory[1].sum, 1050u);
+  EXPECT_EQ(memory[1].squares, 100u * 100 + 50 * 50);
+  EXPECT_EQ(memory[1].method, trace_hash("forward"));
+}
+
+TEST(TraceStatistics, KeepsMethodsAndLoadingApart) {
+  Memory<TraceTotal> memory(6);
+  TraceStatistics trace(memory.bytes(), kClock);
+  trace.end(trace.begin(EventKind::kPrepare, "AcmeBackend", 1, -1));
+  for (const StringView name : {"prefill", "decode", "prefill"}) {
+    const uint64_t execution = trace.begin(EventKind::kExecute, name, 0, -1);
+    trace.end(trace.begin(EventKind::kKernel, "aten::relu", 0, -1));
+    trace.end(execution);
+  }
+  EXPECT_EQ(memory.header().recorded, 5u);
+  const uint32_t prefill = trace_hash("prefill"), decode = trace_hash("decode");
+  const uint32_t methods[] = {0, prefill, prefill, decode, decode}, counts[] = {1, 2, 2, 1, 1};
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(memory[i].method, methods[i]);
+    EXPECT_EQ(memory[i].count, counts[i]);
+  }
 }
 
 TEST(TraceStatistics, CountsTheEventsThatFindNoPlace) {
@@ -154,6 +174,8 @@ TEST(TraceStatistics, CountsTheEventsThatFindNoPlace) {
   run(trace, 0);
   EXPECT_EQ(memory.header().recorded, 2u);
   EXPECT_EQ(memory.header().dropped, 3u);
+  EXPECT_EQ(memory[0].key.kind, 0u);  // the run, which ends last
+  EXPECT_EQ(memory[0].count, 1u);
 }
 
 TEST(TraceStatistics, IgnoresEventsThatAreNestedTooDeeply) {

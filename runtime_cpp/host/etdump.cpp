@@ -52,7 +52,7 @@ class Writer {
     for (const TraceEvent &event : trace.load_events()) convert(method, event, -1, {}, preparation);
     const size_t first = first_of(trace);
     if (first > 0 || trace.dropped() > 0) {
-      const std::string text = std::to_string(trace.dropped() + first) + " older events were dropped";
+      const std::string text = std::to_string(trace.dropped() + first) + " events were dropped";
       add_event(preparation, text, -1, {}, {}, {});
     }
     const size_t place = blocks_.size();  // of the preparation: before the runs
@@ -62,7 +62,10 @@ class Writer {
       const TraceEvent &event = trace[i];
       const auto kind = static_cast<TraceKind>(event.kind);
       const Metadata metadata = i < method.metadata.size() ? json(method.metadata[i]) : Metadata();
-      if (kind == TraceKind::kExecute) add_block("Execute" + suffix, run);
+      if (kind == TraceKind::kExecute) {
+        add_block("Execute" + suffix, run);
+        prepared = 0;  // the clock of a device may have wrapped since
+      }
       if (kind == TraceKind::kPrepare) prepared = event.end;
       if (kind == TraceKind::kPrepare || event.begin < prepared) {
         convert(method, event, -1, metadata, preparation);

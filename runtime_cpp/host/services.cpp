@@ -1,5 +1,6 @@
 #include "host/services.h"
 
+#include <algorithm>
 #include <array>
 
 #include "core/platform.h"
@@ -17,12 +18,12 @@ uint32_t EDGECORE_CALL worker_count(edgecore_scope *scope) {
 // A loop whose threads are traced: when each began its first piece and ended its last one; 0: it computed none.
 struct TracedLoop {
   struct alignas(64) Times {
-    uint64_t begin = 0;
-    uint64_t end = 0;
+    uint64_t begin;
+    uint64_t end;
   };
   edgecore_loop_fn fn;
   void *arg;
-  std::array<Times, kMaxThreads> threads;
+  std::array<Times, kMaxThreads> threads;  // those of the loop have values
 
   static void EDGECORE_CALL run(void *self, uint64_t begin, uint64_t end, uint32_t worker) {
     TracedLoop &loop = *static_cast<TracedLoop *>(self);
@@ -34,10 +35,14 @@ struct TracedLoop {
 };
 
 void trace_loop(edgecore_scope *scope, uint64_t n, uint64_t grain, edgecore_loop_fn fn, void *arg) {
-  TracedLoop loop = {fn, arg, {}};
-  ThreadPool::process().parallel_for(worker_count(scope), n, grain, TracedLoop::run, &loop);
+  const uint32_t count = std::min(worker_count(scope), kMaxThreads);
+  TracedLoop loop;
+  loop.fn = fn;
+  loop.arg = arg;
+  std::fill_n(loop.threads.begin(), count, TracedLoop::Times{0, 0});
+  ThreadPool::process().parallel_for(count, n, grain, TracedLoop::run, &loop);
   Trace &trace = *static_cast<const HostContext *>(scope->context)->loops;
-  for (uint32_t i = 0; i < kMaxThreads; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     if (loop.threads[i].end != 0) trace.add_thread(i, loop.threads[i].begin, loop.threads[i].end);
   }
 }

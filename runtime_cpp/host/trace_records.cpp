@@ -45,9 +45,7 @@ class Rebuilt {
     }
   }
 
-  bool has_name(uint16_t hash) const {
-    return static_cast<uint16_t>(trace_hash({traced_.name.data(), traced_.name.size()})) == hash;
-  }
+  uint32_t hash() const { return trace_hash({traced_.name.data(), traced_.name.size()}); }
   void add(const TraceKey &key, uint64_t begin, uint64_t end, std::string metadata = {}) {
     const uint32_t kind = key.kind & 0xffu;
     const bool is_run = kind == static_cast<uint32_t>(TraceKind::kExecute);
@@ -122,7 +120,7 @@ class Reader {
 
   Rebuilt *method_of(const TraceKey &run) {
     for (const auto &method : methods_) {
-      if (method->has_name(run.instruction)) return method.get();
+      if (static_cast<uint16_t>(method->hash()) == run.instruction) return method.get();
     }
     return nullptr;
   }
@@ -156,38 +154,56 @@ class Reader {
     return {};
   }
 
-  // The totals of a method end with that of its runs, because an event is counted when it ends.
+  // Adds the totals of runs, then those of their events one after the other.
   Status read_totals() {
-    std::vector<TraceTotal> pending;
-    for (uint64_t i = 0; i < header_.recorded; ++i) {
-      const auto total = at<TraceTotal>(i);
-      if ((total.key.kind & 0xff) > static_cast<uint16_t>(TraceKind::kBackend) || total.count == 0) {
-        return refuse("have an event of unknown kind");
+    uint64_t dropped = header_.dropped;
+    std::unordered_map<Rebuilt *, uint64_t> ends;
+    for (const bool runs : {true, false}) {
+      for (uint64_t i = 0; i < header_.recorded; ++i) {
+        const auto total = at<TraceTotal>(i);
+        const bool is_run = total.key.kind == static_cast<uint16_t>(TraceKind::kExecute);
+        if ((total.key.kind & 0xff) > static_cast<uint16_t>(TraceKind::kBackend) || (total.count == 0 && !is_run)) {
+          return refuse("have an event of unknown kind");
+        }
+        if (is_run != runs) continue;
+        Rebuilt *method = method_of(total);
+        if (method == nullptr && total.method != 0) return refuse("belong to a program with other methods");
+        if (method == nullptr) {
+          dropped += total.count;
+        } else if (is_run) {
+          add(*method, total, 0);
+        } else {
+          uint64_t &end = ends[method];
+          end = add(*method, total, end);
+        }
       }
-      pending.push_back(total);
-      if (total.key.kind != static_cast<uint16_t>(TraceKind::kExecute)) continue;
-      Rebuilt *method = method_of(total.key);
-      if (method == nullptr) return refuse("belong to a program with other methods");
-      add(*method, total, 0);
-      pending.pop_back();
-      uint64_t begin = 0;
-      for (const TraceTotal &inner : pending) begin = add(*method, inner, begin);
-      pending.clear();
     }
-    if (header_.dropped > 0) methods_.front()->drop(header_.dropped);
+    if (dropped > 0) methods_.front()->drop(dropped);
     return {};
+  }
+
+  // Returns the method of a total; that of loading belongs to the only one of a program. NULL: none.
+  Rebuilt *method_of(const TraceTotal &total) {
+    if (total.method == 0 && methods_.size() == 1) return methods_.front().get();
+    for (const auto &method : methods_) {
+      if (method->hash() == total.method) return method.get();
+    }
+    return nullptr;
   }
 
   // Adds the event of a total, which begins at `begin`. Returns its end.
   uint64_t add(Rebuilt &method, const TraceTotal &total, uint64_t begin) const {
-    const double mean = static_cast<double>(total.sum) / total.count;
-    const double deviation = std::sqrt(std::max(0.0, static_cast<double>(total.squares) / total.count - mean * mean));
-    const std::string metadata = "{\"count\": " + std::to_string(total.count) +
-                                 ", \"min\": " + std::to_string(nanoseconds(total.min)) +
-                                 ", \"max\": " + std::to_string(nanoseconds(total.max)) +
-                                 ", \"deviation\": " + std::to_string(nanoseconds(deviation)) + "}";
+    const double count = std::max(total.count, 1u);  // 0 of a run that has not ended
+    const double mean = static_cast<double>(total.sum) / count;
+    std::string metadata = "{\"count\": " + std::to_string(total.count) +
+                           ", \"min\": " + std::to_string(nanoseconds(std::min(total.min, total.max))) +
+                           ", \"max\": " + std::to_string(nanoseconds(total.max));
+    if (total.squares != UINT64_MAX) {  // else it is not known
+      const double variance = static_cast<double>(total.squares) / count - mean * mean;
+      metadata += ", \"deviation\": " + std::to_string(nanoseconds(std::sqrt(std::max(0.0, variance))));
+    }
     const uint64_t end = begin + nanoseconds(mean);
-    method.add(total.key, begin, end, metadata);
+    method.add(total.key, begin, end, metadata + "}");
     return end;
   }
 

@@ -98,6 +98,20 @@ TEST(Trace, KeepsWhatADelegatePreparesOutOfTheRun) {
   EXPECT_EQ(dump.events(2), kRun);
 }
 
+TEST(Trace, ARunAfterAClockHasWrappedIsNoPreparation) {
+  Trace trace(kTraceLimit);
+  const auto add = [&](TraceKind kind, uint64_t begin, uint64_t end) {
+    trace.restore({begin, end, -1, 0, static_cast<uint32_t>(kind) & 0xf, 0}, "");
+  };
+  add(TraceKind::kExecute, 1000, 1100);
+  add(TraceKind::kPrepare, 1010, 1050);
+  add(TraceKind::kExecute, 100, 200);
+  add(TraceKind::kKernel, 110, 120);
+  const Dump dump(trace);
+  ASSERT_EQ(dump.block_count(), 3u);
+  EXPECT_EQ(dump.events(2), Names({"Method::execute @-1", "native_call_relu.out @0"}));
+}
+
 TEST(Trace, GivesTheKernelOfAnOperationAsMetadata) {
   Trace trace(kTraceLimit);
   run(trace);
@@ -151,8 +165,8 @@ TEST(Trace, DropsTheOldestEventsAndWholeRunsOfThem) {
   EXPECT_LE(trace.bytes(), kOneBlock + 1024);
   const Dump dump(trace);
   ASSERT_EQ(dump.block_count(), 1u + 1024 / 5);
-  EXPECT_EQ(dump.events(0), Names({"Program::load_method @-1",
-                                   std::to_string(recorded - 1024 / 5 * 5) + " older events were dropped @-1"}));
+  EXPECT_EQ(dump.events(0),
+            Names({"Program::load_method @-1", std::to_string(recorded - 1024 / 5 * 5) + " events were dropped @-1"}));
   for (uint32_t i = 1; i < dump.block_count(); ++i) EXPECT_EQ(dump.events(i), kRun);
 }
 
@@ -163,7 +177,7 @@ TEST(Trace, WritesTheRestOfARunThatIsLongerThanTheLimit) {
   trace.end(execution);
   const Dump dump(trace);
   ASSERT_EQ(dump.block_count(), 2u);
-  EXPECT_EQ(dump.events(0), Names({"3977 older events were dropped @-1"}));
+  EXPECT_EQ(dump.events(0), Names({"3977 events were dropped @-1"}));
   EXPECT_EQ(dump.event_count(1), 1024u);
 }
 

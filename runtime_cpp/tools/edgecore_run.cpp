@@ -44,7 +44,8 @@ constexpr char kUsage[] =
     "  --trace         write times as an ETDump\n"
     "  --trace-level   what has times: calls (runs), operators (also instructions and operations of delegates; the\n"
     "                  default) or threads (also each thread in each parallel loop)\n"
-    "  --trace-limit   memory for the events, 32 bytes each; the oldest are dropped; by default 67108864\n"
+    "  --trace-limit   memory for the events, 32 bytes each; the oldest are dropped; by default 67108864; each method\n"
+    "                  keeps at least 1024 events\n"
     "  --records       do not run anything: convert the records of a device's trace (edgecore/trace_buffer.h)\n"
     "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
     "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"
@@ -96,8 +97,12 @@ bool parse_bytes(const char *text, uint64_t &bytes) {
 }
 
 bool parse(int argc, char **argv, Arguments &arguments) {
+  size_t options = 0;
+  bool needs_trace = false;
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
+    if (name.compare(0, 2, "--") == 0) ++options;
+    needs_trace = needs_trace || name == "--records" || name == "--trace-level" || name == "--trace-limit";
     if (name == "--trust") {
       arguments.trust = true;
     } else if (name == "--separate-state") {
@@ -144,7 +149,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
     }
   }
   const bool one_method = arguments.method != nullptr || !arguments.inputs.empty() || arguments.runs != 1;
-  if (arguments.records != nullptr && arguments.trace == nullptr) return false;
+  if (needs_trace && arguments.trace == nullptr) return false;
+  if (arguments.records != nullptr && options != 2) return false;  // --trace is the only other one
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
 

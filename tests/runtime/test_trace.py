@@ -129,7 +129,7 @@ def test_past_the_limit_the_oldest_runs_are_dropped(tmp_path: Path) -> None:
     assert model.trace.bytes <= 33 * 1024
     assert model.trace.dropped == 3000 - 1024
     loading, runs = blocks(model, tmp_path)
-    assert "1977 older events were dropped" in counts(loading)
+    assert "1977 events were dropped" in counts(loading)
     assert counts(runs) == dict.fromkeys(RUN, 1024 // 3)
 
 

@@ -36,7 +36,7 @@ FORWARD = name_hash("forward") & 0xFFFF
 
 
 def header(record_bytes: int, recorded: int, dropped: int = 0, *, ticks_per_second: int = 1_000_000) -> bytes:
-    return struct.pack("<4sHHQQQ", b"ECTR", 1, record_bytes, ticks_per_second, recorded, dropped)
+    return struct.pack("<4sHHQQQ", b"ECTR", 2, record_bytes, ticks_per_second, recorded, dropped)
 
 
 def ring(records: Sequence[tuple[int, ...]], recorded: int, dropped: int = 0) -> bytes:
@@ -95,7 +95,7 @@ def test_a_ring_that_was_overwritten_begins_with_a_whole_run(pte: Path, tmp_path
     middle = [(900, 50, FORWARD, EXECUTE, 0), (1, 30, 0, KERNEL, 0), (35, 10, 1, KERNEL, 0)]
     memory = [*last, (25, 10, 1, KERNEL, 0), *middle]
     loading, *runs = blocks(pte, ring(memory, 8, 2), tmp_path)
-    assert "3 older events were dropped" in times(loading)
+    assert "3 events were dropped" in times(loading)
     assert [times(run)["Method::execute"] for run in runs] == [[50_000], [60_000]]
 
 
@@ -108,16 +108,28 @@ def test_operations_of_delegates_have_their_number_or_a_hash(pte: Path, tmp_path
     assert times(runs)[f"operation {unknown}"] == [0]
 
 
-def test_totals_are_a_run_of_mean_times(pte: Path, tmp_path: Path) -> None:
-    def total(instruction: int, kind: int, count: int, low: int, high: int, ticks: int, squares: int) -> bytes:
-        return struct.pack("<HHIIIIIQQ", instruction, kind, 0, count, low, high, 0, ticks, squares)
+def total(instruction: int, kind: int, count: int, low: int, high: int, ticks: int, squares: int, method: str) -> bytes:
+    whole = name_hash(method) if method else 0
+    return struct.pack("<HHIIIIIQQ", instruction, kind, 0, count, low, high, whole, ticks, squares)
 
-    memory = header(40, 2) + total(0, KERNEL, 2, 10, 30, 40, 1000) + total(FORWARD, EXECUTE, 2, 20, 40, 60, 2000)
-    (runs,) = blocks(pte, memory, tmp_path)
+
+def test_totals_are_a_run_of_mean_times(pte: Path, tmp_path: Path) -> None:
+    run = total(FORWARD, EXECUTE, 2, 20, 40, 60, 2000, "forward")
+    (runs,) = blocks(pte, header(40, 2) + total(0, KERNEL, 2, 10, 30, 40, 1000, "forward") + run, tmp_path)
     assert times(runs) == {"Method::execute": [30_000], "native_call_linear.out": [20_000]}
     kernel = next(event for event in runs.events if event.name == "native_call_linear.out")
     expected = {"count": 2, "min": 10_000, "max": 30_000, "deviation": 10_000}
     assert [json.loads(text) for text in kernel.raw_delegate_debug_metadatas] == [expected]
+
+
+def test_totals_after_that_of_the_run_and_of_an_unfinished_run_are_kept(pte: Path, tmp_path: Path) -> None:
+    run = total(FORWARD, EXECUTE, 0, OPEN, 0, 0, 0, "forward")
+    memory = header(40, 3) + run + total(1, PREPARE, 1, 5, 5, 5, 25, "")
+    loading, runs = blocks(pte, memory + total(1, KERNEL, 2, 10, OPEN, 40, 2**64 - 1, "forward"), tmp_path)
+    assert "prepare " in times(loading)
+    assert times(runs) == {"Method::execute": [0], "native_call_sigmoid.out": [20_000]}
+    kernel = next(event for event in runs.events if event.name == "native_call_sigmoid.out")
+    assert [json.loads(text).keys() for text in kernel.raw_delegate_debug_metadatas] == [{"count", "min", "max"}]
 
 
 @pytest.mark.parametrize(
@@ -130,6 +142,7 @@ def test_totals_are_a_run_of_mean_times(pte: Path, tmp_path: Path) -> None:
         (header(40, 3), "are cut off"),
         (ring([(0, 1, 0, 77, 0)], 1), "have an event of unknown kind"),
         (ring([(0, 1, FORWARD ^ 1, EXECUTE, 0)], 1), "belong to a program with other methods"),
+        (header(40, 1) + total(0, KERNEL, 1, 1, 1, 1, 1, "other"), "belong to a program with other methods"),
     ],
 )
 def test_damaged_records_are_one_sentence(pte: Path, tmp_path: Path, records: bytes, reason: str) -> None:
@@ -138,5 +151,18 @@ def test_damaged_records_are_one_sentence(pte: Path, tmp_path: Path, records: by
     assert done.stderr == f"edgecore-run: The records of the trace {reason}.\n"
 
 
-def test_records_need_a_file_to_write() -> None:
-    assert subprocess.run([EDGECORE_RUN, "a.pte", "--records", "a.ectr"], capture_output=True).returncode == 2
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--records", "a.ectr"],
+        ["--records", "a.ectr", "--trace", "a.etdp", "--runs", "3"],
+        ["--records", "a.ectr", "--trace", "a.etdp", "--input", "a.npy"],
+        ["--records", "a.ectr", "--trace", "a.etdp", "--trust"],
+        ["--trace-level", "calls"],
+        ["--trace-limit", "40000"],
+    ],
+)
+def test_options_that_would_do_nothing_are_refused(options: list[str]) -> None:
+    done = subprocess.run([EDGECORE_RUN, "a.pte", *options], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("usage: ")

@@ -116,6 +116,31 @@ def test_a_ring_of_a_window_is_computed_anew_where_too_much_is_taken_back(folder
         assert found[3] == found[6]
 
 
+def test_several_rewinds_count_from_the_last_position_that_was_written(folder, ring, tmp_path):
+    tokens = np.random.default_rng(0).integers(0, 211, 200).tolist()
+    whole, path = f"append {words(tokens)}", tmp_path / "saved"
+    commands = ["new 0", f"append {words(tokens[:170])}", "append 7"]
+    commands += ["new 1", whole, "rewind 185", "rewind 170", "append 7"]
+    commands += ["new 2", whole, "rewind 185", f"save {path}", "new 3", f"restore {path}", "rewind 170", "append 7"]
+    commands += ["new 4", whole, "rewind 185", "warm", "rewind 170", "append 7"]
+    found = llm_cpp.probe(folder, ring, commands)
+    assert found[7] == found[15] == found[-1] == found[2]
+
+
+def test_draws_after_a_shift_in_python_go_on_in_cpp(folder, pte, tmp_path):
+    session = Model(pte, threads=1).new_session()
+    first = list(session.generate([5], 30, Sampling(temperature=0.9, seed=7), ignore_eos=True))
+    list(session.generate([5], 400, ignore_eos=True, keep=4))
+    (tmp_path / "python").write_bytes(session.save())
+    expected = list(session.generate([6], 10, Sampling(temperature=0.9, seed=7), ignore_eos=True))
+    generate = "generate {} 1 0 0.9 0 7 {}".format
+    restore = f"restore {tmp_path / 'python'}"
+    commands = ["new 0", restore, generate(10, 6), restore, f"save {tmp_path / 'cpp'}", "rewind 0", generate(30, 5)]
+    found = llm_cpp.probe(folder, pte, commands)
+    assert [list(map(int, found[index].split())) for index in (2, 6)] == [expected, first]
+    assert (tmp_path / "cpp").read_bytes() == (tmp_path / "python").read_bytes()
+
+
 def test_saved_sessions_go_from_python_to_cpp_and_back(folder, pte, tmp_path):
     model = Model(pte, threads=1)
     session = model.new_session()
@@ -135,10 +160,10 @@ def test_damaged_saved_sessions_are_refused_and_change_nothing(folder, pte, tmp_
     model = Model(pte, threads=1)
     session = model.new_session()
     session.append([1, 2, 3])
-    saved, start = session.save(), 12 + len(model.metadata.text.encode())
+    saved, start = session.save(), 24 + len(model.metadata.text.encode())
     damaged = {
         "nothing": (b"nothing", "These bytes are no saved session."),
-        "other": (saved[:20] + b"x" + saved[21:], "The saved session belongs to another model, or is damaged."),
+        "other": (saved[:30] + b"x" + saved[31:], "The saved session belongs to another model, or is damaged."),
         "short": (saved[:-1], "error"),
         "token": (saved[:start] + b"\xff" * 8 + saved[start + 8 :], "it has tokens outside of the vocabulary."),
     }
@@ -181,7 +206,7 @@ def test_errors_are_one_clear_sentence(folder, pte, tmp_path):
     ]
     edgecore.compile(torch.nn.Linear(2, 2).eval(), (torch.ones(1, 2),)).save(tmp_path / "other.pte")
     (line,) = llm_cpp.probe(folder, tmp_path / "other.pte", [])
-    assert line.endswith("other.pte holds no language model; make it with: edgecore llm export.")
+    assert line.endswith("make it with: edgecore llm export, without --backend.")
     cut = pte.read_bytes()
     (tmp_path / "cut.pte").write_bytes(cut[: len(cut) // 2])
     (line,) = llm_cpp.probe(folder, tmp_path / "cut.pte", [])
@@ -203,7 +228,7 @@ def test_the_example_prints_the_text_of_the_answer(folder, pte, tmp_path, monkey
     tokenizer, model = open_tokenizer(tmp_path), Model(tmp_path / "wide.pte", threads=1)
     prompt = tokenizer.encode("the dog", bos=True)
     tokens = model.new_session().generate(prompt, 64, vocabulary=tokenizer.vocabulary)
-    expected = "".join(answer_text(tokens, TextStream(tokenizer), ["\n\n"]))
+    expected = "".join(answer_text(tokens, TextStream(tokenizer), []))
     command[1] = tmp_path / "wide.pte"
     done = subprocess.run(command, capture_output=True, timeout=60)
     assert done.stdout.decode() == expected + "\n"

@@ -105,11 +105,14 @@ def make(folder: Path) -> None:
     content["model"]["vocab"] = {piece: token for token, piece in enumerate(content["model"]["vocab"])}
     (folder / "unknown.json").write_text(json.dumps(content))
     tokenizers.Tokenizer.from_file(str(folder / "unknown.json")).save(str(folder / "unknown.json"))
+    content["model"].update(unk_token=None, byte_fallback=False)  # unknown characters vanish
+    content["model"]["vocab"][""] = len(content["model"]["vocab"])
+    (folder / "vanishing.json").write_text(json.dumps(content))
 
 
 NAMES = (
     "level.json", "fallback.json", "metaspace.json", "llama3.json", "qwen.json", "phi4.json", "smollm.json",
-    "several.json", "gemma.json", "unknown.json", "llama2c.bin", "ranks.model",
+    "several.json", "gemma.json", "unknown.json", "vanishing.json", "llama2c.bin", "ranks.model",
 )  # fmt: skip
 
 

@@ -120,6 +120,40 @@ def test_rings_of_windows_are_computed_anew_where_too_much_is_taken_back(tmp_pat
         np.testing.assert_allclose(session.append([7]), expected, rtol=0, atol=1e-4)
 
 
+def test_several_rewinds_of_rings_count_from_the_last_position_that_was_written(tmp_path):
+    exported("gemma3", tmp_path / "model.pte", FLOAT, chunk=8)
+    model = Model(tmp_path / "model.pte")
+    tokens = TOKENS.tolist()
+    expected = model.new_session().append([*tokens[:170], 7])
+    for is_saved in (False, True):
+        session = model.new_session()
+        session.append(tokens[:200])
+        session.rewind(185)
+        if is_saved:
+            saved, session = session.save(), model.new_session()
+            session.restore(saved)
+        session.rewind(170)
+        np.testing.assert_allclose(session.append([7]), expected, rtol=0, atol=1e-4)
+    session.rewind(0)
+    session.append(tokens[:172])  # overwrites the rings
+    session.rewind(170)
+    np.testing.assert_allclose(session.append([7]), expected, rtol=0, atol=1e-4)
+
+
+def test_draws_after_a_shift_repeat_from_a_saved_session_and_an_empty_one(model):
+    sampling = Sampling(temperature=1.0, seed=3)
+    session = model.new_session()
+    first = list(session.generate([5], 20, sampling, ignore_eos=True))
+    list(session.generate([5], 400, ignore_eos=True, keep=4))
+    other = model.new_session()
+    other.restore(session.save())
+    assert other.dropped == session.dropped > 0
+    answers = [list(each.generate([5], 20, sampling, ignore_eos=True, keep=4)) for each in (session, other)]
+    assert answers[0] == answers[1]
+    session.rewind(0)
+    assert list(session.generate([5], 20, sampling, ignore_eos=True)) == first
+
+
 def test_states_of_another_export_are_refused(model, tmp_path):
     exported("llama3", tmp_path / "model.pte", Precision(linear=8, embedding=8, output=8), chunk=16)
     with pytest.raises(SessionError, match="belongs to another model, or is damaged"):
@@ -146,10 +180,10 @@ def test_a_saved_session_goes_on_in_another_one(model):
     with pytest.raises(SessionError, match="these bytes are no saved session"):
         other.restore(b"nothing")
     with pytest.raises(SessionError, match="belongs to another model, or is damaged"):
-        other.restore(saved[:20] + b"x" + saved[21:])
+        other.restore(saved[:30] + b"x" + saved[31:])
     with pytest.raises(SessionError, match="the saved session is damaged"):
         other.restore(saved[:-1])
-    start = 12 + len(model.metadata.text.encode())
+    start = 24 + len(model.metadata.text.encode())
     with pytest.raises(SessionError, match="it has tokens outside of the vocabulary"):
         other.restore(saved[:start] + b"\xff" * 8 + saved[start + 8 :])
     assert np.array_equal(other.append([8]), session.append([8]))

@@ -35,7 +35,7 @@ struct MethodOptions {
   bool values = false;  // record the values of operations inside of delegates for take_values; costs time and memory
   TraceLevel trace_level = TraceLevel::kOperators;  // for `trace`
   // Bytes for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When they are full, the
-  // oldest events are dropped. An event has 32 bytes.
+  // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
   uint64_t trace_limit = kTraceLimit;
 };
 

@@ -31,7 +31,7 @@ struct TraceHeader {
 };
 static_assert(sizeof(TraceHeader) == 32);
 
-constexpr uint16_t kTraceVersion = 1;
+constexpr uint16_t kTraceVersion = 2;
 constexpr uint16_t kTraceNamed = 0x100;       // in `kind`: `id` is the hash of the operation's name
 constexpr uint32_t kTraceOpen = UINT32_MAX;   // in `length`: the event has not ended, or took longer
 constexpr uint16_t kTraceLater = UINT16_MAX;  // in `instruction`: this one or a later one
@@ -50,12 +50,14 @@ struct TraceRecord {
 };
 static_assert(sizeof(TraceRecord) == 16);
 
+// The total of a run has a place before those of its events, and a count of 0 until the first one has ended. A time of
+// 2^32 ticks or more counts as 2^32 - 1.
 struct TraceTotal {
   TraceKey key;
   uint32_t count;
   uint32_t min;  // ticks
   uint32_t max;
-  uint32_t reserved;
+  uint32_t method;  // hash of the name of the method that was running; 0: none, as in loading
   uint64_t sum;
   uint64_t squares;  // sum of the squares; UINT64_MAX: it became larger
 };
@@ -123,6 +125,7 @@ class TraceStatistics final : public TraceMemory {
  private:
   static constexpr uint32_t kDepth = 8;  // run, call, copy, and events of the backend within one another
 
+  TraceTotal *total_of(const TraceKey &key);
   void count(const TraceKey &key, uint64_t ticks);
 
   struct {
@@ -130,7 +133,8 @@ class TraceStatistics final : public TraceMemory {
     uint64_t begin;
   } open_[kDepth] = {};  // events that have begun and not ended, outermost first
   uint32_t depth_ = 0;
-  uint32_t next_ = 0;  // where the next event is, if the events come in the order of the run before
+  uint32_t method_ = 0;  // hash of the name of the one that is running
+  uint32_t next_ = 0;    // where the next event is, if the events come in the order of the run before
 };
 
 }  // namespace edgecore

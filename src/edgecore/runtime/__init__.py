@@ -246,7 +246,7 @@ def load(
             system allows it. "mmap_use_madvise": map them, and let the system read ahead.
         trace: Record times from loading on, for `Program.trace`: "calls", "operators" or "threads"; True is "operators".
         trace_limit: Bytes of memory for events, which have 32 bytes each, at most 512 MB. When they are full, the oldest
-            events are dropped. Each method has an equal part of them.
+            events are dropped. Each method has an equal part of them, and at least 1,024 events (32 kB).
         values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can report
             them. Each run then copies them.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This

@@ -49,12 +49,13 @@ struct PackedMatrix {
 };
 
 // The value of a float16, exactly: as a float32 with the same bits of exponent and fraction, times 2^112, which is the
-// difference of the exponents' biases. Infinities and NaNs, which only damaged files hold, become large numbers.
+// difference of the exponents' biases. Infinities and NaNs get the largest exponent instead.
 inline float float16_value(uint16_t bits) {
-  const uint32_t shifted = static_cast<uint32_t>(bits & 0x7fff) << 13;
+  const bool is_number = (bits & 0x7c00) != 0x7c00;
+  const uint32_t shifted = static_cast<uint32_t>(bits & 0x7fff) << 13 | (is_number ? 0u : 0x7f800000u);
   float value;
   memcpy(&value, &shifted, sizeof(value));
-  value *= 0x1p112f;
+  if (is_number) value *= 0x1p112f;
   return (bits & 0x8000) != 0 ? -value : value;
 }
 }  // namespace edgecore_llm

@@ -111,14 +111,21 @@ float round_to_bytes(const float *x, int64_t size, int8_t *out) {
     largest = magnitude > largest ? magnitude : largest;
     is_finite = is_finite & (magnitude < INFINITY);
   }
-  if (!is_finite || largest <= 0x1p-119f) {
-    memset(out, 0, static_cast<size_t>(size));
-    return is_finite ? 0.0f : NAN;
+  const bool is_used = is_finite && largest > 0x1p-119f;
+  const float factor = is_used ? 127.0f / largest : 0.0f;
+  constexpr float kRound = 0x1.8p23f;  // see round_group, also for the mask
+  int32_t mask = -static_cast<int32_t>(is_used);
+  __asm__("" : "+r"(mask));  // the compiler would make a loop without the mask for what is used
+  for (int64_t i = 0; i < size; ++i) {
+    const float scaled = x[i] * factor;
+    int32_t bits;
+    memcpy(&bits, &scaled, sizeof(bits));
+    bits &= mask;
+    float product;
+    memcpy(&product, &bits, sizeof(product));
+    out[i] = static_cast<int8_t>((product + kRound) - kRound);
   }
-  const float factor = 127.0f / largest;
-  constexpr float kRound = 0x1.8p23f;  // a number plus this, minus this, is the nearest integer
-  for (int64_t i = 0; i < size; ++i) out[i] = static_cast<int8_t>((x[i] * factor + kRound) - kRound);
-  return largest / 127.0f;
+  return !is_finite ? NAN : is_used ? largest / 127.0f : 0.0f;
 }
 
 void gate(Activation activation, const float *x, int64_t count, float *out) {

@@ -58,7 +58,8 @@ inline Vector load(const Half *source) {
   memcpy(&shorts, source, sizeof(shorts));
   const Integers bits = __builtin_convertvector(shorts, Integers);  // see float16_value in packed.h
   const Vector magnitude = reinterpret_cast<Vector>((bits & 0x7fff) << 13) * 0x1p112f;
-  v = reinterpret_cast<Vector>(reinterpret_cast<Integers>(magnitude) | (bits & 0x8000) << 16);
+  const Integers special = ((bits & 0x7c00) == 0x7c00) & 0x7f800000;
+  v = reinterpret_cast<Vector>(reinterpret_cast<Integers>(magnitude) | special | (bits & 0x8000) << 16);
 #endif
   return v;
 }

@@ -156,7 +156,7 @@ def _declare_int8(kind: str, dynamic: bool) -> Patch:
 
 
 def _select_int8(dynamic: bool) -> Patch:
-    """Select the tiles beside XNNPACK's of 4 rows, which remains for processors that execute in order."""
+    """Select the tiles beside XNNPACK's of 4 rows, which remains for the Cortex-A55."""
     config, dq = ("qd8_f32_qc8w_gemm_config", "dq") if dynamic else ("qs8_qc8w_gemm_config", "")
 
     def kernels(rows: int, suffix: str) -> str:

@@ -109,7 +109,7 @@ Status HuggingFaceTokenizer::read_tables(const ModelTables &tables, Error &error
     const char spelling[] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
     byte_ids_[byte] = ids_.find({spelling, sizeof spelling});
   }
-  unknown_id_ = id_of(unknown_token_);
+  unknown_id_ = unknown_token_.empty() ? -1 : id_of(unknown_token_);
   if (tables.has_wrong_merge) return damaged("a merge is not a pair", error);
   merges_.reserve(tables.merges.size());
   double order = 0;

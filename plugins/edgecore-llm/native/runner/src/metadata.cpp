@@ -7,7 +7,7 @@ namespace edgecore::llm {
 namespace {
 
 using Json = nlohmann::json;
-constexpr int64_t kFormat = 1;  // of the facts; it changes when they get another meaning
+constexpr int64_t kFormat = 2;  // of the facts; it changes when they get another meaning
 
 // Reads an integer from 0 to the largest of int32. Returns false if there is none.
 bool read_count(const Json &values, const char *name, size_t &count) {

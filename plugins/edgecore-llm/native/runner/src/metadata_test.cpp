@@ -6,7 +6,7 @@ namespace edgecore::llm {
 namespace {
 
 constexpr const char *kText =
-    R"({"format": 1, "family": "llama", "context": 320, "chunk": 16, "vocabulary": 211, "eos_ids": [2, 7],)"
+    R"({"format": 2, "family": "llama", "context": 320, "chunk": 16, "vocabulary": 211, "eos_ids": [2, 7],)"
     R"( "rewindable": null})";
 
 TEST(Metadata, FactsAreReadFromTheirText) {
@@ -31,10 +31,10 @@ TEST(Metadata, DamagedFactsAndOtherVersionsAreAnError) {
     EXPECT_EQ(std::string(error.text, error.size),
               "The facts about the model in the file are damaged; export it again.");
   }
-  EXPECT_FALSE(read_metadata(R"({"format": 2})", metadata, error).ok());
+  EXPECT_FALSE(read_metadata(R"({"format": 1})", metadata, error).ok());
   EXPECT_EQ(std::string(error.text, error.size),
-            "The file has format 2 of edgecore-llm, and this version reads 1; export it again.");
-  EXPECT_FALSE(read_metadata(R"({"format": 1, "family": "llama", "context": -1})", metadata, error).ok());
+            "The file has format 1 of edgecore-llm, and this version reads 2; export it again.");
+  EXPECT_FALSE(read_metadata(R"({"format": 2, "family": "llama", "context": -1})", metadata, error).ok());
 }
 
 }  // namespace

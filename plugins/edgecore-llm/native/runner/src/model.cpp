@@ -32,7 +32,9 @@ Status Model::open(const char *path, const ModelOptions &options, Error &error) 
   EDGECORE_TRY(module_->open(path, error));
   const Result<size_t> facts = module_->program().find_method(kMetadataMethod, error);
   if (!facts.ok() || !module_->program().find_method("forward", error).ok()) {
-    return fail(error, EDGECORE_INVALID_PROGRAM, path, " holds no language model; make it with: edgecore llm export.");
+    return fail(
+        error, EDGECORE_INVALID_PROGRAM, path,
+        " holds no language model that edgecore::llm runs; make it with: edgecore llm export, without --backend.");
   }
   EDGECORE_TRY(load(*module_, options, error));
   Method &method = module_->method(*facts);

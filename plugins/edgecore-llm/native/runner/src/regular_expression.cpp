@@ -2,6 +2,9 @@
 
 #include <pcre2.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "utf8.h"
 
 namespace edgecore::llm {
@@ -14,13 +17,21 @@ struct FreeMatch {
   void operator()(pcre2_match_data *data) const { pcre2_match_data_free(data); }
 };
 
-// Replaces \s and \S by lists of characters. Within a class \S stays as it is.
-std::string with_spaces(const std::string &pattern) {
-  std::string changed;
+// Returns the size of a class with a name, such as [:punct:], which begins at `place`; 0 if none does.
+size_t named_class_size(const std::string &pattern, size_t place) {
+  if (pattern.compare(place, 2, "[:") != 0) return 0;
+  const size_t end = pattern.find_first_not_of("^abcdefghijklmnopqrstuvwxyz", place + 2);
+  return end != std::string::npos && pattern.compare(end, 2, ":]") == 0 ? end + 2 - place : 0;
+}
+
+// Replaces \s and \S by lists of characters. Within a class \S stays as it is. Returns why the pattern cannot be used
+// if it has what Oniguruma, which tokenizers are made for, and PCRE2 read in two ways, and NULL otherwise.
+const char *with_spaces(const std::string &pattern, std::string &changed) {
   bool is_in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
     const char next = i + 1 < pattern.size() ? pattern[i + 1] : '\0';
     if (pattern[i] == '\\' && next != '\0') {
+      if (std::strchr("hHvVC", next) != nullptr) return R"(\h, \H, \v, \V and \C have several meanings)";
       if (next == 's') {
         changed += is_in_class ? kSpaces : std::string("[") + kSpaces + "]";
       } else if (next == 'S' && !is_in_class) {
@@ -31,11 +42,21 @@ std::string with_spaces(const std::string &pattern) {
       ++i;
       continue;
     }
-    if (pattern[i] == '[') is_in_class = true;
-    if (pattern[i] == ']') is_in_class = false;
-    changed.push_back(pattern[i]);
+    size_t size = 1;
+    if (is_in_class) {
+      size = std::max(named_class_size(pattern, i), size);
+      if (pattern[i] == '[' && size == 1) return "a class within a class has several meanings";
+      if (pattern[i] == '&' && next == '&') return "&& within a class has several meanings";
+      is_in_class = pattern[i] != ']';
+    } else if (pattern[i] == '[') {
+      is_in_class = true;
+      if (next == '^') ++size;
+      if (pattern.compare(i + size, 1, "]") == 0) ++size;  // the first one does not end the class
+    }
+    changed.append(pattern, i, size);
+    i += size - 1;
   }
-  return changed;
+  return nullptr;
 }
 
 }  // namespace
@@ -43,7 +64,10 @@ std::string with_spaces(const std::string &pattern) {
 void Regex::Free::operator()(void *code) const { pcre2_code_free(static_cast<pcre2_code *>(code)); }
 
 Status Regex::compile(const std::string &pattern, Error &error) {
-  const std::string changed = with_spaces(pattern);
+  std::string changed;
+  if (const char *reason = with_spaces(pattern, changed); reason != nullptr) {
+    return fail(error, EDGECORE_NOT_SUPPORTED, "the pattern ", pattern.c_str(), " cannot be used: ", reason);
+  }
   int code = 0;
   PCRE2_SIZE place = 0;
   code_.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(changed.data()), changed.size(), PCRE2_UTF | PCRE2_UCP, &code,
@@ -62,8 +86,12 @@ Status Regex::find_all(const std::string &text, std::vector<Range> &matches, Err
   const std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create_from_pattern(code, nullptr));
   if (data == nullptr) return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "Memory for a search does not suffice.");
   for (size_t place = 0; place < text.size();) {
-    const int found = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), place,
-                                  PCRE2_NO_UTF_CHECK, data.get(), nullptr);
+    const auto match = [&](uint32_t options) {
+      return pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), place,
+                         options | PCRE2_NO_UTF_CHECK, data.get(), nullptr);
+    };
+    int found = match(0);
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT) found = match(PCRE2_NO_JIT);  // slower, with memory from the heap
     if (found == PCRE2_ERROR_NOMATCH) return {};
     if (found < 0) {
       return fail(error, EDGECORE_NOT_SUPPORTED, "The search for the pattern of the tokenizer exceeds its limits.");

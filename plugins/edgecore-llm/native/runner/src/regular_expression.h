@@ -19,7 +19,7 @@ struct Range {
 class Regex {
  public:
   // Compiles a pattern. `\s` means the white space of Unicode, to which PCRE2 adds U+180E.
-  // Errors: NOT_SUPPORTED with the reason.
+  // Errors: NOT_SUPPORTED with the reason, also for what Oniguruma and PCRE2 read in two ways.
   Status compile(const std::string &pattern, Error &error);
 
   // Appends the places of all matches, from left to right; none is empty. `text` is valid UTF-8.

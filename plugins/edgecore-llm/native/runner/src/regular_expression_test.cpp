@@ -30,9 +30,24 @@ TEST(Regex, WhiteSpaceIsThatOfUnicode) {
   EXPECT_EQ(found(R"(\S)", " \u180E"), Texts{"\u180E"});
 }
 
+TEST(Regex, AClassMayHaveClassesWithNamesAndBeginWithABracket) {
+  EXPECT_EQ(found(R"([[:punct:]\s]+)", "a.\u3000!b"), Texts{".\u3000!"});
+  EXPECT_EQ(found(R"([]\s]+|[^]\s]+)", "a]\u3000b"), (Texts{"a", "]\u3000", "b"}));
+  EXPECT_EQ(found(R"([\[&]+)", "a[&b"), Texts{"[&"});
+}
+
+TEST(Regex, ASearchThatTheStackOfTheCompiledPatternDoesNotHoldGoesOnWithoutIt) {
+  const std::string lines(5000, '\n');
+  EXPECT_EQ(found(R"((?:\r?\n)+(?!\r?\n))", lines), Texts{lines});
+}
+
 TEST(Regex, APatternThatCannotBeUsedIsAnError) {
   Regex regex;
   Error error;
+  for (const char *pattern : {"[a-c&&[^b]]", "[a&&b]", "[a[bc]]", R"(\h+)", R"([\H])", R"(\v)"}) {
+    EXPECT_EQ(regex.compile(pattern, error).code(), EDGECORE_NOT_SUPPORTED) << pattern;
+    EXPECT_NE(std::string(error.text, error.size).find("several meanings"), std::string::npos);
+  }
   EXPECT_EQ(regex.compile("(", error).code(), EDGECORE_NOT_SUPPORTED);
   EXPECT_NE(std::string(error.text, error.size).find("the pattern ( cannot be used: "), std::string::npos);
 }

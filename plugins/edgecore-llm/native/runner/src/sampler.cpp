@@ -16,11 +16,13 @@ Status check_range(const char *name, double value, double low, double high, Erro
               static_cast<int64_t>(high), ".");
 }
 
+// By products of 32 bits: compilers for 32-bit processors have no integers of 128 bits.
 void multiply(uint64_t a, uint64_t b, uint64_t &high, uint64_t &low) {
-  __extension__ using Wide = unsigned __int128;
-  const Wide product = static_cast<Wide>(a) * b;
-  high = static_cast<uint64_t>(product >> 64);
-  low = static_cast<uint64_t>(product);
+  const uint64_t a0 = a & UINT32_MAX, a1 = a >> 32, b0 = b & UINT32_MAX, b1 = b >> 32;
+  const uint64_t first = a1 * b0 + (a0 * b0 >> 32);  // no sum overflows
+  const uint64_t second = a0 * b1 + (first & UINT32_MAX);
+  high = a1 * b1 + (first >> 32) + (second >> 32);
+  low = a * b;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Session::save and restore: a mark, the number of tokens, the length of the text that identifies the model, this text,
-// the tokens as 64-bit integers, and the state of the module. Integers are little-endian.
+// Session::save and restore: a mark, the number of tokens, that of positions written and the length of the text that
+// identifies the model as 32-bit integers, the number of dropped tokens as a 64-bit one, the text, the tokens as 64-bit
+// integers, and the state of the module. Integers are little-endian.
 #include <cstring>
 
 #include "edgecore/llm/session.h"
@@ -7,8 +8,8 @@
 namespace edgecore::llm {
 namespace {
 
-constexpr uint8_t kMark[4] = {'E', 'C', 'S', '1'};
-constexpr size_t kHead = sizeof kMark + 8;
+constexpr uint8_t kMark[4] = {'E', 'C', 'S', '2'};
+constexpr size_t kHead = sizeof kMark + 20;
 
 void put(std::vector<uint8_t> &to, uint64_t value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) to.push_back(static_cast<uint8_t>(value >> (8 * i)));
@@ -29,7 +30,9 @@ Status Session::save(std::vector<uint8_t> &saved, Error &error) const {
   saved.assign(kMark, kMark + sizeof kMark);
   saved.reserve(kHead + text.size() + 8 * tokens_.size() + state.size());
   put(saved, tokens_.size(), 4);
+  put(saved, written_, 4);
   put(saved, text.size(), 4);
+  put(saved, dropped_, 8);
   saved.insert(saved.end(), text.begin(), text.end());
   for (const int32_t token : tokens_) put(saved, static_cast<uint64_t>(token), 8);
   saved.insert(saved.end(), state.begin(), state.end());
@@ -42,8 +45,9 @@ Status Session::restore(Bytes saved, Error &error) {
   }
   const std::string &text = metadata_->text;
   const uint64_t count = get(saved.data() + 4, 4);
-  const bool is_same_size = get(saved.data() + 8, 4) == text.size() && count <= metadata_->context &&
-                            saved.size() >= kHead + text.size() + 8 * count;
+  const uint64_t written = get(saved.data() + 8, 4);
+  const bool is_same_size = get(saved.data() + 12, 4) == text.size() && count <= written &&
+                            written <= metadata_->context && saved.size() >= kHead + text.size() + 8 * count;
   if (!is_same_size || std::memcmp(saved.data() + kHead, text.data(), text.size()) != 0) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "The saved session belongs to another model, or is damaged.");
   }
@@ -60,6 +64,8 @@ Status Session::restore(Bytes saved, Error &error) {
   const Bytes state(place, saved.size() - static_cast<size_t>(place - saved.data()));
   EDGECORE_TRY(module_->import_state(state, error));
   tokens_ = std::move(tokens);
+  written_ = static_cast<size_t>(written);
+  dropped_ = get(saved.data() + 16, 8);
   return {};
 }
 

@@ -68,7 +68,7 @@ Status Session::generate(Span<const int32_t> prompt, const GenerateOptions &opti
   for (size_t count = 1; count <= options.max_new_tokens; ++count) {
     if (is_cancelled_.load(std::memory_order_relaxed)) return {};
     const Result<int32_t> token =
-        sampler_.sample(*logits, options.sampling, tokens_.size(), tokens(), options.vocabulary, error);
+        sampler_.sample(*logits, options.sampling, dropped_ + tokens_.size(), tokens(), options.vocabulary, error);
     EDGECORE_TRY(token.status());
     if (!on_token(*token)) return {};
     const std::vector<int32_t> &ends = metadata_->eos_ids;
@@ -85,7 +85,7 @@ Status Session::warm_up(Error &error) {
   const int32_t token[] = {0};
   EDGECORE_TRY(check_tokens(token, error));
   EDGECORE_TRY(compute(token, nullptr, error));
-  return rewind(tokens_.size() - 1, error);
+  return take_back_to(tokens_.size() - 1, error);
 }
 
 Status Session::rewind(size_t count, Error &error) {
@@ -93,8 +93,12 @@ Status Session::rewind(size_t count, Error &error) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "The sequence has ", tokens_.size(),
                 " tokens, so it cannot be rewound to ", count, ".");
   }
-  const bool is_lost =
-      metadata_->rewindable >= 0 && tokens_.size() - count > static_cast<size_t>(metadata_->rewindable);
+  if (count == 0) dropped_ = 0;
+  return take_back_to(count, error);
+}
+
+Status Session::take_back_to(size_t count, Error &error) {
+  const bool is_lost = metadata_->rewindable >= 0 && written_ - count > static_cast<size_t>(metadata_->rewindable);
   if (!is_lost) {
     tokens_.resize(count);
     return {};
@@ -126,6 +130,8 @@ Status Session::compute(Span<const int32_t> tokens, std::vector<float> *all, Err
   for (size_t first = 0; first < tokens.size(); first += metadata_->chunk) {
     const size_t size = std::min(metadata_->chunk, tokens.size() - first);
     const Span<const int32_t> part(tokens.data() + first, size);
+    const size_t end = tokens_.size() + size;
+    written_ = tokens_.empty() ? end : std::max(written_, end);
     EDGECORE_TRY(run(part, all == nullptr, error));
     tokens_.insert(tokens_.end(), part.begin(), part.end());
     if (all != nullptr) all->insert(all->end(), found_.begin(), found_.end());

@@ -21,10 +21,11 @@ from edgecore_llm.sampler import Logits, Sampling, sample
 
 METADATA_METHOD = "get_llm_metadata"
 """The constant method of a file that returns the facts as a JSON text."""
-FORMAT = 1
+FORMAT = 2
 """Of the facts; it changes when they get another meaning."""
-_SAVED = struct.Struct("<4sII")  # mark, number of tokens, bytes of the text that identifies the model
-_MARK = b"ECS1"
+# Mark, number of tokens, positions written, bytes of the text that identifies the model, dropped tokens.
+_SAVED = struct.Struct("<4sIIIQ")
+_MARK = b"ECS2"
 
 
 @dataclass(frozen=True)
@@ -136,7 +137,7 @@ class Session:
     Attributes:
         metadata: The facts about the model.
         tokens: The tokens whose keys and values are in the caches, in order.
-        dropped: How many tokens `shift` has dropped.
+        dropped: How many tokens `shift` has dropped since the sequence was empty.
         statistics: Counts and times.
     """
 
@@ -152,6 +153,9 @@ class Session:
         is_ours = METADATA_METHOD in self._program.methods
         self._forward = self._program["forward"] if is_ours else PortableForward(self._program)
         self._cancelled = threading.Event()
+        # The most positions that the caches have held since they were last filled from the first one: each has overwritten
+        # an older one in the ring of a window, although the sequence may be shorter since.
+        self._written = 0
 
     @property
     def room(self) -> int:
@@ -201,6 +205,8 @@ class Session:
             part = np.asarray(tokens[first : first + self.metadata.chunk], np.int64)
             positions = np.arange(len(self.tokens), len(self.tokens) + len(part), dtype=np.int64)
             rows = positions[-1:] - positions[0] if is_last_only else positions - positions[0]
+            end = len(self.tokens) + len(part)
+            self._written = max(self._written, end) if self.tokens else end
             logits: Logits = np.array(self._forward(part, positions, rows), np.float32)
             self.tokens.extend(part.tolist())
             yield logits
@@ -232,7 +238,7 @@ class Session:
         kept = self.tokens[:keep] + self.tokens[keep + dropped :]
         start = time.perf_counter()
         self.dropped += dropped
-        self.rewind(keep)
+        self._take_back_to(keep)
         if len(kept) > keep:
             self._compute_all(kept[keep:])
         self.statistics.decode_seconds += time.perf_counter() - start
@@ -306,8 +312,13 @@ class Session:
         """
         if not 0 <= count <= len(self.tokens):
             raise SessionError(f"the sequence has {len(self.tokens)} tokens, so it cannot be rewound to {count}")
+        if count == 0:
+            self.dropped = 0
+        self._take_back_to(count)
+
+    def _take_back_to(self, count: int) -> None:
         limit = self.metadata.rewindable
-        is_lost = limit is not None and count < len(self.tokens) - limit
+        is_lost = limit is not None and self._written - count > limit
         kept = self.tokens[:count]
         self.tokens[:] = [] if is_lost else kept
         if is_lost and kept:
@@ -317,7 +328,8 @@ class Session:
         """Return the sequence and its caches, for `restore`."""
         text = self.metadata.text.encode()
         tokens = np.asarray(self.tokens, "<i8").tobytes()
-        return _SAVED.pack(_MARK, len(self.tokens), len(text)) + text + tokens + self._program.export_state()
+        head = _SAVED.pack(_MARK, len(self.tokens), self._written, len(text), self.dropped)
+        return head + text + tokens + self._program.export_state()
 
     def restore(self, saved: bytes) -> None:
         """Take a sequence that `save` returned, of the same file.
@@ -328,9 +340,10 @@ class Session:
         text = self.metadata.text.encode()
         if len(saved) < _SAVED.size or saved[:4] != _MARK:
             raise SessionError("these bytes are no saved session")
-        _, count, size = _SAVED.unpack_from(saved)
+        _, count, written, size, dropped = _SAVED.unpack_from(saved)
         start = _SAVED.size + size
-        if saved[_SAVED.size : start] != text or count > self.metadata.context or len(saved) < start + 8 * count:
+        is_possible = count <= written <= self.metadata.context and len(saved) >= start + 8 * count
+        if saved[_SAVED.size : start] != text or not is_possible:
             raise SessionError("the saved session belongs to another model, or is damaged")
         tokens = np.frombuffer(saved, "<i8", count, start).tolist()
         if any(not 0 <= token < self.metadata.vocabulary for token in tokens):
@@ -339,7 +352,7 @@ class Session:
             self._program.import_state(saved[start + 8 * count :])
         except EdgecoreError as error:
             raise SessionError(f"the saved session is damaged: {error}") from error
-        self.tokens[:], self.dropped = tokens, 0
+        self.tokens[:], self._written, self.dropped = tokens, written, dropped
 
     def _check(self, tokens: Sequence[int]) -> None:
         self._check_tokens(tokens)

@@ -74,6 +74,7 @@ class Session {
   Status start(std::shared_ptr<const Metadata> metadata, std::shared_ptr<Module> module, double load_seconds,
                Error &error);
   Status check_tokens(Span<const int32_t> tokens, Error &error) const;
+  Status take_back_to(size_t count, Error &error);
   Status compute(Span<const int32_t> tokens, std::vector<float> *all, Error &error);
   Status run(Span<const int32_t> part, bool is_last_only, Error &error);
 
@@ -82,6 +83,10 @@ class Session {
   Method *forward_ = nullptr;
   Span<const float> found_;  // the logits of the last run
   std::vector<int32_t> tokens_;
+  // The most positions that the caches have held since they were last filled from the first one: each has overwritten
+  // an older one in the ring of a window, although the sequence may be shorter since.
+  size_t written_ = 0;
+  uint64_t dropped_ = 0;            // tokens that a session of Python, which this one was restored from, has dropped
   std::vector<int64_t> inputs_[3];  // tokens, positions, rows
   Sampler sampler_;
   Statistics statistics_;
