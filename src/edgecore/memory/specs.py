@@ -49,12 +49,19 @@ class TensorSpec:
     @property
     def storage(self) -> TensorSpec:
         """The base storage: the tensor at the end of the chain of bases; the tensor itself if it has no base."""
-        return self if self.base is None else self.base.storage
+        spec = self
+        while spec.base is not None:  # chains are as long as the model, so there is no recursion
+            spec = spec.base
+        return spec
 
     @property
     def storage_offset(self) -> int:
         """Bytes from the start of the base storage."""
-        return 0 if self.base is None else self.base.storage_offset + self.base_offset
+        offset, spec = 0, self
+        while spec.base is not None:
+            offset += spec.base_offset
+            spec = spec.base
+        return offset
 
     @property
     def nbytes(self) -> int:
