@@ -249,7 +249,9 @@ def test_offsets_of_slices_stay_aligned():
 def test_a_chain_of_shared_tensors_may_be_longer_than_the_stack_of_python():
     model = nn.Sequential(*(nn.Sigmoid() if index % 2 else nn.ReLU() for index in range(1100))).eval()
     x = torch.randn(2, 3)
-    torch.testing.assert_close(torch.as_tensor(edgecore.load(edgecore.compile(model, (x,)).buffer).forward(x)), model(x))
+    torch.testing.assert_close(
+        torch.as_tensor(edgecore.load(edgecore.compile(model, (x,)).buffer).forward(x)), model(x)
+    )
 
 
 def test_views_of_dynamic_shape_equal_eager():
