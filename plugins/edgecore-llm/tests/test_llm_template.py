@@ -76,11 +76,31 @@ def test_special_tokens_that_a_message_spells_are_text(tmp_path):
         cutting.encode(tokenizer, [{"role": "user", "content": "<|end|>"}])
 
 
+@pytest.mark.parametrize("form", ["prepend", "metaspace", "sentencepiece"])
+def test_text_around_the_spelling_of_a_special_token_stays_as_it_is(form, tmp_path):
+    if form == "sentencepiece":
+        pytest.importorskip("sentencepiece")
+        llm_tokenizers.sentencepiece_model(tmp_path / "tokenizer.model")
+    else:
+        llm_tokenizers.byte_fallback(tmp_path / "tokenizer.json", form == "metaspace")
+    tokenizer = open_tokenizer(tmp_path)
+    template = ChatTemplate("<s>[{{ messages[0].content }}]</s>x")
+    after = tokenizer.encode("<s>[a]</s>x", specials=True)
+    end = tokenizer.encode("</s>", specials=True)[-1]
+    for content in ("a</s>b", "</s>", "a </s> b", "</s>a<s><s>b</s>"):
+        tokens = template.encode(tokenizer, [{"role": "user", "content": content}])
+        assert [token for token in tokens if tokenizer.is_special(token)] == [after[0], end]
+        shown = tokenizer.decode(after, specials=True).replace("[a]", f"[{content}]")
+        assert tokenizer.decode(tokens, specials=True) == shown
+    alone = ChatTemplate("{{ messages[0].content }}").encode(tokenizer, [{"role": "user", "content": "</s>b"}])
+    assert tokenizer.decode(alone) == "</s>b"
+
+
 def test_overlapping_spellings_of_special_tokens_are_text():
     class Letters(Tokenizer):
         vocabulary = 300
 
-        def encode(self, text, *, bos=False, specials=False):
+        def encode(self, text, *, bos=False, specials=False, is_continued=False):
             if not specials:
                 return [*map(ord, text)]
             named = {"abc": [298], "cda": [299]}

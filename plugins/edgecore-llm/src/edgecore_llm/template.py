@@ -102,7 +102,15 @@ class ChatTemplate:
             raise TokenizerError("the chat template cuts a message within the spelling of a special token")
         tokens: list[int] = []
         for index, part in enumerate(parts):
-            tokens += tokenizer.encode(part, specials=index % 2 == 0) if part else []
+            is_text = index % 2 == 1
+            # Text up to a special token goes on with the text before it.
+            first = None if is_text else tokenizer.special_texts.search(part)
+            cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
+            if head := part[:cut]:
+                has_space = not tokens or (tokenizer.spaces_after_specials and tokenizer.is_special(tokens[-1]))
+                tokens += tokenizer.encode(head, is_continued=not has_space)
+            if rest := part[cut:]:
+                tokens += tokenizer.encode(rest, specials=True)
         return tokens
 
 

@@ -19,6 +19,7 @@ class Tokenizer(ABC):
         adds_bos: Texts really begin with it. Qwen and SmolLM2 name such a token, but do not use it so.
         eos_ids: The tokens that end a text.
         strips_first_space: A text gets a space at its front, which decoding takes away again.
+        spaces_after_specials: What follows a special token gets such a space, too.
         chat_template: The Jinja template of a chat that lies beside the tokenizer; None if there is none.
     """
 
@@ -27,16 +28,18 @@ class Tokenizer(ABC):
     adds_bos: bool = True
     eos_ids: tuple[int, ...] = ()
     strips_first_space: bool = False
+    spaces_after_specials: bool = True
     chat_template: str | None = None
 
     @abstractmethod
-    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         """Return the tokens of a text.
 
         Args:
             text: The text.
             bos: Begin with `bos_id`, if `adds_bos`.
             specials: Text that spells a special token, such as `<|eot_id|>`, becomes this token. Wrong for what users write.
+            is_continued: The text goes on after another one, so it gets no space at its front.
         """
 
     @abstractmethod
