@@ -60,6 +60,16 @@ def test_objects_are_written_in_their_order_and_without_escapes():
     assert '  {\n    "name": "größe",' in text
 
 
+def test_json_is_written_with_the_arguments_of_transformers():
+    source = "{{ x | tojson(ensure_ascii=True, separators=(',', ':'), sort_keys=True) }}{{ x | tojson(False, 1) }}"
+    assert ChatTemplate(source).render([], x={"b": "ö", "a": 1}) == ('{"a":1,"b":"\\u00f6"}{\n "b": "ö",\n "a": 1\n}')
+
+
+def test_arguments_may_have_any_name():
+    source = "{% macro m(context, called) %}{{ context }}{{ called }}{% endmacro %}{{ m(context=1, called=2) }}"
+    assert ChatTemplate(source).render([]) == "12"
+
+
 def test_special_tokens_that_a_message_spells_are_text(tmp_path):
     llm_tokenizers.byte_level(tmp_path / "tokenizer.json")
     tokenizer = open_tokenizer(tmp_path)
@@ -183,6 +193,36 @@ def test_what_a_template_refuses_is_an_error():
         "{% set n.s = t %}{% endfor %}",
         "{% macro m(s) %}{{ s }}{{ s }}{% endmacro %}{% set n = namespace(s='xx') %}"
         "{% for i in range(40) %}{% set n.s = m(n.s) %}{% endfor %}",
+        "{{ 'a' | tojson(indent=200000000) }}{{ [1, 2] | tojson(indent=200000000) }}",
+        "{{ [1, 2] | tojson(separators=('x' * 99999, 'y')) }}",
+        *(
+            "{% set n = namespace(l=['abc']) %}{% for i in range(23) %}{% set n.l = [n.l, n.l] %}{% endfor %}" + use
+            for use in (
+                "{{ n.l | string | length }}",
+                "{{ n.l | tojson | length }}",
+                "{{ n.l }}",
+                "{{ (n.l ~ 'a') | length }}",
+                "{{ [n.l] | join | length }}",
+                "{{ ('%s' % n.l) | length }}",
+                "{{ ('%s' | format(n.l)) | length }}",
+                "{{ '{}'.format(n.l) | length }}",
+                "{{ n.l | upper | length }}",
+            )
+        ),
+        "{% set b = 'x' * 90000 %}{{ ([b] * 300) | join | length }}",
+        "{% set b = 'x' * 90000 %}{{ ([b] * 300) | map('upper') | join | length }}",
+        "{% set b = 'x' * 90000 %}{{ ''.join([b] * 300) | length }}",
+        "{{ ('%(a)s' * 9000 % {'a': 'x' * 9000}) | length }}",
+        "{{ ('{0}' * 9000).format('x' * 9000) | length }}",
+        "{% set n = namespace(l=[1]) %}{% for i in range(40) %}{% set n.l = [n.l, n.l] | sum(start=[]) %}{% endfor %}",
+        "{% set n = namespace(x=3) %}{% for i in range(40) %}{% set n.x = n.x * n.x %}{% endfor %}",
+        "{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% for c in r %}{% endfor %}{% endfor %}{% endfor %}",
+        "{% set r = range(9999) %}{% for a in r %}{% for b in r if b < 0 %}{% endfor %}{% endfor %}",
+        "{% set r = range(9999) %}{% for a in r %}{% set x = r | sum %}{% endfor %}",
+        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+        "{% set b = 'x'.encode() %}{{ (b * 1000000000) | length }}{{ b.center(1000000000) | length }}",
+        "{{ (1).to_bytes(1000000000, 'big') | length }}",
+        "{{ ('a' * 90000).translate({97: 'x' * 90000}) | length }}",
         "{{ 1 // 0 }}",
         "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
     ],

@@ -36,13 +36,12 @@ class ChatTemplate:
         self, source: str, *, bos_token: str = "", eos_token: str = "", now: datetime.datetime | None = None
     ) -> None:
         environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation])
-        environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = lambda form: (now or datetime.datetime.now()).strftime(form)  # noqa: PLW0108
         self._environment, self._tokens = environment, {"bos_token": bos_token, "eos_token": eos_token}
         try:
             self._template = environment.from_string(source)
-        except jinja2.TemplateError as error:
+        except (jinja2.TemplateError, RecursionError) as error:
             raise TokenizerError(f"the chat template is not valid: {error}") from error
 
     def render(
@@ -170,7 +169,3 @@ class _Generation(jinja2.ext.Extension):
 
 def _raise(message: str) -> None:
     raise jinja2.TemplateError(message)
-
-
-def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent, **options)
