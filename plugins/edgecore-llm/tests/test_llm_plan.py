@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -149,6 +150,32 @@ def test_what_settings_and_the_model_contradict_is_said(folder, tmp_path):
         call("export", model, f"+base.tokenizer_path={tmp_path}", "-o", tmp_path / "x.pte")
     with pytest.raises(ConfigError, match="no model is named: give MODEL, or base.checkpoint with base.params"):
         call("export", "+debug.verbose=true", "-o", tmp_path / "x.pte")
+
+
+@pytest.mark.parametrize("shards", [0, 2])
+def test_what_the_cache_lacks_is_downloaded(shards, tmp_path, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    names = [f"model-{number}.safetensors" for number in range(shards)]
+    files = [*names, *(["model.safetensors.index.json"] if shards else ["model.safetensors"])]
+    asked = []
+
+    def snapshot_download(name, allow_patterns, local_files_only):
+        asked.append(local_files_only)
+        assert any(fnmatch(name, pattern) for name in files for pattern in allow_patterns)
+        assert not any(fnmatch("consolidated.safetensors", pattern) for pattern in allow_patterns)
+        for file in [] if local_files_only else files:
+            (tmp_path / file).write_text(json.dumps({"weight_map": dict(enumerate(names))}))
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", snapshot_download)
+    (tmp_path / "config.json").write_text("{}")
+    assert model_path("org/small") == tmp_path
+    assert asked == [True, False]
+    assert model_path("org/small") == tmp_path
+    assert asked == [True, False, True]
+    (tmp_path / files[0]).unlink()
+    assert model_path("org/small") == tmp_path
+    assert asked[3:] == [True, False]
 
 
 @pytest.mark.parametrize(
