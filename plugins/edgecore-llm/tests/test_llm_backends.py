@@ -6,8 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from llm_models import MODELS
-from test_llm_export import Checkpoint
+from llm_models import MODELS, Checkpoint
 
 import edgecore
 from edgecore_llm.errors import ConfigError

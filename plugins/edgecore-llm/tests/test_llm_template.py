@@ -106,6 +106,16 @@ def test_text_around_the_spelling_of_a_special_token_stays_as_it_is(form, tmp_pa
     assert tokenizer.decode(alone) == "</s>b"
 
 
+def test_what_is_no_text_is_one_clear_sentence(tmp_path):
+    llm_tokenizers.byte_level(tmp_path / "tokenizer.json")
+    tokenizer, template = open_tokenizer(tmp_path), ChatTemplate("{{ messages[0].content }}")
+    with pytest.raises(TokenizerError, match="a message holds something else than texts, numbers, lists and objects"):
+        template.encode(tokenizer, [{"role": "user", "content": b"a"}])
+    for call in (tokenizer.encode, lambda text: template.encode(tokenizer, [{"role": "user", "content": text}])):
+        with pytest.raises(TokenizerError, match=r"the text is no UTF-8: character 1 is '\\udcff'"):
+            call("a\udcff")
+
+
 def test_overlapping_spellings_of_special_tokens_are_text():
     class Letters(Tokenizer):
         vocabulary = 300

@@ -93,7 +93,12 @@ class ChatTemplate:
             TokenizerError: As `render`, or the template cuts a message within the spelling of a special token.
         """
         pattern = re.compile(f"(?=({tokenizer.special_texts.pattern}))")
-        whole = json.dumps(messages, ensure_ascii=False)
+        try:
+            whole = json.dumps(messages, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TokenizerError(
+                f"a message holds something else than texts, numbers, lists and objects: {error}"
+            ) from error
         opening, closing, *_ = (mark for mark in map(chr, _MARKS) if mark not in whole)
         marked = [_marked(message, pattern, opening, closing) for message in messages]
         parts = re.split(f"{opening}([^{opening}{closing}]*){closing}", self.render(marked, **variables))

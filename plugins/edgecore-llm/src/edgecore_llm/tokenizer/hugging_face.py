@@ -11,7 +11,7 @@ from typing import Any
 import tokenizers
 
 from edgecore_llm.errors import TokenizerError
-from edgecore_llm.tokenizer.tokenizer import Tokenizer, sentencepiece_bytes
+from edgecore_llm.tokenizer.tokenizer import Tokenizer, check_text, sentencepiece_bytes
 
 _SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 
@@ -60,6 +60,7 @@ class HuggingFaceTokenizer(Tokenizer):
         )
 
     def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
+        check_text(text)
         plain, with_specials = self._continued if is_continued else (self._plain, self._with_specials)
         tokenizer = with_specials if specials else plain
         tokens: list[int] = tokenizer.encode(text, add_special_tokens=False).ids

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore_llm.errors import TokenizerError
-from edgecore_llm.tokenizer.tokenizer import Tokenizer, sentencepiece_bytes
+from edgecore_llm.tokenizer.tokenizer import Tokenizer, check_text, sentencepiece_bytes
 
 _NO_SPACE = b"\x1a\x02\x18\x00"
 """`normalizer_spec { add_dummy_prefix: false }`, which is merged into the model that it follows."""
@@ -44,6 +44,7 @@ class SentencePieceTokenizer(Tokenizer):
         self.strips_first_space = bool(pieces) and pieces[0].startswith("\N{LOWER ONE EIGHTH BLOCK}")
 
     def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
+        check_text(text)
         tokens = [self.bos_id] if bos and self.bos_id is not None else []
         # The package takes the spelling of a special token for text, and what follows one for the begin of a text.
         for index, part in enumerate(self._specials.split(text) if specials else [text]):

@@ -80,6 +80,18 @@ class Tokenizer(ABC):
             )
 
 
+def check_text(text: str) -> None:
+    """Check that a text has characters only: what is no UTF-8 in a command line has none.
+
+    Raises:
+        TokenizerError: It has something else.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(f"the text is no UTF-8: character {error.start} is {text[error.start]!r}") from error
+
+
 def sentencepiece_bytes(piece: str) -> bytes:
     """Return the bytes of a piece of SentencePiece: `▁` is a space, and `<0x0A>` one byte."""
     if len(piece) == len("<0x00>") and piece.startswith("<0x") and piece.endswith(">"):
