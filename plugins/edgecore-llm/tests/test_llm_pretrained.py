@@ -105,9 +105,15 @@ def test_the_example_exports_once_and_runs(folder, tmp_path):
         subprocess.run(
             [sys.executable, example, path, "Hi"], cwd=tmp_path, capture_output=True, check=True, encoding="utf-8"
         ).stdout
-        for path in (folder, "not needed any more")
+        for path in (folder, Path("not needed any more") / folder.name)
     ]
     assert shown[0] == shown[1] != ""
+    for arguments, message in (([], "usage: python examples/llm.py"), (["a/b/other"], "there is no checkpoint a/b/other")):
+        done = subprocess.run(
+            [sys.executable, example, *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8"
+        )
+        assert done.returncode == 1
+        assert message in done.stderr
 
 
 def test_errors(folder, tmp_path):
