@@ -108,7 +108,10 @@ def test_the_example_exports_once_and_runs(folder, tmp_path):
         for path in (folder, Path("not needed any more") / folder.name)
     ]
     assert shown[0] == shown[1] != ""
-    for arguments, message in (([], "usage: python examples/llm.py"), (["a/b/other"], "there is no checkpoint a/b/other")):
+    for arguments, message in (
+        ([], "usage: python examples/llm.py"),
+        (["a/b/other"], "there is no checkpoint a/b/other"),
+    ):
         done = subprocess.run(
             [sys.executable, example, *arguments], cwd=tmp_path, capture_output=True, encoding="utf-8"
         )
