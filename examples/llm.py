@@ -1,6 +1,6 @@
 """A language model from a checkpoint to a chat: python examples/llm.py FOLDER_OR_NAME [QUESTION].
 
-The first run exports the checkpoint to `build/llm`, later ones load it from there.
+The first run exports the checkpoint to a folder in `build/llm` that is named after it, later ones load it from there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 import edgecore_llm
 from edgecore_llm.sampler import Sampling
 
-folder = Path("build/llm")
+if len(sys.argv) < 2:
+    sys.exit("usage: python examples/llm.py FOLDER_OR_NAME [QUESTION]")
+folder = Path("build/llm", Path(sys.argv[1]).name)
 question = sys.argv[2] if len(sys.argv) > 2 else "What is an edge device?"
 if (folder / "model.pte").exists():
     model = edgecore_llm.from_pretrained(folder)

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -153,6 +154,13 @@ FILES = {
 """For each runner, the name of its file or folder and the function that makes it."""
 
 
+def remove(path: Path) -> None:
+    """Delete a file or a folder, if there is one."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"default: {', '.join(SHAPES)}")
@@ -169,8 +177,11 @@ def main() -> None:
             peer = runner.split("-")[0]
             if (checkpoint / file).exists() or peer not in ("edgecore", *arguments.peers):
                 continue
+            part = checkpoint / f"part-{file}"  # so that what is cut off is not taken for made
+            remove(part)
             try:
-                make(python_of(folder, peer), checkpoint, SHAPES[name], checkpoint / file)
+                make(python_of(folder, peer), checkpoint, SHAPES[name], part)
+                part.rename(checkpoint / file)
             except (subprocess.CalledProcessError, ImportError) as error:
                 failed.append(f"{name}, {runner}: {error}")
         (checkpoint / "consolidated.pth").unlink(missing_ok=True)

@@ -20,7 +20,7 @@ WARM_TOKENS = 4
 def measure(
     restart: Callable[[], None], append: Callable[[list[int]], object], prompt: int, new: int
 ) -> tuple[float, float]:
-    """Return the tokens per second of a prompt and of `new` tokens, which `append` computes."""
+    """Return the tokens per second of a prompt and of `new` tokens: `append` computes some and finds the next one."""
     prompt_tokens = [7 + i * 37 % 200 for i in range(prompt)]
     speeds = (0.0, 0.0)
     for count in (WARM_TOKENS, new):
@@ -38,13 +38,14 @@ def edgecore(file: str, threads: int, prompt: int, new: int) -> tuple[float, flo
     from edgecore_llm.runner.session import Model
 
     session = Model(file, threads=threads).new_session()
-    return measure(lambda: session.rewind(0), session.append, prompt, new)
+    return measure(lambda: session.rewind(0), lambda tokens: session.append(tokens).argmax(), prompt, new)
 
 
 def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, float]:
     import ctypes
 
     import llama_cpp as library
+    import numpy as np
 
     silent = library.llama_log_callback(lambda *_: None)
     library.llama_log_set(silent, ctypes.c_void_p(0))
@@ -54,6 +55,7 @@ def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, fl
     settings.n_ctx, settings.n_batch, settings.n_ubatch = 1024, 512, 512
     settings.n_threads = settings.n_threads_batch = threads
     context = library.llama_init_from_model(model, settings)
+    vocabulary = library.llama_vocab_n_tokens(library.llama_model_get_vocab(model))
 
     def restart() -> None:
         library.llama_memory_clear(library.llama_get_memory(context), False)
@@ -62,7 +64,8 @@ def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, fl
         ids = (ctypes.c_int32 * len(tokens))(*tokens)
         if library.llama_decode(context, library.llama_batch_get_one(ids, len(tokens))) != 0:
             raise RuntimeError("llama_decode failed")
-        library.llama_get_logits_ith(context, -1)  # waits
+        logits = library.llama_get_logits_ith(context, -1)  # waits
+        np.ctypeslib.as_array(logits, (vocabulary,)).argmax()
 
     return measure(restart, append, prompt, new)
 

@@ -9,22 +9,12 @@ from pathlib import Path
 
 import pytest
 from embedding import PACKAGE, build, needs, shared_folder
-from llm_models import StateDict, random_model
+from llm_models import Checkpoint
 
 from edgecore_llm.export import ExportOptions, export
-from edgecore_llm.families import decoder_config
 from edgecore_llm.model.layers import Precision
 
 NATIVE = Path(__file__).parent / "native"
-
-
-class Checkpoint(StateDict):
-    """A model in memory as a checkpoint."""
-
-    def __init__(self, name: str, eos_ids: tuple[int, ...] = (2,)) -> None:
-        model = random_model(name)
-        super().__init__(model)
-        self.config, self.eos_ids = decoder_config(model.config.to_dict()), eos_ids
 
 
 def exported(name: str, path: Path, chunk: int = 16, eos_ids: tuple[int, ...] = (2,)) -> Path:

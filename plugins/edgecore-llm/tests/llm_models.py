@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from edgecore_llm.families import decoder_config
+
 SMALL = {
     "vocab_size": 211, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
     "num_key_value_heads": 2, "max_position_embeddings": 512, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0,
@@ -92,6 +94,15 @@ class StateDict:
 
     def read(self, name, start=0, stop=None):
         return self.tensors[name][start:stop]
+
+
+class Checkpoint(StateDict):
+    """A small model in memory as a checkpoint."""
+
+    def __init__(self, name: str, eos_ids: tuple[int, ...] = (2,)) -> None:
+        self.model = random_model(name)
+        super().__init__(self.model)
+        self.config, self.eos_ids = decoder_config(self.model.config.to_dict()), eos_ids
 
 
 def run_in_chunks(decoder: Any, tokens: torch.Tensor, chunk: int) -> torch.Tensor:

@@ -6,8 +6,7 @@ from importlib.util import find_spec
 
 import pytest
 import torch
-from llm_models import MODELS
-from test_llm_export import Checkpoint
+from llm_models import MODELS, Checkpoint
 
 import edgecore
 from edgecore_llm.errors import ConfigError
@@ -79,4 +78,17 @@ def test_errors_of_backends(tmp_path):
         export_portable(checkpoint, file, PortableOptions("vulkan", precision=Precision(linear=4)))
     with pytest.raises(ConfigError, match="the context 513 does not lie between 2 and the model's 512"):
         export_portable(checkpoint, file, PortableOptions("xnnpack", context=513))
+    for group in (-32, 48):
+        with pytest.raises(ConfigError, match=f"the group {group} is neither 0 nor a multiple of 32"):
+            export_portable(checkpoint, file, PortableOptions("xnnpack", 64, precision=Precision(4, group=group)))
+    with pytest.raises(ConfigError, match="the token 211 is outside of the model's vocabulary of 211"):
+        export_portable(checkpoint, file, PortableOptions("xnnpack", 64, bos_id=211))
     assert not file.exists()
+
+
+def test_matrices_that_get_more_bits_than_asked_for_are_reported(tmp_path):
+    if find_spec("edgecore_xnnpack") is None:
+        pytest.skip("needs edgecore-xnnpack")
+    options = PortableOptions("xnnpack", 64, precision=Precision(4, group=512))
+    report = export_portable(Checkpoint("llama3"), tmp_path / "model.pte", options)
+    assert "matrices have 8 bits: their rows do not divide into groups of 512" in report

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from llm_models import run_in_chunks
-from test_llm_export import TOKENS, Checkpoint, logits
+from llm_models import Checkpoint, run_in_chunks
+from test_llm_export import TOKENS, logits
 from test_llm_kernels import Caches, compiled
 from torch.nn import functional as F
 

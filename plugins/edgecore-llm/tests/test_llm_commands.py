@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from edgecore_llm.cli import command
 from edgecore_llm.cli.chat import head_of_chat
 from edgecore_llm.cli.evaluate import perplexity
-from edgecore_llm.errors import SessionError, TokenizerError
+from edgecore_llm.errors import ConfigError, SessionError, TokenizerError
 from edgecore_llm.runner.answer import StopText
 from edgecore_llm.runner.session import Model
 from edgecore_llm.template import ChatTemplate, open_template
@@ -194,12 +194,45 @@ def test_export_rounds_with_calibration_and_reports_losses(folder, tmp_path):
     assert [line.split()[0] for line in lines if line.startswith("layers.0.")] == [
         f"layers.0.{name}:" for name in ("self_attn.qkv_proj", "self_attn.o_proj", "mlp.gate_up_proj", "mlp.down_proj")
     ]
-    for line in lines[1:-1]:
+    for line in lines[2:]:
         with_calibration, without = map(float, line.split()[1:])
         assert with_calibration < without
-    result = CliRunner().invoke(command, ["export", str(folder), "-o", "x.pte", "--report"])
-    assert result.exit_code == 2
-    assert "--report needs --calibration FILE.txt" in result.output
+
+
+def test_options_without_effect_are_refused(folder, tmp_path):
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    export, of_settings = ("export", folder, "-o", tmp_path / "x.pte"), "and settings of LlmConfig exclude each other"
+    for arguments, message in (
+        ((*export, "--report"), "--report needs --calibration FILE.txt"),
+        ((*export, "--tokenizer", folder), "--tokenizer needs --calibration FILE.txt"),
+        ((*export, "--calibration-tokens", 9), "--calibration-tokens needs --calibration FILE.txt"),
+        ((*export, "--report", "+debug.verbose=true"), f"--report {of_settings}"),
+        ((*export, "--calibration-tokens", 9, "+debug.verbose=true"), f"--calibration-tokens {of_settings}"),
+        ((*export, "--calibration", empty), "empty.txt is empty"),
+        ((*export, "--calibration", tmp_path / "none.txt"), "none.txt' does not exist"),
+        (
+            ("run", folder / "model.pte", "--tokenizer", folder, "--prompt", "a", "--keep", 2),
+            "--keep needs --shift",
+        ),
+    ):
+        result = CliRunner().invoke(command, [*map(str, arguments)], env={"COLUMNS": "400"})
+        assert result.exit_code == 2, message
+        assert message in " ".join(result.output.replace("│", "").split())
+    assert not (tmp_path / "x.pte").exists()
+
+
+def test_a_short_context_has_a_chunk_that_fits(folder, tmp_path):
+    call("export", folder, "-o", tmp_path / "model.pte", "--context", 64)
+    metadata = Model(tmp_path / "model.pte").metadata
+    assert (metadata.context, metadata.chunk) == (64, 64)
+
+
+def test_a_missing_folder_is_said_before_the_work(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr("edgecore.compile", None)
+    for options in ((), ("--backend", "xnnpack")):
+        with pytest.raises(ConfigError, match=r"the folder .*none of the file to write does not exist"):
+            call("export", folder, "-o", tmp_path / "none" / "x.pte", "--context", 64, *options)
 
 
 def test_errors(folder, tmp_path):

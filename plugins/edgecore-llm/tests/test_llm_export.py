@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from llm_models import MODELS, StateDict, random_model, run_in_chunks
+from llm_models import MODELS, Checkpoint, run_in_chunks
 
 import edgecore
 from edgecore_llm.errors import CheckpointError, ConfigError, SessionError
 from edgecore_llm.export import ExportOptions, export
-from edgecore_llm.families import decoder_config
 from edgecore_llm.model.layers import Precision
 from edgecore_llm.model.load import load_decoder
 from edgecore_llm.runner.session import Model, Session
@@ -23,15 +22,6 @@ pytest.importorskip("transformers")
 TOKENS = torch.randint(0, 211, (300,), generator=torch.Generator().manual_seed(1))
 QUICK = ("llama3", "gemma3")
 FLOAT = Precision()
-
-
-class Checkpoint(StateDict):
-    """A model in memory as a checkpoint."""
-
-    def __init__(self, name: str) -> None:
-        self.model = random_model(name)
-        super().__init__(self.model)
-        self.config, self.eos_ids = decoder_config(self.model.config.to_dict()), (2,)
 
 
 def exported(name: str, path: Path, precision: Precision, chunk: int = 128) -> Checkpoint:

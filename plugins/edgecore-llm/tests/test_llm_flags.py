@@ -33,6 +33,8 @@ def test_flags_are_settings():
     assert (config.model.use_kv_cache, config.export.max_seq_length) == (True, 64)
     assert config.quantization.group_size == config.backend.openvino.nncf_compression_group_size == 128
     assert config_from_flags([]) == LlmConfig()
+    config = config_from_flags(["-qmode", "8da4w", "-G", "0"])
+    assert (config.quantization.group_size, config.backend.openvino.nncf_compression_group_size) == (0, 32)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -111,6 +111,45 @@ def test_gguf_files_of_drawn_parts(tmp_path, content):
     assert most < 20e6
 
 
+def array(kind: int, items: list[bytes]) -> bytes:
+    return struct.pack("<IIQ", 9, kind, len(items)) + b"".join(items)
+
+
+def tokenizer_entries(kind: bytes) -> dict[str, bytes]:
+    """Return the keys and values of a tokenizer in a GGUF file: `llama` or `gpt2`."""
+    pieces = [b"<unk>", b"<s>", b"a", b"b", b"ab", "\u2581".encode()]
+    return {
+        "model": struct.pack("<I", 8) + string(kind),
+        "tokens": array(8, [string(piece) for piece in pieces]),
+        "token_type": array(5, [struct.pack("<i", value) for value in (2, 3, 1, 1, 1, 1)]),
+        "bos_token_id": struct.pack("<II", 4, 1),
+        "add_bos_token": struct.pack("<IB", 7, 1),
+        **(
+            {"pre": struct.pack("<I", 8) + string(b"qwen2"), "merges": array(8, [string(b"a b")])}
+            if kind == b"gpt2"
+            else {"scores": array(6, [struct.pack("<f", -value) for value in range(len(pieces))])}
+        ),
+    }
+
+
+@ANY
+@hypothesis.given(data=st.data())
+@pytest.mark.parametrize("kind", [b"llama", b"gpt2"])
+def test_tokenizers_of_which_one_key_has_another_value(kind, tmp_path, data):
+    entries = tokenizer_entries(kind)
+    path = tmp_path / "drawn.gguf"
+    count = data.draw(st.integers(0, 6))
+    arrays = st.sampled_from(
+        [array(8, [string(b"x")] * count), array(4, [b"abcd"] * count), array(8, [string(b"x")] * 6)]
+    )
+    entries[data.draw(st.sampled_from(sorted(entries)))] = data.draw(st.one_of(arrays, values()))
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries))
+    path.write_bytes(
+        head + b"".join(string(f"tokenizer.ggml.{key}".encode()) + value for key, value in entries.items())
+    )
+    use_tokenizer(path)
+
+
 def valid_gguf(folder: Path) -> Path:
     path = folder / "valid.gguf"
     writer = gguf.GGUFWriter(path, "llama")

@@ -15,11 +15,24 @@ from llm_models import random_model
 import edgecore_llm
 from edgecore_llm.errors import TokenizerError
 from edgecore_llm.export import ExportOptions
-from edgecore_llm.tokenizer.gguf import _PATTERNS
 from edgecore_llm.tokenizer.open import open_tokenizer
 
 gguf = pytest.importorskip("gguf")
 TEXTS = [*llm_tokenizers.random_texts(), "Don't STOP at 12345, it's  \n\n  fine/ok'S\r\n"]
+
+PATTERNS = {
+    "llama-bpe": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+",
+    "qwen2": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+",
+    "gpt-4o": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
+    r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "tekken": r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+",
+}
+"""How the originals of these tokenizers split texts."""
 
 
 def write(path: Path, **values: Any) -> Path:
@@ -46,13 +59,12 @@ def byte_level(folder: Path, split: str) -> tuple[tokenizers.Tokenizer, dict[str
     """Return a tokenizer of the library that splits texts in a way, and its values for `write`."""
     llm_tokenizers.byte_level(folder / "tokenizer.json")
     content = json.loads((folder / "tokenizer.json").read_text())
-    steps = [
-        {"type": "Split", "pattern": {"Regex": _PATTERNS[split]}, "behavior": "Isolated", "invert": False},
-        {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False},
-    ]
-    if split == "gpt-2":
-        steps = [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}]
-    content["model"]["ignore_merges"] = split == "llama-bpe"
+    is_gpt2 = split == "gpt-2"
+    steps = [{"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": is_gpt2}]
+    if not is_gpt2:
+        pattern = {"Regex": PATTERNS[split]}
+        steps.insert(0, {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False})
+    content["model"]["ignore_merges"] = split in ("llama-bpe", "tekken")
     content["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": steps}
     vocabulary = content["model"]["vocab"] | {token["content"]: token["id"] for token in content["added_tokens"]}
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in content["model"]["merges"]]
@@ -67,7 +79,7 @@ def test_byte_level_tokenizers_are_used_as_the_library_does(split, tmp_path):
     theirs, values = byte_level(tmp_path, split)
     ours = open_tokenizer(write(tmp_path / "model.gguf", **values, bos_token_id=400, eos_token_id=401, eot_token_id=7))
     assert (ours.bos_id, ours.eos_ids, ours.vocabulary) == (400, (401, 7), 402)
-    assert ours.adds_bos == (split == "llama-bpe")
+    assert ours.adds_bos == (split in ("llama-bpe", "tekken"))
     for text in TEXTS:
         tokens = theirs.encode(text, add_special_tokens=False).ids
         assert ours.encode(text, specials=True) == tokens, text
@@ -126,7 +138,9 @@ def test_what_is_missing_or_unknown_is_said(tmp_path):
         ({**values, "merges": [1]}, "its tokenizer has no merges"),
         ({**values, "merges": ["no pair"]}, "holds no tokenizer of Hugging Face"),
         ({**values, "tokens": ["a"] * 402}, "has a token twice"),
+        ({**values, "pre": ["qwen2"]}, r"splits texts in a way \['qwen2'\] that is not known"),
         ({**pieces, "scores": [1.0]}, "tokens and another number of scores"),
+        ({**pieces, "scores": ["a"] * len(pieces["tokens"])}, "its tokenizer has a score that is no number"),
     ):
         with pytest.raises(TokenizerError, match=message) as caught:
             open_tokenizer(write(tmp_path / "model.gguf", **changed))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from test_llm_commands import call
 
 import edgecore
 from edgecore_llm.checkpoints.hub import model_path
+from edgecore_llm.cli.export import default_output
 from edgecore_llm.config.flags import config_from_flags
 from edgecore_llm.config.llm_config import LlmConfig, _keys, load_config
 from edgecore_llm.config.plan import ACTING, REFUSED, plan
@@ -80,7 +82,7 @@ def test_flags_and_settings_become_options():
     assert (found.options.backends, found.options.chunk, found.output) == (["xnnpack"], 16, Path("x.pte"))
     assert plan(LlmConfig()).options.precision == Precision()
     found = plan(load_config(None, ["+base.model_class=qwen3_0_6b", "+quantization.qmode=torchao:8da8w"]))
-    assert (found.model, found.family, found.options.precision.linear) == ("Qwen/Qwen3-0.6B", "qwen3", 8)
+    assert (found.repository, found.family, found.options.precision.linear) == ("Qwen/Qwen3-0.6B", "qwen3", 8)
 
 
 @pytest.fixture(scope="module")
@@ -138,6 +140,7 @@ def test_what_settings_and_the_model_contradict_is_said(folder, tmp_path):
     for setting, message in (
         ("+base.model_class=phi_4_mini", "base.model_class asks for the family phi3, and .* is of llama"),
         ("+base.metadata={get_vocab_size: 3}", "the constant get_vocab_size follows from the model"),
+        (f"+base.checkpoint={model}", "MODEL and base.checkpoint exclude each other"),
         ("+export.output_name=x.pte", "--output and export.output_name or export.output_dir exclude each other"),
     ):
         with pytest.raises(ConfigError, match=message):
@@ -147,6 +150,43 @@ def test_what_settings_and_the_model_contradict_is_said(folder, tmp_path):
         call("export", model, f"+base.tokenizer_path={tmp_path}", "-o", tmp_path / "x.pte")
     with pytest.raises(ConfigError, match="no model is named: give MODEL, or base.checkpoint with base.params"):
         call("export", "+debug.verbose=true", "-o", tmp_path / "x.pte")
+
+
+@pytest.mark.parametrize("shards", [0, 2])
+def test_what_the_cache_lacks_is_downloaded(shards, tmp_path, monkeypatch):
+    hub = pytest.importorskip("huggingface_hub")
+    names = [f"model-{number}.safetensors" for number in range(shards)]
+    files = [*names, *(["model.safetensors.index.json"] if shards else ["model.safetensors"])]
+    asked = []
+
+    def snapshot_download(name, allow_patterns, local_files_only):
+        asked.append(local_files_only)
+        assert any(fnmatch(name, pattern) for name in files for pattern in allow_patterns)
+        assert not any(fnmatch("consolidated.safetensors", pattern) for pattern in allow_patterns)
+        for file in [] if local_files_only else files:
+            (tmp_path / file).write_text(json.dumps({"weight_map": dict(enumerate(names))}))
+        return str(tmp_path)
+
+    monkeypatch.setattr(hub, "snapshot_download", snapshot_download)
+    (tmp_path / "config.json").write_text("{}")
+    assert model_path("org/small") == tmp_path
+    assert asked == [True, False]
+    assert model_path("org/small") == tmp_path
+    assert asked == [True, False, True]
+    (tmp_path / files[0]).unlink()
+    assert model_path("org/small") == tmp_path
+    assert asked[3:] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [
+        ("Llama-3.2-1B", "Llama-3.2-1B.pte"), ("org/Qwen2.5-0.5B", "Qwen2.5-0.5B.pte"), ("a/b.v1.gguf", "b.v1.pte"),
+        ("consolidated.00.pth", "consolidated.00.pte"),
+    ],
+)  # fmt: skip
+def test_the_file_is_named_after_the_model(model, file):
+    assert default_output(model) == Path(file)
 
 
 def test_a_name_is_looked_up_in_the_cache(folder, tmp_path, monkeypatch):

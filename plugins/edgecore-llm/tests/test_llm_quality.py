@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from llm_characters import CONTEXT, TRAINING, CharacterCheckpoint, text_tokens
+from llm_models import Checkpoint
 
 from edgecore_llm.cli.evaluate import perplexity
-from edgecore_llm.errors import ConfigError
+from edgecore_llm.errors import CheckpointError, ConfigError
 from edgecore_llm.export import ExportOptions, export
 from edgecore_llm.model.calibrate import calibrate
 from edgecore_llm.model.layers import Precision
@@ -102,3 +103,17 @@ def test_errors_of_calibration(checkpoint):
         list(calibrate(checkpoint.config, checkpoint, [1], CONTEXT, Precision()))
     with pytest.raises(ConfigError, match="calibration needs tokens of the model's vocabulary"):
         list(calibrate(checkpoint.config, checkpoint, [128], CONTEXT, PACKED))
+
+
+def test_a_damaged_checkpoint_is_no_error_of_the_rounding():
+    checkpoint = Checkpoint("llama3")
+    tensors = checkpoint.tensors
+    name = "layers.1.self_attn.o_proj.weight"
+    checkpoint.tensors = {**tensors, name: torch.full_like(tensors[name], float("nan"))}
+    with pytest.raises(
+        CheckpointError, match=r"the matrix layers\.1\.self_attn\.o_proj or its inputs have values that are"
+    ):
+        list(calibrate(checkpoint.config, checkpoint, [1, 2], CONTEXT, PACKED))
+    checkpoint.tensors = {name: value for name, value in tensors.items() if "embed_tokens" not in name}
+    with pytest.raises(CheckpointError, match=r"the checkpoint has no tensor embed_tokens\.weight"):
+        list(calibrate(checkpoint.config, checkpoint, [1, 2], CONTEXT, PACKED))

@@ -60,6 +60,16 @@ def test_objects_are_written_in_their_order_and_without_escapes():
     assert '  {\n    "name": "größe",' in text
 
 
+def test_json_is_written_with_the_arguments_of_transformers():
+    source = "{{ x | tojson(ensure_ascii=True, separators=(',', ':'), sort_keys=True) }}{{ x | tojson(False, 1) }}"
+    assert ChatTemplate(source).render([], x={"b": "ö", "a": 1}) == ('{"a":1,"b":"\\u00f6"}{\n "b": "ö",\n "a": 1\n}')
+
+
+def test_arguments_may_have_any_name():
+    source = "{% macro m(context, called) %}{{ context }}{{ called }}{% endmacro %}{{ m(context=1, called=2) }}"
+    assert ChatTemplate(source).render([]) == "12"
+
+
 def test_special_tokens_that_a_message_spells_are_text(tmp_path):
     llm_tokenizers.byte_level(tmp_path / "tokenizer.json")
     tokenizer = open_tokenizer(tmp_path)
@@ -76,11 +86,41 @@ def test_special_tokens_that_a_message_spells_are_text(tmp_path):
         cutting.encode(tokenizer, [{"role": "user", "content": "<|end|>"}])
 
 
+@pytest.mark.parametrize("form", ["prepend", "metaspace", "sentencepiece"])
+def test_text_around_the_spelling_of_a_special_token_stays_as_it_is(form, tmp_path):
+    if form == "sentencepiece":
+        pytest.importorskip("sentencepiece")
+        llm_tokenizers.sentencepiece_model(tmp_path / "tokenizer.model")
+    else:
+        llm_tokenizers.byte_fallback(tmp_path / "tokenizer.json", form == "metaspace")
+    tokenizer = open_tokenizer(tmp_path)
+    template = ChatTemplate("<s>[{{ messages[0].content }}]</s>x")
+    after = tokenizer.encode("<s>[a]</s>x", specials=True)
+    end = tokenizer.encode("</s>", specials=True)[-1]
+    for content in ("a</s>b", "</s>", "a </s> b", "</s>a<s><s>b</s>"):
+        tokens = template.encode(tokenizer, [{"role": "user", "content": content}])
+        assert [token for token in tokens if tokenizer.is_special(token)] == [after[0], end]
+        shown = tokenizer.decode(after, specials=True).replace("[a]", f"[{content}]")
+        assert tokenizer.decode(tokens, specials=True) == shown
+    alone = ChatTemplate("{{ messages[0].content }}").encode(tokenizer, [{"role": "user", "content": "</s>b"}])
+    assert tokenizer.decode(alone) == "</s>b"
+
+
+def test_what_is_no_text_is_one_clear_sentence(tmp_path):
+    llm_tokenizers.byte_level(tmp_path / "tokenizer.json")
+    tokenizer, template = open_tokenizer(tmp_path), ChatTemplate("{{ messages[0].content }}")
+    with pytest.raises(TokenizerError, match="a message holds something else than texts, numbers, lists and objects"):
+        template.encode(tokenizer, [{"role": "user", "content": b"a"}])
+    for call in (tokenizer.encode, lambda text: template.encode(tokenizer, [{"role": "user", "content": text}])):
+        with pytest.raises(TokenizerError, match=r"the text is no UTF-8: character 1 is '\\udcff'"):
+            call("a\udcff")
+
+
 def test_overlapping_spellings_of_special_tokens_are_text():
     class Letters(Tokenizer):
         vocabulary = 300
 
-        def encode(self, text, *, bos=False, specials=False):
+        def encode(self, text, *, bos=False, specials=False, is_continued=False):
             if not specials:
                 return [*map(ord, text)]
             named = {"abc": [298], "cda": [299]}
@@ -163,6 +203,36 @@ def test_what_a_template_refuses_is_an_error():
         "{% set n.s = t %}{% endfor %}",
         "{% macro m(s) %}{{ s }}{{ s }}{% endmacro %}{% set n = namespace(s='xx') %}"
         "{% for i in range(40) %}{% set n.s = m(n.s) %}{% endfor %}",
+        "{{ 'a' | tojson(indent=200000000) }}{{ [1, 2] | tojson(indent=200000000) }}",
+        "{{ [1, 2] | tojson(separators=('x' * 99999, 'y')) }}",
+        *(
+            "{% set n = namespace(l=['abc']) %}{% for i in range(23) %}{% set n.l = [n.l, n.l] %}{% endfor %}" + use
+            for use in (
+                "{{ n.l | string | length }}",
+                "{{ n.l | tojson | length }}",
+                "{{ n.l }}",
+                "{{ (n.l ~ 'a') | length }}",
+                "{{ [n.l] | join | length }}",
+                "{{ ('%s' % n.l) | length }}",
+                "{{ ('%s' | format(n.l)) | length }}",
+                "{{ '{}'.format(n.l) | length }}",
+                "{{ n.l | upper | length }}",
+            )
+        ),
+        "{% set b = 'x' * 90000 %}{{ ([b] * 300) | join | length }}",
+        "{% set b = 'x' * 90000 %}{{ ([b] * 300) | map('upper') | join | length }}",
+        "{% set b = 'x' * 90000 %}{{ ''.join([b] * 300) | length }}",
+        "{{ ('%(a)s' * 9000 % {'a': 'x' * 9000}) | length }}",
+        "{{ ('{0}' * 9000).format('x' * 9000) | length }}",
+        "{% set n = namespace(l=[1]) %}{% for i in range(40) %}{% set n.l = [n.l, n.l] | sum(start=[]) %}{% endfor %}",
+        "{% set n = namespace(x=3) %}{% for i in range(40) %}{% set n.x = n.x * n.x %}{% endfor %}",
+        "{% set r = range(9999) %}{% for a in r %}{% for b in r %}{% for c in r %}{% endfor %}{% endfor %}{% endfor %}",
+        "{% set r = range(9999) %}{% for a in r %}{% for b in r if b < 0 %}{% endfor %}{% endfor %}",
+        "{% set r = range(9999) %}{% for a in r %}{% set x = r | sum %}{% endfor %}",
+        "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(40) }}",
+        "{% set b = 'x'.encode() %}{{ (b * 1000000000) | length }}{{ b.center(1000000000) | length }}",
+        "{{ (1).to_bytes(1000000000, 'big') | length }}",
+        "{{ ('a' * 90000).translate({97: 'x' * 90000}) | length }}",
         "{{ 1 // 0 }}",
         "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
     ],

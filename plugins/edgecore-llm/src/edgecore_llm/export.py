@@ -55,7 +55,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
     with calibration, with their losses.
 
     Raises:
-        ConfigError: The context is longer than the model's, or the chunk or the group is not possible.
+        ConfigError: The context is longer than the model's, or the chunk, the group or the folder is not possible.
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     config = checkpoint.config
@@ -63,9 +63,8 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
     if not 2 <= options.chunk <= options.context:
         raise ConfigError(f"the chunk {options.chunk} does not lie between 2 and the context {options.context}")
-    for group in (options.precision.group, options.precision.embedding_group or 0):
-        if group < 0 or group % GROUP:
-            raise ConfigError(f"the group {group} is neither 0 nor a multiple of {GROUP}")
+    check_group(options.precision)
+    check_folder(file)
     if options.windows:
         windows = (options.windows[index % len(options.windows)] for index in range(len(config.layers)))
         layers = (replace(layer, window=window) for layer, window in zip(config.layers, windows, strict=True))
@@ -89,6 +88,27 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
     )
     program.save(file)
     return found
+
+
+def check_group(precision: Precision) -> None:
+    """Check that groups of weights can be stored.
+
+    Raises:
+        ConfigError: They cannot.
+    """
+    for group in (precision.group, precision.embedding_group or 0):
+        if group < 0 or group % GROUP:
+            raise ConfigError(f"the group {group} is neither 0 nor a multiple of {GROUP}")
+
+
+def check_folder(file: str | Path) -> None:
+    """Check that there is a folder for a file, before the long work.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    if not (folder := Path(file).parent).is_dir():
+        raise ConfigError(f"the folder {folder} of the file to write does not exist")
 
 
 def _constant_methods(checkpoint: Checkpoint, options: ExportOptions, rewindable: int | None) -> dict[str, object]:

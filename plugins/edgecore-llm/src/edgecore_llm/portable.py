@@ -10,8 +10,11 @@ import torch
 import edgecore
 from edgecore_llm.checkpoints.open import Checkpoint
 from edgecore_llm.errors import ConfigError
+from edgecore_llm.export import check_folder, check_group
 from edgecore_llm.model.layers import Precision
 from edgecore_llm.model.portable import Form, load_portable
+from edgecore_llm.model.portable_layers import PortableMatrix
+from edgecore_llm.runner.portable_files import KEEPS_ALL
 
 EXECUTORCH = "executorch"
 
@@ -65,7 +68,7 @@ def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableO
     Its method is `forward(tokens [1, T], input_pos [1]) -> logits [1, vocabulary]` of the last token.
 
     Raises:
-        ConfigError: The backend is not known, or cannot take the bits, the context or the chunk.
+        ConfigError: The backend is not known, or cannot take the bits, the group, the context or the chunk; or the folder does not exist.
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     target = TARGETS.get(options.backend)
@@ -80,6 +83,10 @@ def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableO
     config = checkpoint.config
     if not 2 <= options.context <= config.max_context:
         raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
+    check_group(options.precision)
+    check_folder(file)
+    if options.bos_id is not None and not 0 <= options.bos_id < config.vocab_size:
+        raise ConfigError(f"the token {options.bos_id} is outside of the model's vocabulary of {config.vocab_size}")
     chunk = min(options.chunk, options.context) if target.is_dynamic else 1
     if target.is_dynamic and chunk < 2:
         raise ConfigError(f"the chunk {options.chunk} is below 2")
@@ -95,7 +102,11 @@ def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableO
         constant_methods=_constant_methods(checkpoint, options, chunk, target),
     )
     program.save(file)
-    return str(program.report())
+    report = str(program.report())
+    other = sum(isinstance(module, PortableMatrix) and module.has_more_bits for module in decoder.modules())
+    if other:
+        report += f"\n{other} matrices have 8 bits: their rows do not divide into groups of {options.precision.group}"
+    return report
 
 
 def _constant_methods(
@@ -107,6 +118,7 @@ def _constant_methods(
         "get_vocab_size": checkpoint.config.vocab_size,
         "get_n_layers": len(checkpoint.config.layers),
         "use_kv_cache": True,
+        KEEPS_ALL: True,
         "use_sdpa_with_kv_cache": target.form == "llama",
         "enable_dynamic_shape": target.is_dynamic,
         "get_eos_ids": list(checkpoint.eos_ids) or [-1],

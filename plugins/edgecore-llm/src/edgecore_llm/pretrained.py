@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from edgecore_llm.errors import ConfigError
+from edgecore_llm.errors import ConfigError, SessionError
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Model
 from edgecore_llm.sampler import Sampling
@@ -50,6 +50,7 @@ class EdgecoreModelForCausalLM:
         self.model = Model(file, threads=threads)
         self.tokenizer.check_fit(self.model.metadata.vocabulary)
         self._session = self.model.new_session()
+        self._answers = 0  # so far: only the last one may go on
 
     @classmethod
     def from_pretrained(
@@ -63,6 +64,8 @@ class EdgecoreModelForCausalLM:
     ) -> EdgecoreModelForCausalLM:
         """Load or export a model, see `edgecore_llm.from_pretrained`."""
         path = Path(name_or_path)
+        if path.suffix == ".pte" and not path.is_file():
+            raise SessionError(f"there is no file {path}")
         if path.suffix == ".pte" or (path / _FILE).is_file():
             if options is not None or file is not None:
                 raise ConfigError(
@@ -79,7 +82,8 @@ class EdgecoreModelForCausalLM:
         open_tokenizer(tokenizer)  # before the long work
         checkpoint = open_checkpoint(path)
         if options is None:
-            options = ExportOptions(context=min(ExportOptions().context, checkpoint.config.max_context))
+            context = min(ExportOptions().context, checkpoint.config.max_context)
+            options = ExportOptions(context=context, chunk=min(ExportOptions().chunk, context))
         temporary = None
         if file is None:
             temporary = Path(tempfile.mkdtemp(prefix="edgecore-llm-"))
@@ -100,19 +104,19 @@ class EdgecoreModelForCausalLM:
         """Write the file and the tokenizer into a folder, which `from_pretrained` loads without an export."""
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(self.file, folder / _FILE)
+        _copy(self.file, folder / _FILE)
         source = self._tokenizer_path
         beside = source if source.is_dir() else source.parent
         for name in _TOKENIZER_FILES if source.is_dir() else _CONFIGURATIONS:
             if (beside / name).is_file():
-                shutil.copyfile(beside / name, folder / name)
+                _copy(beside / name, folder / name)
         if source.suffix == ".gguf" and isinstance(self.tokenizer, HuggingFaceTokenizer):
             (folder / "tokenizer.json").write_text(self.tokenizer.text, encoding="utf-8")
             (folder / "tokenizer_config.json").write_text(json.dumps(self._tokenizer_facts()), encoding="utf-8")
             generation = {"eos_token_id": list(self.tokenizer.eos_ids)}
             (folder / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
         elif source.is_file():
-            shutil.copyfile(source, folder / f"tokenizer{source.suffix}")
+            _copy(source, folder / f"tokenizer{source.suffix}")
 
     def _tokenizer_facts(self) -> dict[str, Any]:
         """Return the `tokenizer_config.json` of a tokenizer that was in a GGUF file."""
@@ -137,14 +141,31 @@ class EdgecoreModelForCausalLM:
             ignore_eos: Goes on after a token that ends a text.
 
         Raises:
-            SessionError: As `Session.generate`.
+            SessionError: As `Session.generate`, when the first piece is taken; or another answer has begun since.
         """
         tokens = self.tokenizer.encode(prompt, bos=True) if isinstance(prompt, str) else list(prompt)
+        answer = self._answer(tokens, max_new_tokens, sampling, ignore_eos)
+        return answer_text(answer, TextStream(self.tokenizer), stops)
+
+    def _answer(
+        self, tokens: Sequence[int], max_new_tokens: int, sampling: Sampling, ignore_eos: bool
+    ) -> Iterator[int]:
+        """Yield the tokens of an answer to a new sequence, which begins when the first one is taken."""
+        self._answers += 1
+        number = self._answers
         self._session.rewind(0)
         answer = self._session.generate(
             tokens, max_new_tokens, sampling, ignore_eos=ignore_eos, vocabulary=self.tokenizer.vocabulary
         )
-        return answer_text(answer, TextStream(self.tokenizer), stops)
+        while True:
+            if number != self._answers:
+                raise SessionError(
+                    "a later answer has taken the sequence of this model; end one before the next begins"
+                )
+            token = next(answer, None)
+            if token is None:
+                return
+            yield token
 
     def generate(
         self, prompt: str | Sequence[int], max_new_tokens: int = 128, sampling: Sampling = _GREEDY, *,
@@ -154,14 +175,14 @@ class EdgecoreModelForCausalLM:
         return "".join(self.stream(prompt, max_new_tokens, sampling, stops=stops, ignore_eos=ignore_eos))
 
     def chat(
-        self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int = 512, sampling: Sampling = _GREEDY,
+        self, messages: Sequence[Mapping[str, Any]], max_new_tokens: int | None = None, sampling: Sampling = _GREEDY,
         **variables: Any,
     ) -> str:  # fmt: skip
         """Return the answer to a chat.
 
         Args:
             messages: The messages, each with `role` and `content`.
-            max_new_tokens: The most tokens of the answer.
+            max_new_tokens: The most tokens of the answer; by default 512, or what the context has room for.
             sampling: How tokens are chosen; by default the most probable ones.
             variables: What else the template takes, such as `tools` or `enable_thinking`.
 
@@ -170,4 +191,13 @@ class EdgecoreModelForCausalLM:
             SessionError: As `Session.generate`.
         """
         template: ChatTemplate = open_template(self.tokenizer, self.model.metadata.chat_template)
-        return self.generate(template.encode(self.tokenizer, messages, **variables), max_new_tokens, sampling)
+        tokens = template.encode(self.tokenizer, messages, **variables)
+        if max_new_tokens is None:
+            max_new_tokens = max(1, min(512, self.model.metadata.context - len(tokens) + 1))
+        return self.generate(tokens, max_new_tokens, sampling)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, unless it lies there already."""
+    if not (target.exists() and source.samefile(target)):
+        shutil.copyfile(source, target)

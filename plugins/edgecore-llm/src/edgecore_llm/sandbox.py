@@ -1,9 +1,10 @@
-"""The sandbox of chat templates: Jinja's, with bounds for the sizes of texts and sequences."""
+"""The sandbox of chat templates: Jinja's, with bounds for the sizes of texts and sequences, and for the work."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jinja2 import nodes
@@ -15,10 +16,25 @@ MAX_TEXT = 1 << 20
 """Characters of a text, the rendered one and each between."""
 MAX_ITEMS = 100_000
 """Items of all ranges, repeated sequences and padded texts of a template."""
+_MAX_STEPS = 300_000
+"""Calls, passes of loops, and items that filters go through."""
+_MAX_BITS = 1024
+"""Of a product of integers."""
+_MAX_INDENT = 16
+"""Characters of an indent or a separator of JSON."""
 _LARGE_WIDTH = re.compile(r"\d{4}")
 _PERCENT_FORM = re.compile(r"%(?:\(.*?\))?[-#0 +]*(\*|\d*)(?:\.(\*|\d*))?")
 _PADDING = {"center", "ljust", "rjust", "zfill", "expandtabs", "indent", "batch", "slice", "wordwrap", "truncate"}
 """Filters and methods of texts whose results grow with a number."""
+_FORBIDDEN = {"encode", "to_bytes", "translate"}
+"""Methods whose results are bytes, which are not bounded, or grow with the texts of a table."""
+_OF_ANY = {"attr", "count", "d", "default", "first", "last", "length"}
+"""Filters that do not go through what they get."""
+_OF_SEQUENCES = {
+    *_OF_ANY, "batch", "dictsort", "groupby", "items", "list", "map", "max", "min", "random", "reject", "rejectattr",
+    "reverse", "select", "selectattr", "slice", "sort", "sum", "unique",
+}  # fmt: skip
+"""Filters that make no text of what they get."""
 
 
 class _Generator(CodeGenerator):
@@ -27,29 +43,49 @@ class _Generator(CodeGenerator):
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.concat((")
         for part in node.nodes:
-            self.write("str(")
+            self.write("environment.text(")
             self.visit(part, frame)
             self.write("), ")
         self.write("))")
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """A sandbox in which no text or sequence grows beyond bounds; powers are not allowed."""
+    """A sandbox in which no text or sequence grows beyond bounds, and work ends; powers are not allowed."""
 
     code_generator_class = _Generator
     intercepted_binops = frozenset(["*", "**", "+", "%"])
-    used = 0
+    used = steps = 0
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
+        super().__init__(**options, finalize=_checked)
         self.globals["range"] = self._range
         del self.globals["lipsum"]
-        for name in ("format", "join", "replace", *(_PADDING & self.filters.keys())):
-            self.filters[name] = self._bounded_filter(name, self.filters[name])
+        self.filters["tojson"] = _to_json
+        for name, function in self.filters.items():
+            self.filters[name] = self._bounded_filter(name, function)
 
     def start(self) -> None:
         """Begin to count anew."""
-        self.used = 0
+        self.used = self.steps = 0
+
+    def step(self) -> bool:
+        """Return True. The call counts, as every one does."""
+        return True
+
+    def text(self, value: Any) -> str:
+        """Return a value as text."""
+        return str(_checked(value))
+
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        """Return the tree of a template, in which each pass of a loop and of its condition calls `step`."""
+        tree = super()._parse(source, name, filename)
+        for loop in tree.find_all(nodes.For):
+            step = nodes.Call(nodes.EnvironmentAttribute("step"), [], [], None, None, lineno=loop.lineno)
+            loop.body.insert(0, nodes.ExprStmt(step, lineno=loop.lineno))
+            if loop.test is not None:
+                loop.test = nodes.And(step, loop.test, lineno=loop.lineno)
+        tree.set_environment(self)
+        return tree
 
     # Jinja calls it for macros, for `{% set %}` with a body, and here for `~`.
     def concat(self, parts: Iterable[str]) -> str:
@@ -64,35 +100,56 @@ class Sandbox(ImmutableSandboxedEnvironment):
             raise SecurityError("powers are not allowed")
         if operator == "%" and isinstance(left, str):
             _check_percent_form(left)
+            _check_arguments(left.count("%") if isinstance(right, Mapping) else 1, right)
         if operator == "+" and _is_sized(left) and _is_sized(right):
             _check_length(len(left) + len(right))
         if operator == "*":
+            if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > _MAX_BITS:
+                raise SecurityError(f"a product of integers has more than {_MAX_BITS} bits")
             for items, times in ((left, right), (right, left)):
                 if _is_sized(items) and isinstance(times, int):
                     self._use(len(items) * max(0, times))
         return super().call_binop(context, operator, left, right)
 
-    def call(self, context: Any, called: Any, *arguments: Any, **named: Any) -> Any:
+    def call(self, context: Any, called: Any, /, *arguments: Any, **named: Any) -> Any:
         """Call a function, for which the sizes are checked first if it is a method of a text."""
-        owner = getattr(called, "__self__", None)
+        self._count(1)
+        owner, name = getattr(called, "__self__", None), getattr(called, "__name__", "")
+        if isinstance(owner, str | int) and name in _FORBIDDEN:
+            raise SecurityError(f"the method {name} is not allowed")
         if isinstance(owner, str):
-            self._check(getattr(called, "__name__", ""), (owner, *arguments), named)
+            self._check(name, (owner, *arguments), named)
         return super().call(context, called, *arguments, **named)
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         """Return the function for `str.format` and `str.format_map`; Jinja asks for it when a template takes the method."""
-        found = super().wrap_str_format(value)
-        if found is not None:
-            _check_brace_form(value.__self__)
-        return found
+        function = super().wrap_str_format(value)
+        if function is None:
+            return None
+        form: str = value.__self__
+        _check_brace_form(form)
+
+        def bounded(*arguments: Any, **named: Any) -> str:
+            _check_arguments(form.count("{"), [arguments, named])
+            return function(*arguments, **named)
+
+        return bounded
 
     def _bounded_filter(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         """Return a filter that checks sizes first. Those that take the context or the environment get it first."""
 
         def bounded(*arguments: Any, **named: Any) -> Any:
             first = 1 if hasattr(function, "jinja_pass_arg") else 0
-            self._check(name, arguments[first:], named)
-            return function(*arguments, **named)
+            front, (value, *rest) = arguments[:first], arguments[first:]
+            if name == "join" and isinstance(value, Iterator):
+                value = list(value)
+            self._count(1)
+            if name not in _OF_ANY and not isinstance(value, str) and hasattr(value, "__len__"):
+                self._count(len(value))
+            if name not in _OF_SEQUENCES:
+                _checked([value, *rest])
+            self._check(name, (value, *rest), named)
+            return function(*front, value, *rest, **named)
 
         if hasattr(function, "jinja_pass_arg"):
             bounded.jinja_pass_arg = function.jinja_pass_arg  # type: ignore[attr-defined]
@@ -108,11 +165,16 @@ class Sandbox(ImmutableSandboxedEnvironment):
             self._use(lines * max([0, *texts, *(value for value in values if isinstance(value, int))]))
         elif name == "format" and isinstance(first, str):
             _check_percent_form(first)
+            _check_arguments(first.count("%") if named else 1, values)
+        elif name == "sum" and not isinstance(named.get("start", next(iter(rest[1:]), 0)), int | float):
+            raise SecurityError("sums begin with numbers only")
         elif name == "join" and hasattr(first, "__len__"):
             # The filter joins its first argument, the method of a text its second one.
             items = next((value for value in values if not isinstance(value, str) and hasattr(value, "__len__")), first)
             between = max((len(value) for value in (first, *values) if isinstance(value, str)), default=0)
-            self._use(len(items) if len(items) * between <= MAX_TEXT else MAX_ITEMS + 1)
+            _check_length(len(items) * between)
+            _checked(items)
+            self._use(len(items))
         elif name == "replace" and len(values) > 1 and all(isinstance(value, str) for value in (first, *values[:2])):
             places = first.count(values[0])
             _check_length(len(first) + places * len(values[1]))
@@ -121,6 +183,11 @@ class Sandbox(ImmutableSandboxedEnvironment):
         found = range(*arguments)
         self._use(len(found))
         return found
+
+    def _count(self, steps: int) -> None:
+        self.steps += steps
+        if self.steps > _MAX_STEPS:
+            raise SecurityError(f"it takes more than {_MAX_STEPS} steps")
 
     def _use(self, items: int) -> None:
         self.used += items
@@ -135,6 +202,46 @@ def _is_sized(value: Any) -> bool:
 def _check_length(length: int) -> None:
     if length > MAX_TEXT:
         raise SecurityError(f"its text is longer than {MAX_TEXT} characters")
+
+
+def _checked(value: Any) -> Any:
+    """Return a value whose text is not longer than the bound."""
+    size, waiting = 0, [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            size += len(item)
+        elif isinstance(item, Mapping):
+            size += len(item)
+            waiting += [*item.keys(), *item.values()]
+        elif isinstance(item, list | tuple | set | frozenset):
+            size += len(item)
+            waiting += item
+        else:
+            size += 1
+        _check_length(size)
+    return value
+
+
+def _check_arguments(uses: int, arguments: Any) -> None:
+    """Check the text of a form that uses each of its arguments at most so often."""
+    _checked(arguments)
+    if uses > 1:
+        _check_length(uses * len(str(arguments)))
+
+
+def _to_json(
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | str | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Write JSON, with the arguments that `transformers` gives to the filter `tojson`."""
+    texts = [indent, *(separators or ())]
+    if any((len(text) if isinstance(text, str) else text or 0) > _MAX_INDENT for text in texts):
+        raise SecurityError(f"an indent or a separator of JSON is longer than {_MAX_INDENT} characters")
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
 
 
 def _check_percent_form(form: str) -> None:

@@ -36,13 +36,12 @@ class ChatTemplate:
         self, source: str, *, bos_token: str = "", eos_token: str = "", now: datetime.datetime | None = None
     ) -> None:
         environment = Sandbox(trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols", _Generation])
-        environment.filters["tojson"] = _to_json
         environment.globals["raise_exception"] = _raise
         environment.globals["strftime_now"] = lambda form: (now or datetime.datetime.now()).strftime(form)  # noqa: PLW0108
         self._environment, self._tokens = environment, {"bos_token": bos_token, "eos_token": eos_token}
         try:
             self._template = environment.from_string(source)
-        except jinja2.TemplateError as error:
+        except (jinja2.TemplateError, RecursionError) as error:
             raise TokenizerError(f"the chat template is not valid: {error}") from error
 
     def render(
@@ -94,7 +93,12 @@ class ChatTemplate:
             TokenizerError: As `render`, or the template cuts a message within the spelling of a special token.
         """
         pattern = re.compile(f"(?=({tokenizer.special_texts.pattern}))")
-        whole = json.dumps(messages, ensure_ascii=False)
+        try:
+            whole = json.dumps(messages, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise TokenizerError(
+                f"a message holds something else than texts, numbers, lists and objects: {error}"
+            ) from error
         opening, closing, *_ = (mark for mark in map(chr, _MARKS) if mark not in whole)
         marked = [_marked(message, pattern, opening, closing) for message in messages]
         parts = re.split(f"{opening}([^{opening}{closing}]*){closing}", self.render(marked, **variables))
@@ -102,7 +106,15 @@ class ChatTemplate:
             raise TokenizerError("the chat template cuts a message within the spelling of a special token")
         tokens: list[int] = []
         for index, part in enumerate(parts):
-            tokens += tokenizer.encode(part, specials=index % 2 == 0) if part else []
+            is_text = index % 2 == 1
+            # Text up to a special token goes on with the text before it.
+            first = None if is_text else tokenizer.special_texts.search(part)
+            cut = 0 if not is_text and not tokens else len(part) if first is None else first.start()
+            if head := part[:cut]:
+                has_space = not tokens or (tokenizer.spaces_after_specials and tokenizer.is_special(tokens[-1]))
+                tokens += tokenizer.encode(head, is_continued=not has_space)
+            if rest := part[cut:]:
+                tokens += tokenizer.encode(rest, specials=True)
         return tokens
 
 
@@ -162,7 +174,3 @@ class _Generation(jinja2.ext.Extension):
 
 def _raise(message: str) -> None:
     raise jinja2.TemplateError(message)
-
-
-def _to_json(value: Any, indent: int | None = None, **options: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=indent, **options)

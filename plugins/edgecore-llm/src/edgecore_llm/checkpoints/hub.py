@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,9 @@ from edgecore_llm.errors import CheckpointError
 PREFIX = "hf:"
 """A name that begins so is never a path."""
 _NAME = re.compile(r"[\w.-]+(/[\w.-]+)?")
-_FILES = ["*.json", "*.safetensors", "*.jinja", "tokenizer.model"]
+_WEIGHTS, _INDEX = "model.safetensors", "model.safetensors.index.json"
+_FILES = ["*.json", "model*.safetensors", "*.jinja", "tokenizer.model"]
+"""The files that are read. Some models have their weights once more, in `consolidated.safetensors`."""
 
 
 def model_path(model: str | Path) -> Path:
@@ -36,10 +39,22 @@ def model_path(model: str | Path) -> Path:
         except Exception as error:  # the package raises those of its HTTP client, too
             reason = error
             continue
-        if (found / "config.json").exists():
+        if not is_local or _is_complete(found):
             return found
-        reason = CheckpointError("it has no config.json")
     raise CheckpointError(
         f"there is no checkpoint {model}, and a model of that name is neither in the cache of huggingface_hub nor can it be "
         f"downloaded ({type(reason).__name__}); with a network: hf download {name}"
     ) from reason
+
+
+def _is_complete(folder: Path) -> bool:
+    """Return True if the cache holds all of a model, and not what another program needed of it."""
+    if not (folder / "config.json").is_file():
+        return False
+    if (folder / _WEIGHTS).is_file():
+        return True
+    try:
+        names = json.loads((folder / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()
+        return all((folder / name).is_file() for name in names)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return False

@@ -50,15 +50,23 @@ def export_command(
         int | None, typer.Option(help=f"Of embeddings and of an output layer tied to them: {BITS}; by default 8.")
     ] = None,
     output_bits: Annotated[
-        int | None, typer.Option(help=f"Of an output layer of its own: {BITS}; by default 8.")
+        int | None, typer.Option(help=f"Of an output layer of its own, with --backend of any: {BITS}; by default 8.")
     ] = None,
     group: Annotated[
         int | None, typer.Option(help="Inputs that share a scale: a multiple of 32, by default 32; 0 for a whole row.")
     ] = None,
     calibration: Annotated[
-        Path | None, typer.Option(metavar="FILE.txt", help="A text; linear layers are rounded by their inputs on it.")
+        Path | None,
+        typer.Option(
+            metavar="FILE.txt",
+            exists=True,
+            dir_okay=False,
+            help="A text; linear layers are rounded by their inputs on it.",
+        ),
     ] = None,
-    calibration_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of that text that are used.")] = 4096,
+    calibration_tokens: Annotated[
+        int | None, typer.Option(min=1, help="The most tokens of that text that are used; by default 4096.")
+    ] = None,
     tokenizer: Annotated[
         Path | None, typer.Option(metavar="PATH", help="The tokenizer of that text; by default the one of MODEL.")
     ] = None,
@@ -90,8 +98,8 @@ def export_command(
     }  # fmt: skip
     if settings or config is not None:
         excluded: dict[str, object] = {
-            "--context": context, **values, "--calibration": calibration, "--tokenizer": tokenizer,
-            "--backend": backend, "--bos-id": bos_id,
+            "--context": context, **values, "--calibration": calibration, "--calibration-tokens": calibration_tokens,
+            "--tokenizer": tokenizer, "--report": report or None, "--backend": backend, "--bos-id": bos_id,
         }  # fmt: skip
         given = [name for name, value in excluded.items() if value is not None]
         if given:
@@ -100,11 +108,14 @@ def export_command(
         return
     if model is None or output is None:
         raise typer.BadParameter("MODEL is missing" if model is None else "the option --output is missing")
-    if report and calibration is None:
-        raise typer.BadParameter("--report needs --calibration FILE.txt")
+    of_text = {"--report": report or None, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer}
+    given = [name for name, value in of_text.items() if value is not None]
+    if given and calibration is None:
+        raise typer.BadParameter(f"{given[0]} needs --calibration FILE.txt")
     checkpoint = _open(model, params)
     most = min(2048, checkpoint.config.max_context) if context is None else context
-    options = _options(most, {name: _DEFAULTS[name] if v is None else v for name, v in values.items()})
+    defaults = {**_DEFAULTS, "--chunk": max(2, min(_DEFAULTS["--chunk"], most))}
+    options = _options(most, {name: defaults[name] if v is None else v for name, v in values.items()})
     if backend is not None:
         given = [
             name for name, v in {"--cache-bits": cache_bits, "--calibration": calibration}.items() if v is not None
@@ -117,7 +128,7 @@ def export_command(
         raise typer.BadParameter("--bos-id needs --backend")
     if calibration is not None:
         tokens = _tokens(tokenizer or model, calibration, checkpoint.config.vocab_size)
-        options = replace(options, calibration=tokens[:calibration_tokens])
+        options = replace(options, calibration=tokens[: calibration_tokens or 4096])
     found = _export(checkpoint, output, options)
     if report:
         typer.echo("share of the squares of a layer's results that is lost: with calibration, without")
@@ -142,7 +153,9 @@ def _export_plan(found: Plan, model: str | None, params: Path | None, output: Pa
         raise ConfigError("--params and base.params exclude each other")
     if output is not None and found.output is not None:
         raise ConfigError("--output and export.output_name or export.output_dir exclude each other")
-    name = model or found.model
+    if model is not None and found.checkpoint is not None:
+        raise ConfigError("MODEL and base.checkpoint exclude each other")
+    name = model or found.checkpoint or found.repository
     if name is None:
         raise ConfigError("no model is named: give MODEL, or base.checkpoint with base.params")
     checkpoint = _open(name, params or found.params)
@@ -166,7 +179,13 @@ def _export_plan(found: Plan, model: str | None, params: Path | None, output: Pa
         options = replace(options, constants=constants, chat_template=tokenizer.chat_template)
     if found.is_verbose:
         typer.echo(f"{config.family}, {len(config.layers)} layers, {options}")
-    _export(checkpoint, output or found.output or Path(f"{Path(name).stem}.pte"), options)
+    _export(checkpoint, output or found.output or default_output(name), options)
+
+
+def default_output(model: str) -> Path:
+    """Return the file for a model that is named `Llama-3.2-1B`, or `folder/llama.gguf`."""
+    path = Path(model)
+    return Path(f"{path.stem if path.suffix in ('.gguf', '.pth', '.pt') else path.name}.pte")
 
 
 def _open(model: str, params: Path | str | None) -> Checkpoint:
@@ -199,7 +218,10 @@ def _tokens(tokenizer: Path | str, text: Path, vocabulary: int) -> list[int]:
 
     opened = open_tokenizer(tokenizer)
     opened.check_fit(vocabulary)
-    return opened.encode(read_text(text))
+    tokens = opened.encode(read_text(text))
+    if not tokens:
+        raise typer.BadParameter(f"--calibration: {text} is empty")
+    return tokens
 
 
 def _export_for(backend: str, checkpoint: Checkpoint, output: Path, options: ExportOptions, bos_id: int | None) -> None:

@@ -40,12 +40,16 @@ def run_command(
     seed: Seed = 0,
     stop: Annotated[list[str] | None, typer.Option(help="The answer ends before this text; may be repeated.")] = None,
     shift: Shift = False,
-    keep: Annotated[int, typer.Option(min=0, help="How many of the first tokens --shift keeps.")] = 4,
+    keep: Annotated[
+        int | None, typer.Option(min=0, help="How many of the first tokens --shift keeps; by default 4.")
+    ] = None,
     ignore_eos: Annotated[bool, typer.Option("--ignore-eos", help="Go on after tokens that end a text.")] = False,
     threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print a last line with tokens, text and stats.")] = False,
 ) -> None:
     """Answer one prompt: print the text as it comes, and statistics on stderr."""
+    if keep is not None and not shift:
+        raise typer.BadParameter("--keep needs --shift")
     sampling = make_sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed)
     model, opened = open_model(file, tokenizer, threads)
     session = model.new_session()
@@ -55,7 +59,7 @@ def run_command(
         inputs = opened.encode(prompt, bos=True)
         for token in session.generate(
             inputs, max_new_tokens, sampling, ignore_eos=ignore_eos, vocabulary=opened.vocabulary,
-            keep=min(keep, len(inputs)) if shift else None,
+            keep=min(4 if keep is None else keep, len(inputs)) if shift else None,
         ):  # fmt: skip
             tokens.append(token)
             yield token

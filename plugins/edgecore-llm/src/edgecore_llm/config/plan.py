@@ -97,7 +97,8 @@ class Plan:
     """An export.
 
     Attributes:
-        model: A path or the name of a model; None if the settings name none.
+        checkpoint: `base.checkpoint`.
+        repository: The model of `base.model_class` on the Hub; None if there is none.
         params: The file with the parameters of a `.pth` file.
         family: The family that the settings ask for; None for any.
         tokenizer: The path of a tokenizer.
@@ -107,7 +108,8 @@ class Plan:
         options: The options.
     """
 
-    model: str | None
+    checkpoint: str | None
+    repository: str | None
     params: str | None
     family: str | None
     tokenizer: str | None
@@ -133,10 +135,10 @@ def plan(config: LlmConfig) -> Plan:
             raise ConfigError(f"{key}={value} is not supported: {reason}")
     if config.backend.xnnpack.extended_ops and not config.backend.xnnpack.enabled:
         raise ConfigError("backend.xnnpack.extended_ops=True has no effect without backend.xnnpack.enabled=true")
-    name, model = config.base.model_class, config.base.checkpoint
+    name, checkpoint = config.base.model_class, config.base.checkpoint
     if name not in _FAMILIES:
         raise ConfigError(f"base.model_class={name} is not supported; these are: {', '.join(_FAMILIES)}")
-    if config.base.params is not None and model is None:
+    if config.base.params is not None and checkpoint is None:
         raise ConfigError("base.params has no effect without base.checkpoint")
     output = config.export.output_name
     if output is not None and not output.endswith(".pte"):
@@ -144,7 +146,8 @@ def plan(config: LlmConfig) -> Plan:
     elif output is None and config.export.output_dir != ".":
         output = f"{name}.pte"
     return Plan(
-        model=model or REPOSITORIES.get(name),
+        checkpoint=checkpoint,
+        repository=REPOSITORIES.get(name),
         params=config.base.params,
         family=_FAMILIES[name] if name != "llama3" else None,  # the default
         tokenizer=config.base.tokenizer_path,

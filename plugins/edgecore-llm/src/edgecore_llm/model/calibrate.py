@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from edgecore_llm.errors import ConfigError
+from edgecore_llm.errors import CheckpointError, ConfigError
 from edgecore_llm.model.config import DecoderConfig
 from edgecore_llm.model.decoder import Block, round_up
 from edgecore_llm.model.layers import Precision, Projection
@@ -46,6 +46,7 @@ def calibrate(
 
     Raises:
         ConfigError: There are no tokens, one is outside of the vocabulary, or the linear layers are not rounded at all.
+        CheckpointError: A tensor is missing, has another shape, or values that are not finite.
     """
     bits = precision.linear
     if bits is None:
@@ -53,6 +54,7 @@ def calibrate(
     if not tokens or not all(0 <= token < config.vocab_size for token in tokens):
         raise ConfigError("calibration needs tokens of the model's vocabulary")
     reader = Reader(config, weights)
+    reader.check("embed_tokens.weight", config.hidden_size)
     length = min(SEQUENCE, context)
     xs = [
         torch.cat([weights.read("embed_tokens.weight", token, token + 1) for token in tokens[start : start + length]])
@@ -69,6 +71,8 @@ def calibrate(
         for name, module in block.named_modules():
             if not isinstance(module, Projection):
                 continue
+            if not module.value.isfinite().all() or not products[name].isfinite().all():
+                raise CheckpointError(f"the matrix layers.{index}.{name} or its inputs have values that are not finite")
             nearest = quantize(module.value, bits, precision.group).dequantize()
             rounded = quantize_by_inputs(module.value, products[name], bits, precision.group)
             losses = [loss(module.value, value, products[name]) for value in (rounded.dequantize(), nearest)]

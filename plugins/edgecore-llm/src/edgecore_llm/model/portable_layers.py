@@ -26,7 +26,8 @@ class PortableMatrix(nn.Module):
         # XNNPACK has no groups that end within a row, and 8 bits only for whole rows.
         has_groups = bits == 4 and group > 0 and columns % group == 0
         self.group = group if has_groups else columns
-        if bits == 4 and group and not has_groups:
+        self.has_more_bits = bits == 4 and group > 0 and not has_groups
+        if self.has_more_bits:
             self.bits = 8
         self.low, self.high = (-8, 7) if self.bits == 4 else (-128, 127)
         self.register_buffer("value", torch.zeros(rows, columns, dtype=torch.float32 if bits is None else torch.int8))

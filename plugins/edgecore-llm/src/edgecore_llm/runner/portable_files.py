@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 import edgecore
 from edgecore_llm.errors import SessionError
 
+KEEPS_ALL = "keeps_all_positions"
+"""The constant method of a file whose caches keep every position, so that a rewind computes nothing anew."""
 _IDENTITY_BYTES = 1 << 20
 """The bytes at the front of a file that tell it apart: they hold the graph, and the digests of delegates' weights."""
 
@@ -44,7 +46,8 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
         "chunk": chunk,
         "vocabulary": int(forward.outputs[0].shape[-1]),
         "eos_ids": tuple(token for token in (eos if isinstance(eos, (list, tuple)) else [eos]) if token >= 0),
-        "rewindable": None,
+        # Rings of other exporters overwrite old positions, and a file does not tell that it has them.
+        "rewindable": None if _constant(program, KEEPS_ALL, False) else 0,
     }
     return {
         **facts,

@@ -74,7 +74,7 @@ def open_gguf_tokenizer(path: Path) -> HuggingFaceTokenizer:
         if piece and (type_ in (_CONTROL, _UNKNOWN) or (type_ == _USER_DEFINED and _SPACE not in piece))
     ]  # fmt: skip
     found = HuggingFaceTokenizer(path, json.dumps(content))
-    is_beginning = kind == "llama" or values.get("pre") in _LLAMA3
+    is_beginning = kind == "llama" or values.get("pre") in _IGNORES_MERGES
     found.bos_id = _id(values.get("bos_token_id"), len(pieces))
     found.adds_bos = bool(values.get("add_bos_token", is_beginning))
     ends = (_id(values.get(f"{name}_token_id"), len(pieces)) for name in ("eos", "eot", "eom"))
@@ -90,7 +90,7 @@ def _id(value: Any, count: int) -> int | None:
 
 def _byte_level(path: Path, pieces: Sequence[str], values: dict[str, Any]) -> dict[str, Any]:
     split, merges = values.get("pre"), values.get("merges")
-    if split not in _PATTERNS:
+    if not isinstance(split, str) or split not in _PATTERNS:
         raise TokenizerError(
             f"{path} splits texts in a way {split!r} that is not known ({', '.join(_PATTERNS)} are); give the original "
             "tokenizer"
@@ -120,6 +120,8 @@ def _sentence_piece(path: Path, pieces: Sequence[str], kinds: Sequence[Any], val
     scores = values.get("scores")
     if not isinstance(scores, list) or len(scores) != len(pieces):
         raise TokenizerError(f"{path} is damaged: its tokenizer has {len(pieces)} tokens and another number of scores")
+    if not all(isinstance(score, int | float) for score in scores):
+        raise TokenizerError(f"{path} is damaged: its tokenizer has a score that is no number")
     has_prefix = bool(values.get("add_space_prefix", True))
     space: dict[str, Any] = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
     normalizers = [{"type": "Prepend", "prepend": _SPACE}, space] if has_prefix else [space]

@@ -11,7 +11,9 @@ from typing import Any
 import tokenizers
 
 from edgecore_llm.errors import TokenizerError
-from edgecore_llm.tokenizer.tokenizer import Tokenizer, sentencepiece_bytes
+from edgecore_llm.tokenizer.tokenizer import Tokenizer, check_text, sentencepiece_bytes
+
+_SEQUENCES = ("normalizers", "pretokenizers", "decoders")
 
 
 class HuggingFaceTokenizer(Tokenizer):
@@ -48,14 +50,19 @@ class HuggingFaceTokenizer(Tokenizer):
         self._is_byte_level = "ByteLevel" in kinds
         if not self._is_byte_level and not kinds & {"ByteFallback", "Metaspace", "Replace"}:
             raise TokenizerError(f"{path} has a decoder of an unknown kind: {', '.join(map(str, kinds)) or 'none'}")
+        steps = [part for key in ("normalizer", "pre_tokenizer") for part in _parts(content.get(key))]
+        self._has_prefix = any(step != _without_prefix(step) for step in steps)
+        self.spaces_after_specials = not any(step.get("prepend_scheme") == "first" for step in steps)
         self.strips_first_space = any(
             (part.get("type") == "Strip" and part.get("start"))
             or (part.get("type") == "Metaspace" and part.get("prepend_scheme", "always") != "never")
             for part in decoders
         )
 
-    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
-        tokenizer = self._with_specials if specials else self._plain
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
+        check_text(text)
+        plain, with_specials = self._continued if is_continued else (self._plain, self._with_specials)
+        tokenizer = with_specials if specials else plain
         tokens: list[int] = tokenizer.encode(text, add_special_tokens=False).ids
         return [self.bos_id, *tokens] if bos and self.adds_bos and self.bos_id is not None else tokens
 
@@ -84,6 +91,18 @@ class HuggingFaceTokenizer(Tokenizer):
         return found
 
     @cached_property
+    def _continued(self) -> tuple[Any, Any]:
+        """The two tokenizers without a space at the front of a text."""
+        if not self._has_prefix:
+            return self._plain, self._with_specials
+        content = json.loads(self.text)
+        for key in ("normalizer", "pre_tokenizer"):
+            content[key] = _without_prefix(content.get(key))
+        plain, with_specials = (tokenizers.Tokenizer.from_str(json.dumps(content)) for _ in range(2))
+        plain.encode_special_tokens = True
+        return plain, with_specials
+
+    @cached_property
     def _alphabet(self) -> dict[str, int]:
         """The characters that stand for bytes: printable ones for themselves, and others from U+0100 on."""
         printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
@@ -92,8 +111,28 @@ class HuggingFaceTokenizer(Tokenizer):
         return {**{chr(byte): byte for byte in printable}, **shifted}
 
 
-def _parts(decoder: Any) -> Iterator[dict[str, Any]]:
-    if isinstance(decoder, dict):
-        yield decoder
-        for part in decoder.get("decoders", []):
+def _parts(step: Any) -> Iterator[dict[str, Any]]:
+    if isinstance(step, dict):
+        yield step
+        for part in _inner(step):
             yield from _parts(part)
+
+
+def _inner(step: dict[str, Any]) -> list[Any]:
+    """Return the steps of a sequence."""
+    return next((step[key] for key in _SEQUENCES if isinstance(step.get(key), list)), [])
+
+
+def _without_prefix(step: Any) -> Any:
+    """Return a normalizer or a pre-tokenizer that puts no space at the front of a text."""
+    if not isinstance(step, dict):
+        return step
+    kind = step.get("type")
+    if kind == "Metaspace":
+        return {**step, "prepend_scheme": "never"}
+    if kind == "ByteLevel":
+        return {**step, "add_prefix_space": False}
+    if kind == "Sequence":
+        parts = [_without_prefix(part) for part in _inner(step) if part.get("type") != "Prepend"]
+        return {key: parts if key in _SEQUENCES else value for key, value in step.items()}
+    return None if kind == "Prepend" else step

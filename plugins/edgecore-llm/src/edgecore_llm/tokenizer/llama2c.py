@@ -47,10 +47,10 @@ class Llama2cTokenizer(Tokenizer):
         self._ids = {piece: token for token, piece in enumerate(self._pieces) if token >= _SMALLEST}
         self.vocabulary = len(self._pieces)
 
-    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         """Return the tokens of a text. The format spells no special tokens."""
         tokens: list[int] = []
-        for character in f" {text}" if text else "":
+        for character in f"{'' if is_continued else ' '}{text}" if text else "":
             piece = character.encode("utf-8", "surrogatepass")
             known = self._ids.get(piece)
             tokens += [_FIRST_BYTE + byte for byte in piece] if known is None else [known]

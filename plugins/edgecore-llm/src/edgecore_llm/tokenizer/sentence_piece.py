@@ -8,7 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from edgecore_llm.errors import TokenizerError
-from edgecore_llm.tokenizer.tokenizer import Tokenizer, sentencepiece_bytes
+from edgecore_llm.tokenizer.tokenizer import Tokenizer, check_text, sentencepiece_bytes
+
+_NO_SPACE = b"\x1a\x02\x18\x00"
+"""`normalizer_spec { add_dummy_prefix: false }`, which is merged into the model that it follows."""
 
 
 class SentencePieceTokenizer(Tokenizer):
@@ -24,8 +27,11 @@ class SentencePieceTokenizer(Tokenizer):
         except ImportError as error:
             raise TokenizerError(f'{path} needs sentencepiece: pip install "edgecore-llm[sentencepiece]"') from error
         self._model: Any = sentencepiece.SentencePieceProcessor()
+        self._continued: Any = sentencepiece.SentencePieceProcessor()
         try:
-            self._model.LoadFromSerializedProto(path.read_bytes())
+            content = path.read_bytes()
+            self._model.LoadFromSerializedProto(content)
+            self._continued.LoadFromSerializedProto(content + _NO_SPACE)
             self._pieces: list[str] = self._model.id_to_piece(list(range(self._model.vocab_size())))
         except OSError as error:
             raise TokenizerError(f"{path} cannot be read: {error.strerror}") from error
@@ -37,14 +43,15 @@ class SentencePieceTokenizer(Tokenizer):
         pieces = self._model.encode("a", out_type=str)
         self.strips_first_space = bool(pieces) and pieces[0].startswith("\N{LOWER ONE EIGHTH BLOCK}")
 
-    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
+        check_text(text)
         tokens = [self.bos_id] if bos and self.bos_id is not None else []
         # The package takes the spelling of a special token for text, and what follows one for the begin of a text.
-        for part in self._specials.split(text) if specials else [text]:
+        for index, part in enumerate(self._specials.split(text) if specials else [text]):
             if specials and part in self._special_ids:
                 tokens.append(self._special_ids[part])
             else:
-                tokens += self._model.encode(part)
+                tokens += (self._continued if is_continued and index == 0 else self._model).encode(part)
         return tokens
 
     def token_bytes(self, token: int) -> bytes:

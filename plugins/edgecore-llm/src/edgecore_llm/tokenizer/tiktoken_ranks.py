@@ -56,7 +56,7 @@ class TiktokenTokenizer(Tokenizer):
         ends = ("<|end_of_text|>", "<|eom_id|>", "<|eot_id|>")
         self.eos_ids = tuple(self._specials[name] for name in ends if name in self._specials)
 
-    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         if specials:
             tokens = self._encoding.encode(text, allowed_special="all", disallowed_special=())
         else:

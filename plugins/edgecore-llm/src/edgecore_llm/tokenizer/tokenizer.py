@@ -19,6 +19,7 @@ class Tokenizer(ABC):
         adds_bos: Texts really begin with it. Qwen and SmolLM2 name such a token, but do not use it so.
         eos_ids: The tokens that end a text.
         strips_first_space: A text gets a space at its front, which decoding takes away again.
+        spaces_after_specials: What follows a special token gets such a space, too.
         chat_template: The Jinja template of a chat that lies beside the tokenizer; None if there is none.
     """
 
@@ -27,16 +28,18 @@ class Tokenizer(ABC):
     adds_bos: bool = True
     eos_ids: tuple[int, ...] = ()
     strips_first_space: bool = False
+    spaces_after_specials: bool = True
     chat_template: str | None = None
 
     @abstractmethod
-    def encode(self, text: str, *, bos: bool = False, specials: bool = False) -> list[int]:
+    def encode(self, text: str, *, bos: bool = False, specials: bool = False, is_continued: bool = False) -> list[int]:
         """Return the tokens of a text.
 
         Args:
             text: The text.
             bos: Begin with `bos_id`, if `adds_bos`.
             specials: Text that spells a special token, such as `<|eot_id|>`, becomes this token. Wrong for what users write.
+            is_continued: The text goes on after another one, so it gets no space at its front.
         """
 
     @abstractmethod
@@ -75,6 +78,18 @@ class Tokenizer(ABC):
             raise TokenizerError(
                 f"the tokenizer has {self.vocabulary} tokens and the model only {rows}: it belongs to another model"
             )
+
+
+def check_text(text: str) -> None:
+    """Check that a text has characters only: what is no UTF-8 in a command line has none.
+
+    Raises:
+        TokenizerError: It has something else.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise TokenizerError(f"the text is no UTF-8: character {error.start} is {text[error.start]!r}") from error
 
 
 def sentencepiece_bytes(piece: str) -> bytes:
