@@ -56,7 +56,7 @@ suppress_warnings = ["duplicate_declaration.cpp", "duplicate_declaration.c"]
 # References without a target here: to the C and C++ libraries, to private C++ types, and from Python annotations to
 # types that have no page. All others must be found.
 nitpick_ignore_regex = [
-    ("cpp:identifier", r"(u?int\d+_t|s?size_t|off_t|pread|va_list|std|.*::@\d+|EDGECORE_\w+)"),
+    ("cpp:identifier", r"(u?int\d+_t|UINT\d+_MAX|s?size_t|off_t|pread|va_list|std|.*::@\d+|EDGECORE_\w+)"),
     ("cpp:identifier", r"(ProgramTables|DataTables|DeviceMemory|State)"),
     ("c:identifier", r"(u?int\d+_t|size_t|.*@\d+)"),
     ("py:class", r".*"),
