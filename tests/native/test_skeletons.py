@@ -106,7 +106,7 @@ def load(name: str, library: Path, folder: Path) -> Program:
 
     opened = open_program((os.fsencode(program(IDS[name], folder / "model.pte")),), [], {}, "mmap")
     opened.load_backend(os.fsencode(library), IDS[name], {})
-    return Program(opened, opened.load_methods(1, True, None, False, False), {})
+    return Program(opened, opened.load_methods(1, True, None, 0, 0, False), {})
 
 
 def results(program: Program) -> list[float]:

@@ -50,6 +50,6 @@ def test_an_empty_out_of_torch_is_returned(programs):
 
 def test_methods_are_built_once(programs):
     program = edgecore.runtime.open_program((bytes(programs["add"]),), [], {}, "mmap")
-    program.load_methods(1, False, None, False, False)
+    program.load_methods(1, False, None, 0, 0, False)
     with pytest.raises(edgecore.errors.EdgecoreError, match="loaded already"):
-        program.load_methods(1, False, None, False, False)
+        program.load_methods(1, False, None, 0, 0, False)

@@ -124,7 +124,7 @@ def test_a_file_that_changes_while_it_is_loaded_is_one_sentence(linear, tmp_path
     program = open_program((os.fsencode(path),), [], {}, "file")  # reads the tables; the methods need the constants
     change(path)
     with pytest.raises(ExecutionError, match=words):
-        program.load_methods(1, False, None, False, False)
+        program.load_methods(1, False, None, 0, 0, False)
 
 
 def test_sessions_share_what_is_loaded(toy_program, toy_package, tmp_path):

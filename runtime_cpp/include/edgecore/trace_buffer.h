@@ -67,7 +67,7 @@ static_assert(sizeof(TraceTotal) == 40);
 uint32_t trace_hash(StringView name);
 
 // What both classes have in common: the memory, and the times of the current run.
-class TraceMemory : public EventTracer {
+class TraceMemory {
  public:
   // Returns the caller's memory, with the header and the records.
   Bytes bytes() const { return memory_; }
@@ -96,7 +96,7 @@ class TraceMemory : public EventTracer {
 enum class TraceFull : uint8_t { kDropOldest, kStop };
 
 // Records events of one method at a time in a ring. `memory` must be at a multiple of 8.
-class TraceBuffer final : public TraceMemory {
+class TraceBuffer final : public EventTracer, public TraceMemory {
  public:
   explicit TraceBuffer(MutableBytes memory, const TraceClock &clock = {}, TraceFull full = TraceFull::kDropOldest)
       : TraceMemory(memory, clock, sizeof(TraceRecord)), full_(full) {}
@@ -113,7 +113,7 @@ class TraceBuffer final : public TraceMemory {
 
 // Adds up the times of each event, in constant memory: 40 bytes for each different event. `memory` must be at a
 // multiple of 8.
-class TraceStatistics final : public TraceMemory {
+class TraceStatistics final : public EventTracer, public TraceMemory {
  public:
   explicit TraceStatistics(MutableBytes memory, const TraceClock &clock = {})
       : TraceMemory(memory, clock, sizeof(TraceTotal)) {}
