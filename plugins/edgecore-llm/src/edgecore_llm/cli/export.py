@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
@@ -101,27 +102,22 @@ def export_command(
             "--context": context, **values, "--calibration": calibration, "--calibration-tokens": calibration_tokens,
             "--tokenizer": tokenizer, "--report": report or None, "--backend": backend, "--bos-id": bos_id,
         }  # fmt: skip
-        given = [name for name, value in excluded.items() if value is not None]
-        if given:
-            raise typer.BadParameter(f"{given[0]} and settings of LlmConfig exclude each other; write it as a setting")
+        if name := _first_given(excluded):
+            raise typer.BadParameter(f"{name} and settings of LlmConfig exclude each other; write it as a setting")
         _export_plan(plan(load_config(config, settings)), model, params, output)
         return
     if model is None or output is None:
         raise typer.BadParameter("MODEL is missing" if model is None else "the option --output is missing")
     of_text = {"--report": report or None, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer}
-    given = [name for name, value in of_text.items() if value is not None]
-    if given and calibration is None:
-        raise typer.BadParameter(f"{given[0]} needs --calibration FILE.txt")
+    if calibration is None and (name := _first_given(of_text)):
+        raise typer.BadParameter(f"{name} needs --calibration FILE.txt")
     checkpoint = _open(model, params)
     most = min(2048, checkpoint.config.max_context) if context is None else context
     defaults = {**_DEFAULTS, "--chunk": max(2, min(_DEFAULTS["--chunk"], most))}
     options = _options(most, {name: defaults[name] if v is None else v for name, v in values.items()})
     if backend is not None:
-        given = [
-            name for name, v in {"--cache-bits": cache_bits, "--calibration": calibration}.items() if v is not None
-        ]
-        if given:
-            raise typer.BadParameter(f"{given[0]} and --backend exclude each other")
+        if name := _first_given({"--cache-bits": cache_bits, "--calibration": calibration}):
+            raise typer.BadParameter(f"{name} and --backend exclude each other")
         _export_for(backend, checkpoint, output, options, bos_id)
         return
     if bos_id is not None:
@@ -186,6 +182,11 @@ def default_output(model: str) -> Path:
     """Return the file for a model that is named `Llama-3.2-1B`, or `folder/llama.gguf`."""
     path = Path(model)
     return Path(f"{path.stem if path.suffix in ('.gguf', '.pth', '.pt') else path.name}.pte")
+
+
+def _first_given(options: Mapping[str, object]) -> str | None:
+    """Return the name of the first option that has a value; None if none has one."""
+    return next((name for name, value in options.items() if value is not None), None)
 
 
 def _open(model: str, params: Path | str | None) -> Checkpoint:
