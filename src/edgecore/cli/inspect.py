@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from edgecore.cli.common import AnyFile, Json, print_json, read_any, read_file, stdout
 from edgecore.errors import EdgecoreError
+
+if TYPE_CHECKING:
+    from edgecore.format import PteFile
 
 
 def command(
@@ -42,11 +45,12 @@ def command(
         else:
             _print_data(facts)
         return
-    facts |= describe(read_file(file))
+    pte = read_file(file)
+    facts |= describe(pte)
     if isinstance(content, BpteFile):
         facts["test_cases"] = describe_cases(content)
     if html:
-        html.write_text(_html(facts), encoding="utf-8")
+        html.write_text(_html(facts, pte), encoding="utf-8")
     if as_json:
         print_json(facts)
     elif html:
@@ -121,8 +125,30 @@ def _dim(dim: dict[str, Any]) -> str:
     return f"{dim['name'] + ': ' if dim['name'] else ''}{dim['min']}..{dim['max']}"
 
 
-def _html(facts: dict[str, Any]) -> str:
-    from jinja2 import Environment, PackageLoader, select_autoescape
+def _html(facts: dict[str, Any], pte: PteFile) -> str:
+    from edgecore.devtools.page import memory_views
+    from edgecore.html import page, table
 
-    environment = Environment(loader=PackageLoader("edgecore.cli"), autoescape=select_autoescape())
-    return environment.get_template("inspect.html").render(facts=facts, signature=signature)
+    made_by = [("made by", f"{facts['producer']} for {facts['profile']}")] if facts["producer"] else []
+    sizes = [("size", f"{facts['bytes']:,} bytes, of which constants {facts['constant_bytes']:,}")]
+    tables, arenas = [], []
+    for method in facts["methods"]:
+        name = method["name"]
+        needs = f"planned memory {method['planned_bytes']:,} bytes"
+        if method["delegate_bytes"] is not None:
+            needs += f", declared by delegates {method['delegate_bytes']:,}"
+        sizes.append((f"method {name}", needs))
+        values = [
+            (f"{kind[:-1]} {index}", value["name"] or "", signature(value))
+            for kind in ("inputs", "outputs") for index, value in enumerate(method[kind])
+        ]  # fmt: skip
+        tables.append(table(f"{name}: inputs and outputs", ["value", "name", "type"], values))
+        delegates = [(one["backend_id"], one.get("made_by", "unknown"), one["bytes"]) for one in method["delegates"]]
+        tables.append(table(f"{name}: delegates", ["backend", "made by", "#bytes"], delegates))
+        operators = list(method["operators"].items())
+        tables.append(table(f"{name}: operators on edgecore's kernels", ["operator", "#calls"], operators))
+        arenas += [one | {"name": f"{name}, {one['name']}"} for one in memory_views(pte, name)]
+    segments = [(one["kind"], one["offset"], one["bytes"]) for one in facts["segments"]]
+    tables.append(table("Segments", ["content", "#offset", "#bytes"], segments))
+    shown = [one for one in tables if one["rows"]]
+    return page(Path(facts["file"]).name, {"facts": made_by + sizes, "tables": shown, "memory": arenas})

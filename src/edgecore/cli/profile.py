@@ -38,6 +38,7 @@ def command(
     warmup: Annotated[int, typer.Option(metavar="N", min=0, help="Number of runs before them.")] = 5,
     by: Annotated[By, typer.Option(help="What to sum up times by.")] = By.operator,
     top: Annotated[int, typer.Option(metavar="N", min=1, help="Number of rows.")] = 20,
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page for a browser, in one file.")] = None,
     chrome: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the runs for chrome://tracing and ui.perfetto.dev.")
     ] = None,
@@ -59,6 +60,8 @@ def command(
             arguments=lambda loaded: read_arguments(file, name, loaded.inputs, inputs or ()),
         )  # fmt: skip
     print(result.table(by.value, top, min(shutil.get_terminal_size((100, 24)).columns, 140)))
+    if html:
+        html.write_text(result.to_html(), encoding="utf-8")
     written: list[tuple[Path | None, Any]] = [
         (chrome, result.to_chrome), (speedscope, result.to_speedscope), (as_json, lambda: result.as_dict(by.value))
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from edgecore.devtools.summary import Summary, label, summarize
 from edgecore.devtools.symbols import ProgramSymbols
 from edgecore.devtools.trace import Trace
 from edgecore.errors import EdgecoreError
+from edgecore.format import PteFile
 from edgecore.format.etdump import ETDump, RunData, read_etdump
 
 
@@ -30,6 +31,7 @@ class Profile:
         load_ms: Milliseconds of loading.
         first_ms: Milliseconds of the first run, with what backends do only once.
         trace: The runs that were measured.
+        pte: The file.
         dropped: Number of the oldest measured runs that are missing, because the trace had no memory for them.
     """
 
@@ -39,6 +41,7 @@ class Profile:
     load_ms: float
     first_ms: float
     trace: Trace
+    pte: PteFile
     dropped: int = 0
 
     def summary(self, by: str = "operator") -> Summary:
@@ -94,6 +97,12 @@ class Profile:
             for event in run.events
         ]  # fmt: skip
 
+    def to_html(self) -> str:
+        """Return the profile as a page that people open in a browser; it needs no other file and makes no request."""
+        from edgecore.devtools.page import profile_page
+
+        return profile_page(self)
+
     def to_chrome(self) -> dict[str, Any]:
         """Return the runs for chrome://tracing and ui.perfetto.dev."""
         return chrome_trace(self.trace, self.file)
@@ -144,7 +153,7 @@ def profile(
     if runs < 1 or warmup < 0:
         raise ValueError(f"runs must be at least 1 and warmup at least 0; got {runs} and {warmup}")
     name = Path(file).name
-    symbols = ProgramSymbols(program_file(file))
+    pte = program_file(file)
     start = time.perf_counter()
     program = edgecore.load(file, data, threads=threads, options=options, trace=True, trace_limit=trace_limit)
     loaded = program[method]
@@ -159,13 +168,13 @@ def profile(
         loaded(*values)
         if index == 0:
             first_ms = (time.perf_counter() - start) * 1e3
-    trace = Trace(ETDump(0, [*recorded, *_recorded(program)]), symbols).select(method)
+    trace = Trace(ETDump(0, [*recorded, *_recorded(program)]), ProgramSymbols(pte)).select(method)
     if not trace.runs:
         raise EdgecoreError(
             f"{name}: the events of one run of {method} need more memory than a trace has, {trace_limit} bytes for all "
             "methods; pass a larger trace_limit to edgecore.devtools.profile"
         )
-    return Profile(name, method, threads, load_ms, first_ms, trace, runs - len(trace.runs))
+    return Profile(name, method, threads, load_ms, first_ms, trace, pte, runs - len(trace.runs))
 
 
 def _recorded(program: Any) -> list[RunData]:

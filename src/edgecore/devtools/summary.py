@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from edgecore.devtools.symbols import Origin
@@ -86,13 +86,10 @@ def summarize(trace: Trace, by: str = "operator") -> Summary:
     backends: dict[tuple[str, bool], dict[str, None]] = {}
     unplaced = 0
     for index, run in enumerate(runs):
-        calls_inside = {id(event.parent) for event in run.events if event.kind == "operation" and event.parent}
-        for event in run.events:
-            if event.parent is None and event.kind != "run":
-                unplaced += not event.placed
-                continue
-            rest = event.kind in ("run", "call", "other") or (event.kind == "delegate" and id(event) in calls_inside)
-            key = (_rest(event) if rest else label(event, by), rest)
+        unplaced += sum(event.parent is None and not event.placed for event in run.events)
+        for event, rest_label in parts(run):
+            rest = rest_label != ""
+            key = (rest_label or label(event, by), rest)
             row = rows.get(key)
             if row is None:
                 row = rows[key] = Row(key[0], "", 0, [0] * len(runs), rest)
@@ -114,6 +111,18 @@ def middle(runs: Sequence[Run]) -> list[Run]:
     cut = len(runs) // 4
     kept = sorted(range(len(runs)), key=lambda index: runs[index].duration)[cut : len(runs) - cut]
     return [runs[index] for index in sorted(kept)]
+
+
+def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
+    """Yield the events of a run whose own times add up to its time, each with the label of the rest it belongs to.
+
+    The label is empty for an event of an operator.
+    """
+    calls_inside = {id(event.parent) for event in run.events if event.kind == "operation" and event.parent}
+    for event in run.events:
+        if event.parent is not None or event.kind == "run":
+            rest = event.kind in ("run", "call", "other") or (event.kind == "delegate" and id(event) in calls_inside)
+            yield event, _rest(event) if rest else ""
 
 
 def _rest(event: TraceEvent) -> str:

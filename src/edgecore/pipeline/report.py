@@ -212,7 +212,7 @@ class DelegationReport:
         return [_line(row.operator, row.node, row.location, row) for row in self.left_outside]
 
     def to_html(self, path: str | Path) -> None:
-        """Write the report as an HTML page that needs no other files.
+        """Write the report as an HTML page that needs no other file and makes no request.
 
         Args:
             path: The path of the page; an existing file is replaced.
@@ -220,12 +220,9 @@ class DelegationReport:
         Example:
             >>> program.report().to_html("report.html")
         """
-        from jinja2 import Environment, PackageLoader, select_autoescape
+        from edgecore.pipeline.report_page import report_page
 
-        environment = Environment(loader=PackageLoader("edgecore.pipeline"), autoescape=select_autoescape())
-        environment.filters["decibels"] = decibels
-        page = environment.get_template("report.html").render(report=self)
-        Path(path).write_text(page, encoding="utf-8")
+        Path(path).write_text(report_page(self), encoding="utf-8")
 
 
 def _buffer_rows(

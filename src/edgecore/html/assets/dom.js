@@ -1,0 +1,40 @@
+// Elements of the document. Text from the report becomes text nodes and attributes, never markup.
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, one] of Object.entries(value)) made.style.setProperty(key, one);
+    else made.setAttribute(name, value === true ? "" : value);
+  }
+  made.append(...children.filter(child => child !== null && child !== undefined));
+  return made;
+}
+
+const element = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+
+// Click, Enter and Space do the same.
+function pressed(action) {
+  return {
+    tabindex: 0,
+    onclick: action,
+    onkeydown: event => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      action(event);
+    },
+  };
+}
+
+// A box of a drawing: a rectangle, its text if there is room, and all of it as a tooltip.
+function box(x, y, width, height, colour, text, tooltip, members, more = {}) {
+  const shape = svg("rect", {
+    x, y, width: Math.max(width, 0.3), height, fill: colour, class: "box", "data-members": members.join(" "),
+    "aria-label": tooltip, role: "button", ...pressed(() => select(members)), ...more,
+  }, svg("title", {}, tooltip));
+  const room = Math.floor((width - 6) / 7.3);
+  const shown = text.length <= room ? text : room > 3 ? text.slice(0, room - 1) + "…" : "";
+  return [shape, shown ? svg("text", { x: x + 3, y: y + height / 2 + 4 }, shown) : null];
+}

@@ -1,0 +1,59 @@
+// The graph in the order of execution: a row for each node, under its modules. Arcs at the left lead to nodes whose
+// result is used by a row that does not follow at once.
+const HEIGHT = 22;
+
+function graphView(section) {
+  const nodes = report.graph;
+  const longest = Math.max(...operators.map(one => one.rest ? 0 : one.ns), 1);
+  const closed = new Set();
+  const drawing = element("div", { class: "graph" });
+  const byNode = nodes.map(node => operators.filter(one => !one.rest && one.handles.some(handle => node.handles.includes(handle))).map(one => one.index));
+
+  function draw() {
+    const rows = [], placeOf = new Map();
+    let before = [];
+    nodes.forEach((node, index) => {
+      const path = node.module ? node.module.split(".") : [];
+      let shared = 0;
+      while (shared < path.length && shared < before.length && path[shared] === before[shared]) shared++;
+      for (let depth = shared; depth < path.length; depth++) {
+        const name = path.slice(0, depth + 1).join(".");
+        if (![...closed].some(one => name.startsWith(one + "."))) rows.push({ group: name, name: path[depth], depth });
+      }
+      before = path;
+      const hidden = path.some((_, depth) => closed.has(path.slice(0, depth + 1).join(".")));
+      if (!hidden) rows.push({ node, index, depth: path.length });
+      placeOf.set(node.id, rows.length - 1);
+    });
+    const arcs = [];
+    for (const row of rows) {
+      if (!row.node) continue;
+      const to = placeOf.get(row.node.id);
+      for (const id of row.node.inputs) {
+        const from = placeOf.get(id);
+        if (from === undefined || to - from < 2) continue;
+        const reach = Math.min(8 + 3 * Math.sqrt(to - from), 56);
+        const [y1, y2] = [(from + 0.5) * HEIGHT, (to + 0.5) * HEIGHT];
+        arcs.push(svg("path", { class: "arc", "data-members": byNode[row.index].join(" "), d: `M60 ${y1} C${60 - reach} ${y1} ${60 - reach} ${y2} 60 ${y2}` }));
+      }
+    }
+    const lines = rows.map(row => {
+      const indent = { "padding-left": 64 + 14 * row.depth + "px" };
+      if (!row.node) {
+        return element("div", { class: "row group", style: indent, "aria-expanded": !closed.has(row.group), role: "button",
+          ...pressed(() => { if (!closed.delete(row.group)) closed.add(row.group); draw(); }) }, (closed.has(row.group) ? "▸ " : "▾ ") + row.name);
+      }
+      const members = byNode[row.index];
+      const ns = members.reduce((sum, index) => sum + operators[index].ns, 0);
+      return element("div", { class: "row", style: indent, role: "button", "data-members": members.join(" "), ...pressed(() => select(members)) },
+        element("span", { class: "chip", style: { background: ns ? `hsl(var(--heat) / ${0.15 + 0.85 * Math.min(ns / longest, 1)})` : "var(--line)" } }),
+        element("span", {}, row.node.operator), element("span", { class: "figures" }, [row.node.backend, row.node.shape, ns ? time(ns) : ""].filter(Boolean).join("  ")));
+    });
+    const lanes = svg("svg", { width: 64, height: rows.length * HEIGHT, style: { position: "absolute", left: 0, top: 0, width: "64px" } }, ...arcs);
+    drawing.replaceChildren(lanes, ...lines);
+    mark(section);
+  }
+  section.append(element("p", { class: "note" }, "Nodes in the order of execution, under their modules; a darker square has more of the time. Operators that a backend computes at once share their time."),
+    element("div", { class: "wide" }, drawing));
+  draw();
+}

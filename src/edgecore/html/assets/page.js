@@ -1,0 +1,64 @@
+// The page: a tab for each view that the report has data for, and the facts of what is selected.
+const VIEWS = [
+  ["summary", "Summary", report.facts, section => section.append(...summaryView())],
+  ["table", "Table", operators.length, tableView],
+  ["flame", "Modules", operators.length, flameView],
+  ["timeline", "Timeline", report.timeline && report.timeline.length, timelineView],
+  ["graph", "Graph", report.graph, section => graphView(section)],
+  ["memory", "Memory", report.memory && report.memory.length, memoryView],
+  ["tables", "Details", report.tables && report.tables.length, tablesView],
+].filter(view => view[2]);
+
+const tabs = document.getElementById("tabs"), views = document.getElementById("views"), aside = document.getElementById("selection");
+const sections = new Map();
+
+function show() {
+  if (!VIEWS.some(([id]) => id === state.view)) state.view = VIEWS[0][0];
+  for (const [id, , , make] of VIEWS) {
+    const { tab, section } = sections.get(id);
+    const here = id === state.view;
+    if (here && !section.hasChildNodes()) make(section);
+    section.hidden = !here;
+    tab.setAttribute("aria-selected", here);
+    tab.tabIndex = here ? 0 : -1;
+    if (here) mark(section);
+  }
+  describe();
+}
+
+function describe() {
+  const chosen = [...state.selected].map(index => operators[index]);
+  aside.hidden = !chosen.length;
+  if (!chosen.length) return;
+  const sum = chosen.reduce((ns, one) => ns + one.ns, 0);
+  const facts = [["time", `${time(sum)}, ${percent(sum / total)} of the run`]];
+  if (chosen.length === 1) {
+    const [one] = chosen;
+    facts.push(["fastest, slowest", `${time(one.min)}, ${time(one.max)}`]);
+    for (const key of ["operator", "module", "line", "kernel", "backend"]) if (one[key]) facts.push([GROUPS[key], one[key]]);
+  }
+  const title = chosen.length === 1 ? chosen[0].name : `${chosen.length} operators`;
+  aside.replaceChildren(element("strong", {}, title),
+    element("dl", {}, ...facts.flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)])));
+}
+
+for (const [id, name] of VIEWS) {
+  const section = element("section", { id: "view-" + id, role: "tabpanel", "aria-labelledby": "tab-" + id, hidden: true });
+  const tab = element("button", { type: "button", role: "tab", id: "tab-" + id, "aria-controls": section.id, onclick: () => change({ view: id }) }, name);
+  sections.set(id, { tab, section });
+  tabs.append(tab);
+  views.append(section);
+}
+tabs.addEventListener("keydown", event => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (!step) return;
+  const place = VIEWS.findIndex(([id]) => id === state.view) + step + VIEWS.length;
+  change({ view: VIEWS[place % VIEWS.length][0] });
+  sections.get(state.view).tab.focus();
+});
+document.addEventListener("keydown", event => { if (event.key === "Escape") change({ selected: new Set() }); });
+addEventListener("beforeprint", () => { for (const [id, , , make] of VIEWS) { const { section } = sections.get(id); if (!section.hasChildNodes()) make(section); } });
+addEventListener("hashchange", () => { read(); show(); for (const listener of listeners) listener(state); });
+listeners.push(values => { if ("view" in values || "selected" in values) show(); });
+read();
+show();
