@@ -22,7 +22,7 @@ def command(
 ) -> None:
     """Show the content of a file: inputs, outputs, delegates, operators and memory of each method."""
     from edgecore.cli.blobs import describe_blobs
-    from edgecore.cli.describe import describe, describe_cases, describe_data
+    from edgecore.devtools.describe import describe, describe_cases, describe_data
     from edgecore.format import BpteFile, PtdFile
 
     content = read_any(file)
@@ -70,6 +70,8 @@ def _print_data(facts: dict[str, Any]) -> None:
 def _print(facts: dict[str, Any]) -> None:
     from rich.table import Table
 
+    from edgecore.devtools.describe import signature
+
     origin = f", made by {facts['producer']} for {facts['profile']}" if facts["producer"] else ""
     print(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
     print(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
@@ -104,25 +106,10 @@ def _print_blobs(rows: list[dict[str, Any]]) -> None:
         print("the file has no delegates")
 
 
-def signature(value: dict[str, Any]) -> str:
-    """Format the type of an input or output: `float32 [batch: 1..8, 3, 224, 224]`, where `batch` is a symbolic size.
-
-    Args:
-        value: An entry of `inputs` or `outputs` that `describe` made.
-    """
-    if value["type"] != "tensor":
-        return f"{value['type']} {value['value']}" if "value" in value else str(value["type"])
-    return f"{value['dtype']} [{', '.join(map(_dim, value['dims']))}]"
-
-
-def _dim(dim: dict[str, Any]) -> str:
-    if dim["min"] == dim["max"]:
-        return str(dim["max"])
-    return f"{dim['name'] + ': ' if dim['name'] else ''}{dim['min']}..{dim['max']}"
-
-
 def _html(facts: dict[str, Any]) -> str:
     from jinja2 import Environment, PackageLoader, select_autoescape
+
+    from edgecore.devtools.describe import signature
 
     environment = Environment(loader=PackageLoader("edgecore.cli"), autoescape=select_autoescape())
     return environment.get_template("inspect.html").render(facts=facts, signature=signature)
