@@ -103,7 +103,7 @@ def _unpack(folder: Path, row: dict[str, Any], blob: Buffer, named_data: Mapping
 
 
 def _of_data(ptd: PtdFile) -> dict[str, list[Entry]]:
-    from edgecore.cli.describe import describe_data
+    from edgecore.devtools.describe import describe_data
 
     facts = {row.pop("key"): row for row in describe_data(ptd)["data"]}
     return {"data": [(key, ptd.entries[key].data, {"key": key} | facts[key]) for key in sorted(facts)]}

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from edgecore.cli.common import AnyFile, Json, print_json, read_any, read_file, stdout
 from edgecore.errors import EdgecoreError
-
-if TYPE_CHECKING:
-    from edgecore.format import PteFile
 
 
 def command(
@@ -25,7 +22,7 @@ def command(
 ) -> None:
     """Show the content of a file: inputs, outputs, delegates, operators and memory of each method."""
     from edgecore.cli.blobs import describe_blobs
-    from edgecore.cli.describe import describe, describe_cases, describe_data
+    from edgecore.devtools.describe import describe, describe_cases, describe_data
     from edgecore.format import BpteFile, PtdFile
 
     content = read_any(file)
@@ -50,7 +47,9 @@ def command(
     if isinstance(content, BpteFile):
         facts["test_cases"] = describe_cases(content)
     if html:
-        html.write_text(_html(facts, pte), encoding="utf-8")
+        from edgecore.devtools.page import file_page
+
+        html.write_text(file_page(facts, pte), encoding="utf-8")
     if as_json:
         print_json(facts)
     elif html:
@@ -73,6 +72,8 @@ def _print_data(facts: dict[str, Any]) -> None:
 
 def _print(facts: dict[str, Any]) -> None:
     from rich.table import Table
+
+    from edgecore.devtools.describe import signature
 
     origin = f", made by {facts['producer']} for {facts['profile']}" if facts["producer"] else ""
     print(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
@@ -106,49 +107,3 @@ def _print_blobs(rows: list[dict[str, Any]]) -> None:
             print(f"  {line}")
     if not rows:
         print("the file has no delegates")
-
-
-def signature(value: dict[str, Any]) -> str:
-    """Format the type of an input or output: `float32 [batch: 1..8, 3, 224, 224]`, where `batch` is a symbolic size.
-
-    Args:
-        value: An entry of `inputs` or `outputs` that `describe` made.
-    """
-    if value["type"] != "tensor":
-        return f"{value['type']} {value['value']}" if "value" in value else str(value["type"])
-    return f"{value['dtype']} [{', '.join(map(_dim, value['dims']))}]"
-
-
-def _dim(dim: dict[str, Any]) -> str:
-    if dim["min"] == dim["max"]:
-        return str(dim["max"])
-    return f"{dim['name'] + ': ' if dim['name'] else ''}{dim['min']}..{dim['max']}"
-
-
-def _html(facts: dict[str, Any], pte: PteFile) -> str:
-    from edgecore.devtools.page import memory_views
-    from edgecore.html import page, table
-
-    made_by = [("made by", f"{facts['producer']} for {facts['profile']}")] if facts["producer"] else []
-    sizes = [("size", f"{facts['bytes']:,} bytes, of which constants {facts['constant_bytes']:,}")]
-    tables, arenas = [], []
-    for method in facts["methods"]:
-        name = method["name"]
-        needs = f"planned memory {method['planned_bytes']:,} bytes"
-        if method["delegate_bytes"] is not None:
-            needs += f", declared by delegates {method['delegate_bytes']:,}"
-        sizes.append((f"method {name}", needs))
-        values = [
-            (f"{kind[:-1]} {index}", value["name"] or "", signature(value))
-            for kind in ("inputs", "outputs") for index, value in enumerate(method[kind])
-        ]  # fmt: skip
-        tables.append(table(f"{name}: inputs and outputs", ["value", "name", "type"], values))
-        delegates = [(one["backend_id"], one.get("made_by", "unknown"), one["bytes"]) for one in method["delegates"]]
-        tables.append(table(f"{name}: delegates", ["backend", "made by", "#bytes"], delegates))
-        operators = list(method["operators"].items())
-        tables.append(table(f"{name}: operators on edgecore's kernels", ["operator", "#calls"], operators))
-        arenas += [one | {"name": f"{name}, {one['name']}"} for one in memory_views(pte, name)]
-    segments = [(one["kind"], one["offset"], one["bytes"]) for one in facts["segments"]]
-    tables.append(table("Segments", ["content", "#offset", "#bytes"], segments))
-    shown = [one for one in tables if one["rows"]]
-    return page(Path(facts["file"]).name, {"facts": made_by + sizes, "tables": shown, "memory": arenas})

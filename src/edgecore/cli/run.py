@@ -129,7 +129,7 @@ def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]
     """
     fixed: list[Any] = [None] * len(infos)
     if any(info.dtype in NUMBERS for info in infos):
-        from edgecore.cli.describe import describe
+        from edgecore.devtools.describe import describe
 
         described = next(row for row in describe(read_file(file))["methods"] if row["name"] == method)
         fixed = [value.get("value") for value in described["inputs"]]

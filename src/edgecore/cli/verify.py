@@ -49,7 +49,7 @@ def command(
 
 def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:
     """Read the `.ptd` files of --data. Map their paths to their content; return None if --data names no files."""
-    from edgecore.cli.describe import describe
+    from edgecore.devtools.describe import describe
     from edgecore.format import PtdFile
 
     files = {str(path): read_any(path) for path in paths}

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     )
     from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
     from edgecore.devtools.exports import chrome_trace, speedscope
+    from edgecore.devtools.graph import Graph
+    from edgecore.devtools.graph_builder import graph_of
     from edgecore.devtools.inspector import Inspector
     from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
     from edgecore.devtools.profiler import Profile, profile
@@ -39,6 +41,7 @@ __all__ = [
     "DelegationInfo",
     "Event",
     "EventBlock",
+    "Graph",
     "Inspector",
     "L1Comparator",
     "MSEComparator",
@@ -58,6 +61,7 @@ __all__ = [
     "format_delegated_graph",
     "generate_memory_trace",
     "get_delegation_info",
+    "graph_of",
     "print_delegated_graph",
     "profile",
     "speedscope",
@@ -73,6 +77,7 @@ _MODULE_OF = {
     "DelegationInfo": "delegation",
     "Event": "events",
     "EventBlock": "events",
+    "Graph": "graph",
     "Inspector": "inspector",
     "L1Comparator": "comparators",
     "MSEComparator": "comparators",
@@ -90,6 +95,7 @@ _MODULE_OF = {
     "compare_results": "comparators",
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
+    "graph_of": "graph_builder",
     "print_delegated_graph": "delegation",
     "profile": "profiler",
     "speedscope": "exports",

@@ -1,17 +1,21 @@
-"""Contents of the pages of `edgecore.html`: profiles, and the memory of a file."""
+"""The pages of profiles and of files: what `edgecore.html` shows of them."""
 
 from __future__ import annotations
 
 import platform
 import statistics
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgecore.devtools.describe import signature
+from edgecore.devtools.graph import MethodGraph
+from edgecore.devtools.graph_builder import graph_of
 from edgecore.devtools.memory import Allocation, allocations
 from edgecore.devtools.summary import KERNELS, label, middle, parts
 from edgecore.devtools.trace import Run, TraceEvent
 from edgecore.format import PteFile
-from edgecore.html import arena, page
+from edgecore.html import arena, page, table
 
 if TYPE_CHECKING:
     from edgecore.devtools.profiler import Profile
@@ -36,9 +40,75 @@ def profile_page(profile: Profile) -> str:
         "runs": every,
         "operators": rows,
         "timeline": _timeline(shown, place),
+        "graph": graph_rows(next(one for one in graph_of(profile.pte).methods if one.name == profile.method)),
         "memory": memory_views(profile.pte, profile.method),
     }
     return page(f"{profile.file}, {profile.method}", content)
+
+
+def file_page(facts: dict[str, Any], pte: PteFile) -> str:
+    """Return a file as an HTML page.
+
+    Args:
+        facts: The result of `describe`, with the file's path as "file" and its size as "bytes".
+        pte: The file.
+    """
+    made_by = [("made by", f"{facts['producer']} for {facts['profile']}")] if facts["producer"] else []
+    sizes = [("size", f"{facts['bytes']:,} bytes, of which constants {facts['constant_bytes']:,}")]
+    tables, arenas = [], []
+    for method in facts["methods"]:
+        name = method["name"]
+        needs = f"planned memory {method['planned_bytes']:,} bytes"
+        if method["delegate_bytes"] is not None:
+            needs += f", declared by delegates {method['delegate_bytes']:,}"
+        sizes.append((f"method {name}", needs))
+        values = [
+            (f"{kind[:-1]} {index}", value["name"] or "", signature(value))
+            for kind in ("inputs", "outputs") for index, value in enumerate(method[kind])
+        ]  # fmt: skip
+        tables.append(table(f"{name}: inputs and outputs", ["value", "name", "type"], values))
+        delegates = [(one["backend_id"], one.get("made_by", "unknown"), one["bytes"]) for one in method["delegates"]]
+        tables.append(table(f"{name}: delegates", ["backend", "made by", "#bytes"], delegates))
+        operators = list(method["operators"].items())
+        tables.append(table(f"{name}: operators on edgecore's kernels", ["operator", "#calls"], operators))
+        arenas += [one | {"name": f"{name}, {one['name']}"} for one in memory_views(pte, name)]
+    segments = [(one["kind"], one["offset"], one["bytes"]) for one in facts["segments"]]
+    tables.append(table("Segments", ["content", "#offset", "#bytes"], segments))
+    graphs = graph_of(pte).methods
+    content: dict[str, Any] = {
+        "facts": made_by + sizes,
+        "tables": [one for one in tables if one["rows"]],
+        "memory": arenas,
+        "graph": graph_rows(graphs[0]) if len(graphs) == 1 else None,
+    }
+    return page(Path(facts["file"]).name, content)
+
+
+def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
+    """Return the nodes of a method in the order of execution, each with the ids of the nodes whose values it reads.
+
+    A delegate's operators stand for the call of it, unless the file does not say which they are.
+    """
+    opened = {node.parent for node in graph.nodes if node.parent}
+    inputs: dict[str, list[str]] = {}
+    for edge in graph.edges:
+        inputs.setdefault(edge.target, []).append(edge.source)
+    last = {node.parent: node.id for node in graph.nodes if node.parent}
+    first: dict[str, str] = {}
+    for node in graph.nodes:
+        if node.parent:
+            first.setdefault(node.parent, node.id)
+    rows = []
+    for node in graph.nodes:
+        if node.id in opened:
+            continue
+        call = node.parent if first.get(node.parent) == node.id else node.id
+        rows.append({
+            "id": node.id, "operator": node.name, "module": node.module, "line": node.source, "handles": node.handles,
+            "backend": node.backend, "shape": ", ".join(node.outputs),
+            "inputs": [last.get(source, source) for source in dict.fromkeys(inputs.get(call, ()))],
+        })  # fmt: skip
+    return rows
 
 
 def memory_views(pte: PteFile, method: str) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Describe the content of a file as plain data: the output of `edgecore inspect --json`."""
+"""Describe the content of a file as plain data: the output of `edgecore inspect --json`, which `diff` compares."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
         "delegates": delegates,
         "operators": dict(operators.most_common()),
         "planned_bytes": sum(plan.non_const_buffer_sizes),
-        "delegate_bytes": _delegate_bytes(delegate_metas) if method_meta else None,
+        "delegate_bytes": delegate_bytes(delegate_metas) if method_meta else None,
     }
 
 
@@ -148,7 +148,24 @@ def _fixed(value: EValue) -> dict[str, Any]:
     return {}
 
 
-def _delegate_bytes(delegates: list[DelegateMeta]) -> int:
+def signature(value: dict[str, Any]) -> str:
+    """Format the type of an input or output: `float32 [batch: 1..8, 3, 224, 224]`, where `batch` is a symbolic size.
+
+    Args:
+        value: An entry of `inputs` or `outputs` that `describe` made.
+    """
+    if value["type"] != "tensor":
+        return f"{value['type']} {value['value']}" if "value" in value else str(value["type"])
+    return f"{value['dtype']} [{', '.join(map(_dim, value['dims']))}]"
+
+
+def _dim(dim: dict[str, Any]) -> str:
+    if dim["min"] == dim["max"]:
+        return str(dim["max"])
+    return f"{dim['name'] + ': ' if dim['name'] else ''}{dim['min']}..{dim['max']}"
+
+
+def delegate_bytes(delegates: list[DelegateMeta]) -> int:
     """Sum up the memory that the delegates declare to need.
 
     Delegates with the same `shared_group` share memory, so only the largest need of a group counts.

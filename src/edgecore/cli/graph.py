@@ -1,0 +1,27 @@
+"""`edgecore graph`: show which operators a file runs, in which module and on which backend."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgecore.cli.common import AnyFile, read_file
+
+
+def command(
+    file: AnyFile,
+    depth: Annotated[int | None, typer.Option(metavar="N", min=0, help="Number of levels of modules to open.")] = None,
+    as_json: Annotated[
+        Path | None, typer.Option("--json", metavar="OUT", help="Write nodes and edges as JSON.")
+    ] = None,
+) -> None:
+    """Show the operators of a file as a tree of modules, with backends and sizes."""
+    from edgecore.devtools.graph_builder import graph_of
+
+    found = graph_of(read_file(file))
+    print(found.text(depth))
+    if as_json:
+        as_json.write_text(json.dumps({"file": file.name, **found.as_dict()}), encoding="utf-8")
