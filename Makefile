@@ -256,8 +256,10 @@ $(DONE)/lint: pyproject.toml | $(PY)
 	$(PIP) install --quiet --group lint
 	@touch $@
 
-$(DONE)/test: pyproject.toml $(DONE)/torch
+# Chromium shows the pages of reports in tests.
+$(DONE)/test: pyproject.toml tools/system_packages.sh $(DONE)/torch
 	$(SAY) "test tools and executorch, the peer"
+	tools/system_packages.sh $(PYTHON) chromium chromium-driver
 	$(PIP) install --quiet --group test executorch==1.5.1 transformers expecttest
 	@touch $@
 

@@ -40,6 +40,7 @@ def test_inspect_html_is_one_page_that_loads_nothing(edgecore, pte, tmp_path):
     assert "aten::relu.out" in text
     assert "FooBackend" in text
     assert not re.search(r"(src|href)=|@import|url\(", text)
+    assert "default-src 'none'" in text or "default-src &#39;none&#39;" in text
 
 
 def test_inspect_needs_neither_torch_nor_numpy(pte):

@@ -25,11 +25,7 @@ def test_source_lines_are_those_of_the_model_and_not_of_torch(tmp_path):
     assert rows["convolution_default"].operator == "aten.convolution.default"
     report.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert (
-        "call_delegate" not in page
-        and "<code>convolution_default_1</code>" in page
-        and "<code>first.conv</code>" in page
-    )
+    assert "call_delegate" not in page and '"convolution_default_1"' in page and '"first.conv"' in page
 
 
 def test_the_source_of_a_layer_that_only_torch_calls_is_its_module():
@@ -59,4 +55,4 @@ def test_sections_of_backends_stand_in_the_text_and_in_the_page(tmp_path):
     assert str(report).splitlines()[1:] == ["ToyBackend:", "  2 blobs <estimated>"]
     report.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
-    assert "<h2>ToyBackend</h2>" in page and "2 blobs &lt;estimated&gt;" in page
+    assert '["ToyBackend","2 blobs \\u003cestimated>"]' in page

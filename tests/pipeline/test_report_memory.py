@@ -1,5 +1,7 @@
 """The report's section on memory."""
 
+import json
+
 import torch
 from torch import nn
 
@@ -18,5 +20,8 @@ def test_the_report_has_the_peak_the_bound_and_a_picture(tmp_path):
     assert "memory of forward, arena 1: 1,024 bytes (lower bound 1,024); 3 tensors, 0 more in" in str(report)
     report.to_html(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert page.count("<rect x=") == len(arena.boxes) == 3
-    assert "512 bytes at " in page and "http" not in page
+    content = json.loads(page.partition('id="report">')[2].partition("</script>")[0])
+    (drawn,) = content["memory"]
+    assert len(drawn["tensors"]) == len(arena.boxes) == 3
+    assert (drawn["bytes"], drawn["needed"]) == (1024, 1024)
+    assert sorted(tensor[4] for tensor in drawn["tensors"]) == [256, 256, 512]

@@ -1,28 +1,46 @@
-// The graph in the order of execution: a row for each node, under its modules. Arcs at the left lead to nodes whose
-// result is used by a row that does not follow at once.
+// The graph in the order of execution: a row for each node, under its modules. Arcs at the left lead from a node to
+// those that use its result, unless they follow at once. A module with one node is in the row of that node.
 const HEIGHT = 22;
 
+function modulesWithSeveral() {
+  const counts = new Map();
+  for (const { module } of nodes) {
+    const path = module ? module.split(".") : [];
+    path.forEach((_, depth) => {
+      const name = path.slice(0, depth + 1).join(".");
+      counts.set(name, (counts.get(name) || 0) + 1);
+    });
+  }
+  return name => counts.get(name) > 1;
+}
+
 function graphView(section) {
-  const nodes = report.graph;
   const longest = Math.max(...operators.map(one => one.rest ? 0 : one.ns), 1);
   const closed = new Set();
   const drawing = element("div", { class: "graph" });
-  const byNode = nodes.map(node => operators.filter(one => !one.rest && one.handles.some(handle => node.handles.includes(handle))).map(one => one.index));
+  const byHandle = new Map();
+  for (const one of operators) for (const handle of one.handles) byHandle.set(handle, [...(byHandle.get(handle) || []), one.index]);
+  const byNode = nodes.map(node => [...new Set(node.handles.flatMap(handle => byHandle.get(handle) || []))]);
+
+  const several = modulesWithSeveral();
 
   function draw() {
     const rows = [], placeOf = new Map();
     let before = [];
     nodes.forEach((node, index) => {
       const path = node.module ? node.module.split(".") : [];
+      const modules = path.map((_, depth) => path.slice(0, depth + 1).join(".")).filter(several);
       let shared = 0;
-      while (shared < path.length && shared < before.length && path[shared] === before[shared]) shared++;
-      for (let depth = shared; depth < path.length; depth++) {
-        const name = path.slice(0, depth + 1).join(".");
-        if (![...closed].some(one => name.startsWith(one + "."))) rows.push({ group: name, name: path[depth], depth });
+      while (shared < modules.length && modules[shared] === before[shared]) shared++;
+      let hidden = modules.slice(0, shared).some(name => closed.has(name));
+      for (let depth = shared; depth < modules.length && !hidden; depth++) {
+        const outer = depth ? modules[depth - 1].length + 1 : 0;
+        rows.push({ group: modules[depth], name: modules[depth].slice(outer), depth });
+        hidden = closed.has(modules[depth]);
       }
-      before = path;
-      const hidden = path.some((_, depth) => closed.has(path.slice(0, depth + 1).join(".")));
-      if (!hidden) rows.push({ node, index, depth: path.length });
+      before = modules;
+      const outer = modules.length ? modules[modules.length - 1].length + 1 : 0;
+      if (!hidden) rows.push({ node, index, depth: modules.length, prefix: (node.module || "").slice(outer) });
       placeOf.set(node.id, rows.length - 1);
     });
     const arcs = [];
@@ -47,7 +65,7 @@ function graphView(section) {
       const ns = members.reduce((sum, index) => sum + operators[index].ns, 0);
       return element("div", { class: "row", style: indent, role: "button", "data-members": members.join(" "), ...pressed(() => select(members)) },
         element("span", { class: "chip", style: { background: ns ? `hsl(var(--heat) / ${0.15 + 0.85 * Math.min(ns / longest, 1)})` : "var(--line)" } }),
-        element("span", {}, row.node.operator), element("span", { class: "figures" }, [row.node.backend, row.node.shape, ns ? time(ns) : ""].filter(Boolean).join("  ")));
+        row.prefix ? element("span", { class: "figures" }, row.prefix) : null, element("span", {}, row.node.operator), element("span", { class: "figures" }, [row.node.backend, row.node.shape, ns ? time(ns) : ""].filter(Boolean).join("  ")));
     });
     const lanes = svg("svg", { width: 64, height: rows.length * HEIGHT, style: { position: "absolute", left: 0, top: 0, width: "64px" } }, ...arcs);
     drawing.replaceChildren(lanes, ...lines);

@@ -1,6 +1,8 @@
 // The data of the page, and what the views compute from it. Nothing in this file changes the document.
 const report = JSON.parse(document.getElementById("report").textContent);
-const operators = (report.operators || []).map((row, index) => ({ index, ...row }));
+const rowsOf = packed => packed ? packed.rows.map(row => Object.fromEntries(row.map((value, place) => [packed.keys[place], value]))) : [];
+const operators = rowsOf(report.operators).map((row, index) => ({ index, ...row }));
+const nodes = rowsOf(report.graph);
 const total = operators.reduce((sum, row) => sum + row.ns, 0);
 
 const GROUPS = { event: "event", operator: "operator", module: "module", backend: "backend", line: "source line", kernel: "kernel" };

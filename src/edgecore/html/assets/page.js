@@ -1,10 +1,10 @@
 // The page: a tab for each view that the report has data for, and the facts of what is selected.
 const VIEWS = [
-  ["summary", "Summary", report.facts, section => section.append(...summaryView())],
+  ["summary", "Summary", report.facts, summaryView],
   ["table", "Table", operators.length, tableView],
   ["flame", "Modules", operators.length, flameView],
   ["timeline", "Timeline", report.timeline && report.timeline.length, timelineView],
-  ["graph", "Graph", report.graph, section => graphView(section)],
+  ["graph", "Graph", nodes.length, graphView],
   ["memory", "Memory", report.memory && report.memory.length, memoryView],
   ["tables", "Details", report.tables && report.tables.length, tablesView],
 ].filter(view => view[2]);

@@ -1,4 +1,4 @@
-function summaryView() {
+function summaryView(section) {
   const facts = (report.facts || []).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
   const parts = [element("dl", {}, ...facts)];
   if (report.runs && report.runs.length > 1) parts.push(element("h2", {}, "Runs in the order of time"), runs(report.runs));
@@ -8,7 +8,7 @@ function summaryView() {
       element("li", {}, `${row.label}: ${time(row.ns)}, ${percent(row.ns / total)}`))));
   }
   for (const warning of report.warnings || []) parts.push(element("p", {}, warning));
-  return parts;
+  section.append(...parts);
 }
 
 function runs(values) {

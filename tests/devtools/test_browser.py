@@ -1,0 +1,239 @@
+"""The pages of reports in a browser: what people see, click and type. Without Chromium these tests are skipped."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import edgecore
+from edgecore.devtools import profile
+from edgecore.html import page
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+HOSTILE = "</script><img src=x onerror=document.title='broken'>"
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = nn.Linear(16, 64), nn.Linear(64, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.narrow(torch.relu(self.wide(x)))
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList([Block(), Block()])
+        self.add_module("head " + HOSTILE.replace(".", ""), nn.Linear(16, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for block in self.blocks:
+            x = block(x)
+        return torch.softmax(list(self.children())[1](x), -1)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the pages of a model whose names are hostile."""
+    folder = tmp_path_factory.mktemp("pages")
+    program = edgecore.compile(Net().eval(), (torch.randn(3, 16),))
+    program.save(folder / "model.pte")
+    program.report().to_html(folder / "report.html")
+    measured = profile(folder / "model.pte", np.zeros((3, 16), np.float32), runs=8, warmup=1, threads=1)
+    (folder / "profile.html").write_text(measured.to_html(), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("needs chromium and chromedriver")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--window-size=1200,900",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def opened(browser: Any, files: Path) -> Iterator[Callable[..., Any]]:
+    """A function that opens a page of `files` at a view. At the end nothing was requested, and no error was logged."""
+
+    def open_page(name: str, state: str = "") -> Any:
+        browser.get("about:blank")
+        browser.get(f"{(files / name).as_uri()}#{state}")
+        return browser
+
+    browser.get_log("performance")
+    browser.get_log("browser")
+    yield open_page
+    assert browser.get_log("browser") == []
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"}
+    assert all(url.startswith("file:") and url.endswith(".html") for url in asked), asked
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
+
+
+def find(browser: Any, css: str) -> list[Any]:
+    return browser.find_elements("css selector", css)
+
+
+def texts(browser: Any, css: str) -> list[str]:
+    return browser.execute_script("return [...document.querySelectorAll(arguments[0])].map(e => e.textContent)", css)
+
+
+@pytest.mark.parametrize(
+    ("name", "views"),
+    [
+        ("profile.html", ["summary", "table", "flame", "timeline", "graph", "memory"]),
+        ("report.html", ["summary", "memory", "tables"]),
+    ],
+)
+def test_each_view_shows_something_and_names_stay_text(opened: Any, name: str, views: list[str]) -> None:
+    browser = opened(name)
+    assert [tab.get_attribute("id").removeprefix("tab-") for tab in find(browser, "[role=tab]")] == views
+    for view in views:
+        find(browser, f"#tab-{view}")[0].click()
+        assert find(browser, f"#view-{view}")[0].is_displayed()
+        assert len([one for one in find(browser, "main section") if one.is_displayed()]) == 1
+        assert find(browser, f"#view-{view} :is(dd, tr, rect, .row)")
+    assert not find(browser, "img")
+    assert browser.title != "broken"
+
+
+def test_a_hostile_name_is_shown_as_it_is(opened: Any) -> None:
+    browser = opened("profile.html", "view=table&by=module")
+    assert any("</script><img" in label for label in texts(browser, "td.name"))
+
+
+def test_a_click_on_a_head_sorts_and_another_one_reverses(opened: Any) -> None:
+    browser = opened("profile.html", "view=table&by=event")
+
+    def labels() -> list[str]:
+        return texts(browser, "#view-table tbody tr:not(.rest) td.name")
+
+    before = labels()
+    times = [float(cell.split()[0]) for cell in texts(browser, "tbody tr:not(.rest) td:nth-child(5)")]
+    assert times == sorted(times, reverse=True)
+    find(browser, "#view-table th button")[0].click()
+    assert labels() == sorted(before)
+    assert find(browser, "#view-table th")[0].get_attribute("aria-sort") == "ascending"
+    find(browser, "#view-table th button")[0].click()
+    assert labels() == sorted(before, reverse=True)
+
+
+def test_the_filter_keeps_the_rows_that_have_all_words(opened: Any) -> None:
+    browser = opened("profile.html", "view=table&by=module")
+    browser.find_element("css selector", "body").send_keys("/")
+    browser.switch_to.active_element.send_keys("blocks.1 linear")
+    assert sorted(texts(browser, "td.name")) == ["blocks.1.narrow", "blocks.1.wide"]
+    assert "filter=blocks.1+linear" in browser.current_url
+    assert texts(browser, ".bar .note")[0].startswith("2 rows, ")
+
+
+def test_what_is_selected_in_one_view_is_selected_in_all_and_after_a_reload(opened: Any) -> None:
+    browser = opened("profile.html", "view=flame")
+    box = next(one for one in find(browser, "#view-flame .box") if one.get_attribute("aria-label").startswith("wide:"))
+    box.click()
+    assert "blocks.0.wide" in texts(browser, "#selection")[0]
+    for view in ("table", "timeline", "graph"):
+        find(browser, f"#tab-{view}")[0].click()
+        assert len(find(browser, f"#view-{view} .selected:not(path)")) == 1
+    browser.refresh()
+    assert find(browser, "#view-graph .row.selected")
+    browser.find_element("css selector", "body").send_keys("\ue00c")  # Escape
+    assert not find(browser, ".selected")
+
+
+def test_keys_change_views_and_select_rows(opened: Any) -> None:
+    browser = opened("profile.html")
+    find(browser, "#tab-summary")[0].click()
+    browser.switch_to.active_element.send_keys("\ue014")  # right arrow
+    assert find(browser, "#view-table")[0].is_displayed()
+    find(browser, "#view-table tbody tr")[0].send_keys("\n")
+    assert len(find(browser, "#view-table tr.selected")) == 1
+
+
+def test_a_module_closes_and_opens_in_the_graph(opened: Any) -> None:
+    browser = opened("profile.html", "view=graph")
+    rows = len(find(browser, ".graph .row"))
+    group = next(one for one in find(browser, ".graph .group") if one.text.endswith("blocks"))
+    group.click()
+    assert len(find(browser, ".graph .row")) < rows - 5
+    next(one for one in find(browser, ".graph .group") if one.text.endswith("blocks")).click()
+    assert len(find(browser, ".graph .row")) == rows
+
+
+def test_both_colour_schemes_have_readable_text(opened: Any) -> None:
+    browser = opened("profile.html", "view=table")
+    seen = set()
+    for scheme in ("light", "dark"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        style = "const s = getComputedStyle(document.body); return [s.color, s.backgroundColor]"
+        ink, paper = (sum(map(int, re.findall(r"\d+", one)[:3])) / 3 for one in browser.execute_script(style))
+        assert abs(ink - paper) > 150
+        seen.add(paper)
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize("view", ["summary", "table", "flame", "timeline", "graph", "memory"])
+def test_a_narrow_window_needs_no_scrolling_to_the_side(opened: Any, view: str) -> None:
+    browser = opened("profile.html", f"view={view}")
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
+
+
+def test_a_print_has_all_views(opened: Any) -> None:
+    browser = opened("profile.html")
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    browser.execute_script("dispatchEvent(new Event('beforeprint'))")
+    assert all(one.is_displayed() for one in find(browser, "main section"))
+
+
+def test_a_network_of_5000_operators_is_one_page_of_two_megabytes(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        {"name": f"FullyConnected [{index}]", "operator": "linear + gelu", "backend": "XnnpackBackend", "calls": 1,
+         "module": f"model.layers.{index // 20}.self_attention.projection_{index % 20}", "line": "model.py:123",
+         "kernel": "Fully Connected (NC, F32) GEMM", "instruction": 0, "handles": [index], "ns": 1000 + index,
+         "min": 900, "max": 99999, "rest": False}
+        for index in range(5000)
+    ]  # fmt: skip
+    graph = [
+        {"id": f"forward/0/{index}", "operator": "linear", "module": row["module"], "line": "model.py:123",
+         "handles": [index], "backend": "XnnpackBackend", "shape": "float32 [1, 128, 512]",
+         "inputs": [f"forward/0/{max(index - 3, 0)}"]}
+        for index, row in enumerate(rows)
+    ]  # fmt: skip
+    timeline = [[index, index * 1000, 1000, 2] for index in range(5000)]
+    text = page("large", {"operators": rows, "graph": graph, "timeline": timeline})
+    assert len(text.encode()) <= 2.5e6
+    (tmp_path / "large.html").write_text(text, encoding="utf-8")
+    browser.get((tmp_path / "large.html").as_uri())
+    for view in ("table", "flame", "timeline", "graph"):
+        find(browser, f"#tab-{view}")[0].click()
+        assert find(browser, f"#view-{view}")[0].is_displayed()
+    assert len(find(browser, "#view-graph .row")) > 5000
+    assert not browser.get_log("browser")
