@@ -47,7 +47,7 @@ def command(
     if isinstance(content, BpteFile):
         facts["test_cases"] = describe_cases(content)
     if html:
-        from edgecore.devtools.page import file_page
+        from edgecore.devtools.pages import file_page
 
         html.write_text(file_page(facts, pte), encoding="utf-8")
     if as_json:

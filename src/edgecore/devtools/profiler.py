@@ -99,7 +99,7 @@ class Profile:
 
     def to_html(self) -> str:
         """Return the profile as a page that people open in a browser; it needs no other file and makes no request."""
-        from edgecore.devtools.page import profile_page
+        from edgecore.devtools.pages import profile_page
 
         return profile_page(self)
 

@@ -73,7 +73,7 @@ function memoryView(section) {
     const x = (arena.peak + 0.5) / arena.steps * width;
     section.append(element("h2", {}, arena.name), element("p", { class: "note" },
       `${bytes(arena.bytes)}; most is needed at instruction ${arena.peak}: ${bytes(arena.needed)}, of which`),
-      element("ul", {}, ...arena.owners.map(([name, module, size]) => element("li", {}, `${name}${module ? " of " + module : ""}: ${bytes(size)}`))),
+      element("ul", {}, ...arena.owners.map(([names, size]) => element("li", {}, `${names}: ${bytes(size)}`))),
       svg("svg", { viewBox: `0 0 ${width} ${height}` }, svg("rect", { class: "area", width, height }), ...boxes,
         svg("line", { class: "peak", x1: x, x2: x, y2: height })));
   }

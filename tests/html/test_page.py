@@ -1,4 +1,4 @@
-"""The pages of reports in a browser: what people see, click and type. Without Chromium these tests are skipped."""
+"""Pages of reports: their content, and in Chromium what people see, click and type."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 
 import edgecore
 from edgecore.devtools import profile
-from edgecore.html import page
+from edgecore.html import arena, page
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 HOSTILE = "</script><img src=x onerror=document.title='broken'>"
@@ -237,3 +237,18 @@ def test_a_network_of_5000_operators_is_one_page_of_two_megabytes(browser: Any, 
         assert find(browser, f"#view-{view}")[0].is_displayed()
     assert len(find(browser, "#view-graph .row")) > 5000
     assert not browser.get_log("browser")
+
+
+def test_memory_that_several_tensors_share_counts_once() -> None:
+    made = arena(
+        "arena 1",
+        3,
+        [
+            ("a", "first", "", 0, 64, 0, 1),
+            ("view", "", "", 0, 64, 1, 2),
+            ("b", "", "", 64, 32, 1, 1),
+            ("late", "", "", 64, 16, 2, 2),
+        ],
+    )
+    assert (made["bytes"], made["peak"], made["needed"]) == (96, 1, 96)
+    assert made["owners"] == [["a of first, view", 64], ["b", 32]]

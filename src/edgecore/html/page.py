@@ -1,0 +1,119 @@
+"""Make a page from the parts of a report, with the scripts and the style in `assets`."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+SCRIPTS = ("model", "dom", "state", "summary", "table", "tables", "drawings", "graph", "page")
+"""The scripts of a page, in the order in which they need one another."""
+
+Tensor = tuple[str, str, str, int, int, int, int]
+"""Name, module, source line, first byte, bytes, first and last step of a tensor in an arena."""
+
+
+def page(title: str, content: Mapping[str, Any]) -> str:
+    """Return a page that shows the parts of a report.
+
+    The browser may run the page's own script and nothing else: the page says so by a content security policy with the
+    hashes of its script and style. What comes from a model, such as its names, is in the page as JSON only.
+
+    Args:
+        title: Title of the page.
+        content: The parts, for JSON; each makes a view.
+
+            - "facts": pairs of a name and a sentence. "warnings": sentences.
+            - "runs": nanoseconds of each run.
+            - "operators": dicts with "name", "operator", "module", "backend", "line", "kernel", "instruction",
+              "handles", "calls", "ns", "min", "max" and "rest", of a run on average.
+            - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
+            - "memory": what `arena` returns. "tables": what `table` returns.
+            - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
+
+    Returns:
+        The page.
+    """
+    from jinja2 import Environment, PackageLoader
+
+    environment = Environment(loader=PackageLoader("edgecore.html", "assets"), autoescape=True)
+    style, script = _asset("page.css"), "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS)])
+    # "<" could end the element or begin a comment in it; in JSON it stands in strings only.
+    packed = {**content, **{key: _packed(content[key]) for key in ("operators", "graph") if content.get(key)}}
+    data = json.dumps(packed, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    policy = (
+        f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
+    )
+    from markupsafe import Markup
+
+    return environment.get_template("page.html").render(
+        title=title, policy=policy, style=Markup(style), script=Markup(script), data=Markup(data)
+    )
+
+
+def table(
+    title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], note: str = "", marked: Sequence[int] = ()
+) -> dict[str, Any]:
+    """Return a table for `page`.
+
+    Args:
+        title: What the rows are.
+        columns: Names of the columns. One that begins with "#", which is not shown, has numbers.
+        rows: Texts and numbers of each row.
+        note: A sentence under the title.
+        marked: Indexes of rows that stand out.
+    """
+    heads = [(name.removeprefix("#"), "number" if name.startswith("#") else "") for name in columns]
+    return {"title": title, "note": note, "columns": heads, "rows": rows, "marked": marked}
+
+
+def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
+    """Return an arena for `page`, with the step that needs most of it and the tensors that are there at that step.
+
+    Args:
+        name: Name of the arena.
+        steps: Number of steps of the program, such as instructions.
+        tensors: The tensors in it.
+    """
+    needs = [sum(end - begin for begin, end, _ in _owners(tensors, step)) for step in range(steps)]
+    peak = max(range(steps), key=needs.__getitem__)
+    owners = sorted(_owners(tensors, peak), key=lambda one: one[0] - one[1])
+    return {
+        "name": name, "bytes": max((one[3] + one[4] for one in tensors), default=0), "steps": steps, "peak": peak,
+        "needed": needs[peak], "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
+        "tensors": tensors,
+    }  # fmt: skip
+
+
+def _owners(tensors: Sequence[Tensor], step: int) -> list[tuple[int, int, list[str]]]:
+    """Return the bytes that are in use at a step: begin, end and the tensors there, of which some lie in others."""
+    owners: list[tuple[int, int, list[str]]] = []
+    there = [one for one in tensors if one[5] <= step <= one[6]]
+    for name, module, _, begin, size, *_ in sorted(there, key=lambda one: (one[3], -one[4])):
+        text = f"{name} of {module}" if module else name
+        if owners and begin < owners[-1][1]:
+            first, end, names = owners.pop()
+            owners.append((first, max(end, begin + size), [*names, text]))
+        else:
+            owners.append((begin, begin + size, [text]))
+    return owners
+
+
+def _packed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return rows with the same keys as one list of keys and a list of values for each row: it is half as long."""
+    keys = list(rows[0])
+    return {"keys": keys, "rows": [[row[key] for key in keys] for row in rows]}
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("edgecore.html") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return the expression by which a content security policy allows an element with this text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
