@@ -16,9 +16,10 @@ class Node:
 
     Attributes:
         id: Its name in edges and groups: "forward/3" is an instruction, "forward/3/7" the operator with the handle 7
-            in the delegate that it calls, "forward/input 0" and "forward/output 0" are arguments of the method.
-        kind: "input", "output", "kernel" (a call of one), "delegate" (a call of one), "operator" (in a delegate), "move"
-            or "jump".
+            in the delegate that it calls, "forward/3/operation 5" an operation of its blob, "forward/input 0" and
+            "forward/output 0" are arguments of the method.
+        kind: "input", "output", "kernel" (a call of one), "delegate" (a call of one), "operator" (in a delegate),
+            "operation" (in a delegate whose blob is open), "move" or "jump".
         name: Short name, such as "linear", "convolution + relu" or "XnnpackBackend".
         operator: The operator: "aten.linear.default"; of a node without origin the kernel: "aten::copy_".
         module: Path of the module: "features.0"; empty for the model itself or if it is unknown.
@@ -45,7 +46,10 @@ class Node:
 
 @dataclass(slots=True)
 class Edge:
-    """A value that goes from one node to another. `value` is its index in the method, `bytes` its largest size."""
+    """A value that goes from one node to another. `value` is its index in the method, `bytes` its largest size.
+
+    `value` is -1 for the inputs of an operation in a blob; its dtype and shape are those of the source's outputs.
+    """
 
     source: str
     target: str
@@ -114,7 +118,7 @@ class Graph:
 
 def _tree(method: MethodGraph, depth: int | None) -> Iterator[str]:
     """Yield the lines of a method: its calls of delegates, then its modules with their operators."""
-    inside = [node for node in method.nodes if node.kind in ("kernel", "operator")]
+    inside = [node for node in method.nodes if node.kind in ("kernel", "operator", "operation")]
     yield f"{method.name}: {_sum(inside)}"
     for node in method.nodes:
         if node.kind == "delegate":

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgecore import format as fmt
 from edgecore.devtools.graph import Edge, Graph, MethodGraph, Node
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import KERNELS, module, operators, short_operator
 from edgecore.devtools.symbols import Origin, ProgramSymbols
+from edgecore.errors import EdgecoreError
+
+if TYPE_CHECKING:
+    from edgecore.plugin import BlobGraph
 
 
-def graph_of(program: Any) -> Graph:
+def graph_of(program: Any, *, blobs: bool = False) -> Graph:
     """Return the graph of a file.
 
     Args:
         program: Path or content of a `.pte` or `.bpte`, or the file that was read.
+        blobs: Open the blobs of delegates whose backend is installed and can read them.
 
     Returns:
-        The graph of each method. Edges lie between instructions; what happens between the operators in a delegate is
-        in the backend's blob.
+        The graph of each method. Edges lie between instructions. In a delegate whose blob is open they lie between its
+        operations, and lead there from the instructions before it and from there to those after it.
 
     Raises:
         FormatError: The file is of another kind, or damaged.
@@ -31,7 +36,7 @@ def graph_of(program: Any) -> Graph:
     pte = program_file(program)
     meta = fmt.get_meta(pte)
     symbols = ProgramSymbols(pte)
-    methods = [_Builder(pte, plan, meta.method(plan.name) if meta else None, symbols).build()
+    methods = [_Builder(pte, plan, meta.method(plan.name) if meta else None, symbols, blobs).build()
                for plan in pte.program.execution_plan]  # fmt: skip
     return Graph(meta is not None or not any(plan.delegates for plan in pte.program.execution_plan), methods)
 
@@ -40,8 +45,10 @@ class _Builder:
     """Builds the graph of one method."""
 
     def __init__(
-        self, pte: fmt.PteFile, plan: fmt.ExecutionPlan, meta: fmt.MethodMeta | None, symbols: ProgramSymbols
-    ) -> None:
+        self, pte: fmt.PteFile, plan: fmt.ExecutionPlan, meta: fmt.MethodMeta | None, symbols: ProgramSymbols,
+        blobs: bool,
+    ) -> None:  # fmt: skip
+        self._opens_blobs = blobs
         self._pte, self._plan, self._meta, self._symbols = pte, plan, meta, symbols
         self._graph = MethodGraph(plan.name)
         self._origins = {one.handle: Origin(one.handle, one.operator_name, one.module_path, one.source)
@@ -114,11 +121,58 @@ class _Builder:
         found = [self._origins[handle] for handle in handles if handle in self._origins]
         node.handles = [origin.handle for origin in found]
         inputs = self._input_count(step, call.args)
+        opened = self._opened(call) if self._opens_blobs else None
+        if opened is not None:
+            self._operations(node, opened, call.args[:inputs], call.args[inputs:], call.delegate_index)
+            return
         self._add(node, call.args[:inputs], call.args[inputs:])
         for origin in found:
             inner = Node(f"{name}/{origin.handle}", "operator", short_operator(origin.operator), origin.operator,
                          origin.module, origin.source, [origin.handle], node.backend, name)  # fmt: skip
             self._graph.nodes.append(inner)
+
+    def _opened(self, call: fmt.DelegateCall) -> BlobGraph | None:
+        """Return the graph in a delegate's blob; None if nothing can read it."""
+        from edgecore.plugin import BlobGraphReader
+        from edgecore.plugin.registry import find, load_compiler
+
+        if not 0 <= call.delegate_index < len(self._plan.delegates):
+            return None
+        delegate = self._plan.delegates[call.delegate_index]
+        named_data = {key: blob.data for key, blob in self._pte.named_data.items()}
+        try:
+            compiler = load_compiler(find(delegate.id))
+            if isinstance(compiler, BlobGraphReader):
+                return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), named_data)
+        except EdgecoreError:  # the backend is not installed, or the blob is of another version
+            pass
+        return None
+
+    def _operations(
+        self, call: Node, graph: BlobGraph, reads: Sequence[int], writes: Sequence[int], delegate: int
+    ) -> None:
+        """Add the operations of an open blob, which read and write the arguments of the call."""
+        operations = self._meta.delegates[delegate].operations if self._meta else []
+        handles = {one.name or one.id: one.handles for one in operations}
+        makers: dict[int, list[str]] = {}
+        for number, index in zip(graph.inputs, reads, strict=False):
+            makers[number] = [self._makers[index]] if index in self._makers else self._writers_of(index)
+        self._graph.nodes.append(call)
+        for one in graph.nodes:
+            origins = [self._origins[handle] for handle in handles.get(one.operation, ()) if handle in self._origins]
+            name = operators(origins) if origins else one.name
+            node = Node(f"{call.id}/operation {one.operation}", "operation", name, one.name, backend=call.backend,
+                        parent=call.id, outputs=[graph.values.get(number, "") for number in one.outputs])  # fmt: skip
+            if origins:
+                node.operator, node.source = origins[0].operator, origins[0].source
+                node.module, node.handles = _module(origins), [origin.handle for origin in origins]
+            self._graph.nodes.append(node)
+            sources = dict.fromkeys(maker for number in one.inputs for maker in makers.get(number, ()))
+            self._graph.edges += [Edge(source, node.id, -1) for source in sources]
+            makers |= {number: [node.id] for number in one.outputs}
+        for number, index in zip(graph.outputs, writes, strict=False):
+            call.outputs.append(self._text(index))
+            self._made(index, *makers.get(number, [call.id])[:1])
 
     def _input_count(self, step: int, args: Sequence[int]) -> int:
         """Return how many arguments of a delegate are inputs, which precede its outputs; the call does not say it.
@@ -140,11 +194,15 @@ class _Builder:
             makers = [self._makers[index]] if index in self._makers else self._writers_of(index)
             self._graph.edges += [self._edge(maker, node.id, index) for maker in makers]
         for index in dict.fromkeys(writes):
-            self._makers[index] = node.id
             node.outputs.append(self._text(index))
-            place = self._place(index)
-            if place:
-                self._writes.append((*place, node.id))
+            self._made(index, node.id)
+
+    def _made(self, index: int, node: str) -> None:
+        """Note the node that has computed a value."""
+        self._makers[index] = node
+        place = self._place(index)
+        if place:
+            self._writes.append((*place, node))
 
     def _writers_of(self, index: int) -> list[str]:
         """Return the nodes that wrote what a view shows: the value itself is computed by no instruction."""

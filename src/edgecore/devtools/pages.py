@@ -40,7 +40,9 @@ def profile_page(profile: Profile) -> str:
         "runs": every,
         "operators": rows,
         "timeline": _timeline(shown, place),
-        "graph": graph_rows(next(one for one in graph_of(profile.pte).methods if one.name == profile.method)),
+        "graph": graph_rows(
+            next(one for one in graph_of(profile.pte, blobs=True).methods if one.name == profile.method)
+        ),
         "memory": memory_views(profile.pte, profile.method),
     }
     return page(f"{profile.file}, {profile.method}", content)
@@ -74,7 +76,7 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
         arenas += [one | {"name": f"{name}, {one['name']}"} for one in memory_views(pte, name)]
     segments = [(one["kind"], one["offset"], one["bytes"]) for one in facts["segments"]]
     tables.append(table("Segments", ["content", "#offset", "#bytes"], segments))
-    graphs = graph_of(pte).methods
+    graphs = graph_of(pte, blobs=True).methods
     content: dict[str, Any] = {
         "facts": made_by + sizes,
         "tables": [one for one in tables if one["rows"]],
@@ -89,24 +91,24 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
 
     A delegate's operators stand for the call of it, unless the file does not say which they are.
     """
-    opened = {node.parent for node in graph.nodes if node.parent}
     inputs: dict[str, list[str]] = {}
     for edge in graph.edges:
         inputs.setdefault(edge.target, []).append(edge.source)
-    last = {node.parent: node.id for node in graph.nodes if node.parent}
-    first: dict[str, str] = {}
+    inside: dict[str, list[str]] = {}
     for node in graph.nodes:
         if node.parent:
-            first.setdefault(node.parent, node.id)
+            inside.setdefault(node.parent, []).append(node.id)
     rows = []
     for node in graph.nodes:
-        if node.id in opened:
+        if node.id in inside:
             continue
-        call = node.parent if first.get(node.parent) == node.id else node.id
+        sources = inputs.get(node.id, [])
+        if node.kind == "operator" and inside[node.parent][0] == node.id:
+            sources = inputs.get(node.parent, [])  # nobody knows which of the operators read the delegate's inputs
         rows.append({
             "id": node.id, "operator": node.name, "module": node.module, "line": node.source, "handles": node.handles,
             "backend": node.backend, "shape": ", ".join(node.outputs),
-            "inputs": [last.get(source, source) for source in dict.fromkeys(inputs.get(call, ()))],
+            "inputs": [inside.get(source, [source])[-1] for source in dict.fromkeys(sources)],
         })  # fmt: skip
     return rows
 

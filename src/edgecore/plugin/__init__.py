@@ -33,6 +33,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgecore.plugin.api import (
         BackendCompiler,
+        BlobGraph,
+        BlobGraphReader,
+        BlobNode,
         BlobReader,
         CompiledPartition,
         CompileSpec,
@@ -58,6 +61,9 @@ if TYPE_CHECKING:
 __all__ = [
     "BackendCompiler",
     "BackendInfo",
+    "BlobGraph",
+    "BlobGraphReader",
+    "BlobNode",
     "BlobReader",
     "ByteReader",
     "CompileSpec",

@@ -353,3 +353,53 @@ class BlobReader(BackendCompiler, Protocol):
         Raises:
             FormatError: The blob is damaged.
         """
+
+
+@dataclass(frozen=True)
+class BlobNode:
+    """An operation of a blob.
+
+    Attributes:
+        operation: Its key in `PreprocessResult.debug_handle_map`, by which traces name it.
+        name: The kind of operation, such as "Conv2d".
+        inputs: Numbers of the values that it reads, without constants.
+        outputs: Numbers of the values that it computes.
+    """
+
+    operation: int | str
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class BlobGraph:
+    """The operations of a blob in the order of execution.
+
+    Attributes:
+        nodes: The operations.
+        inputs: Numbers of the values that are the delegate's inputs, in their order.
+        outputs: Numbers of the values that are its outputs, in their order.
+        values: A text for each value: dtype, sizes and quantization, such as "int8 [1, 8, 8, 16] scale 0.02 zero 3".
+    """
+
+    nodes: tuple[BlobNode, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    values: Mapping[int, str]
+
+
+@runtime_checkable
+class BlobGraphReader(BackendCompiler, Protocol):
+    """A compiler that knows the graph in its blobs, for views that open delegates."""
+
+    def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
+        """Return the graph in a blob.
+
+        Args:
+            blob: The blob of one delegate.
+            named_data: Named data of the whole file, by key.
+
+        Raises:
+            FormatError: The blob is damaged.
+        """

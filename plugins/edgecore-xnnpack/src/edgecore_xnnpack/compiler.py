@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import BaseModel
 from torch.export import ExportedProgram
 
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_xnnpack import native_library
-from edgecore_xnnpack.describe import describe
+from edgecore_xnnpack.describe import describe, graph_of
 from edgecore_xnnpack.executorch_compat import incompatibilities
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
@@ -22,7 +22,7 @@ from edgecore_xnnpack.preprocess import preprocess
 
 
 class XnnpackCompiler:
-    """Implements `QuantizingCompiler`, `ConfigurableCompiler` and `BlobReader` of `edgecore.plugin`.
+    """Implements `QuantizingCompiler`, `ConfigurableCompiler`, `BlobReader` and `BlobGraphReader` of `edgecore.plugin`.
 
     A partition becomes the same blob for every target runtime.
     """
@@ -52,6 +52,10 @@ class XnnpackCompiler:
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Return a line for each argument and node of a blob, for `edgecore inspect --blobs`."""
         return describe(blob, named_data)
+
+    def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
+        """Return the nodes of a blob, for views that open delegates."""
+        return graph_of(blob)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.

@@ -1,4 +1,4 @@
-"""Describe a blob as text: its arguments, and its nodes with the shapes of their inputs and outputs."""
+"""Describe a blob as text, and as a graph: arguments and nodes with the shapes of their inputs and outputs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import fields
 from math import prod
 from typing import Any
 
+from edgecore.plugin import BlobGraph, BlobNode
 from edgecore.sdk.flat import Buffer
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.blob import read_graph
@@ -113,20 +114,44 @@ def _value(values: Mapping[int, _ValueText], number: int) -> str:
     return values[number].text if number in values else f"%{number} undefined"
 
 
-def _node(node: g.Node, values: Mapping[int, _ValueText]) -> str:
-    operation = node.node
-    if operation is None:
-        return "nothing"
+def graph_of(blob: Buffer) -> BlobGraph:
+    """Return the nodes of a blob, with their values by number.
+
+    Raises:
+        FormatError: The blob is damaged.
+    """
+    graph = read_graph(blob)
+    constants = {value.id_out for _, value in _tensors(graph) if value.constant_buffer_idx}
+    nodes = []
+    for index, node in enumerate(graph.nodes):
+        inputs, outputs, _ = _parts(node.node)
+        read = tuple(number for number in inputs if number not in constants)
+        nodes.append(BlobNode(index, type(node.node).__name__, read, tuple(outputs)))
+    texts = {value.id_out: _ValueText(entry, value, graph).text.partition(" ")[2] for entry, value in _tensors(graph)}
+    return BlobGraph(tuple(nodes), tuple(graph.input_ids), tuple(graph.output_ids), texts)
+
+
+def _parts(operation: Any) -> tuple[list[int], list[int], list[str]]:
+    """Return the values that an operation reads, those that it computes, and its attributes."""
     inputs, outputs, attributes = [], [], []
-    for field in fields(operation):  # type: ignore[arg-type]
+    for field in fields(operation) if operation is not None else ():
         value = getattr(operation, field.name)
         if not field.name.endswith("_id"):
             if value and field.name != "num_dims":
                 attributes.append(f"{field.name} {value}")
         elif field.name.startswith("output"):
-            outputs.append(_value(values, value))
+            outputs.append(value)
         elif value != g.INVALID_ID and not _is_unused(operation, field.name):
-            inputs.append(_value(values, value))
+            inputs.append(value)
+    return inputs, outputs, attributes
+
+
+def _node(node: g.Node, values: Mapping[int, _ValueText]) -> str:
+    operation = node.node
+    if operation is None:
+        return "nothing"
+    read, computed, attributes = _parts(operation)
+    inputs, outputs = ([_value(values, number) for number in numbers] for numbers in (read, computed))
     limits = node.output_min_max
     if limits and (limits.output_min, limits.output_max) != _LIMITS_OFF:
         attributes.append(f"clamped to {limits.output_min:g} .. {limits.output_max:g}")

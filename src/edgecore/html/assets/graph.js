@@ -14,13 +14,29 @@ function modulesWithSeveral() {
   return name => counts.get(name) > 1;
 }
 
+// For each node the operators of the profile that computed it. A convolution and the copy before it may come from the
+// same nodes of the model: if as many operators as nodes do, they belong together in the order of execution.
+function operatorsOfNodes() {
+  const add = (map, key, value) => map.set(key, [...(map.get(key) || []), value]);
+  const byHandle = new Map(), operatorsBySet = new Map(), nodesBySet = new Map();
+  for (const one of operators) {
+    for (const handle of one.handles) add(byHandle, handle, one.index);
+    add(operatorsBySet, one.handles.join(), one.index);
+  }
+  nodes.forEach((node, index) => add(nodesBySet, node.handles.join(), index));
+  return nodes.map((node, index) => {
+    if (!node.handles.length) return [];
+    const [alike, mine] = [nodesBySet.get(node.handles.join()), operatorsBySet.get(node.handles.join()) || []];
+    if (mine.length === alike.length) return [mine[alike.indexOf(index)]];
+    return [...new Set(node.handles.flatMap(handle => byHandle.get(handle) || []))];
+  });
+}
+
 function graphView(section) {
   const longest = Math.max(...operators.map(one => one.rest ? 0 : one.ns), 1);
   const closed = new Set();
   const drawing = element("div", { class: "graph" });
-  const byHandle = new Map();
-  for (const one of operators) for (const handle of one.handles) byHandle.set(handle, [...(byHandle.get(handle) || []), one.index]);
-  const byNode = nodes.map(node => [...new Set(node.handles.flatMap(handle => byHandle.get(handle) || []))]);
+  const byNode = operatorsOfNodes();
 
   const several = modulesWithSeveral();
 
@@ -43,13 +59,15 @@ function graphView(section) {
       if (!hidden) rows.push({ node, index, depth: modules.length, prefix: (node.module || "").slice(outer) });
       placeOf.set(node.id, rows.length - 1);
     });
+    const order = [];  // of rows that stand for nodes, so that modules between two nodes do not count
+    rows.forEach((row, place) => order.push((place ? order[place - 1] : 0) + (row.node || closed.has(row.group) ? 1 : 0)));
     const arcs = [];
     for (const row of rows) {
       if (!row.node) continue;
       const to = placeOf.get(row.node.id);
       for (const id of row.node.inputs) {
         const from = placeOf.get(id);
-        if (from === undefined || to - from < 2) continue;
+        if (from === undefined || order[to] - order[from] < 2) continue;
         const reach = Math.min(8 + 3 * Math.sqrt(to - from), 56);
         const [y1, y2] = [(from + 0.5) * HEIGHT, (to + 0.5) * HEIGHT];
         arcs.push(svg("path", { class: "arc", "data-members": byNode[row.index].join(" "), d: `M60 ${y1} C${60 - reach} ${y1} ${60 - reach} ${y2} 60 ${y2}` }));

@@ -1,0 +1,36 @@
+"""Graphs with open blobs."""
+
+from __future__ import annotations
+
+import torch
+
+import edgecore
+from edgecore.devtools import graph_of
+
+
+class Residual(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.first(x))
+        return torch.sort(x + self.second(y))[0]
+
+
+def test_operations_of_an_open_blob_have_edges_modules_and_shapes() -> None:
+    program = edgecore.compile(Residual().eval(), (torch.randn(4, 8),), backends=["xnnpack"])
+    (method,) = graph_of(program.pte, blobs=True).methods
+    names = {node.id: node.name for node in method.nodes}
+    edges = {(names[edge.source], names[edge.target]) for edge in method.edges}
+    assert {("x", "linear + relu"), ("linear + relu", "linear"), ("x", "add"), ("linear", "add")} <= edges
+    assert any(source == "add" and target in ("sort", "topk") for source, target in edges)
+    inside = {node.name: node for node in method.nodes if node.kind == "operation"}
+    assert inside["linear"].module == "second" and inside["linear"].outputs == ["fp32 [4, 8]"]
+    assert not any("delegate" in (names[edge.source], names[edge.target]) for edge in method.edges)
+
+
+def test_a_blob_that_nobody_can_read_stays_closed() -> None:
+    program = edgecore.compile(Residual().eval(), (torch.randn(4, 8),), backends=["xnnpack"])
+    program.pte.program.execution_plan[0].delegates[0].id = "UnknownBackend"
+    assert graph_of(program.pte, blobs=True).as_dict() == graph_of(program.pte).as_dict()
