@@ -54,6 +54,7 @@ FAULTS = {
         ("leak", "lifetime/load and destroy", ["it leaks 2", "bytes of heap with each load"]),
         ("mapping", "lifetime/run", ["its address space grows by 8192 bytes with each call (2400 calls)"]),
         ("handles", "partitioner/debug handles", ["lacks the handles of aten."]),
+        ("unordered", "declarations/blob graph", [" reads [", "which nothing before it computes"]),
         ("random", "partitioner/reproducible blobs", ["blob 0", "the second time"]),
         ("undeclared", "options/unknown", ["no_such_option_of_this_backend=True is accepted", "extra"]),
         ("undescribed", "options/level", ["the option level has no description"]),

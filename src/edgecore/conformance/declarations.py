@@ -1,6 +1,7 @@
 """Check that a backend's threads, memory and handling of untrusted blobs are as its native library declares.
 
-Further checks: the backend accesses no memory outside of its buffers, and its calls are events in the trace of a run.
+Further checks: the backend accesses no memory outside of its buffers, its calls and operations are events in the trace of
+a run, and the graphs of its blobs are right.
 """
 
 from __future__ import annotations
@@ -15,7 +16,9 @@ from edgecore.conformance.network_models import Inputs
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import load
+from edgecore.devtools import Trace
 from edgecore.errors import EdgecoreError
+from edgecore.plugin import BlobGraphReader
 
 THREADS = {"HOST_THREADS", "OWN_THREADS", "NO_THREADS", "VENDOR_THREADS"}
 """Flags of which a backend declares one: the threads that compute."""
@@ -35,6 +38,7 @@ def checks(subject: BackendUnderTest) -> Iterator[Check]:
     yield Check("declarations/buffers", buffers, needs_run=True, in_process=guarded)
     yield Check("declarations/trust", trust, needs_run=True)
     yield Check("declarations/profile events", profile_events, needs_run=True)
+    yield Check("declarations/blob graph", blob_graph)
 
 
 def threads(subject: BackendUnderTest) -> str:
@@ -127,13 +131,56 @@ def _error_without_trust(subject: BackendUnderTest, file: bytes, inputs: Inputs)
 
 
 def profile_events(subject: BackendUnderTest) -> str:
-    """Check that the trace of a run contains the calls of its delegates."""
+    """Check that the trace of a run contains the calls of its delegates, and that the metadata explains their events.
+
+    An operation that edgecore adds itself, such as a copy to another layout, comes from no node of the model.
+    """
     name, _, inputs, program = delegated(subject)
     model = load(subject, program, trace=True)
     model.forward(*inputs)
     path = subject.folder / "run.etdp"
     model.write_trace(path)
-    content = path.read_bytes()
-    if b"DELEGATE_CALL" not in content:
+    trace = Trace.read(path, program=program.buffer)
+    events = [event for run in trace.runs for event in run.events]
+    if not any(event.kind == "delegate" for event in events):
         raise Failed(f"{name}: the trace of a run has no event DELEGATE_CALL")
-    return f"{len(content):,} bytes of trace"
+    inside = [event for event in events if event.kind == "operation"]
+    if inside and not any(event.origins for event in inside):
+        raise Failed(
+            f"{name}: events are named {', '.join(sorted({event.kernel for event in inside})[:3])}, which are no "
+            "operations of debug_handle_map; an event ends with the key of its operation in brackets: 'Conv2d [3]'"
+        )
+    return f"{len(inside)} events in delegates"
+
+
+def blob_graph(subject: BackendUnderTest) -> str:
+    """Check that graphs of blobs are in the order of execution, and have the operations of `debug_handle_map`."""
+    if not isinstance(subject.compiler, BlobGraphReader):
+        raise Skipped("its compiler has no blob_graph")
+    name, _, _, program = delegated(subject)
+    pte = fmt.read_pte(program.buffer)
+    meta = fmt.get_meta(pte)
+    named_data = {key: blob.data for key, blob in pte.named_data.items()}
+    count = 0
+    for plan in pte.program.execution_plan:
+        metas = ((meta and meta.method(plan.name)) or fmt.MethodMeta()).delegates
+        for delegate, facts in zip(plan.delegates, metas, strict=False):
+            graph = subject.compiler.blob_graph(bytes(pte.delegate_blob(delegate)), named_data)
+            known, keys = set(graph.inputs), set()
+            for node in graph.nodes:
+                if not known.issuperset(node.inputs):
+                    missing = sorted(set(node.inputs) - known)
+                    raise Failed(
+                        f"{name}: {node.name} {node.operation} reads {missing}, which nothing before it computes"
+                    )
+                known.update(node.outputs)
+                keys.add(node.operation)
+            if len(keys) < len(graph.nodes):
+                raise Failed(f"{name}: several nodes of the blob's graph have the same operation")
+            if not known.issuperset(graph.outputs):
+                raise Failed(f"{name}: nothing computes the outputs {sorted(set(graph.outputs) - known)}")
+            lost = {one.name or one.id for one in facts.operations} - keys
+            if lost:
+                raise Failed(f"{name}: the blob's graph lacks the operations {sorted(map(str, lost))[:5]}")
+            count += len(graph.nodes)
+    return f"{count} operations"

@@ -21,6 +21,7 @@ from enum import IntEnum
 from math import prod
 
 from edgecore.errors import FormatError
+from edgecore.plugin import BlobGraph, BlobNode
 from edgecore.sdk import ByteReader
 
 MAGIC = b"HELLO\0\0\0"
@@ -108,6 +109,21 @@ def describe(blob: bytes) -> list[str]:
         result = ", an output" if index in graph.outputs else ""
         lines.append(f"node %{index}: {f'relu({text})' if node.relu else text}{result}")
     return lines
+
+
+def graph_of(blob: bytes) -> BlobGraph:
+    """Return the operations of a blob, for views that open delegates. Raise `FormatError` if it is damaged."""
+    graph = decode(blob)
+    first = len(graph.input_ranks) + len(graph.constants)
+    inputs = tuple(range(len(graph.input_ranks)))
+    nodes = []
+    for index, node in enumerate(graph.nodes):
+        operands = dict.fromkeys(node.operands)  # a unary operator has its operand twice
+        read = tuple(value for value in operands if value in inputs or value >= first)
+        nodes.append(BlobNode(index, node.op.name.lower(), read, (first + index,)))
+    return BlobGraph(
+        tuple(nodes), inputs, tuple(graph.outputs), {first + index: "float32" for index in range(len(nodes))}
+    )
 
 
 def _pack(*numbers: int) -> bytes:

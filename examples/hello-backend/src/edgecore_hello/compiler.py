@@ -10,10 +10,10 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_hello import native_library
-from edgecore_hello.blob import decode, describe
+from edgecore_hello.blob import decode, describe, graph_of
 from edgecore_hello.operators import TABLE
 from edgecore_hello.options import HelloOptions
 from edgecore_hello.preprocess import FUSE_RELU, preprocess
@@ -21,7 +21,7 @@ from edgecore_hello.quantizer import recipes
 
 
 class HelloCompiler:
-    """Compiler that implements `edgecore.plugin.QuantizingCompiler`, `ReportingCompiler` and `BlobReader`."""
+    """Compiler with `QuantizingCompiler`, `ReportingCompiler`, `BlobReader` and `BlobGraphReader` of `edgecore.plugin`."""
 
     Options = HelloOptions
 
@@ -54,6 +54,10 @@ class HelloCompiler:
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Describe a blob, for `edgecore inspect --blobs`."""
         return describe(blob)
+
+    def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
+        """Return the operations of a blob, for `edgecore graph` and the pages of profiles."""
+        return graph_of(blob)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`."""

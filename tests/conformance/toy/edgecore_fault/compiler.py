@@ -10,6 +10,8 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.program import copy_program
 from edgecore.partition import CapabilityPartitioner, PartitionResult, UnsupportedNode
 from edgecore.plugin import (
+    BlobGraph,
+    BlobNode,
     CompileSpec,
     MemoryNeed,
     OperatorSupport,
@@ -136,6 +138,18 @@ class FaultCompiler:
 
     def verify_blob(self, blob, named_data, *, runtime):
         return []
+
+    def blob_graph(self, blob, named_data):
+        inputs, count = struct.unpack_from("<II", blob, 4)
+        ops = [struct.unpack_from("<4I", blob, 12 + 16 * index) for index in range(count)]
+        names = {code: str(target) for target, code in CODES.items()}
+        nodes = [
+            BlobNode(index + 1, names[code], (left, right), (inputs + index,))
+            for index, (code, left, right, _) in enumerate(ops)
+        ]
+        places = {place: inputs + index for index, (*_, place) in enumerate(ops) if place != 0xFFFFFFFF}
+        outputs = tuple(places[place] for place in sorted(places))
+        return BlobGraph(tuple(nodes[::-1] if "unordered" in FAULTS else nodes), tuple(range(inputs)), outputs, {})
 
     def check(self):
         if Path(native_library()).is_file():
