@@ -217,7 +217,7 @@ def test_a_network_of_5000_operators_is_one_page_of_two_megabytes(browser: Any, 
     rows = [
         {"name": f"FullyConnected [{index}]", "operator": "linear + gelu", "backend": "XnnpackBackend", "calls": 1,
          "module": f"model.layers.{index // 20}.self_attention.projection_{index % 20}", "line": "model.py:123",
-         "kernel": "Fully Connected (NC, F32) GEMM", "instruction": 0, "handles": [index], "ns": 1000 + index,
+         "kernel": "Fully Connected (NC, F32) GEMM", "instruction": 0, "handles": [index], "node": "", "ns": 1000 + index,
          "min": 900, "max": 99999, "rest": False}
         for index in range(5000)
     ]  # fmt: skip

@@ -141,7 +141,15 @@ def _warnings(profile: Profile, runs: Sequence[Run]) -> list[str]:
 def _key(event: TraceEvent, rest: str) -> tuple[Any, ...]:
     if rest:
         return (rest,)
-    return event.instruction, event.kind, event.name, event.kernel, tuple(origin.handle for origin in event.origins)
+    return event.instruction, event.kind, event.name, event.kernel, event.operation
+
+
+def node_of(run: Run, event: TraceEvent) -> str:
+    """Return the id of the node of `graph_of(..., blobs=True)` that an event ran; empty for an event of none."""
+    if event.instruction < 0 or event.kind not in ("kernel", "operation"):
+        return ""
+    call = f"{run.method}/{event.instruction}"
+    return call if event.operation is None else f"{call}/operation {event.operation}"
 
 
 def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[Any, ...], int]]:
@@ -149,18 +157,20 @@ def _operators(runs: Sequence[Run]) -> tuple[list[dict[str, Any]], dict[tuple[An
     times: dict[tuple[Any, ...], list[int]] = {}
     calls: dict[tuple[Any, ...], int] = {}
     first: dict[tuple[Any, ...], tuple[TraceEvent, str]] = {}
+    node_ids: dict[tuple[Any, ...], str] = {}
     for index, run in enumerate(runs):
         for event, rest in parts(run):
             key = _key(event, rest)
             times.setdefault(key, [0] * len(runs))[index] += event.own
             calls[key] = calls.get(key, 0) + 1
             first.setdefault(key, (event, rest))
+            node_ids.setdefault(key, "" if rest else node_of(run, event))
     rows = []
     for key, (event, rest) in first.items():
         figures = {
             "calls": calls[key] / len(runs), "ns": round(statistics.fmean(times[key])), "min": min(times[key]),
             "max": max(times[key]), "rest": bool(rest), "instruction": event.instruction,
-            "handles": [] if rest else [origin.handle for origin in event.origins],
+            "handles": [] if rest else [origin.handle for origin in event.origins], "node": node_ids[key],
         }  # fmt: skip
         empty = {"operator": "", "module": "", "backend": "", "line": "", "kernel": ""}
         words = empty if rest else {by: _known(event, by) for by in empty}

@@ -22,6 +22,7 @@ from edgecore.devtools.symbols import (
     Symbols,
     identifier,
     method_of,
+    operation_number,
 )
 from edgecore.format.etdump import ETDump, ProfileEvent, RunData, read_etdump, write_etdump
 
@@ -49,6 +50,8 @@ class TraceEvent:
         parent: The event that contains it.
         placed: False if its times do not lie in the delegate's call: the device has a clock of its own.
         own: Its time without that of the events in it.
+        operation: Key of the delegate's operation, as in `PreprocessResult.debug_handle_map`: a number or a name; None
+            if the event is no operation of a delegate.
     """
 
     kind: str
@@ -62,6 +65,7 @@ class TraceEvent:
     parent: TraceEvent | None = None
     placed: bool = True
     own: int = 0
+    operation: int | str | None = None
 
     @property
     def duration(self) -> int:
@@ -162,10 +166,13 @@ class Trace:
             kind, name, kernel = _described(event)
             unknown = method == "" and not isinstance(self._symbols, NoSymbols)
             found = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
-            fixed = self._found[key] = (kind, name, kernel, found.origins, found.backend)
-        kind, name, kernel, origins, backend = fixed
+            number = operation_number(event)
+            operation = identifier(event) if number is None else number
+            fixed = self._found[key] = (kind, name, kernel, found.origins, found.backend, operation)
+        kind, name, kernel, origins, backend, operation = fixed
         end = max(event.end_time, event.start_time)
-        return TraceEvent(kind, name, kernel, event.instruction_id, event.start_time, end, origins, backend)
+        return TraceEvent(kind, name, kernel, event.instruction_id, event.start_time, end, origins, backend,
+                          operation=operation)  # fmt: skip
 
 
 def _described(event: ProfileEvent) -> tuple[str, str, str]:

@@ -30,7 +30,7 @@ def page(title: str, content: Mapping[str, Any]) -> str:
             - "facts": pairs of a name and a sentence. "warnings": sentences.
             - "runs": nanoseconds of each run.
             - "operators": dicts with "name", "operator", "module", "backend", "line", "kernel", "instruction",
-              "handles", "calls", "ns", "min", "max" and "rest", of a run on average.
+              "handles", "node", "calls", "ns", "min", "max" and "rest", of a run on average.
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
             - "memory": what `arena` returns. "tables": what `table` returns.
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.

@@ -14,22 +14,15 @@ function modulesWithSeveral() {
   return name => counts.get(name) > 1;
 }
 
-// For each node the operators of the profile that computed it. A convolution and the copy before it may come from the
-// same nodes of the model: if as many operators as nodes do, they belong together in the order of execution.
+// For each node the operators of the profile that computed it: those that name it, else those of the same model's nodes.
 function operatorsOfNodes() {
   const add = (map, key, value) => map.set(key, [...(map.get(key) || []), value]);
-  const byHandle = new Map(), operatorsBySet = new Map(), nodesBySet = new Map();
+  const byNode = new Map(), byHandle = new Map();
   for (const one of operators) {
+    if (one.node) add(byNode, one.node, one.index);
     for (const handle of one.handles) add(byHandle, handle, one.index);
-    add(operatorsBySet, one.handles.join(), one.index);
   }
-  nodes.forEach((node, index) => add(nodesBySet, node.handles.join(), index));
-  return nodes.map((node, index) => {
-    if (!node.handles.length) return [];
-    const [alike, mine] = [nodesBySet.get(node.handles.join()), operatorsBySet.get(node.handles.join()) || []];
-    if (mine.length === alike.length) return [mine[alike.indexOf(index)]];
-    return [...new Set(node.handles.flatMap(handle => byHandle.get(handle) || []))];
-  });
+  return nodes.map(node => byNode.get(node.id) || [...new Set(node.handles.flatMap(handle => byHandle.get(handle) || []))]);
 }
 
 function graphView(section) {
