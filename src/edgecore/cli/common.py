@@ -9,6 +9,7 @@ import logging
 import mmap
 import random
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
@@ -60,6 +61,23 @@ def sentence(error: Exception) -> str:
 def debugging() -> bool:
     """Return True if the command line contains --debug, at any position."""
     return "--debug" in sys.argv[1:]
+
+
+@contextmanager
+def failing_with(status: int) -> Iterator[None]:
+    """End the command with this status if the block fails, after one sentence; with --debug, after the traceback.
+
+    For commands whose status 1 is an answer.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except Exception as error:
+        if debugging():
+            traceback.print_exc()
+        complain(sentence(error))
+        raise typer.Exit(status) from error
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from edgecore.devtools.budget import check_budget
     from edgecore.devtools.comparators import (
         L1Comparator,
         MSEComparator,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         get_delegation_info,
         print_delegated_graph,
     )
+    from edgecore.devtools.diff_files import Diff, diff
     from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
     from edgecore.devtools.exports import chrome_trace, speedscope
     from edgecore.devtools.graph import Graph
@@ -39,6 +41,7 @@ __all__ = [
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
+    "Diff",
     "Event",
     "EventBlock",
     "Graph",
@@ -56,8 +59,10 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "allocations",
+    "check_budget",
     "chrome_trace",
     "compare_results",
+    "diff",
     "format_delegated_graph",
     "generate_memory_trace",
     "get_delegation_info",
@@ -75,6 +80,7 @@ _MODULE_OF = {
     "DelegateMappingBuilder": "delegation",
     "DelegationBreakdown": "delegation",
     "DelegationInfo": "delegation",
+    "Diff": "diff_files",
     "Event": "events",
     "EventBlock": "events",
     "Graph": "graph",
@@ -91,8 +97,10 @@ _MODULE_OF = {
     "TimeScale": "events",
     "Trace": "trace",
     "TraceEvent": "trace",
+    "check_budget": "budget",
     "chrome_trace": "exports",
     "compare_results": "comparators",
+    "diff": "diff_files",
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
     "graph_of": "graph_builder",

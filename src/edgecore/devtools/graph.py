@@ -17,8 +17,8 @@ class Node:
     Attributes:
         id: Its name in edges and groups: "forward/3" is an instruction, "forward/3/7" the operator with the handle 7
             in the delegate that it calls, "forward/input 0" and "forward/output 0" are arguments of the method.
-        kind: "input", "output", "kernel" (a call of one), "delegate" (a call of one), "operator" (in a delegate), "move"
-            or "jump".
+        kind: "input", "output", "kernel" (a call of one), "delegate" (a call of one), "operator" (in a delegate),
+            "move" or "jump".
         name: Short name, such as "linear", "convolution + relu" or "XnnpackBackend".
         operator: The operator: "aten.linear.default"; of a node without origin the kernel: "aten::copy_".
         module: Path of the module: "features.0"; empty for the model itself or if it is unknown.
