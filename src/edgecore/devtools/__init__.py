@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from edgecore.devtools.inspector import Inspector
     from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
     from edgecore.devtools.profiler import Profile, profile
+    from edgecore.devtools.remote import Device, connect
+    from edgecore.devtools.remote_profile import profile_on
     from edgecore.devtools.summary import Row, Summary, summarize
     from edgecore.devtools.trace import Run, Trace, TraceEvent
 
@@ -41,6 +43,7 @@ __all__ = [
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
+    "Device",
     "Diff",
     "Event",
     "EventBlock",
@@ -62,6 +65,7 @@ __all__ = [
     "check_budget",
     "chrome_trace",
     "compare_results",
+    "connect",
     "diff",
     "format_delegated_graph",
     "generate_memory_trace",
@@ -69,6 +73,7 @@ __all__ = [
     "graph_of",
     "print_delegated_graph",
     "profile",
+    "profile_on",
     "speedscope",
     "summarize",
 ]
@@ -80,6 +85,7 @@ _MODULE_OF = {
     "DelegateMappingBuilder": "delegation",
     "DelegationBreakdown": "delegation",
     "DelegationInfo": "delegation",
+    "Device": "remote",
     "Diff": "diff_files",
     "Event": "events",
     "EventBlock": "events",
@@ -100,12 +106,14 @@ _MODULE_OF = {
     "check_budget": "budget",
     "chrome_trace": "exports",
     "compare_results": "comparators",
+    "connect": "remote",
     "diff": "diff_files",
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
     "graph_of": "graph_builder",
     "print_delegated_graph": "delegation",
     "profile": "profiler",
+    "profile_on": "remote_profile",
     "speedscope": "exports",
     "summarize": "summary",
 }
