@@ -261,6 +261,8 @@ $(DONE)/test: pyproject.toml tools/system_packages.sh $(DONE)/torch
 	$(SAY) "test tools and executorch, the peer"
 	tools/system_packages.sh $(PYTHON) chromium chromium-driver
 	$(PIP) install --quiet --group test executorch==1.5.1 transformers expecttest
+	$(PIP) install --quiet --no-deps ai-edge-model-explorer  # without the other viewers' adapters, which have 100 MB
+	$(PIP) install --quiet dacite flask portpicker requests termcolor watchdog
 	@touch $@
 
 $(DONE)/docs: pyproject.toml tools/system_packages.sh | $(PY)

@@ -66,3 +66,13 @@ def test_weights_in_a_ptd_file_are_inspected_and_verified(edgecore, ptd):
     assert edgecore("verify", ptd).out == f"{ptd}: valid, follows the .ptd format\n"
     ptd.write_bytes(ptd.read_bytes()[:-1])
     one_sentence(edgecore("verify", ptd), str(ptd), "truncated")
+
+
+def test_memory_is_shown_as_text_and_as_json(edgecore, pte, ptd):
+    text = edgecore("inspect", pte, "--memory").out
+    assert "arena 1: 96 bytes; a firmware gives 224 bytes at a multiple of 64" in text
+    assert "delegates: their needs are unknown" in text
+    (method,) = json.loads(edgecore("inspect", pte, "--memory", "--json").out)
+    assert method["peak"]["bytes"] == max(step["bytes"] for step in method["timeline"])
+    one_sentence(edgecore("inspect", pte, "--memory", "--blobs"), "leave out")
+    one_sentence(edgecore("inspect", ptd, "--memory"), "only holds weights")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -107,3 +109,17 @@ def test_a_bundled_program_is_profiled(long, tmp_path):
 def test_the_head_and_the_table_have_one_unit(relu):
     lines = profile(relu, numpy.ones((2, 3), numpy.float32), runs=2).table().splitlines()
     assert lines[0].split("runs ")[1].split(", ")[0].split()[1] == lines[3].split()[3] == "us"
+
+
+def test_a_profile_of_a_device_has_the_same_table(edgecore, relu, tmp_path, monkeypatch):
+    if not Path(sys.executable).with_name("edgecore-run").is_file():
+        pytest.skip("the wheel of edgecore is not installed here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    out = tmp_path / "figures.json"
+    result = edgecore("profile", relu, "--device", "local", "--runs", 4, "--warmup", 1, "--json", out)
+    assert result.status == 0, result.err
+    assert "relu.pte on local, method forward: median of 4 runs" in result.out
+    assert "no --input: the inputs are random (seed 0)" in result.err
+    assert len(json.loads(out.read_text())["runs_ms"]) == 4
+    result = edgecore("profile", relu, "--device", "telnet:host")
+    assert (result.status, "is no device" in result.err) == (1, True)

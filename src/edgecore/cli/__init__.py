@@ -11,8 +11,10 @@ import typer
 from edgecore.cli import (
     backends,
     bench,
+    budget,
     compile,
     conformance,
+    diff,
     doctor,
     extract,
     graph,
@@ -22,6 +24,7 @@ from edgecore.cli import (
     plugin_commands,
     profile,
     run,
+    track,
     verify,
 )
 from edgecore.cli.common import complain, debugging, sentence
@@ -61,6 +64,9 @@ for _command in (
     profile,
     inspect,
     graph,
+    diff,
+    budget,
+    track,
     extract,
     verify,
     kernels,

@@ -24,7 +24,7 @@ def command(
 ) -> None:
     """Measure loading and running with random inputs: milliseconds of load, first run, median, 95th percentile."""
     import edgecore
-    from edgecore.cli.run import random_arguments
+    from edgecore.devtools.random_inputs import random_arguments
 
     start = time.perf_counter()
     model = edgecore.load(file, data or (), threads=threads)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import array
 import io
 import json
 import logging
 import mmap
-import random
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
-from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -60,6 +58,23 @@ def sentence(error: Exception) -> str:
 def debugging() -> bool:
     """Return True if the command line contains --debug, at any position."""
     return "--debug" in sys.argv[1:]
+
+
+@contextmanager
+def failing_with(status: int) -> Iterator[None]:
+    """End the command with this status if the block fails, after one sentence; with --debug, after the traceback.
+
+    For commands whose status 1 is an answer.
+    """
+    try:
+        yield
+    except (typer.Exit, typer.BadParameter):
+        raise
+    except Exception as error:
+        if debugging():
+            traceback.print_exc()
+        complain(sentence(error))
+        raise typer.Exit(status) from error
 
 
 @contextmanager
@@ -177,30 +192,3 @@ def choose_method(names: list[str], requested: str | None, path: Path) -> str:
     if len(names) == 1:
         return names[0]
     raise EdgecoreError(f"{path} has the methods {', '.join(names)}; choose one with --method")
-
-
-def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
-    """Make a random tensor without numpy: floats uniform in [-1, 1), integers and booleans 0 or 1.
-
-    Args:
-        shape: Sizes of all dims.
-        dtype: Name such as "float32".
-        seed: Seed of the random numbers.
-
-    Returns:
-        A contiguous buffer of this shape and dtype.
-
-    Raises:
-        EdgecoreError: The buffer protocol has no format for this dtype.
-    """
-    from edgecore.format.dtypes import DTYPES
-
-    code = next((row.code for row in DTYPES.values() if row.name == dtype), "")
-    if code in ("", "e"):  # array and memoryview do not support float16
-        raise EdgecoreError(f"cannot make a random {dtype} input; pass each input with --input FILE.npy")
-    generator = random.Random(seed)
-    draw = (lambda: generator.random() * 2 - 1) if code in "fd" else (lambda: generator.getrandbits(1))
-    count = prod(shape)
-    raw: Any = memoryview(array.array(code.replace("?", "B"), (draw() for _ in range(count)))).cast("B")
-    # memoryview.cast raises an error for a shape with a size of 0.
-    return cast(memoryview, raw.cast(code, shape) if count else raw.cast(code))

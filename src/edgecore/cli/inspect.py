@@ -19,6 +19,10 @@ def command(
         bool, typer.Option("--blobs", help="Show the content of the delegates' blobs; needs their backends.")
     ] = False,
     blob: Annotated[int | None, typer.Option(metavar="INDEX", help="Show the content of one blob.")] = None,
+    memory: Annotated[
+        bool,
+        typer.Option("--memory", help="Show the arenas over time, the owners of the peak, and what delegates need."),
+    ] = False,
 ) -> None:
     """Show the content of a file: inputs, outputs, delegates, operators and memory of each method."""
     from edgecore.cli.blobs import describe_blobs
@@ -26,6 +30,14 @@ def command(
     from edgecore.format import BpteFile, PtdFile
 
     content = read_any(file)
+    if memory:
+        from edgecore.devtools.memory_text import describe_memory, memory_text
+
+        if html or blobs or blob is not None:
+            raise EdgecoreError("--memory shows memory only; leave out --html, --blob and --blobs")
+        rows = describe_memory(read_file(file))
+        print_json(rows) if as_json else print(memory_text(rows))
+        return
     if blobs or blob is not None:
         if html:
             raise EdgecoreError("--html cannot show blobs; leave out --html or --blobs")

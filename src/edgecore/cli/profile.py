@@ -47,6 +47,12 @@ def command(
     etdp: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the runs as an ETDump, for ExecuTorch's Inspector.")
     ] = None,
+    device: Annotated[
+        str | None, typer.Option(metavar="DEVICE", help="Run it there: ssh:HOST, adb or adb:SERIAL.")
+    ] = None,
+    device_build: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="edgecore-run and libraries of backends for the device.")
+    ] = None,
 ) -> None:
     """Run a file with traces, and show which operators, modules, backends or source lines take its time."""
     from edgecore.cli.run import read_arguments
@@ -54,11 +60,16 @@ def command(
 
     names = [plan.name for plan in read_file(file).program.execution_plan]
     name = choose_method(names, method, file)
-    with progress(f"running {name} {warmup + runs} times"):
-        result = profile(
-            file, method=name, runs=runs, warmup=warmup, threads=threads, data=data or (),
-            arguments=lambda loaded: read_arguments(file, name, loaded.inputs, inputs or ()),
-        )  # fmt: skip
+    if device:
+        from edgecore.cli.device import profile_there
+
+        result = profile_there(device, file, name, inputs or (), runs, warmup, threads, data or (), device_build)
+    else:
+        with progress(f"running {name} {warmup + runs} times"):
+            result = profile(
+                file, method=name, runs=runs, warmup=warmup, threads=threads, data=data or (),
+                arguments=lambda loaded: read_arguments(file, name, loaded.inputs, inputs or ()),
+            )  # fmt: skip
     print(result.table(by.value, top, min(shutil.get_terminal_size((100, 24)).columns, 140)))
     if html:
         html.write_text(result.to_html(), encoding="utf-8")

@@ -19,13 +19,9 @@ from edgecore.cli.common import (
     complain,
     is_bundled,
     print_json,
-    random_tensor,
-    read_file,
 )
+from edgecore.devtools.random_inputs import NUMBERS, random_arguments
 from edgecore.errors import EdgecoreError
-
-NUMBERS = ("int", "float", "bool")
-"""Values of `TensorInfo.dtype` for an input that is a number."""
 
 
 def command(
@@ -114,31 +110,6 @@ def read_arguments(file: Path, method: str, infos: Sequence[Any], inputs: Sequen
         if info.dtype in NUMBERS and arguments[index].ndim == 0:
             arguments[index] = arguments[index].item()
     return arguments
-
-
-def random_arguments(file: Path, method: str, infos: Sequence[Any]) -> list[Any]:
-    """Make arguments for a method: random tensors, with the same values in every run of the command.
-
-    An input that is a number gets its value from the file, because the export fixed this value; other inputs that are
-    no tensors get None.
-
-    Args:
-        file: The file, from which the values of numbers are read.
-        method: Name of the method.
-        infos: `Method.inputs`.
-    """
-    fixed: list[Any] = [None] * len(infos)
-    if any(info.dtype in NUMBERS for info in infos):
-        from edgecore.devtools.describe import describe
-
-        described = next(row for row in describe(read_file(file))["methods"] if row["name"] == method)
-        fixed = [value.get("value") for value in described["inputs"]]
-    return [
-        fixed[index]
-        if info.dtype in (*NUMBERS, "none", "str")
-        else random_tensor(tuple(dim.max for dim in info.dims), info.dtype, seed=index)
-        for index, info in enumerate(infos)
-    ]
 
 
 def _read_npy(path: Path) -> Any:

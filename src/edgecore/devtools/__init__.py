@@ -9,6 +9,7 @@ from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from edgecore.devtools.budget import check_budget
     from edgecore.devtools.comparators import (
         L1Comparator,
         MSEComparator,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
         get_delegation_info,
         print_delegated_graph,
     )
+    from edgecore.devtools.diff_files import Diff, diff
     from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
     from edgecore.devtools.exports import chrome_trace, speedscope
     from edgecore.devtools.graph import Graph
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from edgecore.devtools.inspector import Inspector
     from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
     from edgecore.devtools.profiler import Profile, profile
+    from edgecore.devtools.remote import Device, connect
+    from edgecore.devtools.remote_profile import profile_on
     from edgecore.devtools.summary import Row, Summary, summarize
     from edgecore.devtools.trace import Run, Trace, TraceEvent
 
@@ -39,6 +43,8 @@ __all__ = [
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
+    "Device",
+    "Diff",
     "Event",
     "EventBlock",
     "Graph",
@@ -56,14 +62,18 @@ __all__ = [
     "Trace",
     "TraceEvent",
     "allocations",
+    "check_budget",
     "chrome_trace",
     "compare_results",
+    "connect",
+    "diff",
     "format_delegated_graph",
     "generate_memory_trace",
     "get_delegation_info",
     "graph_of",
     "print_delegated_graph",
     "profile",
+    "profile_on",
     "speedscope",
     "summarize",
 ]
@@ -75,6 +85,8 @@ _MODULE_OF = {
     "DelegateMappingBuilder": "delegation",
     "DelegationBreakdown": "delegation",
     "DelegationInfo": "delegation",
+    "Device": "remote",
+    "Diff": "diff_files",
     "Event": "events",
     "EventBlock": "events",
     "Graph": "graph",
@@ -91,13 +103,17 @@ _MODULE_OF = {
     "TimeScale": "events",
     "Trace": "trace",
     "TraceEvent": "trace",
+    "check_budget": "budget",
     "chrome_trace": "exports",
     "compare_results": "comparators",
+    "connect": "remote",
+    "diff": "diff_files",
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
     "graph_of": "graph_builder",
     "print_delegated_graph": "delegation",
     "profile": "profiler",
+    "profile_on": "remote_profile",
     "speedscope": "exports",
     "summarize": "summary",
 }

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from itertools import zip_longest
 from typing import Any
 
+from edgecore.devtools.memory import delegate_needs
 from edgecore.format import (
     ArgumentMeta,
     Bool,
     BpteFile,
-    DelegateMeta,
     Double,
     EValue,
     ExecutionPlan,
@@ -91,6 +91,7 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
             row["made_by"] = f"{delegate_meta.distribution} {delegate_meta.distribution_version}"
             row["compatibility"] = delegate_meta.compatibility
         delegates.append(row)
+    needs = delegate_needs(pte, plan.name)
     operators: Counter[str] = Counter()
     for chain in plan.chains:
         for instruction in chain.instructions:
@@ -109,7 +110,7 @@ def _method(plan: ExecutionPlan, pte: PteFile, meta: Meta | None) -> dict[str, A
         "delegates": delegates,
         "operators": dict(operators.most_common()),
         "planned_bytes": sum(plan.non_const_buffer_sizes),
-        "delegate_bytes": delegate_bytes(delegate_metas) if method_meta else None,
+        "delegate_bytes": None if needs is None else sum(size for uses in needs.values() for size in uses.values()),
     }
 
 
@@ -163,18 +164,3 @@ def _dim(dim: dict[str, Any]) -> str:
     if dim["min"] == dim["max"]:
         return str(dim["max"])
     return f"{dim['name'] + ': ' if dim['name'] else ''}{dim['min']}..{dim['max']}"
-
-
-def delegate_bytes(delegates: list[DelegateMeta]) -> int:
-    """Sum up the memory that the delegates declare to need.
-
-    Delegates with the same `shared_group` share memory, so only the largest need of a group counts.
-    """
-    alone = 0
-    groups: defaultdict[str, int] = defaultdict(int)
-    for need in (need for delegate in delegates for need in delegate.memory):
-        if need.shared_group:
-            groups[need.shared_group] = max(groups[need.shared_group], need.bytes)
-        else:
-            alone += need.bytes
-    return alone + sum(groups.values())

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore import format as fmt
+from edgecore.devtools.graph_builder import graph_of
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.symbols import ProgramSymbols
 
@@ -103,6 +104,108 @@ def _tensors(plan: fmt.ExecutionPlan, call: Any) -> Iterator[int]:
                 yield index
     elif isinstance(call, fmt.MoveCall):
         yield from (call.move_from, call.move_to)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The arenas while an instruction runs.
+
+    Attributes:
+        index: The instruction.
+        name: What it runs: "linear", or the id of a backend.
+        bytes: Bytes in use in all arenas; tensors that share bytes count once.
+        scratch: Bytes that the delegate that it calls asks for during the call.
+    """
+
+    index: int
+    name: str
+    bytes: int
+    scratch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The instruction at which most bytes of the arenas are in use, and the tensors that are in them, largest first."""
+
+    index: int
+    bytes: int
+    owners: list[Allocation]
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """Return the owners for JSON."""
+        return [{"name": one.name, "operator": one.operator, "module": one.module, "source": one.source,
+                 "bytes": one.bytes} for one in self.owners]  # fmt: skip
+
+
+def peak(pte: fmt.PteFile, method: str = "forward") -> Peak:
+    """Return when most bytes of a method's arenas are in use, and by what.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    rows = allocations(pte, method)
+    starts = sorted({row.first for row in rows}) or [0]  # the bytes in use grow at these instructions only
+    index = max(starts, key=lambda step: _used(rows, step))
+    owners = sorted((row for row in rows if row.first <= index <= row.last), key=lambda row: -row.bytes)
+    return Peak(index, _used(rows, index), owners)
+
+
+def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
+    """Return the bytes in use while each instruction of a method runs.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    rows = allocations(pte, method)
+    graph = next(one for one in graph_of(pte).methods if one.name == method)
+    names = {node.id: node.name for node in graph.nodes}
+    plan = next(plan for plan in pte.program.execution_plan if plan.name == method)
+    meta = fmt.get_meta(pte)
+    delegates = (about.delegates if (about := meta.method(method)) else []) if meta else []
+    steps = []
+    for index, one in enumerate(plan.chains[0].instructions if plan.chains else ()):
+        scratch = 0
+        if isinstance(one.instr_args, fmt.DelegateCall) and 0 <= one.instr_args.delegate_index < len(delegates):
+            needs = delegates[one.instr_args.delegate_index].memory
+            scratch = sum(need.bytes for need in needs if need.kind == fmt.MemoryKind.SCRATCH)
+        steps.append(Step(index, names.get(f"{method}/{index}", "free"), _used(rows, index), scratch))
+    return steps
+
+
+def _used(rows: list[Allocation], step: int) -> int:
+    """Return how many bytes of the arenas hold tensors that live at an instruction."""
+    places = sorted(
+        (row.memory_id, row.offset, row.offset + row.bytes) for row in rows if row.first <= step <= row.last
+    )
+    total, arena, reached = 0, -1, 0
+    for memory, begin, end in places:
+        reached = 0 if memory != arena else reached
+        arena = memory
+        total += max(0, end - max(begin, reached))
+        reached = max(reached, end)
+    return total
+
+
+def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] | None:
+    """Return the bytes that the delegates of a method declare to need, by backend and use; None without metadata.
+
+    Delegates with the same `shared_group` share memory, so only the largest need of a group counts.
+    """
+    meta = fmt.get_meta(pte)
+    about = meta.method(method) if meta else None
+    plan = next((plan for plan in pte.program.execution_plan if plan.name == method), None)
+    if about is None or plan is None:
+        return None
+    found: dict[str, dict[str, int]] = {}
+    shared: dict[str, int] = {}
+    for delegate, declared in zip(plan.delegates, about.delegates, strict=False):
+        uses = found.setdefault(delegate.id, {})
+        for need in declared.memory:
+            known = shared.get(need.shared_group, 0) if need.shared_group else 0
+            shared[need.shared_group] = max(known, need.bytes)
+            use = need.kind.name.lower()
+            uses[use] = uses.get(use, 0) + max(0, need.bytes - known)
+    return found
 
 
 def generate_memory_trace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +33,6 @@ def profile_page(profile: Profile) -> str:
             ("a run", f"median of {len(every)} runs {statistics.median(every) / 1e6:.3f} ms, {spread}"),
             ("loading, first run", f"{profile.load_ms:.1f} ms, {profile.first_ms:.2f} ms"),
             ("threads", str(profile.threads or "chosen by the runtime")),
-            ("machine", f"{platform.system()} {platform.machine()}"),
         ],
         "warnings": _warnings(profile, runs),
         "runs": every,

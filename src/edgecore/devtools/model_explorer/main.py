@@ -24,6 +24,7 @@ from edgecore.devtools.graph import MethodGraph, Node
 from edgecore.devtools.graph_builder import graph_of
 from edgecore.devtools.pages import node_of
 from edgecore.devtools.profiler import profile
+from edgecore.devtools.random_inputs import random_arguments
 from edgecore.devtools.summary import middle
 from edgecore.devtools.trace import Trace
 from edgecore.errors import EdgecoreError
@@ -33,7 +34,7 @@ PROFILE, TRACE = "edgecore_profile", "edgecore_trace"
 _COLD, _HOT = "#fff3e8", "#f5772a"
 
 
-class PteAdapter(Adapter):
+class PteAdapter(Adapter):  # type: ignore[misc]
     """Opens a `.pte` or `.bpte`: a graph for each method, with the operations of delegates whose backend is installed."""
 
     metadata = AdapterMetadata(
@@ -45,7 +46,7 @@ class PteAdapter(Adapter):
         return {"graphs": [_graph(method) for method in graph_of(model_path, blobs=True).methods]}
 
 
-class Times(NodeDataProvider):
+class Times(NodeDataProvider):  # type: ignore[misc]
     """Colours nodes by their time: measured here, or read from an ETDump."""
 
     metadata: ClassVar = [
@@ -76,8 +77,10 @@ class Times(NodeDataProvider):
                 trace = trace.select(graph_id)
             else:
                 runs, threads = (int(config_values.get(key) or value) for key, value in (("runs", 20), ("threads", 1)))
-                made = profile(model_path, method=graph_id, runs=runs, threads=threads, arguments=random_inputs)
-                trace = made.trace
+                trace = profile(
+                    model_path, method=graph_id, runs=runs, threads=threads,
+                    arguments=lambda loaded: random_arguments(model_path, graph_id, loaded.inputs),
+                ).trace  # fmt: skip
         except (EdgecoreError, OSError, ValueError) as error:
             return NodeDataProviderResult(error=str(error))
         times = node_times(trace)

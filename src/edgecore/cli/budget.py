@@ -1,0 +1,43 @@
+"""`edgecore budget`: compare a file with limits. Exit status: 0 within them, 1 past one, 2 failure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgecore.cli.common import AnyFile, Data, complain, failing_with, progress, read_file
+from edgecore.errors import EdgecoreError
+
+
+def command(
+    file: AnyFile,
+    expect: Annotated[Path, typer.Option(metavar="EXPECT.toml", help="The limits; docs/ci.md lists the keys.")],
+    write: Annotated[
+        bool, typer.Option("--write", help="Write EXPECT.toml, with the figures of the file as limits.")
+    ] = False,
+    data: Data = None,
+) -> None:
+    """Compare a file with limits for size, memory, operators, delegates, and for times beside another file."""
+    with failing_with(2):
+        from edgecore.devtools.budget import check_budget, figures, write_expectation
+        from edgecore.devtools.random_inputs import random_arguments
+
+        read_file(file)
+        if write:
+            if expect.exists():
+                raise EdgecoreError(f"{expect} exists already; remove it, or choose another name with --expect")
+            expect.write_text(write_expectation(figures(file)), encoding="utf-8")
+            print(expect)
+            return
+        with progress("comparing"):
+            broken = check_budget(
+                file, expect, data=data or (),
+                arguments=lambda loaded, path: random_arguments(path, loaded.name, loaded.inputs),
+            )  # fmt: skip
+    for sentence in broken:
+        complain(f"{file}: {sentence}")
+    if broken:
+        raise typer.Exit(1)
+    print(f"{file}: within the limits of {expect}")

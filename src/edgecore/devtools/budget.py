@@ -1,0 +1,255 @@
+"""Limits for the figures of a file, in a `.toml`: bytes, memory, operators, delegates, and times beside a file."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from edgecore.devtools.describe import describe
+from edgecore.devtools.diff_time import difference, measured_runs
+from edgecore.devtools.graph_operators import Operator, operators_of
+from edgecore.devtools.memory import delegate_needs, peak
+from edgecore.devtools.sources import content, program_file
+from edgecore.devtools.summary import KERNELS
+from edgecore.errors import EdgecoreError
+from edgecore.format import PteFile, get_meta
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+LIMITS: dict[str, dict[str, type]] = {
+    "size": {"max_file_bytes": int, "max_constant_bytes": int, "max_blob_bytes": int},
+    "memory": {"max_planned_bytes": int, "max_peak_bytes": int, "max_delegate_bytes": int},
+    "operators": {"allowed": list, "forbidden": list, "max_kernels": int, "min_delegated": float},
+    "delegates": {"allowed": list, "max_count": int},
+    "time": {"relative_to": str, "max_ratio": float, "method": str, "runs": int, "threads": int},
+}
+"""The tables and keys of an expectation, with the types of their values."""
+
+
+def figures(file: Any) -> dict[str, Any]:
+    """Return the figures of a file that need no run: bytes, memory, operators, delegates.
+
+    Args:
+        file: Path or content of a `.pte` or `.bpte`.
+
+    Raises:
+        FormatError: The file is of another kind, or damaged.
+    """
+    raw = content(file)
+    return figures_of(program_file(raw), memoryview(raw).nbytes)
+
+
+def figures_of(pte: PteFile, size: int) -> dict[str, Any]:
+    """Return the figures of a program in a file of `size` bytes.
+
+    The memory is that of the method that needs most. `delegated` is the share of the operators that delegates compute,
+    `operators` their numbers by kernel or ATen name; both are None if the file does not say what its delegates compute.
+    """
+    facts = describe(pte)
+    names = [method["name"] for method in facts["methods"]]
+    needs = [delegate_needs(pte, name) for name in names]
+    backends = Counter(one["backend_id"] for method in facts["methods"] for one in method["delegates"])
+    known = get_meta(pte) is not None or not backends
+    operators = operators_of(pte)
+    kernels = [one for one in operators if KERNELS in one.backend.split("+")]
+    return {
+        "file_bytes": size,
+        "constant_bytes": facts["constant_bytes"],
+        "blob_bytes": sum(memoryview(blob).nbytes for blob in pte.delegate_blobs),
+        "planned_bytes": max((method["planned_bytes"] for method in facts["methods"]), default=0),
+        "peak_bytes": max((peak(pte, name).bytes for name in names), default=0),
+        "delegate_bytes": max(map(_sum, needs), default=0) if all(one is not None for one in needs) else None,
+        "delegates": dict(sorted(backends.items())),
+        "kernels": len(kernels),
+        "delegated": 1 - len(kernels) / len(operators) if known and operators else None,
+        "operators": dict(sorted(Counter(one.operator for one in operators).items())) if known else None,
+        "kernel_operators": dict(sorted(Counter(one.operator for one in kernels).items())),
+    }
+
+
+def _sum(needs: Mapping[str, Mapping[str, int]] | None) -> int:
+    return sum(size for uses in (needs or {}).values() for size in uses.values())
+
+
+def read_expectation(path: Path) -> dict[str, dict[str, Any]]:
+    """Read limits from a `.toml`.
+
+    Raises:
+        EdgecoreError: It is no such file, or it has a key or value that is not known.
+    """
+    try:
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise EdgecoreError(f"{path} is no TOML: {error}") from error
+    for name, table in tables.items():
+        if name not in LIMITS or not isinstance(table, dict):
+            raise EdgecoreError(f"{path}: {name!r} is no table of an expectation; there are {', '.join(LIMITS)}")
+        for key, value in table.items():
+            kind = LIMITS[name].get(key)
+            if kind is None:
+                raise EdgecoreError(f"{path}: [{name}] has no key {key!r}; there are {', '.join(LIMITS[name])}")
+            if not _fits(value, kind):
+                words = {int: "a number of at least 0", float: "a number of at least 0", str: "a text"}
+                raise EdgecoreError(
+                    f"{path}: [{name}] {key} must be {words.get(kind, 'a list of texts')}; got {value!r}"
+                )
+    time = tables.get("time", {})
+    if time and not {"relative_to", "max_ratio"} <= set(time):
+        raise EdgecoreError(f"{path}: [time] needs both relative_to and max_ratio")
+    return tables
+
+
+def _fits(value: Any, kind: type) -> bool:
+    if kind is list:
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if kind is str:
+        return isinstance(value, str)
+    number = isinstance(value, int) or (kind is float and isinstance(value, float))
+    return number and not isinstance(value, bool) and bool(value >= 0)
+
+
+def check_budget(
+    file: Path,
+    expectation: Path,
+    *,
+    data: Sequence[Any] = (),
+    arguments: Callable[[Any, Any], Sequence[Any]] | None = None,
+) -> list[str]:
+    """Compare a file with limits.
+
+    Args:
+        file: The `.pte` or `.bpte`.
+        expectation: The `.toml` with the limits; a path in it is relative to its folder.
+        data: `.ptd` files for runs.
+        arguments: Function that gets a loaded method and the path of its file, and returns the inputs for runs.
+
+    Returns:
+        One sentence for each limit that does not hold, with both numbers.
+
+    Raises:
+        EdgecoreError: A file is damaged or cannot run, or a limit needs what the file does not say.
+    """
+    limits = read_expectation(expectation)
+    raw = content(file)
+    pte = program_file(raw)
+    found = figures_of(pte, memoryview(raw).nbytes)
+    broken = []
+    for table in ("size", "memory"):
+        for key, limit in limits.get(table, {}).items():
+            name = key.removeprefix("max_")
+            value = _known(found[name], file, key)
+            if value > limit:
+                broken.append(f"{_WORDS[name]} {value:,} bytes, and {key} allows {limit:,}")
+    broken += _operators(found, operators_of(pte), limits.get("operators", {}), file)
+    broken += _delegates(found, limits.get("delegates", {}))
+    if limits.get("time"):
+        broken += _time(file, expectation.parent, limits["time"], data, arguments)
+    return broken
+
+
+_WORDS = {
+    "file_bytes": "the file has", "constant_bytes": "constants have", "blob_bytes": "the blobs of delegates have",
+    "planned_bytes": "the arenas of a method have", "peak_bytes": "at the peak the arenas hold",
+    "delegate_bytes": "delegates declare to need",
+}  # fmt: skip
+
+
+def _known(value: Any, file: Path, key: str) -> Any:
+    if value is None:
+        raise EdgecoreError(f"{file} has no metadata of edgecore, which {key} needs; leave out this limit")
+    return value
+
+
+def _operators(
+    found: Mapping[str, Any], operators: Sequence[Operator], limits: Mapping[str, Any], file: Path
+) -> list[str]:
+    """Check the operators that kernels compute against `allowed`, and all against `forbidden`."""
+    broken = []
+    if "allowed" in limits:
+        for name, count in found["kernel_operators"].items():
+            if not _matches(name, limits["allowed"]):
+                where = next(one for one in operators if one.operator == name and KERNELS in one.backend.split("+"))
+                broken.append(f"{_place(name, where)} runs on kernels {count} times, and allowed does not list it")
+    for pattern in limits.get("forbidden", ()):
+        for name, count in _known(found["operators"], file, "forbidden").items():
+            if _matches(name, [pattern]):
+                where = next(one for one in operators if one.operator == name)
+                broken.append(f"{_place(name, where)} occurs {count} times, and forbidden lists {pattern!r}")
+    if found["kernels"] > limits.get("max_kernels", found["kernels"]):
+        broken.append(f"kernels compute {found['kernels']} operators, and max_kernels allows {limits['max_kernels']}")
+    if "min_delegated" in limits:
+        share = _known(found["delegated"], file, "min_delegated")
+        if share < limits["min_delegated"]:
+            broken.append(
+                f"delegates compute {share:.4f} of the operators, and min_delegated asks for {limits['min_delegated']}"
+            )
+    return broken
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _place(name: str, one: Operator) -> str:
+    return f"{name} (in {one.module}, {one.source})" if one.module and one.source else name
+
+
+def _delegates(found: Mapping[str, Any], limits: Mapping[str, Any]) -> list[str]:
+    broken = []
+    for name, count in found["delegates"].items():
+        if "allowed" in limits and not _matches(name, limits["allowed"]):
+            broken.append(
+                f"backend {name} has {count} delegates, and allowed lists {', '.join(limits['allowed']) or 'none'}"
+            )
+    total = sum(found["delegates"].values())
+    if total > limits.get("max_count", total):
+        broken.append(f"the file has {total} delegates, and max_count allows {limits['max_count']}")
+    return broken
+
+
+def _time(
+    file: Path, folder: Path, limits: Mapping[str, Any], data: Sequence[Any],
+    arguments: Callable[[Any, Any], Sequence[Any]] | None,
+) -> list[str]:  # fmt: skip
+    """Run both files in turns; the limit is broken if the whole interval of the ratio lies above it."""
+    other = folder / limits["relative_to"]
+    times = measured_runs(
+        (other, file), limits.get("runs", 50), limits.get("method", "forward"), (data, data), arguments,
+        limits.get("threads"),
+    )  # fmt: skip
+    found = difference(times[0], times[1], paired=True)
+    low, high = (1 + bound for bound in found["interval"])
+    if low <= limits["max_ratio"]:
+        return []
+    return [
+        f"a run takes {1 + found['difference']:.3f} times as long as one of {other.name} (95 % interval {low:.3f} to "
+        f"{high:.3f}), and max_ratio allows {limits['max_ratio']}"
+    ]
+
+
+def write_expectation(found: Mapping[str, Any]) -> str:
+    """Return a `.toml` whose limits are the figures of a file."""
+    lines = ["# Limits for `edgecore budget`: today's figures. docs/ci.md lists all keys.", "[size]"]
+    lines += [
+        f"max_file_bytes = {found['file_bytes']}",
+        "",
+        "[memory]",
+        f"max_planned_bytes = {found['planned_bytes']}",
+    ]
+    if found["delegate_bytes"] is not None:
+        lines.append(f"max_delegate_bytes = {found['delegate_bytes']}")
+    lines += ["", "[operators]", f"allowed = {json.dumps(list(found['kernel_operators']))}  # what kernels may compute"]
+    if found["delegated"] is not None:
+        share = int(found["delegated"] * 10_000) / 10_000  # rounded down, so that the file itself passes
+        lines.append(f"min_delegated = {share}")
+    lines += ["", "[delegates]", f"allowed = {json.dumps(list(found['delegates']))}",
+              f"max_count = {sum(found['delegates'].values())}", ""]  # fmt: skip
+    return "\n".join(lines)

@@ -1,0 +1,65 @@
+"""Random inputs of a method, made without numpy."""
+
+from __future__ import annotations
+
+import array
+import random
+from collections.abc import Sequence
+from math import prod
+from typing import Any, cast
+
+from edgecore.devtools.describe import describe
+from edgecore.devtools.sources import program_file
+from edgecore.errors import EdgecoreError
+from edgecore.format.dtypes import DTYPES
+
+NUMBERS = ("int", "float", "bool")
+"""Values of `TensorInfo.dtype` for an input that is a number."""
+
+
+def random_arguments(file: Any, method: str, infos: Sequence[Any]) -> list[Any]:
+    """Make arguments for a method: random tensors, with the same values in every run of the command.
+
+    An input that is a number gets its value from the file, because the export fixed this value; other inputs that are
+    no tensors get None.
+
+    Args:
+        file: Path of the file, from which the values of numbers are read.
+        method: Name of the method.
+        infos: `Method.inputs`.
+    """
+    fixed: list[Any] = [None] * len(infos)
+    if any(info.dtype in NUMBERS for info in infos):
+        described = next(row for row in describe(program_file(file))["methods"] if row["name"] == method)
+        fixed = [value.get("value") for value in described["inputs"]]
+    return [
+        fixed[index]
+        if info.dtype in (*NUMBERS, "none", "str")
+        else random_tensor(tuple(dim.max for dim in info.dims), info.dtype, seed=index)
+        for index, info in enumerate(infos)
+    ]
+
+
+def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
+    """Make a random tensor without numpy: floats uniform in [-1, 1), integers and booleans 0 or 1.
+
+    Args:
+        shape: Sizes of all dims.
+        dtype: Name such as "float32".
+        seed: Seed of the random numbers.
+
+    Returns:
+        A contiguous buffer of this shape and dtype.
+
+    Raises:
+        EdgecoreError: The buffer protocol has no format for this dtype.
+    """
+    code = next((row.code for row in DTYPES.values() if row.name == dtype), "")
+    if code in ("", "e"):  # array and memoryview do not support float16
+        raise EdgecoreError(f"cannot make a random {dtype} input; pass each input with --input FILE.npy")
+    generator = random.Random(seed)
+    draw = (lambda: generator.random() * 2 - 1) if code in "fd" else (lambda: generator.getrandbits(1))
+    count = prod(shape)
+    raw: Any = memoryview(array.array(code.replace("?", "B"), (draw() for _ in range(count)))).cast("B")
+    # memoryview.cast raises an error for a shape with a size of 0.
+    return cast(memoryview, raw.cast(code, shape) if count else raw.cast(code))

@@ -1,0 +1,310 @@
+"""Devices that run programs: over ssh, over adb, and this machine. Files are pushed once, by their content."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+import shutil
+import subprocess
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from edgecore.errors import EdgecoreError
+from edgecore.plugin.exit_status import exit_text
+
+Progress = Callable[[str], None]
+_PART = 1 << 20
+_ADB_FAILED = re.compile(
+    r"^(adb|error): .*(no devices|device '.*' not found|device (offline|unauthorized|still)|more than one device|daemon"
+    r"|cannot connect|closed)",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The end of a command: its status (negative for a signal, as in `subprocess`) and what it has printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Device(ABC):
+    """A machine that runs commands of a POSIX shell, and keeps pushed files in a folder.
+
+    Attributes:
+        name: The device as users write it, such as "ssh:pi@host".
+        folder: The folder for files, an absolute path on the device.
+        machine: Its processor, as `uname -m` says: "aarch64".
+    """
+
+    def __init__(self, name: str, progress: Progress | None = None) -> None:
+        self.name = name
+        self.folder = ""
+        self.machine = ""
+        self._progress: Progress = progress or (lambda text: None)
+
+    def connect(self, folder: str) -> None:
+        """Reach the device, and create the folder.
+
+        Args:
+            folder: Path on the device; the shell there expands `$HOME` in it.
+
+        Raises:
+            EdgecoreError: The device cannot be reached, or the folder cannot be written.
+        """
+        self._progress(f"connecting to {self.name}")
+        done = self._shell(f'mkdir -p "{folder}" && cd "{folder}" && pwd && uname -m', 30)
+        lines = done.out.split("\n")
+        if done.status or len(lines) < 2:
+            raise self._failure(f"cannot create the folder {folder}", done)
+        self.folder, self.machine = lines[0].strip(), lines[1].strip()
+
+    def run(self, command: Sequence[str], timeout: float = 600) -> Done:
+        """Run a command, and return its end, whatever its status is.
+
+        Args:
+            command: Its words; the first is the path of a program on the device.
+            timeout: Seconds after which it is given up.
+
+        Raises:
+            EdgecoreError: The device was lost, cannot run such a program, or killed it; or the time is over.
+        """
+        done = self._shell(shlex.join(command), timeout)
+        program = command[0].rpartition("/")[2]
+        if done.status in (126, 127) or "Exec format error" in done.err or "not executable" in done.err:
+            raise self._failure(f"cannot run {program} on its processor, {self.machine}", done)
+        if done.status < 0:
+            reason = exit_text(done.status) + (", maybe for lack of memory" if done.status == -9 else "")
+            raise EdgecoreError(f"{self.name}: {program} was killed by {reason}")
+        return done
+
+    def push(self, path: Path) -> str:
+        """Copy a file to the device, unless a file with this name and content is there; it may be run.
+
+        Returns:
+            Its path there.
+
+        Raises:
+            EdgecoreError: The device was lost, or has no space.
+        """
+        with path.open("rb") as file:
+            digest = hashlib.sha256()
+            while part := file.read(_PART):
+                digest.update(part)
+        size = path.stat().st_size
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", path.name).lstrip("-.") or "file"
+        place = f"{self.folder}/{digest.hexdigest()[:32]}"
+        target = f"{place}/{name}"
+        found = self._shell(f"mkdir -p {shlex.quote(place)} && test -f {shlex.quote(target)}", 60)
+        if found.status == 0:
+            return target
+        if found.err.strip():
+            raise self._failure(f"cannot store {path.name} ({size:,} bytes) in {self.folder}", found)
+        # Under another name first, so that a push that was interrupted leaves no file that seems complete.
+        part_name = f"{target}.{uuid.uuid4().hex[:8]}.part"
+        sent = self._send(path, part_name, size)
+        kept, final = shlex.quote(part_name), shlex.quote(target)
+        moved = self._shell(
+            f"test $(wc -c < {kept}) -eq {size} && chmod 755 {kept} && mv {kept} {final} || {{ rm -f {kept}; false; }}",
+            60,
+        )
+        if moved.status:
+            raise self._failure(
+                f"cannot store {path.name} ({size:,} bytes) in {self.folder}", sent if sent.status else moved
+            )
+        return target
+
+    @abstractmethod
+    def pull(self, remote: str, path: Path) -> None:
+        """Copy a file of the device to `path`.
+
+        Raises:
+            EdgecoreError: The device was lost, or has no such file.
+        """
+
+    @contextmanager
+    def temporary(self) -> Iterator[str]:
+        """Make a folder on the device for the block, and yield its path."""
+        path = f"{self.folder}/run-{uuid.uuid4().hex[:12]}"
+        done = self._shell(f"mkdir {shlex.quote(path)}", 60)
+        if done.status:
+            raise self._failure(f"cannot create the folder {path}", done)
+        try:
+            yield path
+        finally:
+            self._shell(f"rm -rf {shlex.quote(path)}", 60)
+
+    @abstractmethod
+    def _shell(self, line: str, timeout: float) -> Done:
+        """Run a line of the device's shell."""
+
+    @abstractmethod
+    def _send(self, path: Path, remote: str, size: int) -> Done:
+        """Copy a file to a path on the device."""
+
+    def _failure(self, what: str, done: Done) -> EdgecoreError:
+        lines = [line.strip() for line in (done.err or done.out).splitlines() if line.strip()]
+        return EdgecoreError(f"{self.name}: {what}: {lines[-1][:300] if lines else exit_text(done.status)}")
+
+    def _start(self, command: Sequence[str], timeout: float, source: IO[bytes] | None = None) -> Done:
+        """Run a command here, and return its end as if it was the end of what runs on the device."""
+        try:
+            done = subprocess.run(
+                command, stdin=source or subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
+        except OSError as error:
+            raise EdgecoreError(f"{self.name}: {command[0]} cannot be started here: {error.strerror}") from error
+        return _decoded(done.returncode, done.stdout, done.stderr)
+
+
+def _decoded(status: int, out: bytes, err: bytes) -> Done:
+    # A shell reports a signal as 128 + its number.
+    return Done(
+        128 - status if 128 < status < 193 else status, out.decode(errors="replace"), err.decode(errors="replace")
+    )
+
+
+class Local(Device):
+    """This machine."""
+
+    def pull(self, remote: str, path: Path) -> None:
+        try:
+            shutil.copyfile(remote, path)
+        except OSError as error:
+            raise EdgecoreError(f"{self.name}: cannot copy {remote}: {error.strerror}") from error
+
+    def _shell(self, line: str, timeout: float) -> Done:
+        return self._start(["sh", "-c", line], timeout)
+
+    def _send(self, path: Path, remote: str, size: int) -> Done:
+        try:
+            shutil.copyfile(path, remote)
+        except OSError as error:
+            return Done(1, "", error.strerror or "")
+        return Done(0, "", "")
+
+
+class Ssh(Device):
+    """A machine with an ssh server, by the user's ssh configuration; nobody is asked for a password."""
+
+    def __init__(self, host: str, progress: Progress | None = None) -> None:
+        super().__init__(f"ssh:{host}", progress)
+        self._command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "--", host]
+
+    def pull(self, remote: str, path: Path) -> None:
+        with path.open("wb") as file:
+            command = self._call(f"cat {shlex.quote(remote)}")
+            try:
+                done = subprocess.run(
+                    command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, timeout=600, check=False
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                raise EdgecoreError(f"{self.name}: cannot copy {remote}: {error}") from error
+        result = self._checked(_decoded(done.returncode, b"", done.stderr))
+        if result.status:
+            raise self._failure(f"cannot copy {remote}", result)
+
+    def _shell(self, line: str, timeout: float) -> Done:
+        return self._checked(self._start(self._call(line), timeout))
+
+    def _call(self, line: str) -> list[str]:
+        """Return the ssh command for a line.
+
+        `sh` runs it, whatever the user's shell is. `exit $?` keeps `sh` alive, which then reports the signal of a
+        command that was killed; ssh itself has the status 255 for that.
+        """
+        return [*self._command, f"sh -c {shlex.quote(f'{line}; exit $?')}"]
+
+    def _send(self, path: Path, remote: str, size: int) -> Done:
+        """Send the file through the standard input of `cat`, which every device has."""
+        with path.open("rb") as file:
+            process = subprocess.Popen(
+                self._call(f"cat > {shlex.quote(remote)}"),
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+            )  # fmt: skip
+            assert process.stdin is not None
+            sent = 0
+            try:
+                while part := file.read(_PART):
+                    process.stdin.write(part)
+                    sent += len(part)
+                    self._progress(f"pushing {path.name} to {self.name}: {100 * sent // max(size, 1)} %")
+            except BrokenPipeError:
+                pass  # what the other side printed says why
+            except BaseException:
+                process.kill()
+                raise
+            _, err = process.communicate()
+        return self._checked(_decoded(process.returncode, b"", err))
+
+    def _checked(self, done: Done) -> Done:
+        """Raise an error if ssh itself failed, which it reports as 255."""
+        if done.status == 255:
+            raise self._failure("cannot be reached, or the connection was lost", done)
+        return done
+
+
+class Adb(Device):
+    """An Android device; `serial` may be empty if there is only one."""
+
+    def __init__(self, serial: str = "", progress: Progress | None = None) -> None:
+        super().__init__(f"adb:{serial}" if serial else "adb", progress)
+        self._command = ["adb", *(["-s", serial] if serial else [])]
+
+    def pull(self, remote: str, path: Path) -> None:
+        done = self._checked(self._start([*self._command, "pull", remote, str(path)], 600))
+        if done.status:
+            raise self._failure(f"cannot copy {remote}", done)
+
+    def _shell(self, line: str, timeout: float) -> Done:
+        return self._checked(self._start([*self._command, "shell", line], timeout))
+
+    def _send(self, path: Path, remote: str, size: int) -> Done:
+        self._progress(f"pushing {path.name} to {self.name}: {size:,} bytes")
+        return self._checked(self._start([*self._command, "push", str(path), remote], 1800))
+
+    def _checked(self, done: Done) -> Done:
+        """Raise an error if adb itself failed, which it reports as 1, with a message of its own."""
+        if done.status == 1 and _ADB_FAILED.search(done.err):
+            raise self._failure("cannot be reached, or the connection was lost", done)
+        return done
+
+
+def connect(device: str, progress: Progress | None = None, folder: str | None = None) -> Device:
+    """Connect to a device.
+
+    Args:
+        device: "ssh:HOST" (HOST may be USER@HOST or a name of the ssh configuration), "adb", "adb:SERIAL" or "local".
+        progress: Function that gets a line of text while files are pushed.
+        folder: Folder on the device for pushed files; by default `~/.cache/edgecore/device`, for adb
+            `/data/local/tmp/edgecore`.
+
+    Raises:
+        EdgecoreError: There is no such kind of device, or it cannot be reached.
+
+    Example:
+        >>> device = edgecore.devtools.connect("ssh:pi@raspberry")
+        >>> print(device.run([device.push(Path("edgecore-run")), "--help"]).out)
+    """
+    kind, separator, address = device.partition(":")
+    found: Device
+    if kind == "ssh" and address and not address.startswith("-"):
+        found, default = Ssh(address, progress), "$HOME/.cache/edgecore/device"
+    elif kind == "adb" and bool(address) == bool(separator) and not address.startswith("-"):
+        found, default = Adb(address, progress), "/data/local/tmp/edgecore"
+    elif device == "local":
+        found, default = Local(device, progress), "$HOME/.cache/edgecore/device"
+    else:
+        raise EdgecoreError(f"{device!r} is no device; give ssh:HOST, adb, adb:SERIAL or local")
+    found.connect(folder or default)
+    return found

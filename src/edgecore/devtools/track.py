@@ -1,0 +1,250 @@
+"""The history of a file's figures in a `.jsonl`: one line for each call, and regressions against the lines before."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from edgecore.devtools.budget import figures
+from edgecore.devtools.diff_time import NOTICEABLE, measured_runs
+from edgecore.errors import EdgecoreError
+
+SCHEMA = "edgecore.track.v1"
+KINDS = ("size", "memory", "operators", "time")
+"""The kinds of regressions, which `--fail-on` names."""
+_FIGURES = ("file_bytes", "planned_bytes", "delegate_bytes", "kernels")
+_TIMES = ("median_ms", "low_ms", "high_ms")
+_BASELINE = 5
+"""Number of the last comparable entries whose medians a new one is compared with."""
+_GROWTH = 0.01
+"""Relative growth of bytes that counts: metadata vary by less, for example with the length of source paths."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """The figures of a file at one time: a line of the history.
+
+    Attributes:
+        file: Name of the file.
+        label: Text of the caller, such as the commit.
+        date: When it was measured, in UTC.
+        processor: Name of the processor, with the number of cores.
+        figures: Sizes in bytes, and the number of operators that kernels compute; None if the file does not say it.
+        time: Median of the runs and the ends of their middle half, in milliseconds, with method, runs and threads; None
+            if nothing was run.
+        accepted: True if the entry begins a new baseline.
+        regressed: What had become worse.
+    """
+
+    file: str
+    label: str
+    date: str
+    processor: str
+    figures: dict[str, int | None]
+    time: dict[str, Any] | None = None
+    accepted: bool = False
+    regressed: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """Return the line of the history."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        return json.dumps({"schema": SCHEMA, **content}) + "\n"
+
+
+def measure(
+    file: Path,
+    *,
+    label: str = "",
+    runs: int = 50,
+    method: str = "forward",
+    threads: int | None = None,
+    data: Sequence[Any] = (),
+    arguments: Callable[[Any, Any], Sequence[Any]] | None = None,
+) -> Entry:
+    """Return the figures of a file now.
+
+    Args:
+        file: The `.pte` or `.bpte`.
+        label: Text for the entry, such as the commit.
+        runs: Number of measured runs; 0 runs nothing.
+        method: The method to run.
+        threads: As in `edgecore.load`.
+        data: As in `edgecore.load`.
+        arguments: Function that gets the loaded method and the path of the file, and returns the inputs.
+
+    Raises:
+        EdgecoreError: The file is damaged, or cannot run.
+    """
+    found = figures(file)
+    time = None
+    if runs:
+        times = sorted(measured_runs((file,), runs, method, (data,), arguments, threads)[0])
+        low, high = times[len(times) // 4], times[-1 - len(times) // 4]
+        time = {"method": method, "runs": runs, "threads": threads, "median_ms": statistics.median(times),
+                "low_ms": low, "high_ms": high}  # fmt: skip
+    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return Entry(file.name, label, now, processor(), {name: found[name] for name in _FIGURES}, time)
+
+
+def processor() -> str:
+    """Return the name of this machine's processor and the number of its cores."""
+    name = platform.processor() or platform.machine()
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    facts = {key.strip(): value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    return f"{facts.get('model name', name)} ({os.cpu_count()} cores)"
+
+
+def read_history(path: Path) -> list[Entry]:
+    """Read a history; one that does not exist yet is empty.
+
+    Raises:
+        EdgecoreError: A line is damaged, or of another program.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    return [_entry(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _entry(line: bytes, place: str) -> Entry:
+    try:
+        content = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise EdgecoreError(f"{place} is no JSON; restore the file, or remove the line") from None
+    if not isinstance(content, dict) or content.pop("schema", None) != SCHEMA:
+        raise EdgecoreError(f"{place} is no entry of `edgecore track`; choose another file with --history")
+    try:
+        entry = Entry(**content)
+    except TypeError:
+        entry = None
+    if entry is None or not _is_valid(entry):
+        raise EdgecoreError(f"{place} lacks figures, or has wrong ones; restore the file, or remove the line")
+    return entry
+
+
+def _is_valid(entry: Entry) -> bool:
+    texts = (entry.file, entry.label, entry.date, entry.processor)
+    if not all(isinstance(text, str) for text in texts) or not isinstance(entry.accepted, bool):
+        return False
+    if not isinstance(entry.regressed, list) or not all(isinstance(one, str) for one in entry.regressed):
+        return False
+    if not isinstance(entry.figures, dict) or not set(_FIGURES) <= set(entry.figures):
+        return False
+    if not all(value is None or _is_number(value) for value in entry.figures.values()):
+        return False
+    time = entry.time
+    return time is None or (
+        isinstance(time, dict)
+        and {"method", "threads"} <= set(time)
+        and all(_is_number(time.get(name)) and time[name] > 0 for name in _TIMES)
+    )
+
+
+def _is_number(value: Any) -> bool:
+    """Return True for a number of at least 0 that is not too large to compute with."""
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1e18 and math.isfinite(value)
+    )
+
+
+def append(path: Path, entry: Entry) -> None:
+    """Append an entry to a history."""
+    with path.open("ab+") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(end - 1, 0))
+        file.write((b"\n" if end and file.read(1) != b"\n" else b"") + entry.line().encode("utf-8"))
+
+
+def regressions(history: Sequence[Entry], entry: Entry) -> dict[str, str]:
+    """Compare an entry with those before it.
+
+    Each figure is compared with the median of the last five entries for the same file that had not regressed, since the
+    last one that began a new baseline; times only with entries of the same processor, method and number of threads.
+    Bytes regress by more than 1 %, operators if kernels compute more, and times if the median is more than 3 % longer and the
+    middle half of the runs lies above the middle halves before.
+
+    Returns:
+        A sentence for each of `KINDS` that has become worse.
+    """
+    known = [one for one in history if one.file == entry.file]
+    accepted = max((index for index, one in enumerate(known) if one.accepted), default=0)
+    known = known[accepted:]
+    found: dict[str, str] = {}
+    bytes_of = (("size", "file_bytes", "the file has"), ("memory", "planned_bytes", "the arenas have"),
+                ("memory", "delegate_bytes", "delegates need"))  # fmt: skip
+    for kind, name, words in bytes_of:
+        value, before = entry.figures[name], _baseline(known, kind, name)
+        if value is not None and before is not None and value > before * (1 + _GROWTH):
+            more = f"{100 * (value / before - 1):.1f} % more than" if before else "and had"
+            found[kind] = f"{words} {value:,} bytes, {more} {before:,.0f} before"
+    value, before = entry.figures["kernels"], _baseline(known, "operators", "kernels")
+    if value is not None and before is not None and value > before:
+        found["operators"] = f"kernels compute {value:,} operators, and {before:,.0f} before"
+    if entry.time:
+        slower = _slower(known, entry)
+        if slower:
+            found["time"] = slower
+    return found
+
+
+def _baseline(known: Sequence[Entry], kind: str, name: str) -> float | None:
+    values = [one.figures[name] for one in known if kind not in one.regressed]
+    numbers = [value for value in values if value is not None][-_BASELINE:]
+    return statistics.median(numbers) if numbers else None
+
+
+def _slower(known: Sequence[Entry], entry: Entry) -> str | None:
+    time = entry.time or {}
+    same = [
+        one.time
+        for one in known
+        if one.time and "time" not in one.regressed and one.processor == entry.processor
+        and (one.time["method"], one.time["threads"]) == (time["method"], time["threads"])
+    ][-_BASELINE:]  # fmt: skip
+    if not same:
+        return None
+    before = statistics.median(one["median_ms"] for one in same)
+    if time["median_ms"] <= before * (1 + NOTICEABLE) or time["low_ms"] <= max(one["high_ms"] for one in same):
+        return None
+    return (
+        f"a run takes {time['median_ms']:.3f} ms, {100 * (time['median_ms'] / before - 1):.1f} % longer than "
+        f"{before:.3f} ms before, beyond the noise of {len(same)} entries"
+    )
+
+
+def history_text(history: Sequence[Entry], file: str, top: int = 20) -> str:
+    """Return the last entries for a file as a table, with a bar for the time, or for the size if nothing was run."""
+    rows = [entry for entry in history if entry.file == file][-top:]
+    timed = any(row.time for row in rows)
+    values = [(row.time["median_ms"] if row.time else 0.0) if timed else float(row.figures["file_bytes"] or 0)
+              for row in rows]  # fmt: skip
+    most = max(values, default=0) or 1
+    width = min(max([5, *(len(row.label) for row in rows)]), 24)
+    lines = [
+        f"{'label':<{width}}  {'date':<10} {'file bytes':>12} {'arenas':>11} {'kernels':>7} {'median ms':>10} {'+-':>7}"
+    ]
+    for row, value in zip(rows, values, strict=True):
+        label = "".join(letter if letter.isprintable() else " " for letter in row.label[:width])
+        median, spread = "-", ""
+        if row.time:
+            median, spread = f"{row.time['median_ms']:.3f}", f"{(row.time['high_ms'] - row.time['low_ms']) / 2:.3f}"
+        sizes = [
+            f"{size:,}" if (size := row.figures[name]) is not None else "?" for name in ("file_bytes", "planned_bytes")
+        ]
+        worse = f" worse: {', '.join(row.regressed)}" if row.regressed else " new baseline" if row.accepted else ""
+        lines.append(
+            f"{label:<{width}}  {row.date[:10]:<10} {sizes[0]:>12} {sizes[1]:>11} {row.figures['kernels']!s:>7} "
+            f"{median:>10} {spread:>7}  {'#' * round(20 * value / most)}{worse}".rstrip()
+        )
+    return "\n".join(lines)

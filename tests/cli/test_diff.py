@@ -1,0 +1,53 @@
+"""`edgecore diff`: exit status and output."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from edgecore import format as fmt
+
+
+def test_the_words_of_fail_on_are_those_of_a_comparison():
+    from edgecore.cli import diff
+    from edgecore.devtools.diff_files import SECTIONS
+
+    assert diff.SECTIONS == SECTIONS
+
+
+def test_equal_files_end_with_0(edgecore, relu):
+    result = edgecore("diff", relu, relu, "--fail-on", "size,operators,memory,weights,signature")
+    assert (result.status, result.err) == (0, "")
+    assert "nothing differs" in result.out
+
+
+@pytest.mark.parametrize(("named", "status"), [("", 0), ("signature", 0), ("operators", 1), ("size, memory", 1)])
+def test_a_difference_that_is_named_ends_with_1(edgecore, relu, tmp_path, named, status):
+    pte = fmt.read_pte(relu.read_bytes())
+    plan = pte.program.execution_plan[0]
+    plan.operators.append(fmt.Operator("aten::neg", "out"))
+    plan.chains[0].instructions.append(fmt.Instruction(fmt.KernelCall(1, [1, 1, 1])))
+    plan.non_const_buffer_sizes = [0, 128]
+    other = tmp_path / "other.pte"
+    other.write_bytes(fmt.write_pte(pte))
+    out = tmp_path / "diff.json"
+    result = edgecore("diff", relu, other, "--fail-on", named, "--json", out)
+    assert result.status == status, result.err
+    assert "added: (the model itself) neg (kernels)" in result.out
+    assert json.loads(out.read_text())["different"] == ["size", "operators", "memory"]
+
+
+def test_files_that_cannot_be_compared_end_with_2(edgecore, relu, ptd, tmp_path):
+    for other in (tmp_path / "missing.pte", ptd):
+        result = edgecore("diff", relu, other)
+        assert result.status == 2
+        assert str(other) in result.err
+        assert len(result.err.splitlines()) == 1
+    assert edgecore("diff", relu, relu, "--fail-on", "colour").status == 2
+
+
+def test_files_are_run_in_turns(edgecore, relu):
+    result = edgecore("diff", relu, relu, "--runs", 5)
+    assert result.status == 0, result.err
+    assert "runs in turns" in result.out

@@ -1,0 +1,162 @@
+"""Comparison of two files: each section finds what was changed, and nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy
+import pytest
+import torch
+
+import edgecore
+from edgecore import format as fmt
+from edgecore.devtools import diff
+from edgecore.devtools.diff_files import SECTIONS
+from edgecore.devtools.diff_time import difference
+from edgecore.errors import EdgecoreError, FormatError
+
+X = torch.ones(4, 8)
+
+
+def net(width: int = 16) -> torch.nn.Module:
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(8, width), torch.nn.ReLU(), torch.nn.Linear(width, 4)
+    return torch.nn.Sequential(*layers).eval()
+
+
+def save(path: Path, model: torch.nn.Module | None = None, backends: tuple[str, ...] = (), **options: object) -> Path:
+    edgecore.compile(model or net(), (X,), backends=list(backends), **options).save(path)
+    return path
+
+
+def test_a_file_does_not_differ_from_itself(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pte", backends=("xnnpack",))
+    found = diff(path, path)
+    assert found.different() == []
+    assert "nothing differs" in found.text()
+    kinds = found.size["a"]["kinds"]
+    assert sum(kinds.values()) == path.stat().st_size
+    assert kinds["metadata"] > 0
+    assert min(kinds.values()) > 0
+
+
+def test_operators_that_move_to_a_backend_are_listed(tmp_path: Path) -> None:
+    found = diff(save(tmp_path / "a.pte"), save(tmp_path / "b.pte", backends=("xnnpack",)))
+    moved = {(row["module"], row["operator"], row["a"], row["b"]) for row in found.operators["moved"]}
+    assert ("1", "aten.relu.default", "kernels", "XnnpackBackend") in moved
+    assert (found.operators["gone"], found.operators["added"]) == ([], [])
+    assert found.operators["delegates"] == {"a": {}, "b": {"XnnpackBackend": 1}}
+    assert {"size", "operators", "memory"} <= set(found.different())
+    assert len(found.text().splitlines()) <= 40
+
+
+def test_a_changed_weight_is_named_with_its_error(tmp_path: Path) -> None:
+    a = save(tmp_path / "a.pte")
+    model = net()
+    with torch.no_grad():
+        model[2].weight[1, 3] += 0.5
+    found = diff(a, save(tmp_path / "b.pte", model)).weights
+    (row,) = found["changed"]
+    assert found["equal"] == 3
+    assert row["name"].startswith("2 linear")
+    assert row["max_abs"] == pytest.approx(0.5, rel=1e-5)
+    power = float((net()[2].weight.double() ** 2).sum())
+    assert row["sqnr_db"] == pytest.approx(10 * numpy.log10(power / 0.25), abs=0.01)
+
+
+def test_a_changed_weight_of_a_delegate_is_found_by_its_hash(tmp_path: Path) -> None:
+    model = net()
+    with torch.no_grad():
+        model[2].weight += 1
+    files = [save(tmp_path / name, one, ("xnnpack",)) for name, one in (("a.pte", net()), ("b.pte", model))]
+    found = diff(*files)
+    (row,) = found.weights["changed"]
+    assert (row["a"]["bytes"], row["max_abs"]) == (4 * 16 * 4, None)
+    assert found.different() == ["weights"]
+
+
+def test_weights_that_move_to_a_ptd_are_found_without_it(tmp_path: Path) -> None:
+    a = save(tmp_path / "a.pte")
+    program = edgecore.compile(net(), (X,), backends=[], external_data=True)
+    program.save(tmp_path / "b.pte")
+    found = diff(a, tmp_path / "b.pte").weights
+    assert {(row["a"], row["b"]) for row in found["moved"]} == {("constants", ".ptd")}
+    assert len(found["moved"]) == 4
+    assert not found["changed"]
+
+
+def test_another_shape_is_another_signature(tmp_path: Path) -> None:
+    other = tmp_path / "b.pte"
+    edgecore.compile(net(), (torch.ones(5, 8),), backends=[]).save(other)
+    found = diff(save(tmp_path / "a.pte"), other)
+    assert [(row["kind"], row["a"], row["b"]) for row in found.signature["changed"]] == [
+        ("input", "input float32 [4, 8]", "input float32 [5, 8]"),
+        ("output", "output_0 float32 [4, 4]", "output_0 float32 [5, 4]"),
+    ]
+    memory = found.memory["methods"][0]
+    assert memory["b"]["peak"] > memory["a"]["peak"]
+    assert memory["b"]["owners"][0]["operator"].startswith("aten.")
+
+
+def test_what_a_file_does_not_say_is_not_compared(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pte", backends=("xnnpack",))
+    pte = fmt.read_pte(path.read_bytes())
+    del pte.named_data[fmt.META_KEY]
+    (tmp_path / "b.pte").write_bytes(fmt.write_pte(pte))
+    found = diff(path, tmp_path / "b.pte")
+    assert found.operators["unknown"] == ["b.pte"]
+    assert not found.operators["moved"]
+    assert not found.signature["different"]
+    assert found.memory["methods"][0]["b"]["delegates"] is None
+    assert "the delegates of b.pte are unknown" in found.text()
+
+
+def test_the_text_is_short_and_the_json_complete(tmp_path: Path) -> None:
+    layers = [torch.nn.Linear(8, 8) for _ in range(30)]
+    found = diff(save(tmp_path / "a.pte"), save(tmp_path / "b.pte", torch.nn.Sequential(*layers).eval()))
+    assert len(found.text().splitlines()) <= 40
+    content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert list(content) == ["schema", "a", "b", "different", *SECTIONS]
+    assert len(content["operators"]["added"]) == 28
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_difference_of_times_has_a_verdict(paired: bool) -> None:
+    random = numpy.random.default_rng(1)
+    base = list(1 + 0.02 * random.standard_normal(60))
+    assert difference(base, [1.2 * one for one in base], paired=paired)["verdict"] == "slower"
+    assert difference(base, [0.8 * one for one in base], paired=paired)["verdict"] == "faster"
+    assert difference(base, [1.002 * one for one in base], paired=paired)["verdict"] == "same"
+    noisy = [list(1 + 0.5 * random.standard_normal(9) ** 2) for _ in range(2)]
+    found = difference(*noisy, paired=paired)
+    assert found["verdict"] == "cannot tell"
+    assert found["interval"][0] < 0 < found["interval"][1]
+
+
+def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:
+    files = [save(tmp_path / "a.pte"), save(tmp_path / "b.pte", net(64))]
+    traces = []
+    for path in files:
+        program = edgecore.load(path, trace=True)
+        for _ in range(5):
+            program.forward(X)
+        program.write_trace(path.with_suffix(".etdp"))
+        traces.append(path.with_suffix(".etdp"))
+    found = diff(*files, traces=tuple(traces)).time
+    assert found is not None
+    assert (found["how"], found["a"]["runs"]) == ("traces", 4)
+    assert {"0", "2"} <= {row["module"] for row in found["modules"]}
+    found = diff(*files, runs=3, arguments=lambda loaded, file: (X,)).time
+    assert found is not None
+    assert (found["how"], found["b"]["runs"]) == ("runs in turns", 3)
+
+
+def test_a_trace_without_runs_is_one_sentence(tmp_path: Path) -> None:
+    path = save(tmp_path / "a.pte")
+    program = edgecore.load(path, trace=True)
+    program.write_trace(tmp_path / "a.etdp")
+    with pytest.raises(EdgecoreError, match=r"a\.etdp has 0 runs of forward; a comparison needs at least 3"):
+        diff(path, path, traces=(tmp_path / "a.etdp", tmp_path / "a.etdp"))
+    with pytest.raises(FormatError):
+        diff(path, tmp_path / "a.etdp")
