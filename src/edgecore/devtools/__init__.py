@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from edgecore.devtools.graph_builder import graph_of
     from edgecore.devtools.inspector import Inspector
     from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
+    from edgecore.devtools.mixed_precision import Step, Suggestion, suggest
     from edgecore.devtools.profiler import Profile, profile
     from edgecore.devtools.remote import Device, connect
     from edgecore.devtools.remote_profile import profile_on
@@ -57,6 +58,8 @@ __all__ = [
     "Row",
     "Run",
     "SNRComparator",
+    "Step",
+    "Suggestion",
     "Summary",
     "TimeScale",
     "Trace",
@@ -75,6 +78,7 @@ __all__ = [
     "profile",
     "profile_on",
     "speedscope",
+    "suggest",
     "summarize",
 ]
 
@@ -99,6 +103,8 @@ _MODULE_OF = {
     "Row": "summary",
     "Run": "trace",
     "SNRComparator": "comparators",
+    "Step": "mixed_precision",
+    "Suggestion": "mixed_precision",
     "Summary": "summary",
     "TimeScale": "events",
     "Trace": "trace",
@@ -115,6 +121,7 @@ _MODULE_OF = {
     "profile": "profiler",
     "profile_on": "remote_profile",
     "speedscope": "exports",
+    "suggest": "mixed_precision",
     "summarize": "summary",
 }
 

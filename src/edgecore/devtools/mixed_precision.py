@@ -1,0 +1,255 @@
+"""Mixed precision from measurements: the modules to leave in floating point so that a quantized model is good enough."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._pytree import tree_leaves
+
+import edgecore
+from edgecore.devtools.profiler import profile
+from edgecore.errors import EdgecoreError, QuantizationWarning
+from edgecore.quantize.quality import LayerQuality, signal_to_noise
+from edgecore.recipe import Recipe
+
+Run = Callable[..., Any]
+"""The model or the compiled program: inputs to an output, or to a tuple of outputs."""
+Metric = Callable[[Run], float]
+"""A measure of a model: the higher, the better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A program that was compiled and measured.
+
+    Attributes:
+        skip: The modules that stay in floating point.
+        score: The metric of the program on this machine.
+        kept: True if the last module of `skip` stays in the suggestion.
+        bytes: Size of the file.
+    """
+
+    skip: tuple[str, ...]
+    score: float
+    kept: bool
+    bytes: int
+
+
+@dataclass(slots=True)
+class Suggestion:
+    """The result of `suggest`.
+
+    Attributes:
+        recipe: The recipe for `edgecore.compile(quantize=...)`.
+        float_score: The metric of the float model in PyTorch.
+        quantized_score: The metric of the program that the given recipe makes, on this machine.
+        score: The metric of the program that `recipe` makes, on this machine.
+        reached: True if `score` is at most `max_drop` below `float_score`.
+        layers: Number of layers that the given recipe quantizes.
+        steps: The programs that were tried, in this order.
+        sensitivity: Module -> noise that it adds, relative to its signal; the largest first.
+        ms: Milliseconds of a run of the quantized program and of the suggested one; None if they were not measured.
+        bytes: Sizes of the two files.
+    """
+
+    recipe: Recipe
+    float_score: float
+    quantized_score: float
+    score: float
+    reached: bool
+    layers: int
+    bytes: tuple[int, int]
+    ms: tuple[float, float] | None = None
+    steps: list[Step] = field(default_factory=list)
+    sensitivity: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def recovered(self) -> float:
+        """Share of the lost metric that the suggestion brings back, from 0 to 1; 1 if nothing was lost."""
+        lost = self.float_score - self.quantized_score
+        return 1.0 if lost <= 0 or math.isinf(lost) else (self.score - self.quantized_score) / lost
+
+    def __str__(self) -> str:
+        skip = list(self.recipe.skip)
+        lines = [
+            f"float {self.float_score:.4g}, quantized {self.quantized_score:.4g}, suggested {self.score:.4g}"
+            + ("" if self.reached else " (not good enough)"),
+            f"{len(skip)} of {self.layers} layers stay in floating point; file {self.bytes[0]:,} -> {self.bytes[1]:,} bytes"
+            + (f", a run {self.ms[0]:.3f} -> {self.ms[1]:.3f} ms" if self.ms else ""),
+        ]
+        for step in self.steps:
+            lines.append(f"  {'+' if step.kept else '-'} {step.skip[-1]}: {step.score:.4g}")
+        lines.append(f"quantize=edgecore.Recipe({self.recipe.name!r}, skip={skip!r})")
+        return "\n".join(lines)
+
+
+def suggest(
+    model: torch.nn.Module,
+    inputs: Any,
+    *,
+    calibration: Any,
+    backends: Sequence[Any] = ("xnnpack",),
+    quantize: Recipe | str = "int8",
+    metric: Metric | None = None,
+    samples: Iterable[Any] | None = None,
+    max_drop: float = 0.0,
+    candidates: int = 12,
+    max_share: float = 0.1,
+    runs: int = 20,
+    on_step: Callable[[Step], None] = lambda step: None,
+) -> Suggestion:
+    """Find the modules to leave in floating point, so that a quantized model loses at most `max_drop`.
+
+    Layers are tried in the order of the noise that each adds to its inputs, in eager mode. Each step compiles the model
+    with one more module in floating point, and measures the program on this machine; a module that does not help is
+    quantized again. That an order of single layers misses two that help only together is a limit of the method.
+
+    Args:
+        model: The float model, in eval mode.
+        inputs: The example inputs: a tuple, or a tensor.
+        calibration: Samples, as for `edgecore.compile`; a list, since each step reads them.
+        backends: The backends, which must run on this machine.
+        quantize: The recipe to start from; its `skip` stays.
+        metric: Measures a model, given as a function of its inputs: the higher, the better. By default the SQNR of all
+            outputs on `samples` compared with the float model, in dB; the float model's own is then the target of 40 dB.
+        samples: Inputs for the default metric; by default those of `calibration`.
+        max_drop: The largest acceptable difference of the float model's metric and the program's.
+        candidates: Largest number of modules to try.
+        max_share: Largest share of the layers in floating point.
+        runs: Number of runs for the times of the two programs; 0: measure no times.
+        on_step: Gets each step when it is done.
+
+    Returns:
+        The recipe, and what it gains and costs.
+
+    Raises:
+        EdgecoreError: The model cannot be compiled or run, or `quantize` quantizes none of its layers.
+        ValueError: `candidates` is below 1, or `max_share` is not between 0 and 1.
+
+    Example:
+        >>> found = edgecore.devtools.suggest(model, x, calibration=samples, metric=accuracy, max_drop=0.01)
+        >>> edgecore.compile(model, x, backends=["xnnpack"], quantize=found.recipe, calibration=samples)
+    """
+    if candidates < 1 or not 0 < max_share <= 1:
+        raise ValueError(f"candidates must be at least 1 and max_share in (0, 1]; got {candidates} and {max_share}")
+    recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
+    measured = metric or _sqnr_of(model, list(calibration if samples is None else samples))
+    float_score = measured(_eager(model)) if metric else _TARGET
+
+    def build(skip: tuple[str, ...]) -> tuple[Any, float]:
+        chosen = recipe.model_copy(update={"skip": (*recipe.skip, *skip)})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", QuantizationWarning)  # the steps are measured below
+            program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
+        loaded = edgecore.load(program.buffer, trust=True)
+        return program, measured(_on_device(loaded))
+
+    first, quantized_score = build(())
+    layers = [row for row in first.report(quantization=True).quantization or () if row.module]
+    noise = _noise(layers)
+    if not noise:
+        raise EdgecoreError(
+            f"recipe {recipe.name!r} quantizes no layer of a module with a name; there is nothing to leave out"
+        )
+    limit = max(1, math.floor(max_share * len(noise)))
+    suggestion = Suggestion(
+        recipe, float_score, quantized_score, quantized_score, False, len(noise), (len(first.buffer), len(first.buffer)),
+        sensitivity=noise,
+    )  # fmt: skip
+    skip: tuple[str, ...] = ()
+    best = first
+    for module in list(noise)[:candidates]:
+        if suggestion.score >= float_score - max_drop or len(skip) >= limit:
+            break
+        program, score = build((*skip, module))
+        step = Step((*skip, module), score, score > suggestion.score, len(program.buffer))
+        suggestion.steps.append(step)
+        on_step(step)
+        if step.kept:
+            skip, best, suggestion.score = step.skip, program, score
+    suggestion.recipe = recipe.model_copy(update={"skip": (*recipe.skip, *skip)})
+    suggestion.reached = suggestion.score >= float_score - max_drop
+    suggestion.bytes = (len(first.buffer), len(best.buffer))
+    if runs:
+        suggestion.ms = _times((first, best), inputs, runs)
+    return suggestion
+
+
+_TARGET = 40.0
+"""The SQNR in dB that counts as the float model's with the default metric: an error of 1 %."""
+
+
+def _noise(layers: Sequence[LayerQuality]) -> dict[str, float]:
+    """Return for each module the power of the noise that it adds to that of its inputs, relative to its signal."""
+    noise: dict[str, float] = {}
+    for row in layers:
+        added = 10 ** (-row.sqnr / 10) - 10 ** (-row.inputs_sqnr / 10)
+        noise[row.module] = max(noise.get(row.module, 0.0), added, 0.0)
+    return dict(sorted(noise.items(), key=lambda item: -item[1]))
+
+
+def _arguments(inputs: Any) -> tuple[Any, ...]:
+    return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
+
+
+def _eager(model: torch.nn.Module) -> Run:
+    def run(*args: Any) -> Any:
+        with torch.no_grad():
+            return model(*args)
+
+    return run
+
+
+def _on_device(program: Any) -> Run:
+    """Return the program as a function of and to torch tensors."""
+
+    def run(*args: Any) -> Any:
+        results = program.forward(*args)
+        values = [
+            torch.utils.dlpack.from_dlpack(one).clone() if hasattr(one, "__dlpack__") else one
+            for one in tree_leaves(results)
+        ]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    return run
+
+
+def _sqnr_of(model: torch.nn.Module, samples: Sequence[Any]) -> Metric:
+    """Return a metric: the SQNR in dB of all outputs of all samples, compared with the model."""
+    if not samples:
+        raise ValueError("the default metric needs samples; calibration has none")
+    wanted = [[one.clone() for one in tree_leaves(_eager(model)(*_arguments(sample)))] for sample in samples]
+
+    def metric(run: Run) -> float:
+        pairs = [
+            (want.flatten().double(), got.flatten().double())
+            for sample, wants in zip(samples, wanted, strict=True)
+            for want, got in zip(wants, tree_leaves(run(*_arguments(sample))), strict=True)
+            if want.is_floating_point()
+        ]
+        return signal_to_noise(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs]))
+
+    return metric
+
+
+def _times(programs: Sequence[Any], inputs: Any, runs: int) -> tuple[float, float]:
+    """Return the median milliseconds of a run of each of two programs, which are measured in turns."""
+    times: list[list[float]] = [[], []]
+    values = [one.detach().numpy() if isinstance(one, torch.Tensor) else one for one in _arguments(inputs)]
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{index}.pte" for index in range(2)]
+        for path, program in zip(paths, programs, strict=True):
+            program.save(path)
+        for _ in range(3):
+            for index, path in enumerate(paths):
+                measured = profile(path, *values, runs=max(runs // 3, 1), warmup=2)
+                times[index] += [run.duration / 1e6 for run in measured.trace.runs]
+    return statistics.median(times[0]), statistics.median(times[1])
