@@ -99,6 +99,8 @@ class _Builder:
             node.module, node.handles = _module(origins), [origin.handle for origin in origins]
         written = self._tensors(call.args[-1:])
         read = [index for index in self._tensors(call.args[:-1]) if index not in written or self._is_written(index)]
+        texts = (self._constant(index) for index in call.args[:-1] if index not in self._makers)
+        node.arguments = [text for text in texts if text is not None]
         node.bytes = sum(self._weight(index) for index in set(read))
         self._add(node, read, written)
 
@@ -197,6 +199,20 @@ class _Builder:
     def _has_data(self, index: int) -> bool:
         value = self._value(index)
         return not isinstance(value, fmt.Tensor) or bool(value.data_buffer_idx or value.extra_tensor_info)
+
+    def _constant(self, index: int) -> str | None:
+        """Return the value of an argument that is no tensor; None for a tensor or a list of tensors."""
+        value = self._value(index)
+        if isinstance(value, fmt.IntList):
+            return str([self._constant(item) for item in value.items]).replace("'", "")
+        if isinstance(value, (fmt.DoubleList, fmt.BoolList)):
+            return str(value.items)
+        match value:
+            case fmt.Int(number) | fmt.Double(number) | fmt.Bool(number):
+                return str(number)
+            case fmt.String(text):
+                return repr(text)
+        return "None" if isinstance(value, fmt.Null) else None
 
     def _weight(self, index: int) -> int:
         value = self._value(index)
