@@ -202,17 +202,18 @@ class _Builder:
 
     def _constant(self, index: int) -> str | None:
         """Return the value of an argument that is no tensor; None for a tensor or a list of tensors."""
-        value = self._value(index)
-        if isinstance(value, fmt.IntList):
-            return str([self._constant(item) for item in value.items]).replace("'", "")
-        if isinstance(value, (fmt.DoubleList, fmt.BoolList)):
-            return str(value.items)
-        match value:
+        match self._value(index):
             case fmt.Int(number) | fmt.Double(number) | fmt.Bool(number):
                 return str(number)
             case fmt.String(text):
                 return repr(text)
-        return "None" if isinstance(value, fmt.Null) else None
+            case fmt.IntList(items):  # indices of values, which may be computed
+                return str([getattr(self._value(item), "int_val", None) for item in items])
+            case fmt.DoubleList(items) | fmt.BoolList(items):
+                return str(items)
+            case fmt.Null():
+                return "None"
+        return None
 
     def _weight(self, index: int) -> int:
         value = self._value(index)

@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from edgecore import format as fmt
-from edgecore.devtools.graph_builder import graph_of, kernel_name
-from edgecore.devtools.summary import short_operator
+from edgecore.devtools.graph_builder import graph_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +35,6 @@ class Operator:
     def key(self) -> tuple[str, str, str, int]:
         """The identity."""
         return self.method, self.module, self.operator, self.ordinal
-
-    def __str__(self) -> str:
-        name = kernel_name(self.operator) if "::" in self.operator else short_operator(self.operator)
-        number = f" #{self.ordinal}" if self.ordinal else ""
-        return f"{self.module or '(the model itself)'} {name}{number}"
 
 
 def operators_of(pte: fmt.PteFile) -> list[Operator]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import uuid
 from abc import ABC, abstractmethod
@@ -13,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from edgecore.errors import EdgecoreError
 from edgecore.plugin.exit_status import exit_text
@@ -155,17 +156,24 @@ class Device(ABC):
         lines = [line.strip() for line in (done.err or done.out).splitlines() if line.strip()]
         return EdgecoreError(f"{self.name}: {what}: {lines[-1][:300] if lines else exit_text(done.status)}")
 
-    def _start(self, command: Sequence[str], timeout: float, source: IO[bytes] | None = None) -> Done:
+    def _start(self, command: Sequence[str], timeout: float) -> Done:
         """Run a command here, and return its end as if it was the end of what runs on the device."""
         try:
-            done = subprocess.run(
-                command, stdin=source or subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                start_new_session=True,  # so that what the command starts can be stopped, too
+            )  # fmt: skip
         except OSError as error:
             raise EdgecoreError(f"{self.name}: {command[0]} cannot be started here: {error.strerror}") from error
-        return _decoded(done.returncode, done.stdout, done.stderr)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
+            raise
+        return _decoded(process.returncode, out, err)
 
 
 def _decoded(status: int, out: bytes, err: bytes) -> Done:
