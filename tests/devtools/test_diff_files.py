@@ -34,7 +34,7 @@ def test_a_file_does_not_differ_from_itself(tmp_path: Path) -> None:
     path = save(tmp_path / "a.pte", backends=("xnnpack",))
     found = diff(path, path)
     assert found.different() == []
-    assert "nothing differs" in found.text()
+    assert found.text().startswith("a.pte -> a.pte: identical\n")
     kinds = found.size["a"]["kinds"]
     assert sum(kinds.values()) == path.stat().st_size
     assert kinds["metadata"] > 0
@@ -71,9 +71,27 @@ def test_a_changed_weight_of_a_delegate_is_found_by_its_hash(tmp_path: Path) -> 
         model[2].weight += 1
     files = [save(tmp_path / name, one, ("xnnpack",)) for name, one in (("a.pte", net()), ("b.pte", model))]
     found = diff(*files)
-    (row,) = found.weights["changed"]
-    assert (row["a"]["bytes"], row["max_abs"]) == (4 * 16 * 4, None)
+    blob, data = found.weights["changed"]
+    assert blob["name"] == "blob of forward/0 XnnpackBackend"
+    assert (data["a"]["bytes"], data["max_abs"]) == (4 * 16 * 4, None)
     assert found.different() == ["weights"]
+
+
+def test_swapped_weights_of_one_shape_are_changed(tmp_path: Path) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)).eval()
+    swapped = torch.nn.Sequential(model[1], model[0]).eval()
+    found = diff(save(tmp_path / "a.pte", model), save(tmp_path / "b.pte", swapped)).weights
+    assert (found["equal"], len(found["changed"])) == (0, 4)
+    assert all(row["max_abs"] > 0 for row in found["changed"])
+
+
+def test_another_argument_of_a_kernel_is_a_changed_operator(tmp_path: Path) -> None:
+    files = [save(tmp_path / f"{limit}.pte", torch.nn.Hardtanh(0, limit).eval()) for limit in (5, 6)]
+    found = diff(*files)
+    (row,) = found.operators["changed"]
+    assert (row["a"], row["b"]) == (["0", "5"], ["0", "6"])
+    assert found.different() == ["operators"]
+    assert "hardtanh" in found.text()
 
 
 def test_weights_that_move_to_a_ptd_are_found_without_it(tmp_path: Path) -> None:
@@ -84,6 +102,14 @@ def test_weights_that_move_to_a_ptd_are_found_without_it(tmp_path: Path) -> None
     assert {(row["a"], row["b"]) for row in found["moved"]} == {("constants", ".ptd")}
     assert len(found["moved"]) == 4
     assert not found["changed"]
+    pte = fmt.read_pte((tmp_path / "b.pte").read_bytes())
+    del pte.named_data[fmt.META_KEY]
+    (tmp_path / "c.pte").write_bytes(fmt.write_pte(pte))
+    found = diff(tmp_path / "c.pte", tmp_path / "c.pte").weights
+    assert (found["different"], len(found["unknown"])) == (False, 4)
+    (data,) = tmp_path.glob("*.ptd")
+    found = diff(tmp_path / "c.pte", tmp_path / "b.pte", data=([data], [])).weights
+    assert (found["different"], found["unknown"], found["equal"]) == (False, [], 4)
 
 
 def test_another_shape_is_another_signature(tmp_path: Path) -> None:
@@ -117,7 +143,7 @@ def test_the_text_is_short_and_the_json_complete(tmp_path: Path) -> None:
     found = diff(save(tmp_path / "a.pte"), save(tmp_path / "b.pte", torch.nn.Sequential(*layers).eval()))
     assert len(found.text().splitlines()) <= 40
     content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert list(content) == ["schema", "a", "b", "different", *SECTIONS]
+    assert list(content) == ["schema", "a", "b", "identical", "different", *SECTIONS]
     assert len(content["operators"]["added"]) == 28
 
 

@@ -82,5 +82,8 @@ def test_an_operator_keeps_its_identity_when_it_moves() -> None:
     places = {one.key: one.backend for one in delegated}
     assert {one.backend for one in kernels} == {"kernels"}
     shared = [one for one in kernels if one.key in places]
-    assert [str(one) for one in shared][:2] == ["body.0 linear", "body.1 sigmoid"]
+    assert [one.key[1:] for one in shared][:2] == [
+        ("body.0", "aten.linear.default", 0),
+        ("body.1", "aten.sigmoid.default", 0),
+    ]
     assert {places[one.key] for one in shared} == {"XnnpackBackend"}

@@ -29,9 +29,10 @@ class Diff:
     Attributes:
         a: Name of the first file.
         b: Name of the second file.
+        identical: The files have the same bytes.
         size: Bytes by kind.
         signature: Inputs and outputs that differ, and methods that only one file has.
-        operators: Operators that moved, that only one file has, and numbers of delegates.
+        operators: Operators that moved, have other arguments, or that only one file has, and numbers of delegates.
         weights: Weights that changed, moved, or that only one file has.
         memory: Arenas, peaks with their owners, and the needs of delegates.
         time: Medians and their difference; None if no times are known.
@@ -39,6 +40,7 @@ class Diff:
 
     a: str
     b: str
+    identical: bool
     size: dict[str, Any]
     signature: dict[str, Any]
     operators: dict[str, Any]
@@ -53,7 +55,8 @@ class Diff:
     def as_dict(self) -> dict[str, Any]:
         """Return everything for JSON; docs/ci.md lists the keys."""
         sections = {name: getattr(self, name) for name in SECTIONS}
-        return {"schema": SCHEMA, "a": self.a, "b": self.b, "different": self.different(), **sections}
+        head = {"schema": SCHEMA, "a": self.a, "b": self.b, "identical": self.identical}
+        return {**head, "different": self.different(), **sections}
 
     def text(self) -> str:
         """Return the comparison as text of at most 40 lines."""
@@ -67,7 +70,7 @@ class _Side:
     """A file to compare."""
 
     name: str
-    bytes: int
+    raw: bytes
     kinds: dict[str, int]
     pte: PteFile
     facts: dict[str, Any]
@@ -117,6 +120,7 @@ def diff(
     return Diff(
         one.name,
         other.name,
+        one.raw == other.raw,
         _sizes(one, other),
         _signatures(one, other),
         _operators(one, other),
@@ -127,11 +131,9 @@ def diff(
 
 
 def _side(path: Any) -> _Side:
-    raw = content(path)
+    raw = bytes(content(path))
     pte = program_file(raw)
-    return _Side(
-        Path(path).name, memoryview(raw).nbytes, bytes_by_kind(raw, pte), pte, describe(pte), operators_of(pte)
-    )
+    return _Side(Path(path).name, raw, bytes_by_kind(raw, pte), pte, describe(pte), operators_of(pte))
 
 
 def _ptd(files: Sequence[Any]) -> dict[str, fmt.ExternalData]:
@@ -163,7 +165,7 @@ def bytes_by_kind(raw: Buffer, pte: PteFile) -> dict[str, int]:
 
 
 def _sizes(a: _Side, b: _Side) -> dict[str, Any]:
-    sides = {key: {"bytes": side.bytes, "kinds": side.kinds} for key, side in (("a", a), ("b", b))}
+    sides = {key: {"bytes": len(side.raw), "kinds": side.kinds} for key, side in (("a", a), ("b", b))}
     return {"different": sides["a"] != sides["b"], **sides}
 
 
@@ -189,9 +191,10 @@ def _operators(a: _Side, b: _Side) -> dict[str, Any]:
                if get_meta(side.pte) is None and any(one["delegates"] for one in side.facts["methods"])]  # fmt: skip
     blobs = {key: dict(Counter(one["backend_id"] for method in side.facts["methods"] for one in method["delegates"]))
              for key, side in (("a", a), ("b", b))}  # fmt: skip
-    found: dict[str, Any] = {"different": blobs["a"] != blobs["b"], "unknown": unknown, "delegates": blobs,
-                             "count": {"a": len(a.operators), "b": len(b.operators)}, "moved": [], "gone": [],
-                             "added": []}  # fmt: skip
+    found: dict[str, Any] = {
+        "different": blobs["a"] != blobs["b"], "unknown": unknown, "delegates": blobs,
+        "count": {"a": len(a.operators), "b": len(b.operators)}, "moved": [], "changed": [], "gone": [], "added": [],
+    }  # fmt: skip
     if unknown:
         return found
     first, second = ({one.key: one for one in side.operators} for side in (a, b))
@@ -201,8 +204,10 @@ def _operators(a: _Side, b: _Side) -> dict[str, Any]:
             found["gone"].append(_row(one) | {"backend": one.backend})
         elif other.backend != one.backend:
             found["moved"].append(_row(one) | {"a": one.backend, "b": other.backend})
+        elif other.arguments != one.arguments:
+            found["changed"].append(_row(one) | {"a": list(one.arguments), "b": list(other.arguments)})
     found["added"] = [_row(one) | {"backend": one.backend} for key, one in second.items() if key not in first]
-    found["different"] |= bool(found["moved"] or found["gone"] or found["added"])
+    found["different"] |= any(found[name] for name in ("moved", "changed", "gone", "added"))
     return found
 
 

@@ -19,9 +19,9 @@ _WIDTH = 118
 def diff_text(diff: Diff) -> str:
     """Return the text of a comparison."""
     parts = [_size, _signature, _operators, _weights, _memory, _time]
-    lines = [
-        f"{diff.a} -> {diff.b}: {', '.join(diff.different()) or 'nothing'} differ{'' if diff.different() else 's'}"
-    ]
+    nothing = "identical" if diff.identical else "nothing that is compared differs, but some bytes do"
+    names = diff.different()
+    lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} differ{'s' * (len(names) == 1)}" if names else nothing)]
     for part in parts:
         lines += part(diff)
     return "\n".join(line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines)
@@ -36,7 +36,8 @@ def _section(title: str, rows: Sequence[str]) -> list[str]:
 
 
 def _change(a: float, b: float) -> str:
-    return f"{a:,} -> {b:,}" + (f" ({100 * (b / a - 1):+.1f} %)" if a and a != b else "")
+    change = f"{100 * (b / a - 1):+.1f} %" if a and b < 10 * a else f"{b / a:,.0f} times" if a else ""
+    return f"{a:,} -> {b:,}" + (f" ({change})" if change and a != b else "")
 
 
 def _size(diff: Diff) -> list[str]:
@@ -66,9 +67,10 @@ def _operators(diff: Diff) -> list[str]:
         return [f"operators: not compared, since the delegates of {' and '.join(found['unknown'])} are unknown",
                 f"  {placed}"]  # fmt: skip
     rows = [f"moved: {_name(one)}: {one['a']} -> {one['b']}" for one in found["moved"]]
+    rows += [f"changed: {_name(one)}: {', '.join(one['a'])} -> {', '.join(one['b'])}" for one in found["changed"]]
     rows += [f"gone: {_name(one)} ({one['backend']})" for one in found["gone"]]
     rows += [f"added: {_name(one)} ({one['backend']})" for one in found["added"]]
-    counts = ", ".join(f"{len(found[key])} {key}" for key in ("moved", "gone", "added"))
+    counts = ", ".join(f"{len(found[key])} {key}" for key in ("moved", "changed", "gone", "added"))
     return _section(f"operators: {_change(found['count']['a'], found['count']['b'])}: {counts}; {placed}", rows)
 
 
@@ -97,6 +99,7 @@ def _weights(diff: Diff) -> list[str]:
     ]
     for key in ("gone", "added"):
         rows += [f"{key}: {_short(one['name'])}: {_form(one)}" for one in found[key]]
+    rows += [f"unknown: {_short(name)} is in a .ptd that was not given" for name in found["unknown"]]
     counts = ", ".join(f"{len(found[key])} {key}" for key in ("changed", "moved", "gone", "added"))
     return _section(f"weights: {found['equal']} equal, {counts}", rows)
 

@@ -17,11 +17,11 @@ from edgecore.format import META_KEY, Buffer, PteFile, get_meta
 
 @dataclass(slots=True)
 class Weight:
-    """A constant of a file.
+    """A constant of a file, or the blob of a delegate, which contains constants, too.
 
     Attributes:
         name: Its qualified name, else the operator that reads it: "features.0 convolution, argument 1".
-        place: "constants", "initial state", ".ptd" or "data of a delegate".
+        place: "constants", "initial state", ".ptd", "delegate blobs" or "data of a delegate".
         bytes: Its size.
         sha256: Hash of its content; empty if it is in a `.ptd` that was not given, and the file has no hash of it.
         dtype: Name of the dtype; empty for data of a delegate, which has a form of its own.
@@ -70,6 +70,10 @@ def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[W
                     found[place, tensor.data_buffer_idx] = Weight(
                         name, place, tensor.nbytes, _hash(data), dtype, shape, data
                     )
+    for plan in pte.program.execution_plan:
+        for index, delegate in enumerate(plan.delegates):
+            name, blob = f"blob of {plan.name}/{index} {delegate.id}", pte.delegate_blob(delegate)
+            found["blob", name] = Weight(name, "delegate blobs", memoryview(blob).nbytes, _hash(blob))
     named = {key: one.data for key, one in pte.named_data.items() if key != META_KEY}
     named |= {key: one.data for key, one in external.items() if one.layout is None}
     for key, data in named.items():
@@ -101,52 +105,66 @@ def _hash(data: Buffer) -> str:
 def compare_weights(a: list[Weight], b: list[Weight]) -> dict[str, Any]:
     """Compare two lists of weights.
 
-    First those with the same content are put aside, wherever they are. Of the others, those with the same name are
-    changed. Data of delegates, whose names are often hashes, are paired by size, if both files have the same sizes
-    left.
+    Weights of one name are equal, changed, or moved to another place. Of those whose name only one file has, those with
+    the same content are equal or moved. Data of delegates, whose names are often hashes, are paired by size, if both
+    files have the same sizes left.
     """
-    result: dict[str, Any] = {"different": False, "equal": 0, "moved": [], "changed": [], "gone": [], "added": []}
-    left = _put_equal_aside(a, b, result)
-    by_name = {weight.name: weight for weight in left[1]}
-    pairs = [(one, by_name[one.name]) for one in left[0] if one.name in by_name]
-    rest = _without(left, pairs)
-    nameless = [sorted((one for one in side if not one.dtype), key=lambda one: one.bytes) for side in rest]
-    sizes = [[one.bytes for one in side] for side in nameless]
-    if sizes[0] == sizes[1]:
-        pairs += [pair for pair in zip(*nameless, strict=True) if sizes[0].count(pair[0].bytes) == 1]
-    rest = _without(left, pairs)
-    result["changed"] = [_changed(one, other) for one, other in pairs]
-    result["gone"] = [_row(one) for one in rest[0]]
-    result["added"] = [_row(one) for one in rest[1]]
+    by_name = {weight.name: weight for weight in b}
+    pairs = [(one, by_name.pop(one.name)) for one in a if one.name in by_name]
+    pairs += _of_one_content(*_without(a, b, pairs))
+    pairs += _of_one_size(*_without(a, b, pairs))
+    gone, added = _without(a, b, pairs)
+    result: dict[str, Any] = {
+        "different": False, "equal": 0, "moved": [], "changed": [], "unknown": [],
+        "gone": [_row(one) for one in gone], "added": [_row(one) for one in added],
+    }  # fmt: skip
+    for one, other in pairs:
+        if not one.sha256 or not other.sha256:
+            result["unknown"].append(one.name)
+        elif one.sha256 != other.sha256 or not _fit(one, other):
+            result["changed"].append(_changed(one, other))
+        elif one.place != other.place:
+            result["moved"].append({"name": one.name, "bytes": one.bytes, "a": one.place, "b": other.place})
+        else:
+            result["equal"] += 1
     result["different"] = any(result[key] for key in ("moved", "changed", "gone", "added"))
     return result
 
 
-def _put_equal_aside(a: list[Weight], b: list[Weight], result: dict[str, Any]) -> tuple[list[Weight], list[Weight]]:
+_Pairs = list[tuple[Weight, Weight]]
+
+
+def _of_one_content(a: list[Weight], b: list[Weight]) -> _Pairs:
+    pairs = []
     by_content: dict[str, list[Weight]] = {}
     for weight in b:
-        if weight.sha256:
-            by_content.setdefault(weight.sha256, []).append(weight)
-    left, used = [], set()
-    for weight in a:
-        same = by_content.get(weight.sha256, [])
-        best = min(same, key=lambda one: (one.name != weight.name, one.place != weight.place), default=None)
-        if best is None:
-            left.append(weight)
-            continue
-        same.remove(best)
-        used.add(id(best))
-        result["equal"] += best.place == weight.place
-        if best.place != weight.place:
-            result["moved"].append({"name": weight.name, "bytes": weight.bytes, "a": weight.place, "b": best.place})
-    return left, [one for one in b if id(one) not in used]
+        by_content.setdefault(weight.sha256, []).append(weight)
+    for one in a:
+        same = by_content.get(one.sha256, []) if one.sha256 else []
+        fit = [other for other in same if _fit(one, other)]
+        if fit:
+            best = min(fit, key=lambda other: other.place != one.place)
+            same.remove(best)
+            pairs.append((one, best))
+    return pairs
 
 
-def _without(
-    sides: tuple[list[Weight], list[Weight]], pairs: list[tuple[Weight, Weight]]
-) -> tuple[list[Weight], list[Weight]]:
+def _of_one_size(a: list[Weight], b: list[Weight]) -> _Pairs:
+    nameless = [sorted((one for one in side if not one.dtype), key=lambda one: one.bytes) for side in (a, b)]
+    sizes = [[one.bytes for one in side] for side in nameless]
+    if sizes[0] != sizes[1]:
+        return []
+    return [pair for pair in zip(nameless[0], nameless[1], strict=True) if sizes[0].count(pair[0].bytes) == 1]
+
+
+def _fit(one: Weight, other: Weight) -> bool:
+    """Return False if two weights have different forms; data of a delegate have none that is known."""
+    return not one.dtype or not other.dtype or (one.dtype, one.shape) == (other.dtype, other.shape)
+
+
+def _without(a: list[Weight], b: list[Weight], pairs: _Pairs) -> tuple[list[Weight], list[Weight]]:
     used = {id(one) for pair in pairs for one in pair}
-    return [one for one in sides[0] if id(one) not in used], [one for one in sides[1] if id(one) not in used]
+    return [one for one in a if id(one) not in used], [one for one in b if id(one) not in used]
 
 
 def _row(one: Weight) -> dict[str, Any]:

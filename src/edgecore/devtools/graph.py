@@ -29,6 +29,7 @@ class Node:
         parent: Id of the delegate's node that contains it.
         bytes: Size of the weights that a kernel reads, or of the blob of a delegate.
         outputs: The values that it computes: "float32 [1, 10]"; empty for an operator in a delegate.
+        arguments: The arguments of a kernel that are no tensors, such as "1" and "[2, 2]".
     """
 
     id: str
@@ -42,6 +43,7 @@ class Node:
     parent: str = ""
     bytes: int = 0
     outputs: list[str] = field(default_factory=list)
+    arguments: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)

@@ -106,6 +106,8 @@ class _Builder:
             node.module, node.handles = _module(origins), [origin.handle for origin in origins]
         written = self._tensors(call.args[-1:])
         read = [index for index in self._tensors(call.args[:-1]) if index not in written or self._is_written(index)]
+        texts = (self._constant(index) for index in call.args[:-1] if index not in self._makers)
+        node.arguments = [text for text in texts if text is not None]
         node.bytes = sum(self._weight(index) for index in set(read))
         self._add(node, read, written)
 
@@ -255,6 +257,21 @@ class _Builder:
     def _has_data(self, index: int) -> bool:
         value = self._value(index)
         return not isinstance(value, fmt.Tensor) or bool(value.data_buffer_idx or value.extra_tensor_info)
+
+    def _constant(self, index: int) -> str | None:
+        """Return the value of an argument that is no tensor; None for a tensor or a list of tensors."""
+        match self._value(index):
+            case fmt.Int(number) | fmt.Double(number) | fmt.Bool(number):
+                return str(number)
+            case fmt.String(text):
+                return repr(text)
+            case fmt.IntList(items):  # indices of values, which may be computed
+                return str([getattr(self._value(item), "int_val", None) for item in items])
+            case fmt.DoubleList(items) | fmt.BoolList(items):
+                return str(items)
+            case fmt.Null():
+                return "None"
+        return None
 
     def _weight(self, index: int) -> int:
         value = self._value(index)

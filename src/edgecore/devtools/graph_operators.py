@@ -6,8 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from edgecore import format as fmt
-from edgecore.devtools.graph_builder import graph_of, kernel_name
-from edgecore.devtools.summary import short_operator
+from edgecore.devtools.graph_builder import graph_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +20,7 @@ class Operator:
         ordinal: Its number among the operators of this name in this module, from 0.
         backend: Id of the backend that computes it, "kernels", or both, joined by "+".
         source: Line of the source.
+        arguments: What the kernels that compute it get besides tensors; empty in a delegate.
     """
 
     method: str
@@ -29,16 +29,12 @@ class Operator:
     ordinal: int
     backend: str
     source: str = ""
+    arguments: tuple[str, ...] = ()
 
     @property
     def key(self) -> tuple[str, str, str, int]:
         """The identity."""
         return self.method, self.module, self.operator, self.ordinal
-
-    def __str__(self) -> str:
-        name = kernel_name(self.operator) if "::" in self.operator else short_operator(self.operator)
-        number = f" #{self.ordinal}" if self.ordinal else ""
-        return f"{self.module or '(the model itself)'} {name}{number}"
 
 
 def operators_of(pte: fmt.PteFile) -> list[Operator]:
@@ -52,18 +48,20 @@ def operators_of(pte: fmt.PteFile) -> list[Operator]:
         about = meta.method(method.name) if meta else None
         origins = {one.handle: one for one in about.debug_handles} if about else {}
         placed: dict[int, dict[str, None]] = {}
-        rows = []
+        given: dict[int, list[str]] = {}
+        rows, extra = [], []
         for node in method.nodes:
             if node.kind == "kernel" and not node.handles:
-                rows.append(("", node.operator, node.backend, ""))
+                extra.append(("", node.operator, node.backend, "", node.arguments))
             elif node.kind in ("kernel", "operator"):
                 for handle in node.handles:
                     placed.setdefault(handle, {})[node.backend] = None
-        for handle, backends in sorted(placed.items(), reverse=True):
+                    given.setdefault(handle, []).extend(node.arguments)
+        for handle, backends in sorted(placed.items()):
             one = origins[handle]
-            rows.insert(0, (one.module_path, one.operator_name, "+".join(sorted(backends)), one.source))
+            rows.append((one.module_path, one.operator_name, "+".join(sorted(backends)), one.source, given[handle]))
         counts: Counter[tuple[str, str]] = Counter()
-        for path, name, backend, source in rows:
-            found.append(Operator(method.name, path, name, counts[path, name], backend, source))
+        for path, name, backend, source, arguments in (*rows, *extra):
+            found.append(Operator(method.name, path, name, counts[path, name], backend, source, tuple(arguments)))
             counts[path, name] += 1
     return found

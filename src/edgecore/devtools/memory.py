@@ -144,10 +144,10 @@ def peak(pte: fmt.PteFile, method: str = "forward") -> Peak:
         KeyError: The program has no such method.
     """
     rows = allocations(pte, method)
-    starts = sorted({row.first for row in rows}) or [0]  # the bytes in use grow at these instructions only
-    index = max(starts, key=lambda step: _used(rows, step))
+    used = _usage(rows)
+    index = max(range(len(used)), key=lambda step: used[step])
     owners = sorted((row for row in rows if row.first <= index <= row.last), key=lambda row: -row.bytes)
-    return Peak(index, _used(rows, index), owners)
+    return Peak(index, used[index], owners)
 
 
 def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
@@ -156,7 +156,7 @@ def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
     Raises:
         KeyError: The program has no such method.
     """
-    rows = allocations(pte, method)
+    used = _usage(allocations(pte, method))
     graph = next(one for one in graph_of(pte).methods if one.name == method)
     names = {node.id: node.name for node in graph.nodes}
     plan = next(plan for plan in pte.program.execution_plan if plan.name == method)
@@ -168,22 +168,29 @@ def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
         if isinstance(one.instr_args, fmt.DelegateCall) and 0 <= one.instr_args.delegate_index < len(delegates):
             needs = delegates[one.instr_args.delegate_index].memory
             scratch = sum(need.bytes for need in needs if need.kind == fmt.MemoryKind.SCRATCH)
-        steps.append(Step(index, names.get(f"{method}/{index}", "free"), _used(rows, index), scratch))
+        steps.append(
+            Step(index, names.get(f"{method}/{index}", "free"), used[index] if index < len(used) else 0, scratch)
+        )
     return steps
 
 
-def _used(rows: list[Allocation], step: int) -> int:
-    """Return how many bytes of the arenas hold tensors that live at an instruction."""
-    places = sorted(
-        (row.memory_id, row.offset, row.offset + row.bytes) for row in rows if row.first <= step <= row.last
-    )
-    total, arena, reached = 0, -1, 0
-    for memory, begin, end in places:
-        reached = 0 if memory != arena else reached
-        arena = memory
-        total += max(0, end - max(begin, reached))
-        reached = max(reached, end)
-    return total
+def _usage(rows: list[Allocation]) -> list[int]:
+    """Return how many bytes of the arenas hold tensors that live, at each instruction up to the last one with any."""
+    begin: dict[int, list[Allocation]] = {}
+    for row in rows:
+        begin.setdefault(row.first, []).append(row)
+    used = []
+    live: list[Allocation] = []
+    for step in range(max((row.last for row in rows), default=0) + 1):
+        live = [row for row in live if row.last >= step] + begin.get(step, [])
+        total, arena, reached = 0, -1, 0
+        for memory, start, end in sorted((row.memory_id, row.offset, row.offset + row.bytes) for row in live):
+            reached = 0 if memory != arena else reached
+            arena = memory
+            total += max(0, end - max(start, reached))
+            reached = max(reached, end)
+        used.append(total)
+    return used
 
 
 def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import uuid
 from abc import ABC, abstractmethod
@@ -13,13 +15,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from edgecore.errors import EdgecoreError
 from edgecore.plugin.exit_status import exit_text
 
 Progress = Callable[[str], None]
 _PART = 1 << 20
+_NO_PROGRAM = re.compile("Exec format error|not executable")
 _ADB_FAILED = re.compile(
     r"^(adb|error): .*(no devices|device '.*' not found|device (offline|unauthorized|still)|more than one device|daemon"
     r"|cannot connect|closed)",
@@ -62,10 +64,10 @@ class Device(ABC):
         """
         self._progress(f"connecting to {self.name}")
         done = self._shell(f'mkdir -p "{folder}" && cd "{folder}" && pwd && uname -m', 30)
-        lines = done.out.split("\n")
+        lines = done.out.splitlines()[-2:]  # what the user's shell prints at its start precedes them
         if done.status or len(lines) < 2:
             raise self._failure(f"cannot create the folder {folder}", done)
-        self.folder, self.machine = lines[0].strip(), lines[1].strip()
+        self.folder, self.machine = lines
 
     def run(self, command: Sequence[str], timeout: float = 600) -> Done:
         """Run a command, and return its end, whatever its status is.
@@ -79,7 +81,7 @@ class Device(ABC):
         """
         done = self._shell(shlex.join(command), timeout)
         program = command[0].rpartition("/")[2]
-        if done.status in (126, 127) or "Exec format error" in done.err or "not executable" in done.err:
+        if done.status in (126, 127) or (done.status and _NO_PROGRAM.search(done.err)):
             raise self._failure(f"cannot run {program} on its processor, {self.machine}", done)
         if done.status < 0:
             reason = exit_text(done.status) + (", maybe for lack of memory" if done.status == -9 else "")
@@ -103,10 +105,10 @@ class Device(ABC):
         name = re.sub(r"[^A-Za-z0-9._-]", "_", path.name).lstrip("-.") or "file"
         place = f"{self.folder}/{digest.hexdigest()[:32]}"
         target = f"{place}/{name}"
-        found = self._shell(f"mkdir -p {shlex.quote(place)} && test -f {shlex.quote(target)}", 60)
+        found = self._shell(f"mkdir -p {shlex.quote(place)} || exit 9; test -f {shlex.quote(target)}", 60)
         if found.status == 0:
             return target
-        if found.err.strip():
+        if found.status == 9:
             raise self._failure(f"cannot store {path.name} ({size:,} bytes) in {self.folder}", found)
         # Under another name first, so that a push that was interrupted leaves no file that seems complete.
         part_name = f"{target}.{uuid.uuid4().hex[:8]}.part"
@@ -154,17 +156,24 @@ class Device(ABC):
         lines = [line.strip() for line in (done.err or done.out).splitlines() if line.strip()]
         return EdgecoreError(f"{self.name}: {what}: {lines[-1][:300] if lines else exit_text(done.status)}")
 
-    def _start(self, command: Sequence[str], timeout: float, source: IO[bytes] | None = None) -> Done:
+    def _start(self, command: Sequence[str], timeout: float) -> Done:
         """Run a command here, and return its end as if it was the end of what runs on the device."""
         try:
-            done = subprocess.run(
-                command, stdin=source or subprocess.DEVNULL, capture_output=True, timeout=timeout, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                start_new_session=True,  # so that what the command starts can be stopped, too
+            )  # fmt: skip
         except OSError as error:
             raise EdgecoreError(f"{self.name}: {command[0]} cannot be started here: {error.strerror}") from error
-        return _decoded(done.returncode, done.stdout, done.stderr)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
+            raise
+        return _decoded(process.returncode, out, err)
 
 
 def _decoded(status: int, out: bytes, err: bytes) -> Done:

@@ -171,8 +171,8 @@ def regressions(history: Sequence[Entry], entry: Entry) -> dict[str, str]:
 
     Each figure is compared with the median of the last five entries for the same file that had not regressed, since the
     last one that began a new baseline; times only with entries of the same processor, method and number of threads.
-    Bytes regress by more than 1 %, operators if kernels compute more, and times if the median is more than 3 % longer and the
-    middle half of the runs lies above the middle halves before.
+    Bytes regress by more than 1 %, operators if kernels compute more, and times if the median is more than 3 % longer
+    and the middle half of the runs lies above the middle halves before.
 
     Returns:
         A sentence for each of `KINDS` that has become worse.
