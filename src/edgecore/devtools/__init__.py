@@ -29,14 +29,17 @@ if TYPE_CHECKING:
     from edgecore.devtools.inspector import Inspector
     from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
     from edgecore.devtools.profiler import Profile, profile
+    from edgecore.devtools.records import parse_etrecord
     from edgecore.devtools.summary import Row, Summary, summarize
     from edgecore.devtools.trace import Run, Trace, TraceEvent
+    from edgecore.pipeline.etrecord import ETRecord, generate_etrecord
 
 __all__ = [
     "Allocation",
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
+    "ETRecord",
     "Event",
     "EventBlock",
     "Inspector",
@@ -56,8 +59,10 @@ __all__ = [
     "chrome_trace",
     "compare_results",
     "format_delegated_graph",
+    "generate_etrecord",
     "generate_memory_trace",
     "get_delegation_info",
+    "parse_etrecord",
     "print_delegated_graph",
     "profile",
     "speedscope",
@@ -90,12 +95,18 @@ _MODULE_OF = {
     "compare_results": "comparators",
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
+    "parse_etrecord": "records",
     "print_delegated_graph": "delegation",
     "profile": "profiler",
     "speedscope": "exports",
     "summarize": "summary",
 }
 
+_RECORD = "edgecore.pipeline.etrecord"
+"""Its classes belong to the compiler, which needs torch."""
+
 __getattr__ = lazy_names(
-    "edgecore.devtools", {name: f"edgecore.devtools.{place}" for name, place in _MODULE_OF.items()}
+    "edgecore.devtools",
+    {name: f"edgecore.devtools.{place}" for name, place in _MODULE_OF.items()}
+    | {"ETRecord": _RECORD, "generate_etrecord": _RECORD},
 )

@@ -138,11 +138,9 @@ class Inspector:
             self._use_reference_outputs(record.reference_outputs)
 
     def _use_reference_outputs(self, saved: bytes) -> None:
-        import io
+        from edgecore.devtools.numeric_gap import loaded_values
 
-        import torch
-
-        by_method = torch.load(io.BytesIO(saved), weights_only=True)
+        by_method = loaded_values(saved)
         for block, method in zip(self.event_blocks, self._methods, strict=True):
             cases = by_method.get(method, [])
             index = 0 if block.bundled_input_index == -1 and len(cases) == 1 else block.bundled_input_index
@@ -259,7 +257,7 @@ class Inspector:
             the graph, both values, and the gap, a list.
 
         Raises:
-            ValueError: There is no record, it lacks inputs or the graph, or the distance is unknown.
+            ValueError: There is no record, it lacks inputs, weights or the graph, or the distance is unknown.
             FormatError: torch cannot load the graph.
         """
         import pandas  # type: ignore[import-untyped]
