@@ -43,21 +43,32 @@ def command(
     ] = None,
     speedscope: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the runs for speedscope.app.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures as JSON.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="TRACE",
+            help="Show an ETDump, or records of firmware (.ectr), instead of running the file.",
+        ),
+    ] = None,
     etdp: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the runs as an ETDump, for ExecuTorch's Inspector.")
     ] = None,
 ) -> None:
     """Run a file with traces, and show which operators, modules, backends or source lines take its time."""
     from edgecore.cli.run import read_arguments
-    from edgecore.devtools.profiler import profile
+    from edgecore.devtools.profiler import profile, profile_of_trace
 
     names = [plan.name for plan in read_file(file).program.execution_plan]
     name = choose_method(names, method, file)
-    with progress(f"running {name} {warmup + runs} times"):
-        result = profile(
-            file, method=name, runs=runs, warmup=warmup, threads=threads, data=data or (),
-            arguments=lambda loaded: read_arguments(file, name, loaded.inputs, inputs or ()),
-        )  # fmt: skip
+    if source:
+        result = profile_of_trace(file, source, name)
+    else:
+        with progress(f"running {name} {warmup + runs} times"):
+            result = profile(
+                file, method=name, runs=runs, warmup=warmup, threads=threads, data=data or (),
+                arguments=lambda loaded: read_arguments(file, name, loaded.inputs, inputs or ()),
+            )  # fmt: skip
     print(result.table(by.value, top, min(shutil.get_terminal_size((100, 24)).columns, 140)))
     written: list[tuple[Path | None, Any]] = [
         (chrome, result.to_chrome), (speedscope, result.to_speedscope), (as_json, lambda: result.as_dict(by.value))

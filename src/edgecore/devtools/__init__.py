@@ -22,7 +22,9 @@ if TYPE_CHECKING:
         DelegationInfo,
         format_delegated_graph,
         get_delegation_info,
+        inspect_node,
         print_delegated_graph,
+        print_delegation_info,
     )
     from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
     from edgecore.devtools.exports import chrome_trace, speedscope
@@ -62,8 +64,10 @@ __all__ = [
     "generate_etrecord",
     "generate_memory_trace",
     "get_delegation_info",
+    "inspect_node",
     "parse_etrecord",
     "print_delegated_graph",
+    "print_delegation_info",
     "profile",
     "speedscope",
     "summarize",
@@ -95,8 +99,10 @@ _MODULE_OF = {
     "compare_results": "comparators",
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
+    "inspect_node": "delegation",
     "parse_etrecord": "records",
     "print_delegated_graph": "delegation",
+    "print_delegation_info": "delegation",
     "profile": "profiler",
     "speedscope": "exports",
     "summarize": "summary",

@@ -162,7 +162,7 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
 
 
 def _recorded(events: Iterable[Event]) -> Mapping[Handles, Event]:
-    """Return the events with values by their handles: of the same handles the last instruction, of one the first event.
+    """Return the events with values by their handles: of the same handles the last, which finishes the operator.
 
     A call of a delegate is left out if operations of it have values.
     """
@@ -178,6 +178,6 @@ def _recorded(events: Iterable[Event]) -> Mapping[Handles, Event]:
         if event.is_delegated_op:
             inside.update(handles)
         other = found.get(handles)
-        if other is None or (event._instruction_id or 0) > (other._instruction_id or 0):
+        if other is None or (event._instruction_id or 0) >= (other._instruction_id or 0):
             found[handles] = event
     return {handles: event for handles, event in found.items() if event.name != DELEGATE or inside.isdisjoint(handles)}

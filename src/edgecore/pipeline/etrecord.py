@@ -17,6 +17,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.errors import CompileError
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
+from edgecore.ir.graph import all_calls, operator_name
 from edgecore.pipeline.same_nodes import same_nodes
 
 if TYPE_CHECKING:
@@ -188,8 +189,13 @@ class ETRecord:
         graphs |= {name: _graph(name, one, full) for name, one in self.graph_map.items()}
         if self.exported_program is not None:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
+        maps = (
+            self._maps
+            if self._inputs is None
+            else (self._maps[0], _comparable(self._maps[1], self._edge), self._maps[2])
+        )
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
-        return EtRecordFile(graphs, *self._maps, self.export_graph_id, *saved)
+        return EtRecordFile(graphs, *maps, self.export_graph_id, *saved)
 
     def save(self, path: Any, weights: bool | None = None) -> None:
         """Write the record.
@@ -245,6 +251,24 @@ def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedPro
     if isinstance(programs, Mapping):
         return dict(programs)
     return {name: programs.exported_program(name) for name in sorted(programs.methods)}
+
+
+def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
+    """Return the map with only the operations whose values are those of their last nodes, for comparisons of values.
+
+    Of several operations for a node the last finishes it; those before, such as a copy to another layout, have values
+    that no node has. The value of a quantizing operation is real, that of its node an integer.
+    """
+    changed: dict[str, Any] = {}
+    for method, calls in delegate_map.items():
+        quantizing = {node.meta.get("debug_handle") for node in all_calls(programs[method].graph_module)
+                      if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
+        for call, delegate in calls.items():
+            ids = delegate["delegate_map"]
+            finishing = {handles[-1]: name for name, handles in ids.items() if handles}
+            kept = {name: ids[name] for handle, name in finishing.items() if handle not in quantizing}
+            changed.setdefault(method, {})[call] = {**delegate, "delegate_map": kept}
+    return changed
 
 
 def _saved(value: Any) -> bytes:
