@@ -185,7 +185,7 @@ Status MethodImpl::load_delegate(size_t delegate_index, Error &error) {
     instance.header = header_of<edgecore_instance_info>();
     instance.scope = &state.scope;
     if (config.tracer != nullptr) instance.flags |= EDGECORE_INSTANCE_PROFILED;
-    if (config.values != nullptr) instance.flags |= EDGECORE_INSTANCE_VALUES;
+    if (config.values != nullptr && config.operation_values) instance.flags |= EDGECORE_INSTANCE_VALUES;
     if (state.state_set != nullptr) instance.state_set = state.state_set->handle;
     code = table.instance_create(state.delegate, &instance, &state.instance, &call_error);
     if (code == EDGECORE_OK) return Status();

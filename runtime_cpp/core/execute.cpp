@@ -42,6 +42,7 @@ class Interpreter {
     pc_ = pending.pc;
     steps_ = pending.steps;
     const Status status = method_.end_delegate_call(pc_, pending.code, error_);
+    if (status.ok()) report_outputs(method_.instructions[pc_]);
     if (method_.config.tracer != nullptr) method_.config.tracer->end(pending.call_event);
     if (method_.config.scratch != nullptr) method_.config.scratch->reset();
     EDGECORE_TRY(status);
@@ -65,6 +66,7 @@ class Interpreter {
         case Op::kDelegate:
           status = traced(EventKind::kDelegate, method_.delegates.slots[instruction.target].backend->table->backend_id,
                           [&] { return method_.call_delegate(pc_, error_); });
+          if (status.ok()) report_outputs(instruction);
           break;
         case Op::kMove:
           method_.bindings.values[instruction.other] = method_.bindings.values[instruction.target];
@@ -96,8 +98,18 @@ class Interpreter {
         return fail(error_, EDGECORE_INVALID_STATE, "Output ", i, " of method '", method_.name, "' (value ", value,
                     ") was moved from a tensor that has no memory.");
       }
+      if (method_.config.values != nullptr) method_.config.values->output(method_.bindings.values[value]);
     }
     return Status();
+  }
+
+  // Tells the listener the outputs of a delegate whose call has ended.
+  void report_outputs(const Instruction &instruction) const {
+    if (method_.config.values == nullptr) return;
+    for (size_t i = 0; i < instruction.args.size(); ++i) {
+      if (!instruction.call->staging[i].written) continue;
+      method_.config.values->result(pc_, method_.bindings.values[static_cast<size_t>(instruction.args[i])]);
+    }
   }
 
   // Counts instructions and the list entries that they read, and fails past the limit, so that a file with an endless
@@ -268,6 +280,11 @@ class Interpreter {
     if (method_.bindings.tensor_of[last] == nullptr && method_.bindings.list_of[last] == nullptr &&
         method_.run_state.args[count - 1].tag <= EDGECORE_TAG_BOOL) {
       method_.bindings.values[last] = method_.run_state.args[count - 1];
+    }
+    if (method_.config.values != nullptr) {
+      const size_t result = instruction.other;
+      if (method_.bindings.list_of[result] != nullptr) EDGECORE_TRY(refresh_list(result));
+      method_.config.values->result(pc_, method_.bindings.values[result]);
     }
     return Status();
   }

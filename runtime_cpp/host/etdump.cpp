@@ -1,6 +1,8 @@
 #include "host/etdump.h"
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 #include <unordered_map>
 
 #include "core/program_tables.h"
@@ -11,6 +13,7 @@ namespace {
 
 namespace etd = fb::etdump;
 using Text = flatbuffers::Offset<flatbuffers::String>;
+using ValueTable = flatbuffers::Offset<etd::Value>;
 using Metadata = flatbuffers::Offset<flatbuffers::Vector<uint8_t>>;
 
 // Returns `text` as a string of JSON.
@@ -30,8 +33,51 @@ std::string quoted(const std::string &text) {
   return json + '"';
 }
 
+// Returns true if the metadata, which a vendor's compiler may have written, list each dim once.
+bool is_permutation(const flatbuffers::Vector<uint8_t> *order) {
+  uint64_t seen = 0;
+  for (uint32_t i = 0; i < size_of(order); ++i) {
+    if (order->Get(i) >= size_of(order) || order->Get(i) >= 64) return false;
+    seen |= uint64_t{1} << order->Get(i);
+  }
+  return size_of(order) > 0 && size_of(order) <= 16 && seen + 1 == uint64_t{1} << size_of(order);
+}
+
+// Returns the name by which a debug event finds the profile event of its operation.
+std::string key_of(int32_t instruction, const std::string &operation, int64_t id) {
+  return std::to_string(instruction) + (id < 0 ? " " + operation : "[" + std::to_string(id) + "]");
+}
+
+// Returns the id of an operation in an ETDump: "Conv2d [5]" for "Conv2d: KERNEL" with number 5.
+std::string shown_id(const std::string &operation, int64_t id) {
+  if (id < 0) return operation;
+  const std::string kind = operation.substr(0, operation.find(": "));
+  return (kind.empty() ? "" : kind + " ") + "[" + std::to_string(id) + "]";
+}
+
+// Copies elements of `item` bytes, whose dims `order` lists from the outermost to the innermost, to row-major `to`.
+void copy_in_order(const Tensor &from, const std::vector<uint8_t> &order, size_t item, uint8_t *to) {
+  std::vector<size_t> strides(order.size());  // of `to`, for each dim of `from`
+  for (size_t i = 0; i < order.size(); ++i) {
+    strides[i] = item;
+    for (size_t j = 0; j < order.size(); ++j) {
+      if (order[j] > order[i]) strides[i] *= static_cast<size_t>(from.shape()[j]);
+    }
+  }
+  std::vector<int64_t> index(order.size());
+  const auto *data = static_cast<const uint8_t *>(from.data());
+  for (size_t i = 0; i < from.count(); ++i) {
+    size_t offset = 0;
+    for (size_t d = 0; d < index.size(); ++d) offset += static_cast<size_t>(index[d]) * strides[d];
+    std::memcpy(to + offset, data + i * item, item);
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == from.shape()[d];) index[d] = 0;
+  }
+}
+
 class Writer {
  public:
+  explicit Writer(std::vector<uint8_t> *buffer) : buffer_(buffer) {}
+
   std::vector<uint8_t> write(const std::vector<TracedMethod> &methods) {
     for (const TracedMethod &method : methods) add(method, methods.size() > 1 ? " " + method.name : "");
     builder_.FinishSizePrefixed(etd::CreateETDump(builder_, 0, builder_.CreateVector(blocks_)),
@@ -41,8 +87,10 @@ class Writer {
 
  private:
   struct Block {
-    std::vector<flatbuffers::Offset<etd::Event>> events;
-    std::unordered_map<uint64_t, uint64_t> counts;  // of names and instructions
+    std::vector<flatbuffers::Offset<etd::Event>> events = {};
+    std::unordered_map<uint64_t, uint64_t> counts = {};             // of names and instructions
+    std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of their events, by key_of
+    int32_t input_index = -1;
   };
 
   // Adds the blocks of a method, whose names end with `suffix`.
@@ -55,14 +103,21 @@ class Writer {
       const std::string text = std::to_string(trace.dropped() + first) + " events were dropped";
       add_event(preparation, text, -1, {}, {}, {});
     }
+    if (method.values != nullptr && method.values->missing() > 0) {
+      const std::string text = std::to_string(method.values->missing()) + " values were not recorded";
+      add_event(preparation, text, -1, {}, {}, {});
+    }
     const size_t place = blocks_.size();  // of the preparation: before the runs
     Block run;
+    uint64_t number = trace.runs();  // of the run, as the recorder counts
+    for (size_t i = first; i < trace.size(); ++i) number -= trace[i].kind == static_cast<uint32_t>(TraceKind::kExecute);
     uint64_t prepared = 0;  // end of the last preparation
     for (size_t i = first; i < trace.size(); ++i) {
       const TraceEvent &event = trace[i];
       const auto kind = static_cast<TraceKind>(event.kind);
       const Metadata metadata = i < method.metadata.size() ? json(method.metadata[i]) : Metadata();
       if (kind == TraceKind::kExecute) {
+        add_values(method, number++, run);
         add_block("Execute" + suffix, run);
         prepared = 0;  // the clock of a device may have wrapped since
       }
@@ -73,8 +128,10 @@ class Writer {
         convert(method, event, static_cast<int32_t>(event.instruction), metadata, run);
       }
     }
+    add_values(method, number, run);
     add_block("Execute" + suffix, run);
     const size_t end = blocks_.size();
+    tables_.clear();
     add_block("Default" + suffix, preparation);
     const auto at = [&](size_t index) { return blocks_.begin() + static_cast<std::ptrdiff_t>(index); };
     std::rotate(at(place), at(end), blocks_.end());
@@ -92,10 +149,10 @@ class Writer {
   // Adds a block, if it has events, and empties `block`.
   void add_block(const std::string &name, Block &block) {
     if (!block.events.empty()) {
-      blocks_.push_back(etd::CreateRunData(builder_, text(name), -1, 0, builder_.CreateVector(block.events)));
+      blocks_.push_back(
+          etd::CreateRunData(builder_, text(name), block.input_index, 0, builder_.CreateVector(block.events)));
     }
-    block.events.clear();
-    block.counts.clear();
+    block = {};
   }
 
   void convert(const TracedMethod &method, const TraceEvent &event, int32_t instruction, Metadata metadata,
@@ -126,8 +183,7 @@ class Writer {
     }
     if (event.debug_id < 0) return add_event(block, {}, instruction, name, metadata, event);
     const size_t colon = name.find(": ");
-    const std::string kind = name.substr(0, colon);
-    const std::string id = (kind.empty() ? "" : kind + " ") + "[" + std::to_string(event.debug_id) + "]";
+    const std::string id = shown_id(name, event.debug_id);
     if (colon != std::string::npos) metadata = json("{\"kernel\": " + quoted(name.substr(colon + 2)) + "}");
     add_event(block, {}, instruction, id, metadata, event);
   }
@@ -140,6 +196,118 @@ class Writer {
     const auto profile = etd::CreateProfileEvent(builder_, name.empty() ? Text() : shown, 0, instruction, -1,
                                                  name.empty() ? shown : Text(), metadata, event.begin, end);
     block.events.push_back(etd::CreateEvent(builder_, profile));
+    if (name.empty()) {
+      const int64_t number = static_cast<TraceKind>(event.kind) == TraceKind::kBackend ? event.debug_id : -1;
+      block.operations[key_of(instruction, id, number)].push_back(shown);
+    }
+  }
+
+  // Adds the values of a run as debug events. An operation that has several events has its value in each.
+  void add_values(const TracedMethod &method, uint64_t number, Block &block) {
+    if (method.values == nullptr || block.events.empty()) return;
+    const std::vector<DebugRun> &runs = method.values->runs();
+    const auto run = std::find_if(runs.begin(), runs.end(), [=](const DebugRun &one) { return one.run == number; });
+    if (run == runs.end()) return;
+    const bool are_equal = std::all_of(runs.begin(), runs.end(), [](const DebugRun &one) { return one.same_as == 0; });
+    if (!are_equal) {
+      block.input_index = static_cast<int32_t>(std::count_if(
+          runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(run->same_as),
+          [&](const DebugRun &one) { return one.same_as == static_cast<size_t>(&one - runs.data()); }));
+    }
+    const std::vector<DebugValue> &values = runs[run->same_as].values;
+    std::vector<ValueTable> &tables = tables_[run->same_as];
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (i == tables.size()) tables.push_back(table_of(method, values[i]));
+      if (tables[i].IsNull()) continue;
+      const DebugValue &value = values[i];
+      if (value.source == DebugValue::Source::kOutput) {
+        add_debug_event(block, UINT64_MAX, 0, tables[i], {});
+      } else if (value.source == DebugValue::Source::kInstruction) {
+        add_debug_event(block, 0, static_cast<int32_t>(value.index), tables[i], {});
+      } else if (value.index < method.delegates.size()) {
+        const int32_t instruction = method.delegates[value.index].instruction;
+        std::vector<Text> ids = block.operations[key_of(instruction, value.operation, value.id)];
+        if (ids.empty()) ids.push_back(text(shown_id(value.operation, value.id)));
+        for (const Text id : ids) add_debug_event(block, 0, instruction, tables[i], id);
+      }
+    }
+  }
+
+  void add_debug_event(Block &block, uint64_t chain, int32_t instruction, ValueTable value, Text id) {
+    const auto debug = etd::CreateDebugEvent(builder_, chain, instruction, value, -1, id);
+    block.events.push_back(etd::CreateEvent(builder_, 0, 0, debug));
+  }
+
+  // Writes a value; a null offset if there was no memory for a tensor of it.
+  ValueTable table_of(const TracedMethod &method, const DebugValue &value) {
+    static const std::vector<uint8_t> kInOrder;
+    const std::vector<uint8_t> *order = &kInOrder;
+    if (value.source == DebugValue::Source::kOperation && value.index < method.delegates.size()) {
+      const auto &orders = method.delegates[value.index].dim_orders;
+      const auto found = orders.find(value.id < 0 ? value.operation : "[" + std::to_string(value.id) + "]");
+      if (found != orders.end()) order = &found->second;
+    }
+    std::vector<flatbuffers::Offset<etd::Tensor>> tensors;
+    for (const Tensor &tensor : value.tensors) {
+      if (tensor.empty()) return {};
+      tensors.push_back(tensor_of(tensor, *order));
+    }
+    const bool is_output = value.source == DebugValue::Source::kOutput;
+    const auto output = is_output ? etd::CreateBool(builder_, true) : flatbuffers::Offset<etd::Bool>();
+    switch (value.tag) {
+      case EDGECORE_TAG_TENSOR:
+        return etd::CreateValue(builder_, etd::ValueType::Tensor, tensors[0], 0, 0, 0, 0, 0, output);
+      case EDGECORE_TAG_TENSOR_LIST: {
+        const auto list = etd::CreateTensorList(builder_, builder_.CreateVector(tensors));
+        return etd::CreateValue(builder_, etd::ValueType::TensorList, 0, list, 0, 0, 0, 0, output);
+      }
+      case EDGECORE_TAG_INT: {
+        const auto number = etd::CreateInt(builder_, value.number.i);
+        return etd::CreateValue(builder_, etd::ValueType::Int, 0, 0, number, 0, 0, 0, output);
+      }
+      case EDGECORE_TAG_DOUBLE: {
+        const auto number = etd::CreateDouble(builder_, value.number.d);
+        return etd::CreateValue(builder_, etd::ValueType::Double, 0, 0, 0, 0, number, 0, output);
+      }
+      default: {
+        const auto flag = etd::CreateBool(builder_, value.number.i != 0);
+        return etd::CreateValue(builder_, etd::ValueType::Bool, 0, 0, 0, 0, 0, flag, output);
+      }
+    }
+  }
+
+  // Appends the elements to the buffer. bfloat16, which the Inspector cannot read, becomes float.
+  flatbuffers::Offset<etd::Tensor> tensor_of(const Tensor &tensor, const std::vector<uint8_t> &order) {
+    const bool widens = tensor.scalar_type() == kBfloat16;
+    const size_t rank = tensor.shape().size();
+    std::vector<uint8_t> dims = order;
+    if (order.size() != rank) {
+      dims.resize(rank);
+      std::iota(dims.begin(), dims.end(), uint8_t{0});
+    }
+    std::vector<int64_t> sizes(rank), strides(rank);
+    for (size_t i = 0; i < rank; ++i) sizes[dims[i]] = tensor.shape()[i];
+    int64_t count = 1;
+    for (size_t d = rank; d-- > 0; count *= sizes[d]) strides[d] = count;
+    int64_t offset = 0;
+    if (buffer_ != nullptr && tensor.count() > 0) {
+      const size_t item = tensor.bytes() / tensor.count();
+      buffer_->resize((buffer_->size() + kBufferAlignment - 1) / kBufferAlignment * kBufferAlignment);
+      offset = static_cast<int64_t>(buffer_->size());
+      std::vector<uint8_t> elements(tensor.bytes());
+      copy_in_order(tensor, dims, item, elements.data());
+      if (widens) elements = widened(elements);
+      buffer_->insert(buffer_->end(), elements.begin(), elements.end());
+    }
+    const auto type = static_cast<int8_t>(widens ? kFloat : tensor.scalar_type());
+    return etd::CreateTensor(builder_, type, builder_.CreateVector(sizes), builder_.CreateVector(strides), offset);
+  }
+
+  // Returns numbers of bfloat16 as numbers of float, whose upper halves they are.
+  static std::vector<uint8_t> widened(const std::vector<uint8_t> &elements) {
+    std::vector<uint8_t> wide(elements.size() * 2);
+    for (size_t i = 0; i < elements.size(); ++i) wide[i / 2 * 4 + 2 + i % 2] = elements[i];
+    return wide;
   }
 
   // Returns `name`, with its number if the block has it already.
@@ -163,6 +331,11 @@ class Writer {
     return entry->second;
   }
 
+  static constexpr size_t kBufferAlignment = 64;
+  static constexpr int32_t kFloat = 6, kBfloat16 = 15;
+
+  std::vector<uint8_t> *buffer_;
+  std::unordered_map<size_t, std::vector<ValueTable>> tables_;  // of the method's runs, by their index in the recorder
   flatbuffers::FlatBufferBuilder builder_;
   std::vector<flatbuffers::Offset<etd::RunData>> blocks_;
   std::unordered_map<std::string, Text> texts_;  // written so far
@@ -190,6 +363,30 @@ std::vector<std::string> operators_of(const Program &program, size_t method) {
   return operators;
 }
 
-std::vector<uint8_t> etdump_of(const std::vector<TracedMethod> &methods) { return Writer().write(methods); }
+std::vector<TracedDelegate> delegates_of(const Program &program, size_t method) {
+  const fb::ExecutionPlan &plan = *program.tables().root->execution_plan()->Get(static_cast<uint32_t>(method));
+  std::vector<TracedDelegate> delegates(size_of(plan.delegates()));
+  const auto *instructions = plan.chains()->Get(0)->instructions();
+  for (auto i = static_cast<uint32_t>(size_of(instructions)); i-- > 0;) {
+    const fb::DelegateCall *call = instructions->Get(i)->instr_args_as_DelegateCall();
+    if (call != nullptr) delegates[static_cast<size_t>(call->delegate_index())].instruction = static_cast<int32_t>(i);
+  }
+  const fb::meta::Method *meta = method_meta(program.tables(), method);
+  for (uint32_t i = 0; meta != nullptr && i < size_of(meta->delegates()) && i < delegates.size(); ++i) {
+    const auto *operations = meta->delegates()->Get(i)->operations();
+    for (uint32_t j = 0; j < size_of(operations); ++j) {
+      const auto *order = operations->Get(j)->dim_order();
+      const StringView name = view_of(operations->Get(j)->name());
+      const std::string key = name.empty() ? "[" + std::to_string(operations->Get(j)->id()) + "]"
+                                           : std::string(name.data(), name.size());
+      if (is_permutation(order)) delegates[i].dim_orders[key] = {order->begin(), order->end()};
+    }
+  }
+  return delegates;
+}
+
+std::vector<uint8_t> etdump_of(const std::vector<TracedMethod> &methods, std::vector<uint8_t> *buffer) {
+  return Writer(buffer).write(methods);
+}
 
 }  // namespace edgecore

@@ -3,30 +3,45 @@
 #define EDGECORE_HOST_ETDUMP_H_
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "edgecore/program.h"
+#include "host/debug_values.h"
 #include "host/trace.h"
 
 namespace edgecore {
+
+// What a .pte says about the operations of a delegate: the order of the dims of their values in memory, by number or name.
+struct TracedDelegate {
+  int32_t instruction = -1;  // that calls it
+  std::unordered_map<std::string, std::vector<uint8_t>> dim_orders = {};
+};
 
 struct TracedMethod {
   std::string name;
   std::vector<std::string> operators;  // for each instruction: "add.out" if it calls a kernel, else empty
   const Trace *trace;
   std::vector<std::string> metadata = {};  // JSON for each event of the trace's ring, or empty
+  ValueRecorder *values = nullptr;         // NULL: no values were recorded
+  std::vector<TracedDelegate> delegates = {};
 };
 
 // Returns TracedMethod::operators of a method.
 std::vector<std::string> operators_of(const Program &program, size_t method);
+
+// Returns TracedMethod::delegates of a method.
+std::vector<TracedDelegate> delegates_of(const Program &program, size_t method);
 
 // Converts the events of several methods to the bytes of an ETDump file. Each run is a block "Execute". Loading, and
 // what backends prepare while loading or during runs, is a block "Default", so that all runs have the same events. In a
 // program with several methods the method's name follows: "Execute decode". Within a block no two events have the same
 // name and instruction, because ExecuTorch's Inspector would keep the last one only: the second is called "NAME (2)".
 // An event within a delegate is called by the kind and number of its operation, "Conv2d [5]"; what follows ": " in the
-// backend's name, the kernel, is in its metadata as JSON.
-std::vector<uint8_t> etdump_of(const std::vector<TracedMethod> &methods);
+// backend's name, the kernel, is in its metadata as JSON. Recorded values become debug events, whose elements are
+// appended to `buffer`, row-major in the graph's order of dims; runs with other values than the first have numbers of
+// test cases, since the Inspector takes only equal values for runs of one block.
+std::vector<uint8_t> etdump_of(const std::vector<TracedMethod> &methods, std::vector<uint8_t> *buffer = nullptr);
 
 }  // namespace edgecore
 

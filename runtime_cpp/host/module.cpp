@@ -17,6 +17,7 @@
 #include "host/backends.h"
 #include "host/copied_data_loader.h"
 #include "host/cpu_count.h"
+#include "host/debug_values.h"
 #include "host/etdump.h"
 #include "host/heap.h"
 #include "host/library.h"
@@ -24,6 +25,7 @@
 #include "host/platform.h"
 #include "host/saved_state.h"
 #include "host/services.h"
+#include "host/tensor_copy.h"
 #include "host/thread_pool.h"
 #include "host/trace.h"
 #include "host/trace_records.h"
@@ -68,33 +70,6 @@ struct DataPart {
   Source source;
   std::string name;
   HeapAllocator memory;
-};
-
-// Copies a tensor in host memory with any strides to a row-major Tensor.
-Tensor copy_of(const edgecore_tensor &source) {
-  Tensor tensor(source.scalar_type, {source.dl.shape, source.dl.shape + source.dl.ndim});
-  if (tensor.count() == 0) return tensor;
-  const size_t item = tensor.bytes() / tensor.count();
-  const auto *from = static_cast<const uint8_t *>(source.dl.data) + source.dl.byte_offset;
-  auto *to = static_cast<uint8_t *>(tensor.data());
-  std::vector<int64_t> index(tensor.shape().size());
-  for (size_t i = 0; i < tensor.count(); ++i) {
-    int64_t offset = 0;
-    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * source.dl.strides[d];
-    std::memcpy(to + i * item, from + offset * static_cast<int64_t>(item), item);
-    for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.shape()[d];) index[d] = 0;
-  }
-  return tensor;
-}
-
-// Keeps the values that the delegates of one method report.
-class ValueRecorder final : public ValueListener {
- public:
-  void value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) override {
-    values.push_back({delegate, std::string(name.data(), name.size()), debug_id, copy_of(value)});
-  }
-
-  std::vector<OperationValue> values;
 };
 
 // A loaded method and its memory. The destructor destroys the method before the memory is freed.
@@ -294,8 +269,12 @@ struct Module::State {
       // A tracer makes delegates report their operations, which takes time that the level kCalls has no use for.
       const bool reports = options.trace && options.trace_level != TraceLevel::kCalls;
       config.tracer = reports ? open->trace.get() : nullptr;
-      if (options.values) open->values = std::make_unique<ValueRecorder>();
+      if (options.values || options.debug != DebugLevel::kNone) {
+        const uint64_t limit = options.debug_limit / program.method_count();
+        open->values = std::make_unique<ValueRecorder>(options.values, options.debug, open->trace.get(), limit);
+      }
       config.values = open->values.get();
+      config.operation_values = options.values || options.debug == DebugLevel::kValues;
       const uint64_t begin = platform_nanoseconds();
       const Result<Method *> method = Method::load(program, program.method(i).name(), config, error);
       EDGECORE_TRY(method.status());
@@ -461,6 +440,9 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
   if (!shared.loaded.empty() || !methods_.empty()) {  // `loaded` must not change: loaded methods point to it
     return fail(error, EDGECORE_ALREADY_LOADED, "The methods of this program are loaded already.");
   }
+  if (options.debug != DebugLevel::kNone && !options.trace) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "Debug values are part of a trace: `debug` needs `trace`.");
+  }
   if (options.trace_limit > kMaxTraceLimit) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "trace_limit must be at most ", kMaxTraceLimit, " bytes; got ",
                 options.trace_limit, ".");
@@ -574,7 +556,7 @@ Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vect
 
 std::vector<OperationValue> Module::take_values(size_t method) {
   const std::unique_ptr<ValueRecorder> &recorder = state_->methods[method]->values;
-  return recorder == nullptr ? std::vector<OperationValue>() : std::exchange(recorder->values, {});
+  return recorder == nullptr ? std::vector<OperationValue>() : recorder->take();
 }
 
 void Module::start_trace(TraceLevel level) {
@@ -596,6 +578,7 @@ void Module::stop_trace() {
 void Module::clear_trace() {
   for (const auto &method : state_->methods) {
     if (method->trace != nullptr) method->trace->clear();
+    if (method->values != nullptr) method->values->clear();
   }
 }
 
@@ -612,18 +595,22 @@ TraceInfo Module::trace_info() const {
   return info;
 }
 
-Status Module::write_trace(const char *path, Error &error) const {
+Status Module::write_trace(const char *path, const char *values, Error &error) const {
   std::vector<TracedMethod> methods;
   for (size_t i = 0; i < state_->methods.size(); ++i) {
     const Trace *trace = state_->methods[i]->trace.get();
     if (trace == nullptr) continue;
     const StringView name = program().method(i).name();
     methods.push_back({std::string(name.data(), name.size()), operators_of(program(), i), trace});
+    methods.back().values = state_->methods[i]->values.get();
+    methods.back().delegates = delegates_of(program(), i);
   }
   if (methods.empty()) {
     return fail(error, EDGECORE_INVALID_STATE, "The methods were loaded without trace, and none was started later.");
   }
-  return write_file(path, etdump_of(methods), error);
+  std::vector<uint8_t> buffer;
+  EDGECORE_TRY(write_file(path, etdump_of(methods, &buffer), error));
+  return values == nullptr ? Status() : write_file(values, buffer, error);
 }
 
 Status Module::convert_trace(Bytes records, const char *path, Error &error) const {

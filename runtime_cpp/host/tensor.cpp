@@ -5,6 +5,7 @@
 #include "edgecore/method.h"
 #include "edgecore/scalar_type.h"
 #include "host/heap.h"
+#include "host/tensor_copy.h"
 
 namespace edgecore {
 
@@ -29,6 +30,22 @@ Tensor Tensor::copy_of(int32_t scalar_type, std::vector<int64_t> shape, const vo
   Tensor tensor(scalar_type, std::move(shape));
   if (tensor.count_ != count) return {};
   if (tensor.bytes_ != 0) std::memcpy(tensor.data(), values, tensor.bytes_);
+  return tensor;
+}
+
+Tensor copy_of(const edgecore_tensor &source) {
+  Tensor tensor(source.scalar_type, {source.dl.shape, source.dl.shape + source.dl.ndim});
+  if (tensor.count() == 0) return tensor;
+  const size_t item = tensor.bytes() / tensor.count();
+  const auto *from = static_cast<const uint8_t *>(source.dl.data) + source.dl.byte_offset;
+  auto *to = static_cast<uint8_t *>(tensor.data());
+  std::vector<int64_t> index(tensor.shape().size());
+  for (size_t i = 0; i < tensor.count(); ++i) {
+    int64_t offset = 0;
+    for (size_t d = 0; d < index.size(); ++d) offset += index[d] * source.dl.strides[d];
+    std::memcpy(to + i * item, from + offset * static_cast<int64_t>(item), item);
+    for (size_t d = index.size(); d-- > 0 && ++index[d] == tensor.shape()[d];) index[d] = 0;
+  }
   return tensor;
 }
 

@@ -30,6 +30,7 @@ uint64_t Trace::begin(EventKind kind, StringView name, uint64_t instruction, int
   // counts.
   if (kind != EventKind::kBackend) instruction_ = to_u32(instruction);
   if (is_run) {
+    ++runs_;
     is_running_ = true;
     depth_ = 0;
   }

@@ -47,6 +47,8 @@ class Trace final : public EventTracer {
 
   TraceLevel level() const { return level_; }
   void set_level(TraceLevel level) { level_ = level; }
+  bool is_running() const { return is_running_; }  // a run that is recorded has begun and not ended
+  uint64_t runs() const { return runs_; }          // that have begun so far
   void clear();
 
   const std::vector<TraceEvent> &load_events() const { return load_; }
@@ -74,6 +76,7 @@ class Trace final : public EventTracer {
   std::deque<std::string> names_;
   std::unordered_map<std::string_view, uint32_t> name_index_;  // of `names_`
   bool is_running_ = false;
+  uint64_t runs_ = 0;
   uint64_t run_ = 0;          // the event of the current run
   uint32_t depth_ = 0;        // events that have begun and not ended
   uint32_t instruction_ = 0;  // of the last event that was not of a backend

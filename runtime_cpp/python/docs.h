@@ -183,6 +183,8 @@ Args:
     trace: Level of the trace that starts with loading, 0 (calls), 1 (operators) or 2 (threads); -1: no trace.
     trace_limit: Bytes for the events of traces.
     values: Record the values of operations inside delegates for `take_values`.
+    debug: Values that the trace holds: 0 (none), 1 (outputs of runs) or 2 (of all instructions and operations).
+    debug_limit: Bytes for these values.
 
 Returns:
     The methods, in the order of the file.
@@ -259,9 +261,21 @@ constexpr const char *kProgramWriteTrace = R"(Wait for all runs, then write the 
 
 Args:
     path: Path of the file, in the encoding of the file system.
+    values: Path for the bytes of recorded values, the debug buffer; None: they are not written.
 
 Raises:
     ExecutionError: Nothing was ever traced, or the file cannot be written.)";
+constexpr const char *kProgramConvertTrace =
+    R"(Write the records of a trace that another device has made of this file (`edgecore/trace_buffer.h`) as an ETDump.
+
+Needs no loaded methods.
+
+Args:
+    records: The memory of the TraceBuffer or TraceStatistics.
+    path: Path of the ETDump, in the encoding of the file system.
+
+Raises:
+    ExecutionError: The records are damaged or of another file, or `path` cannot be written.)";
 
 constexpr const char *kOpenProgram = R"(Open and verify a `.pte` file, or the program in a `.bpte` file.
 

@@ -319,6 +319,11 @@ TraceLevel level_of(int32_t level) {
   return static_cast<TraceLevel>(level);
 }
 
+DebugLevel debug_level_of(int32_t level) {
+  if (level < 0 || level > static_cast<int32_t>(DebugLevel::kValues)) throw nb::value_error("no level of debug values");
+  return static_cast<DebugLevel>(level);
+}
+
 StateSharing sharing_of(const nb::object &share_state) {
   if (share_state.is_none()) return StateSharing::kAsFile;
   return nb::cast<bool>(share_state) ? StateSharing::kAll : StateSharing::kNone;
@@ -337,7 +342,8 @@ nb::list wrap_methods(const std::shared_ptr<PyProgram> &program) {
 }
 
 nb::list load_methods(const std::shared_ptr<PyProgram> &program, uint32_t threads, bool trust,
-                      const nb::object &share_state, int32_t trace, uint64_t trace_limit, bool values) {
+                      const nb::object &share_state, int32_t trace, uint64_t trace_limit, bool values, int32_t debug,
+                      uint64_t debug_limit) {
   MethodOptions options;
   options.threads = threads;
   options.trust = trust;
@@ -346,6 +352,8 @@ nb::list load_methods(const std::shared_ptr<PyProgram> &program, uint32_t thread
   if (options.trace) options.trace_level = level_of(trace);
   options.trace_limit = trace_limit;
   options.values = values;
+  options.debug = debug_level_of(debug);
+  options.debug_limit = debug_limit;
   without_gil([&](Error &error) { return program->load_methods(options, error); });
   return wrap_methods(program);
 }
@@ -410,8 +418,14 @@ nb::tuple trace_info(PyProgram &program) {
   return nb::make_tuple(info.is_running ? static_cast<int32_t>(info.level) : -1, info.events, info.dropped, info.bytes);
 }
 
-void write_trace(PyProgram &program, const nb::bytes &path) {
-  with_all_locks(program, [&](Error &error) { return program.write_trace(path.c_str(), error); });
+void write_trace(PyProgram &program, const nb::bytes &path, const nb::object &values) {
+  const char *values_path = values.is_none() ? nullptr : nb::cast<nb::bytes>(values).c_str();
+  with_all_locks(program, [&](Error &error) { return program.write_trace(path.c_str(), values_path, error); });
+}
+
+void convert_trace(PyProgram &program, const nb::bytes &records, const nb::bytes &path) {
+  const Bytes bytes(static_cast<const uint8_t *>(records.data()), records.size());
+  without_gil([&](Error &error) { return program.convert_trace(bytes, path.c_str(), error); });
 }
 
 void reset(PyProgram &program) {
@@ -584,7 +598,7 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("missing_operators", missing_operators, docs::kProgramMissingOperators)
       .def("load_kernels", load_kernels, "path"_a, docs::kProgramLoadKernels)
       .def("load_methods", load_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a, "trace_limit"_a,
-           "values"_a, docs::kProgramLoadMethods)
+           "values"_a, "debug"_a = 0, "debug_limit"_a = edgecore::kDebugLimit, docs::kProgramLoadMethods)
       .def("new_session", new_session, docs::kProgramNewSession)
       .def("set_options", set_options, "backend_id"_a, "options"_a, docs::kProgramSetOptions)
       .def("reset", reset, docs::kProgramReset)
@@ -596,7 +610,8 @@ NB_MODULE(_runtime, module) {
       .def("stop_trace", stop_trace, docs::kProgramStopTrace)
       .def("clear_trace", clear_trace, docs::kProgramClearTrace)
       .def_prop_ro("trace_info", trace_info, docs::kProgramTraceInfo)
-      .def("write_trace", write_trace, "path"_a, docs::kProgramWriteTrace);
+      .def("write_trace", write_trace, "path"_a, "values"_a = nb::none(), docs::kProgramWriteTrace)
+      .def("convert_trace", convert_trace, "records"_a, "path"_a, docs::kProgramConvertTrace);
   module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, "load_mode"_a, docs::kOpenProgram);
   module.def("set_log_level", edgecore_set_log_level, "level"_a, docs::kSetLogLevel);
   module.def("kernels", kernels, "path"_a = nb::none(), docs::kKernels);

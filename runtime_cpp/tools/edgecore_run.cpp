@@ -25,6 +25,7 @@ constexpr char kUsage[] =
     "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--option BACKEND:KEY=VALUE]... [--loader MODE] [--threads N] [--runs N] [--trust]\n"
     "                    [--separate-state] [--trace FILE.etdp] [--trace-level LEVEL] [--trace-limit BYTES]\n"
+    "                    [--debug LEVEL --debug-buffer FILE] [--debug-limit BYTES]\n"
     "       edgecore-run FILE.pte --calls FILE.txt [--output-dir DIR] [options for loading, as above]\n"
     "       edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp\n"
     "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
@@ -46,6 +47,9 @@ constexpr char kUsage[] =
     "                  default) or threads (also each thread in each parallel loop)\n"
     "  --trace-limit   memory for the events, 32 bytes each; the oldest are dropped; by default 67108864; each method\n"
     "                  keeps at least 1024 events\n"
+    "  --debug         values that the trace holds beside times: outputs, or values (also those of all operators, and\n"
+    "                  of the operations inside of delegates whose backends report them); --debug-buffer gets the bytes\n"
+    "  --debug-limit   memory for these values; when it is full, no further ones are recorded; by default 268435456\n"
     "  --records       do not run anything: convert the records of a device's trace (edgecore/trace_buffer.h)\n"
     "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
     "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"
@@ -66,6 +70,9 @@ struct Arguments {
   const char *trace = nullptr;
   TraceLevel trace_level = TraceLevel::kOperators;
   uint64_t trace_limit = kTraceLimit;
+  DebugLevel debug = DebugLevel::kNone;
+  const char *debug_buffer = nullptr;
+  uint64_t debug_limit = kDebugLimit;
   const char *loader = "mmap";
   const char *calls = nullptr;
   const char *records = nullptr;
@@ -90,10 +97,15 @@ bool parse_level(const std::string &text, TraceLevel &level) {
   return found != std::end(kLevels);
 }
 
-bool parse_bytes(const char *text, uint64_t &bytes) {
+bool parse_debug(const std::string &text, DebugLevel &level) {
+  level = text == "outputs" ? DebugLevel::kOutputs : text == "values" ? DebugLevel::kValues : DebugLevel::kNone;
+  return level != DebugLevel::kNone;
+}
+
+bool parse_bytes(const char *text, uint64_t limit, uint64_t &bytes) {
   char *end = nullptr;
   bytes = std::strtoull(text, &end, 10);
-  return *text >= '0' && *text <= '9' && *end == '\0' && bytes <= kMaxTraceLimit;
+  return *text >= '0' && *text <= '9' && *end == '\0' && bytes <= limit;
 }
 
 bool parse(int argc, char **argv, Arguments &arguments) {
@@ -102,7 +114,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
   for (int i = 1; i < argc; ++i) {
     const std::string name = argv[i];
     if (name.compare(0, 2, "--") == 0) ++options;
-    needs_trace = needs_trace || name == "--records" || name == "--trace-level" || name == "--trace-limit";
+    needs_trace = needs_trace || name == "--records" || name == "--trace-level" || name == "--trace-limit" ||
+                  name.compare(0, 7, "--debug") == 0;
     if (name == "--trust") {
       arguments.trust = true;
     } else if (name == "--separate-state") {
@@ -139,7 +152,13 @@ bool parse(int argc, char **argv, Arguments &arguments) {
     } else if (name == "--trace-level") {
       if (!parse_level(argv[i], arguments.trace_level)) return false;
     } else if (name == "--trace-limit") {
-      if (!parse_bytes(argv[i], arguments.trace_limit)) return false;
+      if (!parse_bytes(argv[i], kMaxTraceLimit, arguments.trace_limit)) return false;
+    } else if (name == "--debug") {
+      if (!parse_debug(argv[i], arguments.debug)) return false;
+    } else if (name == "--debug-buffer") {
+      arguments.debug_buffer = argv[i];
+    } else if (name == "--debug-limit") {
+      if (!parse_bytes(argv[i], UINT64_MAX, arguments.debug_limit)) return false;
     } else if (name == "--threads") {
       if (!parse_count(argv[i], arguments.threads)) return false;
     } else if (name == "--runs") {
@@ -150,6 +169,7 @@ bool parse(int argc, char **argv, Arguments &arguments) {
   }
   const bool one_method = arguments.method != nullptr || !arguments.inputs.empty() || arguments.runs != 1;
   if (needs_trace && arguments.trace == nullptr) return false;
+  if ((arguments.debug != DebugLevel::kNone) != (arguments.debug_buffer != nullptr)) return false;
   if (arguments.records != nullptr && options != 2) return false;  // --trace is the only other one
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
 }
@@ -253,6 +273,8 @@ Status load(Module &module, const Arguments &arguments, Error &error) {
   options.trace = arguments.trace != nullptr;
   options.trace_level = arguments.trace_level;
   options.trace_limit = arguments.trace_limit;
+  options.debug = arguments.debug;
+  options.debug_limit = arguments.debug_limit;
   if (arguments.separate_state) options.sharing = StateSharing::kNone;
   return module.load_methods(options, error);
 }
@@ -315,11 +337,11 @@ Status run(const Arguments &arguments, Error &error) {
     const Status called = make_calls(module, arguments.calls, arguments.output_dir, error);
     if (!called.ok() && arguments.trace != nullptr) {
       Error unused;  // the failed call is what the caller must see
-      (void)module.write_trace(arguments.trace, unused);
+      (void)module.write_trace(arguments.trace, arguments.debug_buffer, unused);
     }
     EDGECORE_TRY(called);
   }
-  return arguments.trace != nullptr ? module.write_trace(arguments.trace, error) : Status();
+  return arguments.trace != nullptr ? module.write_trace(arguments.trace, arguments.debug_buffer, error) : Status();
 }
 
 }  // namespace

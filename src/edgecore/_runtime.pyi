@@ -277,7 +277,15 @@ class Program:
         """
 
     def load_methods(
-        self, threads: int, trust: bool, share_state: bool | None, trace: int, trace_limit: int, values: bool
+        self,
+        threads: int,
+        trust: bool,
+        share_state: bool | None,
+        trace: int,
+        trace_limit: int,
+        values: bool,
+        debug: int = 0,
+        debug_limit: int = ...,
     ) -> list[Method]:
         """Build all methods of the file.
 
@@ -289,6 +297,8 @@ class Program:
             trace: Level of the trace that starts with loading, 0 (calls), 1 (operators) or 2 (threads); -1: no trace.
             trace_limit: Bytes for the events of traces.
             values: Record the values of operations inside delegates for `take_values`.
+            debug: Values that the trace holds: 0 (none), 1 (outputs of runs) or 2 (of all instructions and operations).
+            debug_limit: Bytes for these values.
 
         Returns:
             The methods, in the order of the file.
@@ -391,14 +401,28 @@ class Program:
     def trace_info(self) -> tuple[int, int, int, int]:
         """Level of the running trace or -1, number of recorded events, number of dropped ones, bytes in use."""
 
-    def write_trace(self, path: bytes) -> None:
+    def write_trace(self, path: bytes, values: bytes | None = None) -> None:
         """Wait for all runs, then write the recorded times as an ETDump file.
 
         Args:
             path: Path of the file, in the encoding of the file system.
+            values: Path for the bytes of recorded values, the debug buffer; None: they are not written.
 
         Raises:
             ExecutionError: Nothing was ever traced, or the file cannot be written.
+        """
+
+    def convert_trace(self, records: bytes, path: bytes) -> None:
+        """Write the records of a trace that another device has made of this file (`edgecore/trace_buffer.h`) as an ETDump.
+
+        Needs no loaded methods.
+
+        Args:
+            records: The memory of the TraceBuffer or TraceStatistics.
+            path: Path of the ETDump, in the encoding of the file system.
+
+        Raises:
+            ExecutionError: The records are damaged or of another file, or `path` cannot be written.
         """
 
 def open_program(

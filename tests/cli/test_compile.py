@@ -13,6 +13,7 @@ from command_line import one_sentence
 
 from edgecore import format as fmt
 from edgecore.cli.compile import parse_backend
+from edgecore.format.etrecord import read_etrecord
 
 pytest.importorskip("torch")
 
@@ -164,6 +165,13 @@ def test_compare_prints_the_outputs_and_fails_where_they_differ(edgecore, module
     (row,) = json.loads(wrong.out)["comparison"]
     assert (row["output"], row["eager"]["largest"]) == ("0", 0.5)
     assert (tmp_path / "lies.pte").is_file()
+
+
+def test_an_etrecord_is_written_on_request(edgecore, models):
+    assert edgecore("compile", "my_model_file:linear", "--etrecord", "linear.etrecord").status == 0
+    assert read_etrecord(models / "linear.etrecord").methods == ["forward"]
+    failed = edgecore("compile", "my_model_file:linear", "--etrecord", "missing/linear.etrecord")
+    assert "the folder missing does not exist" in failed.err
 
 
 def test_passes_are_dumped_to_a_new_folder_and_a_bad_folder_is_one_line(edgecore, models):

@@ -6,7 +6,14 @@ import pytest
 import torch
 
 import edgecore
-from edgecore.devtools import DelegateMappingBuilder, format_delegated_graph, get_delegation_info, print_delegated_graph
+from edgecore.devtools import (
+    DelegateMappingBuilder,
+    format_delegated_graph,
+    get_delegation_info,
+    inspect_node,
+    print_delegated_graph,
+    print_delegation_info,
+)
 
 
 @pytest.fixture
@@ -28,6 +35,27 @@ def test_nodes_in_delegates_are_counted_as_by_executorch(graph_module: torch.fx.
     assert peer.num_delegated_nodes == info.num_delegated_nodes == 3
     theirs = {row.op_type: row.delegated for row in peer.delegation_by_operator.values() if row.delegated}
     assert {row.op_type: row.delegated for row in info.delegation_by_operator.values() if row.delegated} == theirs
+
+
+def test_a_node_is_shown_in_its_graph_with_its_lines_of_code() -> None:
+    exported = torch.export.export(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU()), (torch.randn(2, 4),))
+    node = next(node for node in exported.graph.nodes if node.name == "relu")
+    text = inspect_node(exported.graph, node)
+    (line,) = (line for line in text.splitlines() if line.startswith("--> "))
+    assert line.startswith("--> %relu")
+    assert "This node relu has metadata of:" in text
+    assert "in forward" in text.partition("The node stacktrace:")[2]
+    peer = pytest.importorskip("executorch.exir.print_program").inspect_node(exported.graph, node)
+    assert [line[:9] for line in text.splitlines()[:6]] == [line[:9] for line in peer.splitlines()[:6]]
+
+
+def test_numbers_of_delegated_nodes_are_printed(
+    graph_module: torch.fx.GraphModule, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_delegation_info(graph_module)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "Total delegated subgraphs: 1"
+    assert lines[-1].split() == ["Total", "3", str(get_delegation_info(graph_module).num_non_delegated_nodes)]
 
 
 def test_a_delegated_graph_is_shown_with_what_its_delegates_compute(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,10 @@ import pytest
 import torch
 
 import edgecore
-from edgecore.devtools import Inspector, Trace, summarize
+from edgecore.devtools import ETRecord, Inspector, Trace, generate_etrecord, parse_etrecord, summarize
 from edgecore.errors import CompileError
 from edgecore.format.etdump import ETDump, RunData, write_etdump
-from edgecore.format.etrecord import read_etrecord
+from edgecore.format.etrecord import graph_nodes, read_etrecord
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 X = torch.linspace(-1, 1, 16).reshape(2, 8)
@@ -73,10 +74,10 @@ def test_executorch_names_the_events_of_a_trace_by_our_record(tmp_path: Path, ba
 def test_a_record_computes_what_the_model_does(tmp_path: Path) -> None:
     """executorch loads the graphs of the record and runs them."""
     pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord
+    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
 
-    finished([]).get_etrecord().save(tmp_path / "model.etrecord")
-    record = parse_etrecord(str(tmp_path / "model.etrecord"))
+    finished([]).get_etrecord().save(tmp_path / "model.etrecord", weights=True)
+    record = parse_of_executorch(str(tmp_path / "model.etrecord"))
     expected = Network().eval()(X)
     for program in (record.edge_dialect_program, record.exported_program):
         torch.testing.assert_close(program.module()(X), expected)
@@ -94,10 +95,71 @@ def test_a_record_of_a_model_whose_values_are_named_as_new_keys_can_be_loaded(tm
     program = Inspector(etdump_data=trace, etrecord=tmp_path / "model.etrecord").get_exported_program()
     torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
     pytest.importorskip("executorch.devtools")
-    from executorch.devtools.etrecord import parse_etrecord
+    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
 
-    program = parse_etrecord(str(tmp_path / "model.etrecord")).edge_dialect_program
+    program = parse_of_executorch(str(tmp_path / "model.etrecord")).edge_dialect_program
     torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
+
+
+def test_a_record_without_weights_is_small_and_still_names_the_events(tmp_path: Path) -> None:
+    record = finished([]).get_etrecord()
+    sizes = {}
+    for weights in (None, True):
+        record.save(tmp_path / "model.etrecord", weights=weights)
+        sizes[weights] = (tmp_path / "model.etrecord").stat().st_size
+        read = parse_etrecord(tmp_path / "model.etrecord")
+        tensors = [*read.edge_dialect_program.state_dict.values(), *read.exported_program.state_dict.values()]
+        assert {tensor.is_meta for tensor in tensors} == {not weights}
+        assert [tuple(tensor.shape) for tensor in tensors] == [(8, 8), (8,)] * 4
+        read.save(tmp_path / "again.etrecord", weights=weights)
+        again, first = (read_etrecord(tmp_path / f"{name}.etrecord") for name in ("again", "model"))
+        assert again.debug_handle_map == first.debug_handle_map
+        assert [graph_nodes(graph) for graph in again.graphs.values()] == [
+            graph_nodes(first.graphs[name]) for name in again.graphs
+        ]
+    assert sizes[None] < sizes[True]
+    record.update_representative_inputs([X])
+    assert record.content() == record.content(weights=True)
+    with pytest.raises(ValueError, match="the ETRecord has no weights to run the graph with"):
+        Inspector(etdump_data=write_etdump(ETDump()), etrecord=record.content(weights=False)).calculate_numeric_gap(
+            "MSE"
+        )
+
+
+def test_compile_and_the_function_write_the_same_record(tmp_path: Path) -> None:
+    exported = torch.export.export(Network().eval(), (X,))
+    compiled = edgecore.compile(exported, backends=[], generate_etrecord=True)
+    compiled.get_etrecord().save(tmp_path / "compiled.etrecord")
+    edge = edgecore.to_edge(exported)
+    before = copy.deepcopy(edge)
+    finished = edge.to_executorch()
+    generate_etrecord(tmp_path / "function.etrecord", before, finished, exported)
+    first, second = (read_etrecord(tmp_path / f"{name}.etrecord") for name in ("compiled", "function"))
+    for name, graph in first.graphs.items():
+        assert graph_nodes(graph) == graph_nodes(second.graphs[name])
+    assert first.debug_handle_map == second.debug_handle_map
+    suite = edgecore.MethodTestSuite("forward", [edgecore.MethodTestCase((X,), X)])
+    record = ETRecord(exported, before)
+    record.add_executorch_program(edgecore.BundledProgram(finished, [suite]))
+    assert record.content().representative_inputs is not None
+    for add in (record.add_exported_program, record.add_edge_dialect_program, record.add_executorch_program):
+        with pytest.raises(RuntimeError, match="already"):
+            add(exported)
+    assert record.copy()._maps is None
+
+
+def test_executorch_compares_with_the_exported_program_where_it_is_the_edge_program(tmp_path: Path) -> None:
+    """A node that a pass has not changed names the node of the exported program by `from_node`."""
+    pytest.importorskip("executorch.devtools")
+    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
+    from executorch.devtools.inspector._inspector_utils import propagate_back_debug_handle
+
+    finished([]).get_etrecord().save(tmp_path / "model.etrecord")
+    record = parse_of_executorch(str(tmp_path / "model.etrecord"))
+    given = record.exported_program, record.export_graph_id, record.edge_dialect_program
+    assert propagate_back_debug_handle(*given)
+    handles = [node.meta["debug_handle"] for node in record.exported_program.graph.nodes if node.op == "call_function"]
+    assert handles == [1, 2, 3, 4, 5]
 
 
 def test_inputs_outputs_and_other_programs_are_kept(tmp_path: Path) -> None:

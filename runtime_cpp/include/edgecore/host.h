@@ -104,13 +104,16 @@ class EventTracer {
   ~EventTracer() = default;
 };
 
-// Receives the values that operations inside of delegates compute. All calls come from the thread that executes the
-// method.
+// Receives the values that a run computes. All calls come from the thread that executes the method, and all values are
+// valid during the call only. A tensor in device memory has no data.
 class ValueListener {
  public:
-  // `delegate` is the index of the delegate in the method, `debug_id` the backend's identifier of the operation.
-  // `value` is valid during the call only.
+  // An operation inside of a delegate. `delegate` is the index of the delegate in the method, `debug_id` the backend's
+  // identifier of the operation.
   virtual void value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) = 0;
+  // The result of a kernel, or each output of a delegate in their order; and the outputs of the method, at its end.
+  virtual void result(size_t instruction, const edgecore_value &value) { (void)instruction, (void)value; }
+  virtual void output(const edgecore_value &value) { (void)value; }
 
  protected:
   ~ValueListener() = default;

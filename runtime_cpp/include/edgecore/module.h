@@ -24,7 +24,12 @@ namespace edgecore {
 // each parallel loop. Each level includes those before it.
 enum class TraceLevel : uint8_t { kCalls, kOperators, kThreads };
 
+// Values that a trace holds beside times: none; the outputs of runs; also the results of instructions and, if backends
+// report them, of the operations inside of delegates.
+enum class DebugLevel : uint8_t { kNone, kOutputs, kValues };
+
 constexpr uint64_t kTraceLimit = uint64_t{64} << 20;
+constexpr uint64_t kDebugLimit = uint64_t{256} << 20;
 constexpr uint64_t kMaxTraceLimit = uint64_t{512} << 20;  // more does not fit into an ETDump
 
 struct MethodOptions {
@@ -37,6 +42,10 @@ struct MethodOptions {
   // Bytes for the events of runs, in equal parts for the methods; at most kMaxTraceLimit. When they are full, the
   // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
   uint64_t trace_limit = kTraceLimit;
+  DebugLevel debug = DebugLevel::kNone;  // needs `trace`
+  // Bytes for these values, in equal parts for the methods. Runs with equal values share memory. When it is full, no
+  // further values are recorded, and the ETDump says how many.
+  uint64_t debug_limit = kDebugLimit;
 };
 
 struct TraceInfo {
@@ -158,9 +167,11 @@ class Module {
   void clear_trace();
   TraceInfo trace_info() const;
 
-  // Writes the recorded times as an ETDump. No method may be running.
+  // Writes the recorded times as an ETDump, and the bytes of recorded values to the file `values`, unless it is NULL. No
+  // method may be running.
   // Errors: INVALID_STATE (nothing was ever traced), ACCESS_FAILED.
-  Status write_trace(const char *path, Error &error) const;
+  Status write_trace(const char *path, Error &error) const { return write_trace(path, nullptr, error); }
+  Status write_trace(const char *path, const char *values, Error &error) const;
 
   // Writes records of runs of this file that a TraceBuffer or TraceStatistics (edgecore/trace_buffer.h) of another
   // device has made, as an ETDump. Needs open() only: no backend and no method. Errors: INVALID_ARGUMENT (`records` are

@@ -101,6 +101,10 @@ def command(
             metavar="FOLDER", help="Write the graph after each pass that changed it, into a new or empty folder."
         ),
     ] = None,
+    etrecord: Annotated[
+        Path | None,
+        typer.Option(metavar="OUT", help="Write an ETRecord without weights, for ExecuTorch's developer tools."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compile a model to a .pte file."""
@@ -109,7 +113,7 @@ def command(
     parsed_backends = [parse_backend(text) for text in backends or ()]
     recipes = parse_quantize(quantize) if quantize else None
     output = output or Path(_stem(model)).with_suffix(".pte")
-    for path in (output, report):
+    for path in (output, report, etrecord):
         if path and not path.parent.is_dir():
             raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")
     with progress(f"loading {model}"), hold_stderr():
@@ -128,9 +132,12 @@ def command(
             quantize=recipes,
             calibration=calibration and CountedSamples(calibration, status),
             dump_passes=dump_passes,
+            generate_etrecord=etrecord is not None,
         )
         seconds = time.perf_counter() - start
         output, *data = program.save(output)
+        if etrecord:
+            program.get_etrecord().save(etrecord)
     placement = program.report(quantization=bool(report and quantize))
     if report:
         placement.to_html(report)

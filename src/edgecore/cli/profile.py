@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from edgecore.cli.common import Data, File, Method, choose_method, progress, read_file
+from edgecore.errors import EdgecoreError
 
 
 class By(str, Enum):
@@ -44,6 +45,14 @@ def command(
     ] = None,
     speedscope: Annotated[Path | None, typer.Option(metavar="OUT", help="Write the runs for speedscope.app.")] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures as JSON.")] = None,
+    source: Annotated[
+        Path | None,
+        typer.Option(
+            "--from",
+            metavar="TRACE",
+            help="Show an ETDump, or records of firmware (.ectr), instead of running the file.",
+        ),
+    ] = None,
     etdp: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the runs as an ETDump, for ExecuTorch's Inspector.")
     ] = None,
@@ -56,14 +65,18 @@ def command(
 ) -> None:
     """Run a file with traces, and show which operators, modules, backends or source lines take its time."""
     from edgecore.cli.run import read_arguments
-    from edgecore.devtools.profiler import profile
+    from edgecore.devtools.profiler import profile, profile_of_trace
 
+    if source and device:
+        raise EdgecoreError("--from shows a trace that exists, and --device makes one; leave out one of them")
     names = [plan.name for plan in read_file(file).program.execution_plan]
     name = choose_method(names, method, file)
     if device:
         from edgecore.cli.device import profile_there
 
         result = profile_there(device, file, name, inputs or (), runs, warmup, threads, data or (), device_build)
+    elif source:
+        result = profile_of_trace(file, source, name)
     else:
         with progress(f"running {name} {warmup + runs} times"):
             result = profile(

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
         DelegationInfo,
         format_delegated_graph,
         get_delegation_info,
+        inspect_node,
         print_delegated_graph,
+        print_delegation_info,
     )
     from edgecore.devtools.diff_files import Diff, diff
     from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
@@ -36,8 +38,10 @@ if TYPE_CHECKING:
     from edgecore.devtools.profiler import Profile, profile
     from edgecore.devtools.remote import Device, connect
     from edgecore.devtools.remote_profile import profile_on
+    from edgecore.devtools.records import parse_etrecord
     from edgecore.devtools.summary import Row, Summary, summarize
     from edgecore.devtools.trace import Run, Trace, TraceEvent
+    from edgecore.pipeline.etrecord import ETRecord, generate_etrecord
 
 __all__ = [
     "Allocation",
@@ -46,6 +50,7 @@ __all__ = [
     "DelegationInfo",
     "Device",
     "Diff",
+    "ETRecord",
     "Event",
     "EventBlock",
     "Graph",
@@ -71,10 +76,14 @@ __all__ = [
     "connect",
     "diff",
     "format_delegated_graph",
+    "generate_etrecord",
     "generate_memory_trace",
     "get_delegation_info",
     "graph_of",
+    "inspect_node",
+    "parse_etrecord",
     "print_delegated_graph",
+    "print_delegation_info",
     "profile",
     "profile_on",
     "speedscope",
@@ -117,7 +126,10 @@ _MODULE_OF = {
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
     "graph_of": "graph_builder",
+    "inspect_node": "delegation",
+    "parse_etrecord": "records",
     "print_delegated_graph": "delegation",
+    "print_delegation_info": "delegation",
     "profile": "profiler",
     "profile_on": "remote_profile",
     "speedscope": "exports",
@@ -125,6 +137,11 @@ _MODULE_OF = {
     "summarize": "summary",
 }
 
+_RECORD = "edgecore.pipeline.etrecord"
+"""Its classes belong to the compiler, which needs torch."""
+
 __getattr__ = lazy_names(
-    "edgecore.devtools", {name: f"edgecore.devtools.{place}" for name, place in _MODULE_OF.items()}
+    "edgecore.devtools",
+    {name: f"edgecore.devtools.{place}" for name, place in _MODULE_OF.items()}
+    | {"ETRecord": _RECORD, "generate_etrecord": _RECORD},
 )

@@ -105,6 +105,29 @@ def print_delegated_graph(graph_module: Any) -> None:
     print(format_delegated_graph(graph_module))
 
 
+def inspect_node(graph: Any, node: Any) -> str:
+    """Return a graph as text with an arrow at a node, and the lines of code that the node comes from."""
+    lines = ["Here is the node in the graph module:", "graph():"]
+    for one in graph.nodes:
+        text = one.format_node()
+        if text:
+            lines.append(("--> " if one is node else "    ") + text)
+    lines.append(f"This node {node} has metadata of:")
+    if node.meta.get("stack_trace"):
+        lines += ["The node stacktrace:", "Traceback (most recent call last):", node.meta["stack_trace"].rstrip()]
+    return "\n".join(lines) + "\n"
+
+
+def print_delegation_info(graph_module: Any) -> None:
+    """Print the summary and the rows of `get_delegation_info`."""
+    info = get_delegation_info(graph_module)
+    print(info.get_summary())
+    rows = [("operator", "in delegates", "outside"), *((name, str(a), str(b)) for name, a, b in info.rows())]
+    width = max(len(name) for name, _, _ in rows)
+    for name, inside, outside in rows:
+        print(f"{name:<{width}}  {inside:>12}  {outside:>7}")
+
+
 def _calls_delegate(node: Any) -> bool:
     return getattr(node.target, "__name__", "").endswith("call_delegate")
 

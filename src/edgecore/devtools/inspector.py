@@ -16,7 +16,7 @@ from edgecore.devtools.events import (
     as_frame,
     event_blocks,
 )
-from edgecore.devtools.sources import program_file, record_file
+from edgecore.devtools.sources import etdump_file, program_file, record_file
 from edgecore.devtools.symbols import (
     DELEGATE,
     FRAMEWORK,
@@ -29,7 +29,6 @@ from edgecore.devtools.symbols import (
 )
 from edgecore.devtools.values import Values
 from edgecore.format import PteFile
-from edgecore.format.etdump import read_etdump
 from edgecore.format.etrecord import EDGE, EtRecordFile, Graph, GraphNode, graph_nodes
 
 _EDGE_NAMES = ("edge_dialect_graph_module", EDGE)
@@ -67,7 +66,7 @@ class Inspector:
         """Read an ETDump.
 
         Args:
-            etdump_path: Path of the ETDump.
+            etdump_path: Path of the ETDump, or of the records of firmware (`.ectr`), which need `program`.
             etdump_data: The ETDump itself, instead of its path.
             etrecord: ETRecord that the compiler made: its path, its content, or the result of `get_etrecord`.
             source_time_scale: Unit of the times in the file.
@@ -94,13 +93,13 @@ class Inspector:
             raise RuntimeError("if one of source_time_scale and target_time_scale is CYCLES, both must be")
         if (etdump_path is None) == (etdump_data is None):
             raise ValueError("exactly one of etdump_path and etdump_data must be given")
-        content = Path(etdump_path).read_bytes() if etdump_path is not None else etdump_data
+        etdump = etdump_file(etdump_path if etdump_path is not None else etdump_data, program)
         buffer = debug_buffer_path or buffer_path
         values = Values(Path(buffer).read_bytes() if buffer else None)
         self._record = None if etrecord is None else record_file(etrecord)
         self._method = _chosen(self._record, method)
         self.event_blocks: list[EventBlock] = event_blocks(
-            read_etdump(content or b""), source_time_scale, target_time_scale, values, delegate_metadata_parser,
+            etdump, source_time_scale, target_time_scale, values, delegate_metadata_parser,
             delegate_time_scale_converter,
         )  # fmt: skip
         self._methods = [""] * len(self.event_blocks)
@@ -138,11 +137,9 @@ class Inspector:
             self._use_reference_outputs(record.reference_outputs)
 
     def _use_reference_outputs(self, saved: bytes) -> None:
-        import io
+        from edgecore.devtools.numeric_gap import loaded_values
 
-        import torch
-
-        by_method = torch.load(io.BytesIO(saved), weights_only=True)
+        by_method = loaded_values(saved)
         for block, method in zip(self.event_blocks, self._methods, strict=True):
             cases = by_method.get(method, [])
             index = 0 if block.bundled_input_index == -1 and len(cases) == 1 else block.bundled_input_index
@@ -259,7 +256,7 @@ class Inspector:
             the graph, both values, and the gap, a list.
 
         Raises:
-            ValueError: There is no record, it lacks inputs or the graph, or the distance is unknown.
+            ValueError: There is no record, it lacks inputs, weights or the graph, or the distance is unknown.
             FormatError: torch cannot load the graph.
         """
         import pandas  # type: ignore[import-untyped]

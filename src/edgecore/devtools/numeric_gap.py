@@ -36,7 +36,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
     handles = {node.name: node.handle for node in graph_nodes(graph) if node.handle}
     try:
         content = json.loads(graph.program)
-        content |= {"schema_version": {"major": 8, "minor": 20}, "verifiers": ["ATEN"]}
+        content |= {"schema_version": {"major": 8, "minor": 20}, "verifiers": ["TRAINING"]}
         content.pop("dialect", None)
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
@@ -47,6 +47,22 @@ def load_graph(graph: Graph) -> ExportedProgram:
         if node.name in handles:
             node.meta["debug_handle"] = handles[node.name]
     return program
+
+
+def loaded_values(saved: bytes | None) -> Any:
+    """Return the inputs or outputs of an ETRecord, which are a file of `torch.save`; None for None.
+
+    Raises:
+        FormatError: torch cannot load them.
+    """
+    import torch
+
+    if saved is None:
+        return None
+    try:
+        return torch.load(io.BytesIO(saved), weights_only=True)
+    except Exception as error:  # torch raises errors of many types here
+        raise FormatError(f"torch cannot load the inputs or outputs of the ETRecord: {error!r}") from error
 
 
 def numeric_gap(
@@ -65,7 +81,7 @@ def numeric_gap(
         A row for each event whose values can be compared, with the keys `COLUMNS`.
 
     Raises:
-        ValueError: The record has no inputs, or the distance is unknown.
+        ValueError: The record has no inputs or weights, or the distance is unknown.
     """
     if record.representative_inputs is None:
         raise ValueError("the ETRecord has no inputs to run the graph with; update_representative_inputs sets them")
@@ -122,7 +138,10 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     """Run a program; return values and names of nodes by debug handle. Of several nodes with one, the last counts."""
     import torch
 
-    arguments = torch.load(io.BytesIO(inputs), weights_only=True)
+    tensors = (*program.state_dict.values(), *program.constants.values())
+    if any(isinstance(one, torch.Tensor) and one.is_meta for one in tensors):
+        raise ValueError("the ETRecord has no weights to run the graph with; save it with weights=True")
+    arguments = loaded_values(inputs)
     values: dict[int, Any] = {}
     names: dict[int, list[str]] = {}
 
@@ -143,7 +162,7 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
 
 
 def _recorded(events: Iterable[Event]) -> Mapping[Handles, Event]:
-    """Return the events with values by their handles: of the same handles the last instruction, of one the first event.
+    """Return the events with values by their handles: of the same handles the last, which finishes the operator.
 
     A call of a delegate is left out if operations of it have values.
     """
@@ -159,6 +178,6 @@ def _recorded(events: Iterable[Event]) -> Mapping[Handles, Event]:
         if event.is_delegated_op:
             inside.update(handles)
         other = found.get(handles)
-        if other is None or (event._instruction_id or 0) > (other._instruction_id or 0):
+        if other is None or (event._instruction_id or 0) >= (other._instruction_id or 0):
             found[handles] = event
     return {handles: event for handles, event in found.items() if event.name != DELEGATE or inside.isdisjoint(handles)}

@@ -177,6 +177,29 @@ def profile(
     return Profile(name, method, threads, load_ms, first_ms, trace, pte, runs - len(trace.runs))
 
 
+def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile:
+    """Show the runs of a trace that was recorded elsewhere.
+
+    Args:
+        file: Path of the `.pte` or `.bpte` that ran.
+        etdump: Path of its ETDump, or of the records of firmware (`.ectr`).
+        method: Name of the method.
+
+    Raises:
+        FormatError: A file is damaged, or of another kind or program.
+        EdgecoreError: The trace has no run of the method.
+    """
+    pte = program_file(file)
+    whole = Trace.read(etdump, program=pte)
+    trace = whole.select(method)
+    if not trace.runs:
+        raise EdgecoreError(f"{etdump} has no run of the method {method}")
+    loads = [
+        event.duration for block in whole.others for event in block.events if event.kernel == "Program::load_method"
+    ]
+    return Profile(Path(file).name, method, None, sum(loads) / 1e6, trace.runs[0].duration / 1e6, trace, pte)
+
+
 def _recorded(program: Any) -> list[RunData]:
     """Return what a loaded program has recorded so far."""
     with tempfile.TemporaryDirectory() as folder:

@@ -74,6 +74,7 @@ class CompiledProgram(ExecutorchProgramManager):
         references: Mapping[str, Reference],
     ) -> None:
         super().__init__(finished.pte, finished.data, finished.report(), finished.methods, finished.config_methods)
+        self._etrecord, self.delegate_outputs = finished._etrecord, finished.delegate_outputs
         self.seconds = seconds
         self.quantized = quantized
         self._references = references
@@ -155,6 +156,7 @@ def compile(
     calibration: Calibration | None = None,
     passes: PassList = EDGE_PASSES,
     dump_passes: str | Path | None = None,
+    generate_etrecord: bool = False,
 ) -> CompiledProgram:
     """Compile a model to a `.pte` program; needs the extra `edgecore[compile]`.
 
@@ -193,6 +195,8 @@ def compile(
         passes: The passes that lower the model: `edgecore.passes.EDGE_PASSES`, or a list made from it with
             `insert_before`, `insert_after`, `replace` and `skip`.
         dump_passes: A new or empty folder, into which the graph is written as text after each pass that changed it.
+        generate_etrecord: Keep the programs for `get_etrecord`, which ExecuTorch's developer tools read; edgecore's need
+            only the `.pte`.
 
     Returns:
         The program, in memory. `save` writes it to a file, `report` says where each operator runs, and `compare`
@@ -274,6 +278,7 @@ def compile(
         passes=passes,
         dump=dump,
         rewrites=KERNEL_REWRITES if runtime == fmt.EDGECORE else REWRITES,
+        generate_etrecord=generate_etrecord,
     )
     _check_required(chosen, edge.report())
     if share_state:

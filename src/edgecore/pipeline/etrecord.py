@@ -11,14 +11,22 @@ from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+import torch
 from torch.export import ExportedProgram
 
 from edgecore import format as fmt
 from edgecore.errors import CompileError
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
+from edgecore.ir.graph import all_calls, operator_name
+from edgecore.pipeline.same_nodes import same_nodes
 
 if TYPE_CHECKING:
     from edgecore.pipeline.bundled import BundledProgram
+    from edgecore.pipeline.managers import EdgeProgramManager, ExecutorchProgramManager
+
+Programs = ExportedProgram | Mapping[str, ExportedProgram]
+Maps = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
+"""The result of `_maps`."""
 
 _NEW_KEYS = frozenset(
     ("torch_version", "guards_code", "sym_float_values", "kind", "is_hop_single_tensor_return",
@@ -29,6 +37,8 @@ _BY_NAME = frozenset(
      "as_string_to_argument", "opset_version")
 )  # fmt: skip
 """Objects whose keys are names of the model, which may be equal to a new key."""
+_GRAPH_ID = 1
+"""The id of the graph of `exported_program`, by which `from_node` of the edge program names its nodes."""
 _RESERVED = (EXPORTED, EDGE, "et_dialect_graph_module", "export_graph_id", "debug_handle_map", "delegate_map")
 
 
@@ -36,48 +46,108 @@ class ETRecord:
     """The knowledge of the compiler about a program. `manager.get_etrecord()` returns it.
 
     Attributes:
-        exported_program: The program before lowering, of the method `forward`.
+        exported_program: The program before lowering, of the method `forward`; None if it is not known.
         export_graph_id: The id of its graph.
-        edge_dialect_program: The edge programs by method, before backends took their parts.
         graph_map: Other programs, as `NAME/METHOD`.
     """
 
     def __init__(
-        self, exported: Mapping[str, ExportedProgram] | None = None, edge: Mapping[str, ExportedProgram] | None = None
+        self,
+        exported_program: Programs | None = None,
+        edge_dialect_program: Programs | EdgeProgramManager | None = None,
     ) -> None:
-        exported = exported or {}
-        self.exported_program = exported.get("forward") or next(iter(exported.values()), None)
-        self.export_graph_id = id(self.exported_program.graph) if self.exported_program is not None else None
-        self.edge_dialect_program = dict(edge or {})
+        self.exported_program: ExportedProgram | None = None
+        self.export_graph_id: int | None = None
         self.graph_map: dict[str, ExportedProgram] = {}
-        self._maps: tuple[dict[str, Any], dict[str, Any], dict[str, Any]] | None = None
+        self._edge: dict[str, ExportedProgram] = {}
+        self._maps: Maps | None = None
         self._inputs: Any = None
         self._outputs: Any = None
+        if exported_program is not None:
+            self.add_exported_program(exported_program)
+        if edge_dialect_program is not None:
+            self.add_edge_dialect_program(edge_dialect_program)
 
-    def with_program(self, pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> ETRecord:
-        """Return a copy that knows the instructions of the finished program too.
-
-        Args:
-            pte: The program.
-            outputs: Number of outputs of each call of a delegate, by method.
-        """
-        record = copy.copy(self)
-        record._maps = _maps(pte, outputs)
+    @classmethod
+    def restored(
+        cls, programs: Mapping[str, ExportedProgram], file: EtRecordFile, inputs: Any, outputs: Any
+    ) -> ETRecord:
+        """Return the record of a file, from its programs by their names there, and its inputs and outputs."""
+        record = cls()
+        record.exported_program, record.export_graph_id = programs.get(EXPORTED), file.export_graph_id
+        record._edge = {name: programs[f"{EDGE}/{name}"] for name in file.methods}
+        others = (name for name in programs if name != EXPORTED and not name.startswith(f"{EDGE}/"))
+        record.graph_map = {name: programs[name] for name in others}
+        if file.debug_handle_map is not None:
+            record._maps = file.debug_handle_map, file.delegate_map or {}, file.instruction_id_to_num_outs_map or {}
+        record._inputs, record._outputs = inputs, outputs
         return record
 
-    def add_extra_export_modules(self, modules: Mapping[str, Any]) -> None:
+    @property
+    def edge_dialect_program(self) -> ExportedProgram | dict[str, ExportedProgram] | None:
+        """The edge program, before backends took their parts; of several methods a dictionary. None if there is none."""
+        return next(iter(self._edge.values())) if len(self._edge) == 1 else self._edge or None
+
+    def copy(self) -> ETRecord:
+        """Return a copy without the knowledge about a finished program, and without inputs and outputs."""
+        record = copy.copy(self)
+        record.graph_map = dict(self.graph_map)
+        record._maps = record._inputs = record._outputs = None
+        return record
+
+    def add_exported_program(self, exported_program: Programs | None) -> None:
+        """Add the program before lowering; of several methods that of `forward`, else the first.
+
+        Raises:
+            RuntimeError: There is one already.
+        """
+        if self.exported_program is not None:
+            raise RuntimeError("the ETRecord has an exported program already")
+        if exported_program is not None:
+            methods = _by_method(exported_program)
+            self.exported_program = methods.get("forward") or next(iter(methods.values()), None)
+            self.export_graph_id = _GRAPH_ID
+
+    def add_edge_dialect_program(self, edge_dialect_program: Programs | EdgeProgramManager) -> None:
+        """Add the edge programs of all methods, which must not have been changed by `to_backend` or `to_executorch`.
+
+        Raises:
+            RuntimeError: There are some already.
+        """
+        if self._edge:
+            raise RuntimeError("the ETRecord has an edge program already")
+        self._edge = _by_method(edge_dialect_program)
+
+    def add_executorch_program(self, executorch_program: ExecutorchProgramManager | BundledProgram) -> None:
+        """Add what is known about the finished program; of a `BundledProgram` also inputs and outputs.
+
+        Raises:
+            CompileError: The bundled program was made of a file, not of a program.
+            RuntimeError: There is a finished program already.
+        """
+        if self._maps is not None:
+            raise RuntimeError("the ETRecord has a finished program already")
+        finished: Any = executorch_program
+        if hasattr(finished, "method_test_suites"):
+            self.update_representative_inputs(finished)
+            self.update_reference_outputs(finished)
+            finished = finished.executorch_program
+            if finished is None:
+                raise CompileError("an ETRecord needs the result of to_executorch, not a bundled program of a file")
+        self._maps = _maps(finished.pte, finished.delegate_outputs)
+
+    def add_extra_export_modules(
+        self, extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager]
+    ) -> None:
         """Add programs under names of their own: exported programs, or managers of edge programs.
 
         Raises:
             ValueError: A name is one that the file uses itself.
         """
-        for name, program in modules.items():
+        for name, program in extra_recorded_export_modules.items():
             if any(reserved in name for reserved in _RESERVED):
                 raise ValueError(f"the name {name!r} is reserved in an ETRecord")
-            if isinstance(program, ExportedProgram):
-                self.graph_map[f"{name}/forward"] = program
-            else:
-                self.graph_map |= {f"{name}/{one}": program.exported_program(one) for one in program.methods}
+            self.graph_map |= {f"{name}/{method}": one for method, one in _by_method(program).items()}
 
     def update_representative_inputs(self, representative_inputs: Sequence[Any] | BundledProgram) -> None:
         """Set the inputs of `forward` with which graphs are run for comparisons."""
@@ -99,50 +169,120 @@ class ETRecord:
             by_method = isinstance(reference_outputs, Mapping)
             self._outputs = dict(reference_outputs) if by_method else {"forward": reference_outputs}
 
-    def content(self) -> EtRecordFile:
+    def content(self, weights: bool | None = None) -> EtRecordFile:
         """Return what `save` writes.
+
+        Args:
+            weights: As for `save`.
 
         Raises:
             CompileError: There are no edge programs, or no finished program yet; or torch cannot serialize a program.
         """
-        if not self.edge_dialect_program or self._maps is None:
+        if not self._edge or self._maps is None:
             raise CompileError(
                 "an ETRecord needs the edge programs and the finished one; pass generate_etrecord=True, and ask the "
                 "result of to_executorch for it"
             )
-        graphs = {f"{EDGE}/{name}": _graph(name, one) for name, one in self.edge_dialect_program.items()}
-        graphs |= {name: _graph(name, one) for name, one in self.graph_map.items()}
+        full = self._inputs is not None if weights is None else weights
+        sources = {"forward": same_nodes(self._edge.get("forward"), self.exported_program)}
+        graphs = {f"{EDGE}/{name}": _graph(name, one, full, sources.get(name)) for name, one in self._edge.items()}
+        graphs |= {name: _graph(name, one, full) for name, one in self.graph_map.items()}
         if self.exported_program is not None:
-            graphs[EXPORTED] = _graph(EXPORTED, self.exported_program)
+            graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
+        maps = (
+            self._maps
+            if self._inputs is None
+            else (self._maps[0], _comparable(self._maps[1], self._edge), self._maps[2])
+        )
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
-        return EtRecordFile(graphs, *self._maps, self.export_graph_id, *saved)
+        return EtRecordFile(graphs, *maps, self.export_graph_id, *saved)
 
-    def save(self, path: Any) -> None:
+    def save(self, path: Any, weights: bool | None = None) -> None:
         """Write the record.
 
         Args:
             path: Path of the file, or an open binary file.
+            weights: Write the weights too, which only running its graphs needs: for the numeric gap, or to call
+                `get_exported_program().module()`. By default they are written if there are representative inputs.
 
         Raises:
             CompileError: As for `content`.
             OSError: The file cannot be written.
         """
-        write_etrecord(self.content(), path)
+        write_etrecord(self.content(weights), path)
+
+
+def generate_etrecord(
+    et_record: Any,
+    edge_dialect_program: EdgeProgramManager,
+    executorch_program: ExecutorchProgramManager | BundledProgram,
+    exported_program: Programs | None = None,
+    extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager] | None = None,
+) -> None:
+    """Write an ETRecord of programs that were lowered without `generate_etrecord=True`.
+
+    Args:
+        et_record: Path of the file, or an open binary file.
+        edge_dialect_program: The result of `to_edge`, or a copy of it (`copy.deepcopy`) that was made before
+            `to_executorch` changed it.
+        executorch_program: The finished program; of a `BundledProgram` inputs and outputs are written too.
+        exported_program: The program before lowering.
+        extra_recorded_export_modules: Other programs by names of their own.
+
+    Raises:
+        CompileError: torch cannot serialize a program.
+        ValueError: A name of an extra program is reserved.
+        OSError: The file cannot be written.
+
+    Example:
+        >>> edge = edgecore.to_edge(exported)
+        >>> before = copy.deepcopy(edge)
+        >>> generate_etrecord("model.etrecord", before, edge.to_backend(partitioner).to_executorch())
+    """
+    record = ETRecord(exported_program, edge_dialect_program)
+    record.add_executorch_program(executorch_program)
+    record.add_extra_export_modules(extra_recorded_export_modules or {})
+    record.save(et_record)
+
+
+def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedProgram]:
+    if isinstance(programs, ExportedProgram):
+        return {"forward": programs}
+    if isinstance(programs, Mapping):
+        return dict(programs)
+    return {name: programs.exported_program(name) for name in sorted(programs.methods)}
+
+
+def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
+    """Return the map with only the operations whose values are those of their last nodes, for comparisons of values.
+
+    Of several operations for a node the last finishes it; those before, such as a copy to another layout, have values
+    that no node has. The value of a quantizing operation is real, that of its node an integer.
+    """
+    changed: dict[str, Any] = {}
+    for method, calls in delegate_map.items():
+        quantizing = {node.meta.get("debug_handle") for node in all_calls(programs[method].graph_module)
+                      if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
+        for call, delegate in calls.items():
+            ids = delegate["delegate_map"]
+            finishing = {handles[-1]: name for name, handles in ids.items() if handles}
+            kept = {name: ids[name] for handle, name in finishing.items() if handle not in quantizing}
+            changed.setdefault(method, {})[call] = {**delegate, "delegate_map": kept}
+    return changed
 
 
 def _saved(value: Any) -> bytes:
-    import torch
-
     buffer = BytesIO()
     torch.save(value, buffer)
     return buffer.getvalue()
 
 
-def _graph(name: str, program: ExportedProgram) -> Graph:
+def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[str, str] | None = None) -> Graph:
+    """Serialize a program; `sources` maps nodes to those of the exported program that compute the same."""
     from torch._export.serde.serialize import serialize
 
     try:
-        artifact = serialize(program)
+        artifact = serialize(program if weights else _without_weights(program))
     except Exception as error:  # torch raises errors of many types for what it cannot serialize
         raise CompileError(f"torch cannot serialize the program {name} for the ETRecord: {error}") from error
     content = _without_new_keys(json.loads(artifact.exported_program))
@@ -156,8 +296,24 @@ def _graph(name: str, program: ExportedProgram) -> Graph:
         for node in module.graph.nodes
         if isinstance(node.meta.get("debug_handle"), int)
     }
-    _add_handles(content["graph_module"]["graph"], handles)
+    _add_handles(content["graph_module"]["graph"], handles, sources or {})
     return Graph(json.dumps(content).encode(), artifact.state_dict, artifact.constants, artifact.example_inputs)
+
+
+def _without_weights(program: ExportedProgram) -> ExportedProgram:
+    """Return a program whose tensors have shapes and dtypes only."""
+    changed = copy.copy(program)
+    changed._state_dict = {name: _described(value) for name, value in program.state_dict.items()}
+    changed._constants = {name: _described(value) for name, value in program.constants.items()}
+    changed._example_inputs = None
+    return changed
+
+
+def _described(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    described = torch.empty_like(value.detach(), device="meta")
+    return torch.nn.Parameter(described, value.requires_grad) if isinstance(value, torch.nn.Parameter) else described
 
 
 def _without_new_keys(value: Any, by_name: bool = False) -> Any:
@@ -170,21 +326,27 @@ def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     return [_without_new_keys(item) for item in value] if isinstance(value, list) else value
 
 
-def _add_handles(graph: dict[str, Any], handles: Mapping[str, int]) -> None:
+def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Mapping[str, str]) -> None:
     for node in graph["nodes"]:
         results = [value for output in node["outputs"] for value in output.values() if isinstance(value, dict)]
         name = node.get("name") or (results[0].get("name", "") if results else "")
         if name in handles:
             node["metadata"]["debug_handle"] = str(handles[name])
+        if name in sources:
+            node["metadata"]["from_node"] = json.dumps([_origin(sources[name])])
         for argument in node["inputs"]:
             inner = argument["arg"].get("as_graph") if isinstance(argument["arg"], dict) else None
             if inner:
-                _add_handles(inner["graph"], handles)
+                _add_handles(inner["graph"], handles, {})
 
 
-def _maps(
-    pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]
-) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+def _origin(name: str) -> dict[str, Any]:
+    """Return the entry of `from_node` for a node of the exported program."""
+    return {"name": name, "target": name, "graph_id": _GRAPH_ID, "pass_name": "edgecore", "action": "replace",
+            "from_node": []}  # fmt: skip
+
+
+def _maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> Maps:
     """Return the maps from instructions to debug handles, delegates and numbers of outputs, by method.
 
     Operations of delegates with a number have the key `[12]`, which ExecuTorch looks for in the id `Conv2d [12]`.

@@ -60,14 +60,10 @@ def to_edge(
     for name, program in lowering.exported(programs).items():
         edge[name] = lowering.to_edge(name, program, PassContext(), lambda program: preserve_nothing)
         verify(edge[name])
-    record = ETRecord(_by_method(programs), _copies(edge)) if generate_etrecord else None
+    record = ETRecord(programs, _copies(edge)) if generate_etrecord else None
     return EdgeProgramManager(
         edge, constant_methods=constant_methods, passes=passes, observer=lowering.observer, etrecord=record
     )
-
-
-def _by_method(programs: Programs) -> Mapping[str, ExportedProgram]:
-    return programs if isinstance(programs, Mapping) else {"forward": programs}
 
 
 def _copies(programs: Mapping[str, ExportedProgram]) -> dict[str, ExportedProgram]:
@@ -152,7 +148,7 @@ def lower(
         diagnostics[name] = PartitionDiagnostics()
         whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
         edge[name] = lowering.to_edge_for_backends(name, program, context, whole, transform_passes)
-    record = ETRecord(_by_method(programs), _copies(edge)) if generate_etrecord else None
+    record = ETRecord(programs, _copies(edge)) if generate_etrecord else None
     for priority in range(max(map(len, chosen.values()), default=0)):
         partitioners = {name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)}
         edge = to_backend(

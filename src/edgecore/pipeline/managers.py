@@ -250,10 +250,12 @@ class EdgeProgramManager:
                 alignments=alignments,
             )
         report = replace(self.report(), memory=arena_reports(planned))
-        record = self._etrecord
-        if record is not None:
-            record = record.with_program(pte, {name: _delegate_outputs(one) for name, (one, _) in planned.items()})
-        return ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods, record)
+        finished = ExecutorchProgramManager(pte, data, report, self.methods, self.config_methods)
+        finished.delegate_outputs = {name: _delegate_outputs(one) for name, (one, _) in planned.items()}
+        if self._etrecord is not None:
+            finished._etrecord = self._etrecord.copy()
+            finished._etrecord.add_executorch_program(finished)
+        return finished
 
 
 def _delegate_outputs(program: ExportedProgram) -> list[int]:
@@ -264,7 +266,7 @@ def _delegate_outputs(program: ExportedProgram) -> list[int]:
 def _present(record: ETRecord | None) -> ETRecord:
     if record is None:
         raise CompileError(
-            "there is no ETRecord; pass generate_etrecord=True to to_edge or to_edge_transform_and_lower"
+            "there is no ETRecord; pass generate_etrecord=True to compile, to_edge or to_edge_transform_and_lower"
         )
     return record
 
@@ -277,6 +279,7 @@ class ExecutorchProgramManager:
         data: The `.ptd` files with weights of the program, by file name without `.ptd`.
         methods: Names of the methods.
         config_methods: Names of the constant methods, which only return a value.
+        delegate_outputs: Number of outputs of each call of a delegate, by method.
     """
 
     def __init__(
@@ -286,9 +289,9 @@ class ExecutorchProgramManager:
         report: DelegationReport,
         methods: set[str],
         config_methods: set[str],
-        etrecord: ETRecord | None = None,
     ) -> None:
-        self._etrecord = etrecord
+        self._etrecord: ETRecord | None = None
+        self.delegate_outputs: dict[str, list[int]] = {}
         self.pte = pte
         self.data = data
         self.methods = methods

@@ -87,16 +87,17 @@ class Program:
 
         return Trace(self._program)
 
-    def write_trace(self, path: Any) -> None:
+    def write_trace(self, path: Any, values: Any = None) -> None:
         """Wait for all runs, then write the recorded times as an ETDump, as `trace.write` does.
 
         Args:
             path: Path of the file, usually `NAME.etdp`.
+            values: Path for the recorded values of `load(..., debug=...)`: the `debug_buffer_path` of the Inspector.
 
         Raises:
             ExecutionError: The file was loaded without `trace`, and no trace was started; or `path` cannot be written.
         """
-        self.trace.write(path)
+        self.trace.write(path, values)
 
     def new_session(self) -> Program:
         """Build the methods of the same file once more, with mutable buffers (a cache, a counter) of their own.
@@ -218,6 +219,8 @@ def load(
     trace: bool | str = False,
     trace_limit: int = 64 << 20,
     values: bool = False,
+    debug: str | None = None,
+    debug_limit: int = 256 << 20,
     verify: bool = False,
 ) -> Program:
     """Load a `.pte` file and the backends that it needs, and build its methods.
@@ -249,6 +252,11 @@ def load(
             events are dropped. Each method has an equal part of them, and at least 1,024 events (32 kB).
         values: Record the values of the operations inside delegates for `Program.take_values`, if the backend can report
             them. Each run then copies them.
+        debug: Values that the trace holds beside times, for `Program.write_trace(path, values=...)`: "outputs" of runs;
+            or "values", also the results of all operators and, if the backend reports them, of the operations inside
+            delegates. They need a trace, by default at level "operators". Each run copies its values.
+        debug_limit: Bytes for these values. Runs with equal values share memory. When it is full, no further values are
+            recorded, and the ETDump says how many.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
             reads all of them, at about 0.2 GB per second.
 
@@ -260,7 +268,7 @@ def load(
         BackendError: A backend that the file needs is not installed, broken or disabled.
         ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option, an
             unknown load mode.
-        ValueError: `threads` is below 1, `trace` is no level, or `trace_limit` is negative.
+        ValueError: `threads` is below 1, `trace` or `debug` is no level, or `trace_limit` or `debug_limit` is negative.
 
     Example:
         >>> program = edgecore.load("model.pte", threads=4)
@@ -268,8 +276,10 @@ def load(
     """
     if threads is not None and threads < 1:
         raise ValueError(f"threads must be at least 1; got {threads}")
-    if trace_limit < 0:
-        raise ValueError(f"trace_limit must be at least 0; got {trace_limit}")
+    for name, limit in (("trace_limit", trace_limit), ("debug_limit", debug_limit)):
+        if limit < 0:
+            raise ValueError(f"{name} must be at least 0; got {limit}")
+    debugged = _debug_level(debug) if debug is not None else 0
     if hasattr(path, "data_buffers"):
         path, data = path.buffer, [*path.data_buffers, *_parts(data)]
     _read_log_level()
@@ -285,8 +295,21 @@ def load(
 
         for library in libraries(missing):
             program.load_kernels(os.fsencode(library))
-    methods = program.load_methods(threads or 0, trust, share_state, _trace_level(trace), trace_limit, values)
+    level = _trace_level(trace or debugged > 0)
+    methods = program.load_methods(threads or 0, trust, share_state, level, trace_limit, values, debugged, debug_limit)
     return Program(program, methods, backends)
+
+
+def _debug_level(debug: str) -> int:
+    """Return the number of a level of debug values.
+
+    Raises:
+        ValueError: There is no such level.
+    """
+    levels = ("outputs", "values")
+    if debug not in levels:
+        raise ValueError(f"debug is {' or '.join(levels)}; got {debug!r}")
+    return levels.index(debug) + 1
 
 
 def _trace_level(trace: bool | str) -> int:

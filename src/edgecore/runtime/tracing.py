@@ -63,16 +63,17 @@ class Trace:
         """Forget all recorded events."""
         self._program.clear_trace()
 
-    def write(self, path: Any) -> None:
+    def write(self, path: Any, values: Any = None) -> None:
         """Write the recorded events as an ETDump, which ExecuTorch's Inspector reads.
 
         Args:
             path: Path of the file, usually `NAME.etdp`.
+            values: Path for the recorded values of `load(..., debug=...)`: the `debug_buffer_path` of the Inspector.
 
         Raises:
-            ExecutionError: Nothing was ever traced, or `path` cannot be written.
+            ExecutionError: Nothing was ever traced, or a file cannot be written.
         """
-        self._program.write_trace(os.fsencode(path))
+        self._program.write_trace(os.fsencode(path), None if values is None else os.fsencode(values))
 
     @property
     def level(self) -> str | None:

@@ -1,0 +1,72 @@
+// Records the values that a method computes: for Module::take_values, and for the debug events of an ETDump.
+#ifndef EDGECORE_HOST_DEBUG_VALUES_H_
+#define EDGECORE_HOST_DEBUG_VALUES_H_
+
+#include <string>
+#include <vector>
+
+#include "edgecore/module.h"
+#include "host/trace.h"
+
+namespace edgecore {
+
+// A value of a run: of an instruction, of an operation inside of a delegate, or an output of the method.
+struct DebugValue {
+  enum class Source : uint8_t { kInstruction, kOperation, kOutput };
+
+  Source source;
+  size_t index;           // of the instruction or the delegate
+  std::string operation;  // the backend's name
+  int64_t id;             // the backend's number, or -1
+  int32_t tag;            // EDGECORE_TAG_*
+  std::vector<Tensor> tensors;  // of a tensor or a list of tensors
+  union {
+    int64_t i;
+    double d;
+  } number;
+};
+
+// The values of a run. `run` counts the runs of the trace from 1.
+struct DebugRun {
+  uint64_t run = 0;
+  size_t hash = 0;    // of all values
+  size_t same_as = 0;  // index of the first run with equal values, which has them; its own index if it is that run
+  std::vector<DebugValue> values;
+};
+
+class ValueRecorder final : public ValueListener {
+ public:
+  // Operations inside of delegates are kept for take() if `takes`. With another level than kNone, values of runs that
+  // `trace` records are kept in at most `limit` bytes.
+  ValueRecorder(bool takes, DebugLevel level, const Trace *trace, uint64_t limit)
+      : takes_(takes), level_(level), trace_(trace), limit_(limit) {}
+
+  void value(size_t delegate, StringView name, int64_t debug_id, const edgecore_tensor &value) override;
+  void result(size_t instruction, const edgecore_value &value) override;
+  void output(const edgecore_value &value) override;
+
+  std::vector<OperationValue> take();
+  void clear();
+  // Returns the values of the runs that have some, oldest first.
+  const std::vector<DebugRun> &runs();
+  uint64_t missing() const { return missing_; }  // values for which the limit left no memory
+
+ private:
+  void add(DebugValue value);
+  void add(DebugValue::Source source, size_t index, const edgecore_value &value);
+  void close();
+
+  bool takes_;
+  DebugLevel level_;
+  const Trace *trace_;
+  uint64_t limit_;
+  uint64_t bytes_ = 0;
+  uint64_t missing_ = 0;
+  bool is_open_ = false;  // the last run may get further values
+  std::vector<OperationValue> taken_;
+  std::vector<DebugRun> runs_;
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_DEBUG_VALUES_H_

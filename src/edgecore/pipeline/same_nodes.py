@@ -1,0 +1,54 @@
+"""Nodes that two programs have in common, such as an exported program and the edge program that it became."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+from torch.fx.node import map_arg
+
+
+def same_nodes(program: ExportedProgram | None, origin: ExportedProgram | None) -> dict[str, str]:
+    """Map nodes of a program to the nodes of another that compute the same: equal operators of equal arguments.
+
+    Each node of `origin` is found at most once. A node that a pass has changed, or that depends on one, is not found; nor
+    is any if `origin` writes to tensors, since then equal nodes may read different values.
+    """
+    if program is None or origin is None or any(_writes(node) for node in origin.graph.nodes):
+        return {}
+    known: dict[Any, int] = {}
+    free: dict[int, list[str]] = {}
+    for node, number in _numbers(origin, known).items():
+        free.setdefault(number, []).append(node.name)
+    found = {}
+    for node, number in _numbers(program, known).items():
+        if node.op == "call_function" and free.get(number):
+            found[node.name] = free[number].pop(0)
+    return found
+
+
+def _writes(node: Node) -> bool:
+    return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
+
+
+def _numbers(program: ExportedProgram, known: dict[Any, int]) -> dict[Node, int]:
+    """Number the nodes, so that equal values have equal numbers. `known` has the number of each value so far."""
+    numbers: dict[Node, int] = {}
+    specs = iter(program.graph_signature.input_specs)
+    for node in program.graph.nodes:
+        key: Any = node
+        if node.op == "placeholder":
+            spec = next(specs)
+            tensor = program.state_dict.get(spec.target or "", program.constants.get(spec.target or ""))
+            if spec.kind == InputKind.USER_INPUT:
+                key = spec.arg.name
+            elif tensor is not None:
+                key = id(tensor)  # programs share their weights
+        elif node.op == "call_function":
+            arguments = map_arg((node.args, node.kwargs), lambda one: ("node", numbers[one]))
+            key = (node.target, repr(arguments))
+        numbers[node] = known.setdefault(key, len(known))
+    return numbers
