@@ -144,6 +144,10 @@ def test_errors_of_quantized_checkpoints(tmp_path):
     written.params(lora_args=None)
     with pytest.raises(CheckpointError, match="has adapters, and its parameters lack lora_args with their rank"):
         opened(written, "qat")
+    for wrong in ({"rank": -1}, {"rank": 10**9}, {"rank": "4"}, {"scale": 1}, {"rank": 4, "scale": None}, [4]):
+        written.params(lora_args=wrong)
+        with pytest.raises(CheckpointError, match=r"lora_args .* have no possible rank and scale"):
+            opened(written, "qat")
     written.params(lora_args={"rank": RANK})
     original = dict(written.state)
 

@@ -24,6 +24,7 @@ from edgecore_llm.quantize.rounding import to_half
 
 QuantizationMethod = Literal["spinquant", "qat"]
 """SpinQuant, whose matrices expect rotated inputs, or training with rounding, whose matrices stand for themselves."""
+_LARGEST_RANK = 4096
 _SAME_KEYS = (
     "partial_rotary_factor", "residual_multiplier", "attention_multiplier", "logits_scaling", "no_rope_layer_interval",
     "original_max_position_embeddings", "final_logit_softcapping", "attn_logit_softcapping",
@@ -75,9 +76,7 @@ class MetaCheckpoint:
         self.chat_template: str | None = None
         self.precision = self._precision()
         self._is_spinquant = self._has_rotation(method)
-        adapter = self.params.get("lora_args") or {}
-        self._adapter_rank, self._adapter_scale = adapter.get("rank", 0), adapter.get("scale", 2.0)
-        self._check_adapters()
+        self._adapter_rank, self._adapter_scale = self._adapter()
 
     @cached_property
     def config(self) -> DecoderConfig:
@@ -171,7 +170,8 @@ class MetaCheckpoint:
             if method is not None:
                 raise CheckpointError(f"{self.path} is not quantized, so {method} is no method of it")
             return False
-        arguments = self.params.get("quantization_args") or {}
+        arguments = self.params.get("quantization_args")
+        arguments = arguments if isinstance(arguments, dict) else {}
         if method is None and "lora_args" not in self.params and "spinquant" not in arguments:
             raise CheckpointError(
                 f"{self.path} is quantized, and its parameters do not say how; export with --quantized-by spinquant, whose "
@@ -179,12 +179,20 @@ class MetaCheckpoint:
             )
         return method == "spinquant" or (method is None and bool(arguments.get("spinquant")))
 
-    def _check_adapters(self) -> None:
+    def _adapter(self) -> tuple[int, float]:
+        """Return the rank of the adapters, 0 for none, and the factor of their products."""
+        arguments = self.params.get("lora_args") or {"rank": 0}
+        rank, scale = (arguments.get(key, 2.0) for key in ("rank", "scale")) if isinstance(arguments, dict) else (-1, 0)
+        if not isinstance(rank, int) or not 0 <= rank <= _LARGEST_RANK or not isinstance(scale, int | float):
+            raise CheckpointError(
+                f"lora_args {arguments!r} of the parameters of {self.path} have no possible rank and scale"
+            )
         adapters = {name for name in self._tensors if ".adaptor." in name}
-        if adapters and not self._adapter_rank:
+        if adapters and not rank:
             raise CheckpointError(f"{self.path} has adapters, and its parameters lack lora_args with their rank")
         if other := sorted(name for name in adapters if not re.match(r"layers\.\d+\.(self_attn|mlp)\.", name)):
             raise CheckpointError(f"{self.path} has the adapter {other[0]}; adapters belong to matrices of layers")
+        return rank, float(scale)
 
     def _values(self) -> dict[str, Any]:
         """Return the parameters as a `config.json`."""

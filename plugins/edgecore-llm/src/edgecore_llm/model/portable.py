@@ -109,8 +109,9 @@ class PortableAttention(nn.Module):
         scores = rows @ self.k_cache.transpose(2, 3) * config.attention_scale
         if config.attention_softcap:
             scores = config.attention_softcap * torch.tanh(scores / config.attention_softcap)
-        out: Tensor = (scores + mask.repeat(count, 1)).softmax(-1) @ self.v_cache
-        return out.unflatten(2, (count, -1)).flatten(1, 2).transpose(1, 2)  # type: ignore[no-untyped-call]
+        values = (scores + mask.repeat(count, 1)).softmax(-1) @ self.v_cache
+        out: Tensor = values.unflatten(2, (count, -1)).flatten(1, 2).transpose(1, 2)
+        return out
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
