@@ -130,6 +130,8 @@ def test_the_parameters_may_say_how_a_checkpoint_was_quantized(tmp_path):
         opened(written)
     written.params(quantization_args={"group_size": 32, "spinquant": True})
     assert opened(written).config.rotates_inner
+    with pytest.raises(CheckpointError, match="name SpinQuant as the method, not qat"):
+        opened(written, "qat")
     written.params(quantization_args={"group_size": 32, "spinquant": False})
     assert not opened(written).config.rotates_inner
     written.params(lora_args={"rank": 4}, quantization_args=None)
@@ -164,6 +166,7 @@ def test_errors_of_quantized_checkpoints(tmp_path):
     damaged("layers.1.feed_forward.w2.zeros", torch.ones_like(scales), "has zero points other than 0")
     damaged("layers.1.feed_forward.w2.scales", scales * float("nan"), "has scales that are not finite")
     damaged("layers.1.feed_forward.w2.scales", scales[1:], "is no matrix of int8 with scales for its rows")
+    damaged("layers.1.feed_forward.w2.scales", torch.tensor(1.0), "is no matrix of int8 with scales for its rows")
     damaged("layers.1.feed_forward.w2.scales", scales[:, :3], "has groups of other than a multiple of 32 columns")
     damaged("layers.1.feed_forward.w2.scales", None, r"has integers without layers.1.mlp.down_proj.scales")
     w2 = original["layers.1.feed_forward.w2.weight"]

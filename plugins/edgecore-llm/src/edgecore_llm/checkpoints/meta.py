@@ -99,7 +99,7 @@ class MetaCheckpoint:
         if self.bits(name) is not None:
             return self.read_quantized(name, start, self.shape(name)[0] if stop is None else stop).dequantize()
         rows = self._rows(name, name, start, stop)
-        return rows * self._adapter_scale if name.endswith(".adaptor.B.weight") else rows
+        return rows.float() * self._adapter_scale if name.endswith(".adaptor.B.weight") else rows
 
     def bits(self, name: str) -> Literal[4, 8] | None:
         """Return the bits of a matrix; None if its values are floats."""
@@ -138,19 +138,13 @@ class MetaCheckpoint:
         found: dict[str, set[Literal[4, 8]]] = {"linear": set(), "embedding": set(), "output": set()}
         group = GROUP
         for name, value in self._tensors.items():
-            matrix, dot, kind = name.rpartition(".")
-            bits = self.bits(name) if kind == "weight" else None
-            if bits is None:
-                if value.dtype == torch.int8 and kind == "weight":
-                    raise CheckpointError(f"{name} of {self.path} has integers without {matrix}{dot}scales")
+            scales = self._tensors.get(_beside(name, "scales"))
+            if not name.endswith(".weight") or (scales is None and value.dtype != torch.int8):
                 continue
-            scales = self._tensors[f"{matrix}.scales"]
-            if (
-                value.dtype != torch.int8
-                or value.ndim != 2
-                or len(scales) != len(value)
-                or not scales.is_floating_point()
-            ):
+            if scales is None:
+                raise CheckpointError(f"{name} of {self.path} has integers without {_beside(name, 'scales')}")
+            is_matrix = value.dtype == torch.int8 and value.ndim == 2 and value.numel() > 0
+            if not is_matrix or not scales.is_floating_point() or scales.shape[:1] != value.shape[:1]:
                 raise CheckpointError(f"{name} of {self.path} is no matrix of int8 with scales for its rows")
             count = scales.numel() // len(scales)
             if count > 1:
@@ -159,7 +153,8 @@ class MetaCheckpoint:
                     raise CheckpointError(
                         f"{name} of {self.path} has groups of other than a multiple of {GROUP} columns"
                     )
-            found[{"embed_tokens": "embedding", "lm_head": "output"}.get(matrix, "linear")].add(bits)
+            kind = {"embed_tokens.weight": "embedding", "lm_head.weight": "output"}.get(name, "linear")
+            found[kind].add(self.bits(name) or 8)
         if not any(found.values()):
             return None
         linear, embedding, output = (max(bits, default=None) for bits in found.values())
@@ -177,7 +172,9 @@ class MetaCheckpoint:
                 f"{self.path} is quantized, and its parameters do not say how; export with --quantized-by spinquant, whose "
                 "values are rotated at run time, or with --quantized-by qat"
             )
-        return method == "spinquant" or (method is None and bool(arguments.get("spinquant")))
+        if method == "qat" and arguments.get("spinquant"):
+            raise CheckpointError(f"the parameters of {self.path} name SpinQuant as the method, not qat")
+        return method == "spinquant" or bool(arguments.get("spinquant"))
 
     def _adapter(self) -> tuple[int, float]:
         """Return the rank of the adapters, 0 for none, and the factor of their products."""

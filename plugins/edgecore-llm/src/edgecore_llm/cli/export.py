@@ -110,7 +110,8 @@ def export_command(
     if settings or config is not None:
         excluded: dict[str, object] = {
             "--context": context, **values, "--window": window, "--sinks": sinks, "--quantized-by": quantized_by,
-            "--calibration": calibration, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer, "--report": report or None, "--backend": backend, "--bos-id": bos_id,
+            "--calibration": calibration, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer,
+            "--report": report or None, "--backend": backend, "--bos-id": bos_id,
         }  # fmt: skip
         if name := _first_given(excluded):
             raise typer.BadParameter(f"{name} and settings of LlmConfig exclude each other; write it as a setting")
@@ -177,6 +178,8 @@ def _export_plan(found: Plan, model: str | None, params: Path | None, output: Pa
     options = found.options
     if quantized is not None:
         precision = stored_precision(checkpoint)
+        if precision is not None and config.tied:  # the bits of the output layer are those of the table
+            precision = replace(precision, output=quantized.precision.output)
         if (precision, config.adapter_rank) != (quantized.precision, quantized.adapter_rank):
             raise ConfigError(
                 f"the checkpoint has {precision} and adapters of rank {config.adapter_rank}; the settings base.preq_mode, "

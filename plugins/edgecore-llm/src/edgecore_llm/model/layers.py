@@ -99,31 +99,37 @@ class Table(Matrix):
         return rows
 
 
-class Projection(Matrix):
-    """A linear layer with the steps around it: `edgecore_llm::linear` describes them.
+class Adapter(nn.Module):
+    """A product of two small matrices (LoRA), which is added to that of a linear layer."""
 
-    An adapter, if `rank` is not 0, adds `adapter_b @ adapter_a` to the matrix.
-    """
+    def __init__(self, outputs: int, inputs: int, rank: int) -> None:
+        super().__init__()
+        self.a = nn.Parameter(torch.zeros(rank, inputs), requires_grad=False)
+        self.b = nn.Parameter(torch.zeros(outputs, rank), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(F.linear(x, self.a), self.b)
+
+
+class Projection(Matrix):
+    """A linear layer with the steps around it: `edgecore_llm::linear` describes them. `rank` is that of its adapter."""
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
         super().__init__(outputs, inputs, bits, group)
         self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False) if has_bias else None
-        self.rank = rank
-        if rank:
-            self.adapter_a = nn.Parameter(torch.zeros(rank, inputs), requires_grad=False)
-            self.adapter_b = nn.Parameter(torch.zeros(outputs, rank), requires_grad=False)
+        self.adapter = Adapter(outputs, inputs, rank) if rank else None
 
     def forward(
         self, x: Tensor, *, norm: Norm | None = None, residual: Tensor | None = None, activation: str = "none"
     ) -> Tensor:
-        if self.bits is None or self.rank:
+        if self.bits is None or self.adapter is not None:
             x = x if norm is None else norm(x)
             if self.bits is None:
                 product = F.linear(x, self.value)
             else:
                 product = torch.ops.edgecore_llm.linear(x, self.value, self.rows)
-            if self.rank:
-                product = product + F.linear(F.linear(x, self.adapter_a), self.adapter_b)
+            if self.adapter is not None:
+                product = product + self.adapter(x)
             return operators.finish_product(product, self.bias, residual, activation)
         weight, eps = (None, 0.0) if norm is None else (norm.weight, norm.eps)
         out: Tensor = torch.ops.edgecore_llm.linear(

@@ -16,7 +16,7 @@ from edgecore_llm.errors import CheckpointError
 from edgecore_llm.families import FAMILIES
 from edgecore_llm.model.config import DecoderConfig
 from edgecore_llm.model.decoder import Decoder, round_up
-from edgecore_llm.model.layers import Matrix, Norm, Precision, Projection
+from edgecore_llm.model.layers import Adapter, Matrix, Norm, Precision, Projection
 from edgecore_llm.operators import KEY_BLOCK
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
@@ -115,9 +115,8 @@ def fill(
             module.value = _value(reader, name, module, is_lazy, rounded.get(name))
             if isinstance(module, Projection) and module.bias is not None:
                 module.bias = _constant(reader.bias(name))
-            if isinstance(module, Projection) and module.rank:
-                a, b = reader.adapter(name, module.columns)
-                module.adapter_a, module.adapter_b = _constant(a), _constant(b)
+        elif isinstance(module, Adapter):
+            module.a, module.b = reader.adapter(name, module)
 
 
 def _value(reader: Reader, name: str, module: Matrix, is_lazy: bool, rounded: Tensor | None) -> Tensor:
@@ -199,10 +198,10 @@ class Reader:
         parts = [self._weights.read(source.name, source.start, source.stop) for source in sources]
         return _alternate_rows(*parts) if name.endswith("gate_up_proj") else torch.cat(parts)
 
-    def adapter(self, name: str, columns: int) -> tuple[Tensor, Tensor]:
-        """Read the adapters of a matrix: [R, columns] and [outputs, R], with R the sum of the ranks of its parts."""
-        owner, _, projection = name.rpartition(".")
-        parts, rank = PARTS.get(projection, (projection,)), self.config.adapter_rank
+    def adapter(self, name: str, adapter: Adapter) -> tuple[nn.Parameter, nn.Parameter]:
+        """Read the matrices of an adapter. That of a matrix with several parts has the ranks of all of them."""
+        owner, projection, _ = name.rsplit(".", 2)
+        parts, rank, columns = PARTS.get(projection, (projection,)), self.config.adapter_rank, adapter.a.shape[1]
         inputs = self.config.intermediate_size if projection == "down_proj" else columns
         firsts, seconds = [], []
         for index, part in enumerate(parts):
@@ -214,17 +213,20 @@ class Reader:
                 both.append(self._weights.read(source.name).float())
             firsts.append(_widen_rows(both[0], columns))
             seconds.append(F.pad(both[1], (index * rank, (len(parts) - 1 - index) * rank)))
-        return torch.cat(firsts), _alternate_rows(*seconds) if projection == "gate_up_proj" else torch.cat(seconds)
+        b = _alternate_rows(*seconds) if projection == "gate_up_proj" else torch.cat(seconds)
+        return _constant(torch.cat(firsts)), _constant(b)
 
     def _parts(self, source: _Source, step: int, bits: Literal[4, 8] | None) -> Iterator[Part]:
-        weights = self._weights
-        found = weights.bits(source.name) if isinstance(weights, QuantizedWeights) else None
         for start in range(source.start, source.stop, step):
-            stop = min(start + step, source.stop)
-            if found is not None and bits is not None and found <= bits and isinstance(weights, QuantizedWeights):
-                yield replace(weights.read_quantized(source.name, start, stop), bits=bits)
-            else:
-                yield weights.read(source.name, start, stop)
+            yield self._part(source.name, start, min(start + step, source.stop), bits)
+
+    def _part(self, name: str, start: int, stop: int, bits: Literal[4, 8] | None) -> Part:
+        weights = self._weights
+        if bits is not None and isinstance(weights, QuantizedWeights):
+            found = weights.bits(name)
+            if found is not None and found <= bits:
+                return replace(weights.read_quantized(name, start, stop), bits=bits)
+        return weights.read(name, start, stop)
 
     def _sources(self, name: str, columns: int | None) -> list[_Source]:
         *owner, projection, attribute = name.split(".")

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edgecore_llm.model.config import DecoderConfig
-from edgecore_llm.model.layers import Norm, Precision
+from edgecore_llm.model.layers import Adapter, Norm, Precision
 from edgecore_llm.model.load import Part, Reader, Weights
 from edgecore_llm.model.portable_layers import PortableLinear, PortableMatrix, PortableTable
 from edgecore_llm.model.rotary import rope_table
@@ -247,10 +247,8 @@ def load_portable(
                 start += len(part)
             if isinstance(module, PortableLinear) and module.bias is not None:
                 module.bias.copy_(reader.bias(name))
-        if isinstance(module, PortableLinear) and module.rank:
-            a, b = reader.adapter(name, module.columns)
-            module.adapter_a.copy_(a)
-            module.adapter_b.copy_(b)
+        elif isinstance(module, Adapter):
+            module.a, module.b = reader.adapter(name, module)
     return decoder.eval()
 
 

@@ -7,7 +7,7 @@ import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from edgecore_llm.model.layers import Bits
+from edgecore_llm.model.layers import Adapter, Bits
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 library = torch.ops.quantized_decomposed
@@ -94,20 +94,17 @@ class PortableTable(PortableMatrix):
 class PortableLinear(PortableMatrix):
     """A linear layer. If the weight has bits, each row of inputs is rounded to 8 bits at run time.
 
-    An adapter, if `rank` is not 0, adds `adapter_b @ adapter_a` to the matrix.
+    `rank` is that of its adapter.
     """
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
         super().__init__(outputs, inputs, bits, group)
         self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False) if has_bias else None
-        self.rank = rank
-        if rank:
-            self.adapter_a = nn.Parameter(torch.zeros(rank, inputs), requires_grad=False)
-            self.adapter_b = nn.Parameter(torch.zeros(outputs, rank), requires_grad=False)
+        self.adapter = Adapter(outputs, inputs, rank) if rank else None
 
     def forward(self, x: Tensor) -> Tensor:
         product = self._product(x)
-        return product + F.linear(F.linear(x, self.adapter_a), self.adapter_b) if self.rank else product
+        return product if self.adapter is None else product + self.adapter(x)
 
     def _product(self, x: Tensor) -> Tensor:
         if self.bits is not None:
