@@ -48,9 +48,8 @@ def main() -> None:
     parameters = sum(parameter.numel() for parameter in checkpoint.model.parameters())
     tokens = text_tokens()
     test, samples = tokens[TRAINING : TRAINING + 4096].tolist(), tokens[:2048].tolist()
-    print(
-        f"{parameters / 1e6:.1f} million parameters\n\n| weights and caches | perplexity | over float32 |\n|---|---|---|"
-    )
+    print(f"{parameters / 1e6:.1f} million parameters\n")
+    print("| weights and caches | perplexity | over float32 |\n|---|---|---|")
     best = 0.0
     for name, precision, is_calibrated in ROWS:
         with tempfile.TemporaryDirectory() as folder:

@@ -59,7 +59,7 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def random_model(name: str, **more: Any) -> Any:
-    """Return a model of transformers with random weights, norms included, in float32. `more` changes its configuration."""
+    """Return a model of transformers with random weights, norms included, in float32; `more` changes its sizes."""
     if find_spec("zoo") and find_spec("torchvision"):
         import zoo  # beside the tests of the core
 

@@ -41,7 +41,7 @@ class Written:
 
 
 def rounded(weight: torch.Tensor, bits: int, group: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return int8 values and float32 scales, which are no float16 numbers; the values fill their range now and then only."""
+    """Return int8 values and float32 scales, which are no numbers of float16."""
     groups = weight.reshape(len(weight), -1, group)
     limit = 2 ** (bits - 1)
     scales = groups.abs().amax(-1) / (limit - 0.3)

@@ -45,8 +45,8 @@ class MetaCheckpoint:
     With the parameters that executorch adds they describe other families, too: Qwen by `attention_qkv_bias` and
     `use_qk_norm`, Phi 4-mini by the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its multipliers.
 
-    Matrices may be quantized, as in the SpinQuant and QAT checkpoints of Llama 3.2: int8 tensors with `scales` beside them,
-    one for each row or for groups of columns, and with adapters, which `lora_args` of the parameters describes.
+    Matrices may be quantized, as in the SpinQuant and QAT checkpoints of Llama 3.2: int8 tensors with `scales` beside
+    them, one for each row or for groups of columns, and with adapters, which `lora_args` of the parameters describes.
 
     Args:
         params: The file with the parameters.
@@ -169,8 +169,8 @@ class MetaCheckpoint:
         arguments = arguments if isinstance(arguments, dict) else {}
         if method is None and "lora_args" not in self.params and "spinquant" not in arguments:
             raise CheckpointError(
-                f"{self.path} is quantized, and its parameters do not say how; export with --quantized-by spinquant, whose "
-                "values are rotated at run time, or with --quantized-by qat"
+                f"{self.path} is quantized, and its parameters do not say how; export with --quantized-by spinquant, "
+                "whose values are rotated at run time, or with --quantized-by qat"
             )
         if method == "qat" and arguments.get("spinquant"):
             raise CheckpointError(f"the parameters of {self.path} name SpinQuant as the method, not qat")

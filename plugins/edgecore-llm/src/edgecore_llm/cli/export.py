@@ -182,8 +182,9 @@ def _export_plan(found: Plan, model: str | None, params: Path | None, output: Pa
             precision = replace(precision, output=quantized.precision.output)
         if (precision, config.adapter_rank) != (quantized.precision, quantized.adapter_rank):
             raise ConfigError(
-                f"the checkpoint has {precision} and adapters of rank {config.adapter_rank}; the settings base.preq_mode, "
-                f"base.preq_group_size and base.use_lora ask for {quantized.precision} and {quantized.adapter_rank}"
+                f"the checkpoint has {precision} and adapters of rank {config.adapter_rank}; the settings "
+                "base.preq_mode, base.preq_group_size and base.use_lora ask for "
+                f"{quantized.precision} and {quantized.adapter_rank}"
             )
         options = replace(options, precision=replace(quantized.precision, cache=options.precision.cache))
     if found.tokenizer is not None:

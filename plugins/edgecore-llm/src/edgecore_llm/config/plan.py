@@ -210,7 +210,7 @@ def _windows(config: LlmConfig) -> Sequence[int]:
 
 
 def _quantized(config: LlmConfig) -> QuantizedPlan | None:
-    """Return what the settings of quantized checkpoints say: `base.preq_*`, `use_lora`, `use_spin_quant` and `use_qat`."""
+    """Return what `base.preq_mode` and the settings that belong to it say; None without it."""
     base, settings = config.base, config.quantization
     is_spinquant = settings.use_spin_quant is not None
     if base.preq_mode is None:

@@ -18,8 +18,8 @@ from edgecore_llm.quantize.hadamard import factors, transform
 from edgecore_llm.quantize.packed import QuantizedMatrix
 
 Form = Literal["llama", "aten", "products"]
-"""The operators of attention: `llama::update_cache` and `llama::custom_sdpa`; PyTorch's operator for it; or two products with
-a softmax between them."""
+"""The operators of attention: `llama::update_cache` and `llama::custom_sdpa`; PyTorch's operator for it; or two products
+with a softmax between them."""
 
 
 class Step:
