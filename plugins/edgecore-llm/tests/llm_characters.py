@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pydoc_data import topics
 from typing import Any
 
@@ -24,24 +25,35 @@ def text_tokens() -> torch.Tensor:
 
 
 def trained_model(width: int, layers: int, steps: int) -> Any:
-    """Return a Llama of transformers after a short training with a fixed seed."""
-    import zoo  # beside the tests of the core
+    """Return a small Llama of transformers that was trained on the text."""
+    sizes = {
+        "vocab_size": 128, "hidden_size": width, "intermediate_size": 2 * width, "num_hidden_layers": layers,
+        "head_dim": 32, "num_attention_heads": width // 32, "num_key_value_heads": max(1, width // 64),
+        "max_position_embeddings": 2 * CONTEXT, "tie_word_embeddings": True,
+    }  # fmt: skip
+    return train(sizes, text_tokens()[:TRAINING], steps)
 
-    zoo.torchvision_models()  # transformers imports it
+
+def train(sizes: dict[str, Any], tokens: torch.Tensor, steps: int) -> Any:
+    """Return a Llama of transformers after a short training with a fixed seed.
+
+    Args:
+        sizes: Its configuration.
+        tokens: The text.
+        steps: How often weights are changed.
+    """
+    if find_spec("zoo") and find_spec("torchvision"):
+        import zoo  # beside the tests of the core
+
+        zoo.torchvision_models()  # transformers imports it
     import transformers
 
     torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=128, hidden_size=width, intermediate_size=2 * width, num_hidden_layers=layers, head_dim=32,
-        num_attention_heads=width // 32, num_key_value_heads=max(1, width // 64), max_position_embeddings=2 * CONTEXT,
-        tie_word_embeddings=True,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config)
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**sizes))
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3, weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, steps, pct_start=0.1)
-    tokens = text_tokens()[:TRAINING]
     for _ in range(steps):
-        starts = torch.randint(0, TRAINING - 128, (16,)).tolist()
+        starts = torch.randint(0, len(tokens) - 128, (16,)).tolist()
         batch = torch.stack([tokens[start : start + 128] for start in starts])
         optimizer.zero_grad()
         model(batch, labels=batch).loss.backward()

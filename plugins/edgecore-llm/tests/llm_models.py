@@ -58,8 +58,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 """The class of transformers, and how its configuration differs from `SMALL`."""
 
 
-def random_model(name: str) -> Any:
-    """Return a model of transformers with random weights, norms included, in float32."""
+def random_model(name: str, **more: Any) -> Any:
+    """Return a model of transformers with random weights, norms included, in float32; `more` changes its sizes."""
     if find_spec("zoo") and find_spec("torchvision"):
         import zoo  # beside the tests of the core
 
@@ -67,7 +67,7 @@ def random_model(name: str) -> Any:
     import transformers
 
     prefix, changes = MODELS[name]
-    config = getattr(transformers, f"{prefix}Config")(**{**SMALL, **changes})
+    config = getattr(transformers, f"{prefix}Config")(**{**SMALL, **changes, **more})
     config._attn_implementation = "eager"
     generator = torch.Generator().manual_seed(sum(name.encode()))
     model = getattr(transformers, prefix.removesuffix("Text") + "ForCausalLM")(config).eval().requires_grad_(False)

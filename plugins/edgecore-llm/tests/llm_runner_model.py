@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import torch
+from llm_characters import train
 from llm_models import StateDict
-from torch.nn import functional as F
 
 from edgecore_llm.families import decoder_config
 
@@ -37,27 +37,10 @@ class CharacterModel(StateDict):
 
 
 @cache
-def _trained():
-    if find_spec("zoo") and find_spec("torchvision"):
-        import zoo  # beside the tests of the core
-
-        zoo.torchvision_models()  # transformers imports it
-    import transformers
-
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=FIRST + len(CHARACTERS), hidden_size=64, intermediate_size=128, num_hidden_layers=2,
-        num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=CONTEXT, eos_token_id=2, bos_token_id=1,
-    )  # fmt: skip
-    model = transformers.LlamaForCausalLM(config)
-    data = torch.tensor(tokens_of(text()))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(400):
-        starts = torch.randint(0, len(data) - 65, (16,), generator=generator)
-        batch = torch.stack([data[start : start + 65] for start in starts.tolist()])
-        loss = F.cross_entropy(model(batch[:, :-1]).logits.flatten(0, 1), batch[:, 1:].flatten())
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return model.eval().requires_grad_(False)
+def _trained() -> Any:
+    sizes = {
+        "vocab_size": FIRST + len(CHARACTERS), "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2,
+        "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": CONTEXT, "eos_token_id": 2,
+        "bos_token_id": 1,
+    }  # fmt: skip
+    return train(sizes, torch.tensor(tokens_of(text())), 200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 
 import pytest
@@ -27,7 +28,7 @@ def logits(forward, lengths):
     return torch.cat(found)
 
 
-@pytest.mark.parametrize("form", ["aten", "llama"])
+@pytest.mark.parametrize("form", ["aten", "llama", "products"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_decoder_computes_the_logits_of_transformers(name, form):
     if form == "llama" and find_spec("executorch") is None:
@@ -47,21 +48,29 @@ def test_the_decoder_computes_the_logits_of_transformers(name, form):
         pytest.param("xnnpack", None, marks=pytest.mark.full),
         pytest.param("openvino", None, marks=pytest.mark.full),
         pytest.param("vulkan", None, marks=pytest.mark.full),
+        pytest.param("qnn", None, marks=pytest.mark.full),
+        ("coreml", None),
     ],
 )
 def test_the_file_of_a_backend_computes_the_logits(backend, bits, tmp_path):
-    if find_spec(f"edgecore_{backend}") is None:
+    compiler = {"qnn": "onnxruntime_qnn", "coreml": "coremltools"}.get(backend, "edgecore")
+    if find_spec(f"edgecore_{backend}") is None or find_spec(compiler) is None:
         pytest.skip(f"needs edgecore-{backend}")
     checkpoint, file = Checkpoint("llama3"), tmp_path / "model.pte"
     precision = Precision(linear=bits, embedding=bits and 8, output=bits and 8)
     report = export_portable(checkpoint, file, PortableOptions(backend, context=160, chunk=64, precision=precision))
-    assert f"x {backend.capitalize()}Backend" in report
+    assert f"x {backend}Backend".lower() in report.lower()
     decoder = load_portable(checkpoint.config, checkpoint, context=160, form="aten", precision=precision)
     lengths = [50, 1, 7, 1, 64] if TARGETS[backend].is_dynamic else [1] * 8
-    forward = edgecore.load(file).forward
+    standin = {"coreml": {"standin": sys.executable, "model_cache_folder": str(tmp_path)}}
+    forward = edgecore.load(file, options=standin if backend == "coreml" else None).forward
     found = logits(lambda *given: torch.from_numpy(forward(*given).numpy()), lengths)
     expected = logits(decoder, lengths)
-    if bits is None:
+    if backend == "coreml":
+        assert "operators delegated: 198 of 198" in report
+    if backend == "qnn":  # which computes in float16
+        torch.testing.assert_close(found, expected, rtol=0, atol=0.03)
+    elif bits is None:
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
     else:
         # Both round inputs to 8 bits; one that lies between two steps goes here or there by the last bit of a sum.

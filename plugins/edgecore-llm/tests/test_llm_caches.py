@@ -13,12 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from llm_models import Checkpoint, run_in_chunks
+from llm_models import Checkpoint, random_model, run_in_chunks
+from test_llm_commands import call
 from test_llm_export import TOKENS, logits
 from test_llm_kernels import Caches, compiled
 from torch.nn import functional as F
 
 import edgecore
+from edgecore_llm.errors import ConfigError
 from edgecore_llm.export import ExportOptions, export
 from edgecore_llm.model.config import Rope
 from edgecore_llm.model.decoder import CACHE_DTYPES
@@ -130,3 +132,63 @@ def test_steps_through_a_ring_with_sinks_do_not_drift(steps, bits, tmp_path):
         torch.testing.assert_close(
             torch.from_numpy(np.array(out)).double(), expected.flatten()[None], rtol=0, atol=tolerance
         )
+
+
+def eager_logits(checkpoint, window: int, sinks: int) -> torch.Tensor:
+    """Return the logits of transformers where a token sees the last `window` positions and the first `sinks`."""
+    own, other = torch.arange(len(TOKENS))[:, None], torch.arange(len(TOKENS))
+    seen = (other <= own) & ((other > own - window) | (other < sinks))
+    mask = torch.where(seen, 0.0, -float("inf"))[None, None]
+    return checkpoint.model(TOKENS[None], attention_mask=mask, use_cache=False).logits[0]
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 16])
+def test_attention_sinks_stay_in_sight_beyond_the_window(chunk, tmp_path):
+    checkpoint = Checkpoint("llama3")
+    options = ExportOptions(context=320, chunk=16, precision=Precision(), windows=(40,), sinks=3)
+    export(checkpoint, tmp_path / "model.pte", options)
+    model = Model(tmp_path / "model.pte", threads=1)
+    assert model.metadata.rewindable == 64 - 3 - 40  # rows of the ring, sinks, window
+    expected = eager_logits(checkpoint, 40, 3)
+    found = torch.from_numpy(logits(model.new_session(), chunk))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+    assert (expected - eager_logits(checkpoint, 40, 0)).abs()[100:].max() > 0.1  # the sinks matter
+    session = model.new_session()
+    session.append(TOKENS[:200].tolist())
+    session.rewind(185)
+    after = session.append([int(TOKENS[185])])
+    np.testing.assert_allclose(after, expected[185], rtol=0, atol=1e-4)
+    session.rewind(100)  # farther back than the ring has rows
+    np.testing.assert_allclose(session.append([int(TOKENS[100])]), expected[100], rtol=0, atol=1e-4)
+
+
+def test_a_context_that_holds_window_and_sinks_is_no_ring(tmp_path):
+    checkpoint = Checkpoint("llama3")
+    for context, is_ring in ((43, False), (44, True)):
+        decoder = load_decoder(
+            replace(checkpoint.config, layers=(replace(checkpoint.config.layers[0], window=40, sinks=3),) * 3),
+            checkpoint, context=context, chunk=8,
+        )  # fmt: skip
+        found = run_in_chunks(decoder, TOKENS[:context], 8)
+        torch.testing.assert_close(found, eager_logits(checkpoint, 40, 3)[:context], rtol=0, atol=1e-4)
+        assert (decoder.rewindable is not None) == is_ring
+
+
+def test_attention_sinks_by_options_and_by_settings(tmp_path):
+    random_model("llama3").save_pretrained(tmp_path)
+    call("export", tmp_path, "--context", 320, "--bits", 32, "--embedding-bits", 32, "--window", 40, "--sinks", 3,
+         "-o", tmp_path / "a.pte")  # fmt: skip
+    call(
+        "export", tmp_path, "+model.use_attention_sink=3,40", "+export.max_context_length=320", "-o", tmp_path / "b.pte"
+    )
+    expected = eager_logits(Checkpoint("llama3"), 40, 3)
+    for name in ("a", "b"):
+        found = torch.from_numpy(logits(Model(tmp_path / f"{name}.pte").new_session(), 128))
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-4)
+
+
+def test_errors_of_attention_sinks(tmp_path):
+    checkpoint = Checkpoint("llama3")
+    for sinks, windows in ((2, ()), (2, (0,)), (-1, (40,))):
+        with pytest.raises(ConfigError, match=f"{sinks} attention sinks need a window of positions that tokens see"):
+            export(checkpoint, tmp_path / "x.pte", ExportOptions(context=64, chunk=16, windows=windows, sinks=sinks))

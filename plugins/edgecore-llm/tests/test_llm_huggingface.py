@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -47,6 +48,16 @@ def test_tensors_keep_their_dtype_and_are_read_by_rows(tmp_path):
     rows = checkpoint.read("layers.1.mlp.up_proj.weight", 5, 9)
     assert rows.dtype == torch.bfloat16
     assert torch.equal(rows, model.model.layers[1].mlp.up_proj.weight[5:9])
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="the system does not tell the mapped files so")
+def test_one_shard_at_a_time_is_mapped(folder):
+    checkpoint = open_checkpoint(folder)
+    assert len(list(folder.glob("model-*.safetensors"))) > 2
+    for name in checkpoint.names():
+        checkpoint.read(name)
+        lines = Path("/proc/self/maps").read_text().splitlines()
+        assert len({line.split()[-1] for line in lines if line.endswith(".safetensors")}) == 1
 
 
 def test_several_tokens_may_end_a_text(folder):

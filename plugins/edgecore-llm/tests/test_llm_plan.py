@@ -44,7 +44,28 @@ def test_each_setting_acts_or_is_refused():
             ["+model.use_kv_cache=true", "+model.enable_dynamic_shape=false", "+model.static_quantize_kv_cache=true"],
             "is not supported: ",
         ),
-        (["+model.use_attention_sink=4,124"], "run the file with `edgecore llm run --shift --keep N`"),
+        (["+model.use_attention_sink=4,0"], "model.use_attention_sink=4,0 has a window of no positions"),
+        (
+            ["+model.use_attention_sink=4,60", "+model.local_global_attention=[16,0]"],
+            "model.use_attention_sink and model.local_global_attention exclude each other",
+        ),
+        (
+            ["+quantization.use_qat=true"],
+            "quantization.use_qat needs base.preq_mode: it describes a checkpoint that is",
+        ),
+        (["+base.preq_mode=8da4w"], "needs either quantization.use_spin_quant or quantization.use_qat"),
+        (
+            ["+base.preq_mode=8da4w", "+quantization.use_spin_quant=native", "+base.use_lora=16"],
+            "base.use_lora and quantization.use_spin_quant exclude each other",
+        ),
+        (
+            ["+base.preq_mode=8da4w", "+quantization.use_qat=true", "+quantization.qmode=8da4w"],
+            "quantization.qmode and base.preq_mode exclude each other: the checkpoint has its bits",
+        ),
+        (
+            ["+base.preq_mode=8da4w", "+quantization.use_qat=true", "+base.preq_embedding_quantize=4,32"],
+            "base.preq_embedding_quantize=4,32 is not supported: tables have 8 bits; use 8,0",
+        ),
         (["+quantization.qmode=int8"], "quantization.qmode=int8 is not supported: "),
         (["+quantization.qmode=8da4w-gptq"], "; use 8da4w"),
         (["+quantization.qmode=torchao:8da3w"], "weights have 4 or 8 bits"),

@@ -23,6 +23,7 @@ constexpr edgecore_kernel kKernels[] = {
     {header<edgecore_kernel>(), text("edgecore_llm::embedding"), text("out"), kFloat, embedding},
     {header<edgecore_kernel>(), text("edgecore_llm::linear"), text("out"), kFloat, linear},
     {header<edgecore_kernel>(), text("edgecore_llm::rope_update_cache"), text("out"), kFloat, rope_update_cache},
+    {header<edgecore_kernel>(), text("edgecore_llm::rotate"), text("out"), kFloat, rotate},
     {header<edgecore_kernel>(), text("llama::custom_sdpa"), text("out"), kFloat, llama_custom_sdpa},
     {header<edgecore_kernel>(), text("llama::sdpa_with_kv_cache"), text("out"), kFloat, llama_sdpa_with_kv_cache},
     {header<edgecore_kernel>(), text("llama::update_cache"), text("out"), kAny, llama_update_cache},

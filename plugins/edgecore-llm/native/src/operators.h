@@ -10,6 +10,7 @@ int32_t EDGECORE_CALL attend(const edgecore_call *c);
 int32_t EDGECORE_CALL embedding(const edgecore_call *c);
 int32_t EDGECORE_CALL linear(const edgecore_call *c);
 int32_t EDGECORE_CALL rope_update_cache(const edgecore_call *c);
+int32_t EDGECORE_CALL rotate(const edgecore_call *c);
 
 }  // namespace edgecore_llm
 

@@ -12,9 +12,10 @@ from typing import Any
 import torch
 
 import edgecore
-from edgecore_llm.checkpoints.open import Checkpoint
+from edgecore_llm.checkpoints.open import Checkpoint, stored_precision
 from edgecore_llm.errors import ConfigError
 from edgecore_llm.model.calibrate import RoundedMatrix, calibrate
+from edgecore_llm.model.config import DecoderConfig
 from edgecore_llm.model.layers import Precision
 from edgecore_llm.model.load import load_decoder
 from edgecore_llm.quantize.packed import GROUP
@@ -33,6 +34,7 @@ class ExportOptions:
             weight is rounded to the nearest.
         backends: Backends of edgecore that get the parts which they support, such as "xnnpack".
         windows: How many positions the layers see, 0 for all; repeated over the layers. Empty: as the model says.
+        sinks: How many of the first positions the layers with one of `windows` see, too (attention sinks).
         constants: Further constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the tokens that end a
             text.
         chat_template: The Jinja template of a chat; None for that of the checkpoint.
@@ -44,6 +46,7 @@ class ExportOptions:
     calibration: Sequence[int] = ()
     backends: Sequence[str] = ()
     windows: Sequence[int] = ()
+    sinks: int = 0
     constants: Mapping[str, Any] = field(default_factory=dict)
     chat_template: str | None = None
 
@@ -59,18 +62,16 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.
     """
     config = checkpoint.config
-    if not 2 <= options.context <= config.max_context:
-        raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
+    check_context(options.context, config)
     if not 2 <= options.chunk <= options.context:
         raise ConfigError(f"the chunk {options.chunk} does not lie between 2 and the context {options.context}")
     check_group(options.precision)
     check_folder(file)
-    if options.windows:
-        windows = (options.windows[index % len(options.windows)] for index in range(len(config.layers)))
-        layers = (replace(layer, window=window) for layer, window in zip(config.layers, windows, strict=True))
-        config = replace(config, layers=tuple(layers))
+    config = _with_windows(config, options)
     found: list[RoundedMatrix] = []
     if options.calibration:
+        if stored_precision(checkpoint) is not None:
+            raise ConfigError("the checkpoint is quantized already, so there is nothing to calibrate")
         found.extend(calibrate(config, checkpoint, options.calibration, options.context, options.precision))
     decoder = load_decoder(
         config, checkpoint, context=options.context, chunk=options.chunk, precision=options.precision, is_lazy=True,
@@ -88,6 +89,30 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
     )
     program.save(file)
     return found
+
+
+def _with_windows(config: DecoderConfig, options: ExportOptions) -> DecoderConfig:
+    """Return the facts with the windows and sinks of the options."""
+    if options.sinks < 0 or (options.sinks and not any(options.windows)):
+        raise ConfigError(f"{options.sinks} attention sinks need a window of positions that tokens see beside them")
+    if not options.windows:
+        return config
+    windows = (options.windows[index % len(options.windows)] for index in range(len(config.layers)))
+    layers = (
+        replace(layer, window=window, sinks=options.sinks if window else 0)
+        for layer, window in zip(config.layers, windows, strict=True)
+    )
+    return replace(config, layers=tuple(layers))
+
+
+def check_context(context: int, config: DecoderConfig) -> None:
+    """Check that a model can have a context.
+
+    Raises:
+        ConfigError: It cannot.
+    """
+    if not 2 <= context <= config.max_context:
+        raise ConfigError(f"the context {context} does not lie between 2 and the model's {config.max_context}")
 
 
 def check_group(precision: Precision) -> None:

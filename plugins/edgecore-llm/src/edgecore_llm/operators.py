@@ -20,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from edgecore_llm.quantize import packed as packing
+from edgecore_llm.quantize.hadamard import factors, transform
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,6 +42,7 @@ _library.define(
     "attend(Tensor q, Tensor k_cache, Tensor v_cache, Tensor positions, Tensor? slots=None, int window=0, int sinks=0, "
     "float scale=1.0, float softcap=0.0, Tensor? k_scales=None, Tensor? v_scales=None) -> Tensor"
 )
+_library.define("rotate(Tensor x) -> Tensor")
 
 
 def _fake(name: str) -> Callable[[_F], _F]:
@@ -269,3 +271,14 @@ def _attend_fake(
     v_scales: Tensor | None = None,
 ) -> Tensor:
     return q.new_empty(q.shape[0], q.shape[1] * v_cache.shape[3])
+
+
+@torch.library.impl(_library, "rotate", "CompositeExplicitAutograd")
+def rotate(x: Tensor) -> Tensor:
+    """Rotate each row of x [T, 2^k] by the Hadamard matrix: `edgecore_llm.quantize.hadamard`."""
+    return transform(x, *factors(x.shape[1]))
+
+
+@_fake("rotate")
+def _rotate_fake(x: Tensor) -> Tensor:
+    return torch.empty_like(x)

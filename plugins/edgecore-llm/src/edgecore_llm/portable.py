@@ -10,7 +10,7 @@ import torch
 import edgecore
 from edgecore_llm.checkpoints.open import Checkpoint
 from edgecore_llm.errors import ConfigError
-from edgecore_llm.export import check_folder, check_group
+from edgecore_llm.export import check_context, check_folder, check_group
 from edgecore_llm.model.layers import Precision
 from edgecore_llm.model.portable import Form, load_portable
 from edgecore_llm.model.portable_layers import PortableMatrix
@@ -39,6 +39,8 @@ TARGETS = {
     "xnnpack": Target(is_dynamic=True, has_bits=True),
     "openvino": Target(is_dynamic=True),
     "vulkan": Target(),
+    "qnn": Target("products"),
+    "coreml": Target("products"),
 }
 """The values of `--backend`. `executorch`: its operators for attention, and XNNPACK for layers with integer weights."""
 
@@ -81,8 +83,7 @@ def export_portable(checkpoint: Checkpoint, file: str | Path, options: PortableO
             "--output-bits 32"
         )
     config = checkpoint.config
-    if not 2 <= options.context <= config.max_context:
-        raise ConfigError(f"the context {options.context} does not lie between 2 and the model's {config.max_context}")
+    check_context(options.context, config)
     check_group(options.precision)
     check_folder(file)
     if options.bos_id is not None and not 0 <= options.bos_id < config.vocab_size:

@@ -39,7 +39,8 @@ class HuggingFaceFolder:
         for path, header in self._headers().items():
             for name, entry in header.items():
                 self._tensors[_short_name(name)] = (path, name, tuple(entry["shape"]), entry["dtype"])
-        self._open: dict[Path, Any] = {}
+        # One file at a time: pages of a mapped file count as memory of the process until it is closed.
+        self._opened: tuple[Path, Any] | None = None
 
     @cached_property
     def config(self) -> DecoderConfig:
@@ -67,9 +68,9 @@ class HuggingFaceFolder:
         path, full_name, _, dtype = self._tensors[name]
         if dtype not in _FLOATS:
             raise CheckpointError(f"tensor {full_name!r} in {path} has dtype {dtype}, which is not supported")
-        if path not in self._open:
-            self._open[path] = safe_open(path, framework="pt")
-        rows: Tensor = self._open[path].get_slice(full_name)[start:stop]
+        if self._opened is None or self._opened[0] != path:
+            self._opened = path, safe_open(path, framework="pt")
+        rows: Tensor = self._opened[1].get_slice(full_name)[start:stop]
         return rows
 
     def _headers(self) -> dict[Path, dict[str, dict[str, Any]]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -17,7 +18,13 @@ from edgecore_llm.checkpoints.row_order import interleaved_rows
 from edgecore_llm.errors import CheckpointError
 from edgecore_llm.families import decoder_config
 from edgecore_llm.model.config import DecoderConfig
+from edgecore_llm.model.layers import Precision
+from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
+from edgecore_llm.quantize.rounding import to_half
 
+QuantizationMethod = Literal["spinquant", "qat"]
+"""SpinQuant, whose matrices expect rotated inputs, or training with rounding, whose matrices stand for themselves."""
+_LARGEST_RANK = 4096
 _SAME_KEYS = (
     "partial_rotary_factor", "residual_multiplier", "attention_multiplier", "logits_scaling", "no_rope_layer_interval",
     "original_max_position_embeddings", "final_logit_softcapping", "attn_logit_softcapping",
@@ -38,13 +45,24 @@ class MetaCheckpoint:
     With the parameters that executorch adds they describe other families, too: Qwen by `attention_qkv_bias` and
     `use_qk_norm`, Phi 4-mini by the factors of longrope, SmolLM3 by `no_rope_layer_interval`, Granite by its multipliers.
 
+    Matrices may be quantized, as in the SpinQuant and QAT checkpoints of Llama 3.2: int8 tensors with `scales` beside
+    them, one for each row or for groups of columns, and with adapters, which `lora_args` of the parameters describes.
+
+    Args:
+        params: The file with the parameters.
+        checkpoint: The file with the tensors.
+        method: How the checkpoint was quantized; None if it is not, or if the parameters say.
+
+    Attributes:
+        precision: The bits of a quantized checkpoint; None for any other.
+
     Raises:
-        CheckpointError: A file is missing or damaged.
+        CheckpointError: A file is missing or damaged, or the method of a quantized checkpoint is not known.
     """
 
     has_norm_offset = True
 
-    def __init__(self, params: Path, checkpoint: Path) -> None:
+    def __init__(self, params: Path, checkpoint: Path, method: QuantizationMethod | None = None) -> None:
         self.params, self.path = read_json(params), checkpoint
         try:
             state = torch.load(checkpoint, map_location="cpu", mmap=True, weights_only=True)
@@ -56,11 +74,20 @@ class MetaCheckpoint:
         self._tensors: dict[str, Tensor] = {_name(name): value for name, value in state.items()}
         self.eos_ids: tuple[int, ...] = ()
         self.chat_template: str | None = None
+        self.precision = self._precision()
+        self._is_spinquant = self._has_rotation(method)
+        self._adapter_rank, self._adapter_scale = self._adapter()
 
     @cached_property
     def config(self) -> DecoderConfig:
         """The facts about the model."""
-        return decoder_config(self._values())
+        config = decoder_config(self._values())
+        inner = config.intermediate_size
+        if self._is_spinquant and inner & (inner - 1):
+            raise CheckpointError(
+                f"{self.path} needs a rotation of {inner} values, and rotations are supported for powers of two"
+            )
+        return replace(config, rotates_inner=self._is_spinquant, adapter_rank=self._adapter_rank)
 
     def names(self) -> Sequence[str]:
         return list(self._tensors)
@@ -69,11 +96,100 @@ class MetaCheckpoint:
         return tuple(self._tensors[name].shape)
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        projection = re.search(r"self_attn\.([qk])_proj", name)
-        if projection is None or self.params.get("use_hf_rope", False):
-            return self._tensors[name][start:stop]
+        if self.bits(name) is not None:
+            return self.read_quantized(name, start, self.shape(name)[0] if stop is None else stop).dequantize()
+        rows = self._rows(name, name, start, stop)
+        return rows.float() * self._adapter_scale if name.endswith(".adaptor.B.weight") else rows
+
+    def bits(self, name: str) -> Literal[4, 8] | None:
+        """Return the bits of a matrix; None if its values are floats."""
+        scales = self._tensors.get(_beside(name, "scales"))
+        if scales is None:
+            return None
+        # Linear layers have groups with 4 bits, and a scale for each row with 8. Tables of embeddings do not tell.
+        return 4 if scales.numel() > len(scales) and name != "embed_tokens.weight" else 8
+
+    def read_quantized(self, name: str, start: int, stop: int) -> QuantizedMatrix:
+        """Read some rows of a quantized matrix: the integers of the file, and its scales, rounded to float16."""
+        bits, values = self.bits(name), self._rows(name, name, start, stop)
+        scales = self._rows(name, _beside(name, "scales"), start, stop).reshape(len(values), -1).float()
+        zeros = _beside(name, "zeros")
+        if zeros in self._tensors and self._rows(name, zeros, start, stop).any():
+            raise CheckpointError(f"{name} of {self.path} has zero points other than 0, which are not supported")
+        if not scales.isfinite().all():
+            raise CheckpointError(f"{name} of {self.path} has scales that are not finite")
+        if bits == 4 and (values.min() < -8 or values.max() > 7):
+            raise CheckpointError(f"{name} of {self.path} has values beyond 4 bits and scales of groups")
+        groups = -(-values.shape[1] // GROUP)
+        repeated = to_half(scales).repeat_interleave(groups // scales.shape[1], 1)
+        return QuantizedMatrix(values, repeated, 4 if bits == 4 else 8)
+
+    def _rows(self, name: str, source: str, start: int, stop: int | None) -> Tensor:
+        """Return rows of a tensor that has those of the matrix or bias `name`, in the order of Hugging Face."""
+        projection = re.search(r"self_attn\.([qk])_proj\.", name)
+        is_first = ".adaptor.A." in name  # its rows are no outputs
+        if projection is None or is_first or self.params.get("use_hf_rope", False):
+            return self._tensors[source][start:stop]
         heads = self.config.heads if projection[1] == "q" else self.config.kv_heads
-        return self._tensors[name][torch.from_numpy(interleaved_rows(heads, self.config.head_dim))[start:stop]]
+        return self._tensors[source][torch.from_numpy(interleaved_rows(heads, self.config.head_dim))[start:stop]]
+
+    def _precision(self) -> Precision | None:
+        """Return the bits of a quantized checkpoint, after checks of what belongs together."""
+        found: dict[str, set[Literal[4, 8]]] = {"linear": set(), "embedding": set(), "output": set()}
+        group = GROUP
+        for name, value in self._tensors.items():
+            scales = self._tensors.get(_beside(name, "scales"))
+            if not name.endswith(".weight") or (scales is None and value.dtype != torch.int8):
+                continue
+            if scales is None:
+                raise CheckpointError(f"{name} of {self.path} has integers without {_beside(name, 'scales')}")
+            is_matrix = value.dtype == torch.int8 and value.ndim == 2 and value.numel() > 0
+            if not is_matrix or not scales.is_floating_point() or scales.shape[:1] != value.shape[:1]:
+                raise CheckpointError(f"{name} of {self.path} is no matrix of int8 with scales for its rows")
+            count = scales.numel() // len(scales)
+            if count > 1:
+                group = value.shape[1] // count
+                if value.shape[1] % count or group % GROUP:
+                    raise CheckpointError(
+                        f"{name} of {self.path} has groups of other than a multiple of {GROUP} columns"
+                    )
+            kind = {"embed_tokens.weight": "embedding", "lm_head.weight": "output"}.get(name, "linear")
+            found[kind].add(self.bits(name) or 8)
+        if not any(found.values()):
+            return None
+        linear, embedding, output = (max(bits, default=None) for bits in found.values())
+        return Precision(linear, embedding, output, group)
+
+    def _has_rotation(self, method: QuantizationMethod | None) -> bool:
+        if self.precision is None:
+            if method is not None:
+                raise CheckpointError(f"{self.path} is not quantized, so {method} is no method of it")
+            return False
+        arguments = self.params.get("quantization_args")
+        arguments = arguments if isinstance(arguments, dict) else {}
+        if method is None and "lora_args" not in self.params and "spinquant" not in arguments:
+            raise CheckpointError(
+                f"{self.path} is quantized, and its parameters do not say how; export with --quantized-by spinquant, "
+                "whose values are rotated at run time, or with --quantized-by qat"
+            )
+        if method == "qat" and arguments.get("spinquant"):
+            raise CheckpointError(f"the parameters of {self.path} name SpinQuant as the method, not qat")
+        return method == "spinquant" or bool(arguments.get("spinquant"))
+
+    def _adapter(self) -> tuple[int, float]:
+        """Return the rank of the adapters, 0 for none, and the factor of their products."""
+        arguments = self.params.get("lora_args") or {"rank": 0}
+        rank, scale = (arguments.get(key, 2.0) for key in ("rank", "scale")) if isinstance(arguments, dict) else (-1, 0)
+        if not isinstance(rank, int) or not 0 <= rank <= _LARGEST_RANK or not isinstance(scale, int | float):
+            raise CheckpointError(
+                f"lora_args {arguments!r} of the parameters of {self.path} have no possible rank and scale"
+            )
+        adapters = {name for name in self._tensors if ".adaptor." in name}
+        if adapters and not rank:
+            raise CheckpointError(f"{self.path} has adapters, and its parameters lack lora_args with their rank")
+        if other := sorted(name for name in adapters if not re.match(r"layers\.\d+\.(self_attn|mlp)\.", name)):
+            raise CheckpointError(f"{self.path} has the adapter {other[0]}; adapters belong to matrices of layers")
+        return rank, float(scale)
 
     def _values(self) -> dict[str, Any]:
         """Return the parameters as a `config.json`."""
@@ -135,7 +251,12 @@ class MetaCheckpoint:
 
 
 def _name(name: str) -> str:
-    match = re.fullmatch(r"(layers\.\d+\.)?([\w.]+)\.(weight|bias)", name)
+    match = re.fullmatch(r"(layers\.\d+\.)?([\w.]+?)\.(weight|bias|scales|zeros|adaptor\.[AB]\.weight)", name)
     if match is None:
         return name
     return f"{match[1] or ''}{_NAMES.get(match[2], match[2])}.{match[3]}"
+
+
+def _beside(name: str, kind: str) -> str:
+    """Return the name of the tensor of another kind that belongs to a matrix."""
+    return f"{name.removesuffix('weight')}{kind}"

@@ -7,10 +7,11 @@ from typing import Protocol
 
 from edgecore_llm.checkpoints.gguf import GgufCheckpoint
 from edgecore_llm.checkpoints.huggingface import HuggingFaceFolder
-from edgecore_llm.checkpoints.meta import MetaCheckpoint
+from edgecore_llm.checkpoints.meta import MetaCheckpoint, QuantizationMethod
 from edgecore_llm.errors import CheckpointError
 from edgecore_llm.model.config import DecoderConfig
-from edgecore_llm.model.load import Weights
+from edgecore_llm.model.layers import Precision
+from edgecore_llm.model.load import QuantizedWeights, Weights
 
 
 class Checkpoint(Weights, Protocol):
@@ -32,8 +33,15 @@ class Checkpoint(Weights, Protocol):
         ...
 
 
-def open_checkpoint(path: str | Path, params: str | Path | None = None) -> Checkpoint:
+def open_checkpoint(
+    path: str | Path, params: str | Path | None = None, method: QuantizationMethod | None = None
+) -> Checkpoint:
     """Open a folder of Hugging Face, a GGUF file, or with `params` a `.pth` file.
+
+    Args:
+        path: The folder or file.
+        params: The file with the parameters of a `.pth` file.
+        method: How a `.pth` file was quantized, if the parameters do not say.
 
     Raises:
         CheckpointError: A file is missing or damaged.
@@ -42,9 +50,16 @@ def open_checkpoint(path: str | Path, params: str | Path | None = None) -> Check
     if not path.exists():
         raise CheckpointError(f"there is no checkpoint {path}")
     if params is not None:
-        return MetaCheckpoint(Path(params), path)
+        return MetaCheckpoint(Path(params), path, method)
+    if method is not None:
+        raise CheckpointError(f"{path} is no .pth file with --params, so {method} is no method of it")
     if path.is_dir():
         return HuggingFaceFolder(path)
     if path.suffix in (".pth", ".pt"):
         raise CheckpointError(f"{path} needs the file with the parameters of the model, such as params.json")
     return GgufCheckpoint(path)
+
+
+def stored_precision(checkpoint: Checkpoint) -> Precision | None:
+    """Return the bits of a quantized checkpoint, whose integers stay as they are; None for any other."""
+    return checkpoint.precision if isinstance(checkpoint, QuantizedWeights) else None

@@ -36,6 +36,10 @@ def export_command(
     params: Annotated[
         Path | None, typer.Option(metavar="params.json", help="The parameters that belong to a .pth file.")
     ] = None,
+    quantized_by: Annotated[
+        str | None,
+        typer.Option(metavar="METHOD", help="How a quantized .pth file was made: spinquant or qat; its bits stay."),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(metavar="FILE.yaml", help="Settings of `LlmConfig`, in place of the options below.")
     ] = None,
@@ -55,6 +59,12 @@ def export_command(
     ] = None,
     group: Annotated[
         int | None, typer.Option(help="Inputs that share a scale: a multiple of 32, by default 32; 0 for a whole row.")
+    ] = None,
+    window: Annotated[
+        int | None, typer.Option(min=1, help="Positions that a token sees, with its own; by default as the model says.")
+    ] = None,
+    sinks: Annotated[
+        int | None, typer.Option(min=0, help="First positions that each token sees beside --window (attention sinks).")
     ] = None,
     calibration: Annotated[
         Path | None,
@@ -77,7 +87,7 @@ def export_command(
     ] = None,
     backend: Annotated[
         str | None,
-        typer.Option(help="Write a file for one backend: xnnpack, openvino or vulkan; or for executorch."),
+        typer.Option(help="Write a file for one backend: xnnpack, openvino, vulkan, qnn or coreml; or for executorch."),
     ] = None,
     bos_id: Annotated[
         int | None, typer.Option(help="The token that begins a text, for executorch's runners; only with --backend.")
@@ -99,8 +109,9 @@ def export_command(
     }  # fmt: skip
     if settings or config is not None:
         excluded: dict[str, object] = {
-            "--context": context, **values, "--calibration": calibration, "--calibration-tokens": calibration_tokens,
-            "--tokenizer": tokenizer, "--report": report or None, "--backend": backend, "--bos-id": bos_id,
+            "--context": context, **values, "--window": window, "--sinks": sinks, "--quantized-by": quantized_by,
+            "--calibration": calibration, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer,
+            "--report": report or None, "--backend": backend, "--bos-id": bos_id,
         }  # fmt: skip
         if name := _first_given(excluded):
             raise typer.BadParameter(f"{name} and settings of LlmConfig exclude each other; write it as a setting")
@@ -111,12 +122,14 @@ def export_command(
     of_text = {"--report": report or None, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer}
     if calibration is None and (name := _first_given(of_text)):
         raise typer.BadParameter(f"{name} needs --calibration FILE.txt")
-    checkpoint = _open(model, params)
+    checkpoint = _open(model, params, quantized_by)
     most = min(2048, checkpoint.config.max_context) if context is None else context
-    defaults = {**_DEFAULTS, "--chunk": max(2, min(_DEFAULTS["--chunk"], most))}
+    defaults = {**_DEFAULTS, **_stored_bits(checkpoint), "--chunk": max(2, min(_DEFAULTS["--chunk"], most))}
     options = _options(most, {name: defaults[name] if v is None else v for name, v in values.items()})
+    options = replace(options, windows=() if window is None else (window,), sinks=sinks or 0)
     if backend is not None:
-        if name := _first_given({"--cache-bits": cache_bits, "--calibration": calibration}):
+        of_ours = {"--cache-bits": cache_bits, "--window": window, "--sinks": sinks, "--calibration": calibration}
+        if name := _first_given(of_ours):
             raise typer.BadParameter(f"{name} and --backend exclude each other")
         _export_for(backend, checkpoint, output, options, bos_id)
         return
@@ -142,6 +155,7 @@ def export_llama_command(arguments: typer.Context) -> None:
 
 def _export_plan(found: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
     """Export what settings and arguments name together."""
+    from edgecore_llm.checkpoints.open import stored_precision
     from edgecore_llm.errors import ConfigError, TokenizerError
     from edgecore_llm.tokenizer.open import open_tokenizer
 
@@ -154,13 +168,25 @@ def _export_plan(found: Plan, model: str | None, params: Path | None, output: Pa
     name = model or found.checkpoint or found.repository
     if name is None:
         raise ConfigError("no model is named: give MODEL, or base.checkpoint with base.params")
-    checkpoint = _open(name, params or found.params)
+    quantized = found.quantized
+    checkpoint = _open(name, params or found.params, None if quantized is None else quantized.method)
     config = checkpoint.config
     if found.family not in (None, config.family):
         raise ConfigError(f"base.model_class asks for the family {found.family}, and {name} is of {config.family}")
     if found.needs_tied and not config.tied:
         raise ConfigError("model.use_shared_embedding=True is not possible: the model has an output layer of its own")
     options = found.options
+    if quantized is not None:
+        precision = stored_precision(checkpoint)
+        if precision is not None and config.tied:  # the bits of the output layer are those of the table
+            precision = replace(precision, output=quantized.precision.output)
+        if (precision, config.adapter_rank) != (quantized.precision, quantized.adapter_rank):
+            raise ConfigError(
+                f"the checkpoint has {precision} and adapters of rank {config.adapter_rank}; the settings "
+                "base.preq_mode, base.preq_group_size and base.use_lora ask for "
+                f"{quantized.precision} and {quantized.adapter_rank}"
+            )
+        options = replace(options, precision=replace(quantized.precision, cache=options.precision.cache))
     if found.tokenizer is not None:
         tokenizer = open_tokenizer(found.tokenizer)
         try:
@@ -189,11 +215,23 @@ def _first_given(options: Mapping[str, object]) -> str | None:
     return next((name for name, value in options.items() if value is not None), None)
 
 
-def _open(model: str, params: Path | str | None) -> Checkpoint:
+def _open(model: str, params: Path | str | None, method: str | None) -> Checkpoint:
     from edgecore_llm.checkpoints.hub import model_path
     from edgecore_llm.checkpoints.open import open_checkpoint
 
-    return open_checkpoint(model_path(model), params)
+    if method not in (None, "spinquant", "qat"):
+        raise typer.BadParameter(f"--quantized-by must be spinquant or qat, not {method}")
+    return open_checkpoint(model_path(model), params, cast("Literal['spinquant', 'qat'] | None", method))
+
+
+def _stored_bits(checkpoint: Checkpoint) -> dict[str, int]:
+    """Return the options that keep the integers of a quantized checkpoint."""
+    from edgecore_llm.checkpoints.open import stored_precision
+
+    if (stored := stored_precision(checkpoint)) is None:
+        return {}
+    bits = {"--bits": stored.linear, "--embedding-bits": stored.embedding, "--output-bits": stored.output}
+    return {"--group": stored.group, **{name: value or 32 for name, value in bits.items()}}
 
 
 def _options(context: int, values: dict[str, int]) -> ExportOptions:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel
 
+from edgecore_llm.checkpoints.meta import QuantizationMethod
 from edgecore_llm.config.llm_config import LlmConfig
 from edgecore_llm.errors import ConfigError
 from edgecore_llm.export import ExportOptions
@@ -30,31 +31,27 @@ _FAMILIES = {
     "qwen3_0_6b": "qwen3", "qwen3_1_7b": "qwen3", "qwen3_4b": "qwen3", "phi_4_mini": "phi3",
 }  # fmt: skip
 ACTING = {
-    "base.model_class", "base.params", "base.checkpoint", "base.tokenizer_path", "base.metadata",
-    "model.use_shared_embedding", "model.use_sdpa_with_kv_cache", "model.use_kv_cache", "model.local_global_attention",
+    "base.model_class", "base.params", "base.checkpoint", "base.tokenizer_path", "base.metadata", "base.preq_mode",
+    "base.preq_group_size", "base.preq_embedding_quantize", "base.use_lora", "model.use_attention_sink", "model.use_shared_embedding", "model.use_sdpa_with_kv_cache", "model.use_kv_cache", "model.local_global_attention",
     "model.quantize_kv_cache", "export.max_seq_length", "export.max_context_length", "export.output_dir",
     "export.output_name", "debug.verbose", "debug.generate_full_logits", "quantization.qmode", "quantization.embedding_quantize", "quantization.group_size",
+    "quantization.use_spin_quant", "quantization.use_qat",
     "backend.xnnpack.enabled", "backend.xnnpack.extended_ops", "backend.vulkan.enabled", "backend.openvino.enabled",
 }  # fmt: skip
 """The settings that have an effect, or ask for what every file has."""
 _ADAPTERS = "adapters are not supported yet; merge the adapter into the checkpoint first"
-_PREQUANTIZED = "checkpoints that are quantized already are not read, except GGUF files; take the original weights"
 _CACHE = "scales of a quantized cache are those of its rows; use model.quantize_kv_cache"
 _LAYOUT = "the layout of tables is chosen by this package; remove it"
 _DEBUG = "use `edgecore inspect`, `edgecore bench` and the traces of `edgecore-run` on the file; remove it"
 _STATIC = "language models are compiled for any number of tokens, and this backend needs fixed ones; leave it off"
+_ONE_TOKEN = "this backend takes files with calls of one token; export with `--backend NAME` and without settings"
 _OPTIONS = "options of backends are not passed on; remove it"
 _CALIBRATION = "export with `--calibration FILE.txt` and without settings; remove it"
 REFUSED = {
     "base.lora_config": _ADAPTERS,
-    "base.use_lora": _ADAPTERS,
-    "base.preq_mode": _PREQUANTIZED,
-    "base.preq_group_size": _PREQUANTIZED,
-    "base.preq_embedding_quantize": _PREQUANTIZED,
     "model.dtype_override": "values are computed in float32; make the file smaller by quantization.qmode",
     "model.enable_dynamic_shape": "a file takes any number of tokens up to export.max_seq_length; remove it",
     "model.expand_rope_table": _LAYOUT,
-    "model.use_attention_sink": "run the file with `edgecore llm run --shift --keep N`, which keeps the first N tokens",
     "model.output_prune_map": "vocabularies are not pruned; remove it",
     "model.input_prune_map": "vocabularies are not pruned; remove it",
     "model.static_quantize_kv_cache": _CACHE,
@@ -69,8 +66,6 @@ REFUSED = {
     "debug.generate_etrecord": _DEBUG,
     "multimethod": "a file has one method; export a file for each",
     "quantization.pt2e_quantize": "linear layers are quantized by quantization.qmode; use 8da4w or 8da8w",
-    "quantization.use_spin_quant": _PREQUANTIZED,
-    "quantization.use_qat": _PREQUANTIZED,
     "quantization.quantize_scope": "leave out quantization.embedding_quantize to quantize linear layers only",
     "quantization.calibration_tasks": _CALIBRATION,
     "quantization.calibration_limit": _CALIBRATION,
@@ -80,8 +75,8 @@ REFUSED = {
     "backend.xnnpack.enable_bf16": "values are computed in float32; remove it",
     "backend.vulkan.force_fp16": _OPTIONS,
     "backend.openvino": _OPTIONS,
-    "backend.coreml": _STATIC,
-    "backend.qnn": _STATIC,
+    "backend.coreml": _ONE_TOKEN,
+    "backend.qnn": _ONE_TOKEN,
     "backend.mps": "ExecuTorch removed this backend; use another",
     "backend.mlx": "there is no such backend for edgecore; use another",
     "backend.torchao": "the kernels of this package take their place; remove it",
@@ -90,6 +85,21 @@ REFUSED = {
     "backend.vgf": _STATIC,
 }
 """Settings and sections that are refused unless they have their default: why, and what to do."""
+
+
+@dataclass(frozen=True)
+class QuantizedPlan:
+    """A quantized checkpoint.
+
+    Attributes:
+        method: How it was quantized.
+        precision: The bits and groups that its matrices must have.
+        adapter_rank: The rank that its adapters must have; 0 for none.
+    """
+
+    method: QuantizationMethod
+    precision: Precision
+    adapter_rank: int
 
 
 @dataclass(frozen=True)
@@ -104,6 +114,7 @@ class Plan:
         tokenizer: The path of a tokenizer.
         output: The file to write; None if the settings name none.
         needs_tied: The output layer must use the table of embeddings.
+        quantized: What the settings say about a quantized checkpoint; None if they describe none.
         is_verbose: The options are printed.
         options: The options.
     """
@@ -115,6 +126,7 @@ class Plan:
     tokenizer: str | None
     output: Path | None
     needs_tied: bool
+    quantized: QuantizedPlan | None
     is_verbose: bool
     options: ExportOptions
 
@@ -153,13 +165,15 @@ def plan(config: LlmConfig) -> Plan:
         tokenizer=config.base.tokenizer_path,
         output=None if output is None else Path(config.export.output_dir) / output,
         needs_tied=config.model.use_shared_embedding,
+        quantized=_quantized(config),
         is_verbose=config.debug.verbose,
         options=ExportOptions(
             context=config.export.max_context_length,
             chunk=config.export.max_seq_length,
             precision=_precision(config),
             backends=[name for name in config.backend.enabled if f"backend.{name}.enabled" in ACTING],
-            windows=config.model.local_global_attention or (),
+            windows=_windows(config),
+            sinks=_sinks_and_window(config)[0],
             constants=_constants(config.base.metadata),
         ),
     )
@@ -175,6 +189,53 @@ def _changed(section: BaseModel, default: BaseModel, prefix: str = "") -> list[t
         elif value != usual:
             found.append((prefix + name, value))
     return found
+
+
+def _sinks_and_window(config: LlmConfig) -> tuple[int, int]:
+    """Return the numbers of `model.use_attention_sink`: the first positions that stay, and the window after them."""
+    text = config.model.use_attention_sink
+    if text is None:
+        return 0, 0
+    sinks, window = (int(part) for part in text.split(","))
+    if window == 0:
+        raise ConfigError(f"model.use_attention_sink={text} has a window of no positions")
+    return sinks, window
+
+
+def _windows(config: LlmConfig) -> Sequence[int]:
+    window = _sinks_and_window(config)[1]
+    if window and config.model.local_global_attention:
+        raise ConfigError("model.use_attention_sink and model.local_global_attention exclude each other")
+    return (window,) if window else config.model.local_global_attention or ()
+
+
+def _quantized(config: LlmConfig) -> QuantizedPlan | None:
+    """Return what `base.preq_mode` and the settings that belong to it say; None without it."""
+    base, settings = config.base, config.quantization
+    is_spinquant = settings.use_spin_quant is not None
+    if base.preq_mode is None:
+        for key, is_set in {
+            "quantization.use_spin_quant": is_spinquant,
+            "quantization.use_qat": settings.use_qat,
+            "base.use_lora": base.use_lora,
+        }.items():
+            if is_set:
+                raise ConfigError(f"{key} needs base.preq_mode: it describes a checkpoint that is quantized already")
+        return None
+    if is_spinquant == settings.use_qat:
+        raise ConfigError("base.preq_mode needs either quantization.use_spin_quant or quantization.use_qat")
+    if base.use_lora and is_spinquant:
+        raise ConfigError("base.use_lora and quantization.use_spin_quant exclude each other")
+    for key in ("qmode", "embedding_quantize"):
+        if getattr(settings, key) is not None:
+            raise ConfigError(f"quantization.{key} and base.preq_mode exclude each other: the checkpoint has its bits")
+    if base.preq_embedding_quantize != "8,0":
+        raise ConfigError(
+            f"base.preq_embedding_quantize={base.preq_embedding_quantize} is not supported: tables have 8 bits; use 8,0"
+        )
+    output: Literal[4, 8] = 4 if base.preq_mode == "8da4w" else 8
+    precision = Precision(4, 8, output, base.preq_group_size)
+    return QuantizedPlan("spinquant" if is_spinquant else "qat", precision, base.use_lora)
 
 
 def _precision(config: LlmConfig) -> Precision:

@@ -63,8 +63,8 @@ def calibrate(
     ]  # fmt: skip
     tables = [rope_table(rope, context) for rope in config.ropes]
     for index, layer in enumerate(config.layers):
-        window = layer.window if layer.window < length else 0
-        block = Block(config, window, round_up(length), Precision())
+        window, sinks = (layer.window, layer.sinks) if layer.window + layer.sinks < length else (0, 0)
+        block = Block(config, window, sinks, round_up(length), Precision())
         fill(block, f"layers.{index}.", reader)
         table = None if layer.rope is None else tables[layer.rope]
         products = _products(block, xs, table)

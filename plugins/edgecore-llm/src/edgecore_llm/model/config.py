@@ -44,10 +44,12 @@ class Layer:
     Attributes:
         rope: The index of its rotary positions in `DecoderConfig.ropes`; None for a layer without positions.
         window: How many positions a token sees, with its own; 0 for all.
+        sinks: How many of the first positions each token of a layer with a window sees, too.
     """
 
     rope: int | None = 0
     window: int = 0
+    sinks: int = 0
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ class DecoderConfig:
         logit_divisor: Logits are divided by it.
         tied: The output layer uses the embedding table.
         max_context: The longest context that the model was made for.
+        rotates_inner: The inputs of the last matrix of the feed-forward part are rotated (SpinQuant).
+        adapter_rank: The rank of the adapter (LoRA) beside each matrix of a layer; 0 for none.
     """
 
     family: str
@@ -92,6 +96,8 @@ class DecoderConfig:
     logit_divisor: float = 1.0
     tied: bool = False
     max_context: int = 2048
+    rotates_inner: bool = False
+    adapter_rank: int = 0
 
 
 def llama3_divisors(

@@ -25,13 +25,13 @@ class Attention(nn.Module):
     The projection has the rows of all queries, then of the keys, then of the values.
     """
 
-    def __init__(self, config: DecoderConfig, window: int, rows: int, precision: Precision) -> None:
+    def __init__(self, config: DecoderConfig, window: int, sinks: int, rows: int, precision: Precision) -> None:
         super().__init__()
-        self.config, self.window = config, window
+        self.config, self.window, self.sinks = config, window, sinks
         q_size, kv_size = config.heads * config.head_dim, config.kv_heads * config.head_dim
-        bits, group = precision.linear, precision.group
-        self.qkv_proj = Projection(q_size + 2 * kv_size, config.hidden_size, config.qkv_bias, bits, group)
-        self.o_proj = Projection(config.hidden_size, q_size, config.o_bias, bits, group)
+        bits, group, rank = precision.linear, precision.group, config.adapter_rank
+        self.qkv_proj = Projection(q_size + 2 * kv_size, config.hidden_size, config.qkv_bias, bits, group, 3 * rank)
+        self.o_proj = Projection(config.hidden_size, q_size, config.o_bias, bits, group, rank)
         self.q_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
         self.k_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
         self.k_cache: Tensor
@@ -49,12 +49,12 @@ class Attention(nn.Module):
     ) -> Tensor:
         config = self.config
         q = ops.rope_update_cache(
-            self.k_cache, self.v_cache, self.qkv_proj(x, norm=norm), table, positions, None, config.heads, 0,
+            self.k_cache, self.v_cache, self.qkv_proj(x, norm=norm), table, positions, None, config.heads, self.sinks,
             None if self.q_norm is None else self.q_norm.weight, None if self.k_norm is None else self.k_norm.weight,
             config.norm_eps, self.k_scales, self.v_scales,
         )  # fmt: skip
         heads = ops.attend(
-            q, self.k_cache, self.v_cache, positions, None, self.window, 0,
+            q, self.k_cache, self.v_cache, positions, None, self.window, self.sinks,
             config.attention_scale, config.attention_softcap, self.k_scales, self.v_scales,
         )  # fmt: skip
         out: Tensor = self.o_proj(heads, residual=residual)
@@ -66,25 +66,27 @@ class FeedForward(nn.Module):
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()
-        self.activation = config.activation
+        self.activation, self.rotates = config.activation, config.rotates_inner
         inner, bits, group = round_up(config.intermediate_size), precision.linear, precision.group
-        self.gate_up_proj = Projection(2 * inner, config.hidden_size, config.mlp_bias, bits, group)
-        self.down_proj = Projection(config.hidden_size, inner, config.mlp_bias, bits, group)
+        rank = config.adapter_rank
+        self.gate_up_proj = Projection(2 * inner, config.hidden_size, config.mlp_bias, bits, group, 2 * rank)
+        self.down_proj = Projection(config.hidden_size, inner, config.mlp_bias, bits, group, rank)
 
     def forward(self, x: Tensor, norm: Norm, residual: Tensor | None) -> Tensor:
-        out: Tensor = self.down_proj(self.gate_up_proj(x, norm=norm, activation=self.activation), residual=residual)
+        inner = self.gate_up_proj(x, norm=norm, activation=self.activation)
+        out: Tensor = self.down_proj(ops.rotate(inner) if self.rotates else inner, residual=residual)
         return out
 
 
 class Block(nn.Module):
     """One layer: attention and feed-forward part, each with a residual sum."""
 
-    def __init__(self, config: DecoderConfig, window: int, rows: int, precision: Precision) -> None:
+    def __init__(self, config: DecoderConfig, window: int, sinks: int, rows: int, precision: Precision) -> None:
         super().__init__()
         self.config = config
         # The sum is part of a projection if nothing stands between them.
         self.adds_at_once = not config.branch_norms and config.residual_multiplier == 1
-        self.self_attn = Attention(config, window, rows, precision)
+        self.self_attn = Attention(config, window, sinks, rows, precision)
         self.mlp = FeedForward(config, precision)
         self.input_layernorm = Norm(config.hidden_size, config.norm_eps)
         self.post_attention_layernorm = Norm(config.hidden_size, config.norm_eps)
@@ -115,7 +117,7 @@ class Decoder(nn.Module):
     Args:
         config: The facts about the model.
         context: How many positions a sequence may have.
-        chunk: How many tokens a call may have. Layers with a window keep `window + chunk - 1` rows.
+        chunk: How many tokens a call may have. Layers with a window keep `sinks + window + chunk - 1` rows.
         precision: The bits of the weights.
 
     Attributes:
@@ -132,11 +134,12 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList()
         spare = []
         for layer in config.layers:
-            window = layer.window if layer.window < context else 0
-            rows = round_up(min(context, window + chunk - 1) if window else context)
-            self.layers.append(Block(config, window, rows, precision))
+            # A token sees all positions if they are no more than its window and the sinks.
+            window, sinks = (layer.window, layer.sinks) if layer.window + layer.sinks < context else (0, 0)
+            rows = round_up(min(context, sinks + window + chunk - 1) if window else context)
+            self.layers.append(Block(config, window, sinks, rows, precision))
             if window:
-                spare.append(rows - window)
+                spare.append(rows - sinks - window)
         self.rewindable: int | None = min(spare, default=None)
         self.norm = Norm(size, config.norm_eps)
         bits = precision.embedding if config.tied else precision.output

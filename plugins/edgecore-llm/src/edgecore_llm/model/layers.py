@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edgecore_llm import operators
-from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, pack, packed_shape
+from edgecore_llm.quantize.packed import BLOCK_OUTPUTS, GROUP, QuantizedMatrix, join, pack, packed_shape
 from edgecore_llm.quantize.rounding import quantize
 
 CacheBits = Literal[8, 16, 32]
@@ -65,26 +65,27 @@ class Matrix(nn.Module):
             self.register_buffer("value", torch.zeros(packed_shape(rows, columns, bits), dtype=torch.uint8))
         self.value: Tensor
 
-    def stored(self, rows: Iterable[Tensor]) -> Iterator[Tensor]:
+    def stored(self, rows: Iterable[Tensor | QuantizedMatrix]) -> Iterator[Tensor]:
         """Yield parts of `value`, one after the other.
 
         Args:
-            rows: Parts of the weight, each some of its rows.
+            rows: Parts of the weight, each some of its rows. Rows of integers have the bits of this matrix, and stay.
         """
-        waiting: list[Tensor] = []
+        waiting: list[QuantizedMatrix] = []
         for part in rows:
             if self.bits is None:
-                yield part.float().contiguous()
+                dense = part.dequantize() if isinstance(part, QuantizedMatrix) else part
+                yield dense.float().contiguous()
                 continue
             # Only whole tiles are packed; the other rows wait for the next part.
-            waiting.append(part)
-            joined = torch.cat(waiting)
+            waiting.append(part if isinstance(part, QuantizedMatrix) else quantize(part, self.bits, self.group))
+            joined = join(waiting)
             whole = len(joined) // BLOCK_OUTPUTS * BLOCK_OUTPUTS
             waiting = [joined[whole:]]
             if whole:
-                yield pack(quantize(joined[:whole], self.bits, self.group))
-        if self.bits is not None and len(waiting[0]):
-            yield pack(quantize(waiting[0], self.bits, self.group))
+                yield pack(joined[:whole])
+        if waiting and len(waiting[0]):
+            yield pack(waiting[0])
 
 
 class Table(Matrix):
@@ -98,19 +99,38 @@ class Table(Matrix):
         return rows
 
 
-class Projection(Matrix):
-    """A linear layer with the steps around it: `edgecore_llm::linear` describes them."""
+class Adapter(nn.Module):
+    """A product of two small matrices (LoRA), which is added to that of a linear layer."""
 
-    def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int) -> None:
+    def __init__(self, outputs: int, inputs: int, rank: int) -> None:
+        super().__init__()
+        self.a = nn.Parameter(torch.zeros(rank, inputs), requires_grad=False)
+        self.b = nn.Parameter(torch.zeros(outputs, rank), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.linear(F.linear(x, self.a), self.b)
+
+
+class Projection(Matrix):
+    """A linear layer with the steps around it: `edgecore_llm::linear` describes them. `rank` is that of its adapter."""
+
+    def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
         super().__init__(outputs, inputs, bits, group)
         self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False) if has_bias else None
+        self.adapter = Adapter(outputs, inputs, rank) if rank else None
 
     def forward(
         self, x: Tensor, *, norm: Norm | None = None, residual: Tensor | None = None, activation: str = "none"
     ) -> Tensor:
-        if self.bits is None:
+        if self.bits is None or self.adapter is not None:
             x = x if norm is None else norm(x)
-            return operators.finish_product(F.linear(x, self.value), self.bias, residual, activation)
+            if self.bits is None:
+                product = F.linear(x, self.value)
+            else:
+                product = torch.ops.edgecore_llm.linear(x, self.value, self.rows)
+            if self.adapter is not None:
+                product = product + self.adapter(x)
+            return operators.finish_product(product, self.bias, residual, activation)
         weight, eps = (None, 0.0) if norm is None else (norm.weight, norm.eps)
         out: Tensor = torch.ops.edgecore_llm.linear(
             x, self.value, self.rows, self.bias, weight, eps, residual, activation

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -16,8 +16,9 @@ from edgecore_llm.errors import CheckpointError
 from edgecore_llm.families import FAMILIES
 from edgecore_llm.model.config import DecoderConfig
 from edgecore_llm.model.decoder import Decoder, round_up
-from edgecore_llm.model.layers import Matrix, Norm, Precision, Projection
+from edgecore_llm.model.layers import Adapter, Matrix, Norm, Precision, Projection
 from edgecore_llm.operators import KEY_BLOCK
+from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 PARTS = {"qkv_proj": ("q_proj", "k_proj", "v_proj"), "gate_up_proj": ("gate_proj", "up_proj")}
 """Projections of the decoder, and those of a checkpoint whose rows they hold."""
@@ -42,6 +43,30 @@ class Weights(Protocol):
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
         """Read a tensor, or some of its rows. Its dtype is that of the file, or float32 if the file's is quantized."""
         ...
+
+
+@runtime_checkable
+class QuantizedWeights(Weights, Protocol):
+    """The tensors of a checkpoint of which some matrices are integers with scales. `read` returns their products.
+
+    A matrix may have an adapter: the tensors `NAME.adaptor.A.weight` [rank, inputs] and `NAME.adaptor.B.weight`
+    [outputs, rank], whose product is added to `NAME.weight`.
+    """
+
+    precision: Precision | None
+    """The bits of the matrices; None if all are floats."""
+
+    def bits(self, name: str) -> Literal[4, 8] | None:
+        """Return the bits of a matrix; None if its values are floats."""
+        ...
+
+    def read_quantized(self, name: str, start: int, stop: int) -> QuantizedMatrix:
+        """Read some rows of a matrix that has bits."""
+        ...
+
+
+Part = Tensor | QuantizedMatrix
+"""Some rows of a matrix."""
 
 
 def load_decoder(
@@ -89,14 +114,18 @@ def fill(
         elif isinstance(module, Matrix) and not (reader.config.tied and name == "lm_head"):
             module.value = _value(reader, name, module, is_lazy, rounded.get(name))
             if isinstance(module, Projection) and module.bias is not None:
-                module.bias = _constant(torch.cat(list(reader.rows(f"{name}.bias", None))))
+                module.bias = _constant(reader.bias(name))
+        elif isinstance(module, Adapter):
+            module.a, module.b = reader.adapter(name, module)
 
 
 def _value(reader: Reader, name: str, module: Matrix, is_lazy: bool, rounded: Tensor | None) -> Tensor:
     reader.check(f"{name}.weight", module.columns)
 
     def parts() -> Iterator[Tensor]:
-        return module.stored(reader.rows(f"{name}.weight", module.columns)) if rounded is None else iter([rounded])
+        if rounded is not None:
+            return iter([rounded])
+        return module.stored(reader.rows(f"{name}.weight", module.columns, module.bits))
 
     if not is_lazy:
         return torch.cat(list(parts()))
@@ -145,26 +174,59 @@ class Reader:
         for source in self._sources(name, columns):
             self._check(source)
 
-    def rows(self, name: str, columns: int | None) -> Iterator[Tensor]:
-        """Read the weight of a matrix, or its bias if `columns` is None, in parts: some rows at a time."""
+    def rows(self, name: str, columns: int, bits: Literal[4, 8] | None) -> Iterator[Part]:
+        """Read a matrix in parts: some rows at a time. Integers of the checkpoint that these bits hold stay."""
         sources = self._sources(name, columns)
         for source in sources:
             self._check(source)
         # A part of a matrix has about this number of elements.
-        step = max(1, PART_ELEMENTS // (columns or 1) // KEY_BLOCK) * KEY_BLOCK
+        step = max(1, PART_ELEMENTS // columns // KEY_BLOCK) * KEY_BLOCK
         if ".gate_up_proj." in name:
-            gates, values = (self._parts(source, step) for source in sources)
+            gates, values = (self._parts(source, step, bits) for source in sources)
             for pair in zip(gates, values, strict=True):
                 yield _alternate(*pair)
             return
         for source in sources:
-            for part in self._parts(source, step):
-                missing = 0 if columns is None else columns - part.shape[1]  # of the inputs of down_proj
-                yield F.pad(part, (0, missing)) if missing else part
+            for part in self._parts(source, step, bits):
+                yield _widen(part, columns)
 
-    def _parts(self, source: _Source, step: int) -> Iterator[Tensor]:
+    def bias(self, name: str) -> Tensor:
+        """Read the bias of a matrix."""
+        sources = self._sources(f"{name}.bias", None)
+        for source in sources:
+            self._check(source)
+        parts = [self._weights.read(source.name, source.start, source.stop) for source in sources]
+        return _alternate_rows(*parts) if name.endswith("gate_up_proj") else torch.cat(parts)
+
+    def adapter(self, name: str, adapter: Adapter) -> tuple[nn.Parameter, nn.Parameter]:
+        """Read the matrices of an adapter. That of a matrix with several parts has the ranks of all of them."""
+        owner, projection, _ = name.rsplit(".", 2)
+        parts, rank, columns = PARTS.get(projection, (projection,)), self.config.adapter_rank, adapter.a.shape[1]
+        inputs = self.config.intermediate_size if projection == "down_proj" else columns
+        firsts, seconds = [], []
+        for index, part in enumerate(parts):
+            shapes = {"A": (rank, inputs), "B": (self._rows[part], rank)}
+            both = []
+            for letter, shape in shapes.items():
+                source = _Source(f"{owner}.{part}.adaptor.{letter}.weight", shape, 0, shape[0])
+                self._check(source)
+                both.append(self._weights.read(source.name).float())
+            firsts.append(_widen_rows(both[0], columns))
+            seconds.append(F.pad(both[1], (index * rank, (len(parts) - 1 - index) * rank)))
+        b = _alternate_rows(*seconds) if projection == "gate_up_proj" else torch.cat(seconds)
+        return _constant(torch.cat(firsts)), _constant(b)
+
+    def _parts(self, source: _Source, step: int, bits: Literal[4, 8] | None) -> Iterator[Part]:
         for start in range(source.start, source.stop, step):
-            yield self._weights.read(source.name, start, min(start + step, source.stop))
+            yield self._part(source.name, start, min(start + step, source.stop), bits)
+
+    def _part(self, name: str, start: int, stop: int, bits: Literal[4, 8] | None) -> Part:
+        weights = self._weights
+        if bits is not None and isinstance(weights, QuantizedWeights):
+            found = weights.bits(name)
+            if found is not None and found <= bits:
+                return replace(weights.read_quantized(name, start, stop), bits=bits)
+        return weights.read(name, start, stop)
 
     def _sources(self, name: str, columns: int | None) -> list[_Source]:
         *owner, projection, attribute = name.split(".")
@@ -191,7 +253,28 @@ class Reader:
             )
 
 
-def _alternate(gates: Tensor, values: Tensor) -> Tensor:
+def _widen(part: Part, columns: int) -> Part:
+    """Return rows with zeros at their ends: down_proj may have more inputs than the checkpoint gives."""
+    if isinstance(part, QuantizedMatrix):
+        scales = _widen_rows(part.scales, -(-columns // GROUP))
+        return QuantizedMatrix(_widen_rows(part.values, columns), scales, part.bits)
+    return _widen_rows(part, columns)
+
+
+def _widen_rows(rows: Tensor, columns: int) -> Tensor:
+    missing = columns - rows.shape[1]
+    return F.pad(rows, (0, missing)) if missing else rows
+
+
+def _alternate(gates: Part, values: Part) -> Part:
+    if isinstance(gates, QuantizedMatrix) and isinstance(values, QuantizedMatrix):
+        scales = _alternate_rows(gates.scales, values.scales)
+        return QuantizedMatrix(_alternate_rows(gates.values, values.values), scales, gates.bits)
+    gates, values = (part.dequantize() if isinstance(part, QuantizedMatrix) else part for part in (gates, values))
+    return _alternate_rows(gates, values)
+
+
+def _alternate_rows(gates: Tensor, values: Tensor) -> Tensor:
     """Return the rows of both in turns of `KEY_BLOCK`, after zeros were added to fill the last turn."""
     padding = (0, 0) * (gates.ndim - 1) + (0, round_up(len(gates)) - len(gates))
     turns = [F.pad(rows, padding).reshape(-1, KEY_BLOCK, *rows.shape[1:]) for rows in (gates, values)]

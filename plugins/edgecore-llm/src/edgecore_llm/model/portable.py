@@ -9,14 +9,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from edgecore_llm.model.config import DecoderConfig
-from edgecore_llm.model.layers import Norm, Precision
-from edgecore_llm.model.load import Reader, Weights
+from edgecore_llm.model.layers import Adapter, Norm, Precision
+from edgecore_llm.model.load import Part, Reader, Weights
 from edgecore_llm.model.portable_layers import PortableLinear, PortableMatrix, PortableTable
 from edgecore_llm.model.rotary import rope_table
 from edgecore_llm.operators import KEY_BLOCK
+from edgecore_llm.quantize.hadamard import factors, transform
+from edgecore_llm.quantize.packed import QuantizedMatrix
 
-Form = Literal["llama", "aten"]
-"""The operators of attention: `llama::update_cache` and `llama::custom_sdpa`, or operators of PyTorch."""
+Form = Literal["llama", "aten", "products"]
+"""The operators of attention: `llama::update_cache` and `llama::custom_sdpa`; PyTorch's operator for it; or two products
+with a softmax between them."""
 
 
 class Step:
@@ -60,9 +63,9 @@ class PortableAttention(nn.Module):
         # The operator has no cap for scores.
         self.form: Form = "aten" if config.attention_softcap else form
         self.sizes = [config.heads * config.head_dim, *[config.kv_heads * config.head_dim] * 2]
-        bits, group = precision.linear, precision.group
-        self.qkv_proj = PortableLinear(sum(self.sizes), config.hidden_size, config.qkv_bias, bits, group)
-        self.o_proj = PortableLinear(config.hidden_size, self.sizes[0], config.o_bias, bits, group)
+        bits, group, rank = precision.linear, precision.group, config.adapter_rank
+        self.qkv_proj = PortableLinear(sum(self.sizes), config.hidden_size, config.qkv_bias, bits, group, 3 * rank)
+        self.o_proj = PortableLinear(config.hidden_size, self.sizes[0], config.o_bias, bits, group, rank)
         self.q_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
         self.k_norm = Norm(config.head_dim, config.norm_eps) if config.qk_norms else None
         places = (context, config.kv_heads) if self.form == "llama" else (config.kv_heads, context)
@@ -97,14 +100,18 @@ class PortableAttention(nn.Module):
         self.k_cache[:, :, step.positions] = k.transpose(1, 2)
         self.v_cache[:, :, step.positions] = v.transpose(1, 2)
         q, mask = q.transpose(1, 2), step.mask(self.window)
-        if not config.attention_softcap:
+        if self.form == "aten" and not config.attention_softcap:
             return F.scaled_dot_product_attention(
                 q, self.k_cache, self.v_cache, mask, scale=config.attention_scale, enable_gqa=True
             ).transpose(1, 2)
-        grouped = q.unflatten(1, (config.kv_heads, -1))  # type: ignore[no-untyped-call]
-        scores = grouped @ self.k_cache.unsqueeze(2).transpose(3, 4) * config.attention_scale
-        scores = config.attention_softcap * torch.tanh(scores / config.attention_softcap) + mask
-        return (scores.softmax(-1) @ self.v_cache.unsqueeze(2)).flatten(1, 2).transpose(1, 2)
+        count = config.heads // config.kv_heads  # of the query heads that read one head of the cache
+        rows = q.unflatten(1, (config.kv_heads, count)).flatten(2, 3)  # type: ignore[no-untyped-call]
+        scores = rows @ self.k_cache.transpose(2, 3) * config.attention_scale
+        if config.attention_softcap:
+            scores = config.attention_softcap * torch.tanh(scores / config.attention_softcap)
+        values = (scores + mask.repeat(count, 1)).softmax(-1) @ self.v_cache
+        out: Tensor = values.unflatten(2, (count, -1)).flatten(1, 2).transpose(1, 2)
+        return out
 
 
 def turn(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
@@ -120,16 +127,22 @@ class PortableFeedForward(nn.Module):
 
     def __init__(self, config: DecoderConfig, precision: Precision) -> None:
         super().__init__()
-        self.activation = config.activation
-        inner, bits, group = config.intermediate_size, precision.linear, precision.group
-        self.gate_proj = PortableLinear(inner, config.hidden_size, config.mlp_bias, bits, group)
-        self.up_proj = PortableLinear(inner, config.hidden_size, config.mlp_bias, bits, group)
-        self.down_proj = PortableLinear(config.hidden_size, inner, config.mlp_bias, bits, group)
+        self.activation, self.rotates = config.activation, config.rotates_inner
+        inner, bits, group, rank = config.intermediate_size, precision.linear, precision.group, config.adapter_rank
+        self.gate_proj = PortableLinear(inner, config.hidden_size, config.mlp_bias, bits, group, rank)
+        self.up_proj = PortableLinear(inner, config.hidden_size, config.mlp_bias, bits, group, rank)
+        self.down_proj = PortableLinear(config.hidden_size, inner, config.mlp_bias, bits, group, rank)
+        if self.rotates:
+            for name, factor in zip(("first_factor", "second_factor"), factors(inner), strict=True):
+                self.register_buffer(name, factor)
 
     def forward(self, x: Tensor) -> Tensor:
         gates = self.gate_proj(x)
         gates = F.silu(gates) if self.activation == "silu" else F.gelu(gates, approximate="tanh")
-        out: Tensor = self.down_proj(gates * self.up_proj(x))
+        inner = gates * self.up_proj(x)
+        if self.rotates:
+            inner = transform(inner, self.get_buffer("first_factor"), self.get_buffer("second_factor"))
+        out: Tensor = self.down_proj(inner)
         return out
 
 
@@ -229,12 +242,13 @@ def load_portable(
         elif isinstance(module, PortableMatrix) and not name.endswith(("gate_proj", "up_proj")):
             source = "embed_tokens" if config.tied and name == "lm_head" else name
             start = 0
-            for part in reader.rows(f"{source}.weight", module.columns):
+            for part in reader.rows(f"{source}.weight", module.columns, module.bits):
                 module.put(start, part)
                 start += len(part)
-            bias = getattr(module, "bias", None)
-            if bias is not None:
-                bias.copy_(torch.cat(list(reader.rows(f"{name}.bias", None))))
+            if isinstance(module, PortableLinear) and module.bias is not None:
+                module.bias.copy_(reader.bias(name))
+        elif isinstance(module, Adapter):
+            module.a, module.b = reader.adapter(name, module)
     return decoder.eval()
 
 
@@ -242,12 +256,22 @@ def _read_gates(reader: Reader, name: str, module: PortableFeedForward) -> None:
     """Read the rows of gates and of values, which the reader gives in turns, with zeros after the last."""
     gate, up = module.gate_proj, module.up_proj
     start = 0
-    for part in reader.rows(f"{name}.gate_up_proj.weight", gate.columns):
-        pairs = part.reshape(-1, 2, KEY_BLOCK, gate.columns)
+    for part in reader.rows(f"{name}.gate_up_proj.weight", gate.columns, gate.bits):
         for half, matrix in enumerate((gate, up)):
-            matrix.put(start, pairs[:, half].flatten(0, 1)[: gate.rows - start])
+            matrix.put(start, _half(part, half)[: gate.rows - start])
         start += len(part) // 2
     if gate.bias is not None and up.bias is not None:
-        pairs = torch.cat(list(reader.rows(f"{name}.gate_up_proj.bias", None))).reshape(-1, 2, KEY_BLOCK)
-        gate.bias.copy_(pairs[:, 0].flatten()[: gate.rows])
-        up.bias.copy_(pairs[:, 1].flatten()[: up.rows])
+        bias = reader.bias(f"{name}.gate_up_proj")
+        gate.bias.copy_(_half_of_rows(bias, 0)[: gate.rows])
+        up.bias.copy_(_half_of_rows(bias, 1)[: up.rows])
+
+
+def _half(part: Part, half: int) -> Part:
+    """Return the rows of gates, or those of values."""
+    if isinstance(part, QuantizedMatrix):
+        return QuantizedMatrix(_half_of_rows(part.values, half), _half_of_rows(part.scales, half), part.bits)
+    return _half_of_rows(part, half)
+
+
+def _half_of_rows(rows: Tensor, half: int) -> Tensor:
+    return rows.reshape(-1, 2, KEY_BLOCK, *rows.shape[1:])[:, half].flatten(0, 1)

@@ -7,7 +7,8 @@ import torch.ao.quantization.fx._decomposed  # registers quantized_decomposed
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from edgecore_llm.model.layers import Bits
+from edgecore_llm.model.layers import Adapter, Bits
+from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 
 library = torch.ops.quantized_decomposed
 DIVISORS = (7.0, 7.25, 7.5, 7.75, 8.0, 8.5, 9.0)
@@ -39,9 +40,16 @@ class PortableMatrix(nn.Module):
             self.scales: Tensor
             self.zeros: Tensor
 
-    def put(self, start: int, part: Tensor) -> None:
-        """Store rows of the weight from row `start` on, rounded if the matrix has bits."""
+    def put(self, start: int, part: Tensor | QuantizedMatrix) -> None:
+        """Store rows of the weight from row `start` on, rounded if the matrix has bits. Integers stay if they can."""
         stop = start + len(part)
+        if isinstance(part, QuantizedMatrix):
+            scales = self._kept_scales(part)
+            if scales is not None:
+                self.value[start:stop] = part.values
+                self.scales[start:stop] = _positive(scales).reshape(self.scales[start:stop].shape)
+                return
+            part = part.dequantize()
         if self.bits is None:
             self.value[start:stop] = part
             return
@@ -50,6 +58,15 @@ class PortableMatrix(nn.Module):
         integers = (groups / scales[..., None]).round().clamp(self.low, self.high)
         self.value[start:stop] = integers.flatten(1).to(torch.int8)
         self.scales[start:stop] = scales.reshape(self.scales[start:stop].shape)
+
+    def _kept_scales(self, part: QuantizedMatrix) -> Tensor | None:
+        """Return the scales of the groups of this matrix; None if the part has smaller groups, or scales below zero."""
+        size = -(-self.group // GROUP)
+        if self.group % GROUP and self.group != self.columns:
+            return None
+        scales = part.scales.float().unflatten(1, (-1, size))  # type: ignore[no-untyped-call]
+        first: Tensor = scales[..., 0]
+        return first if (scales == first[..., None]).all() and (first >= 0).all() else None
 
     def weight(self) -> Tensor:
         """Return the weight in float32."""
@@ -75,13 +92,21 @@ class PortableTable(PortableMatrix):
 
 
 class PortableLinear(PortableMatrix):
-    """A linear layer. If the weight has bits, each row of inputs is rounded to 8 bits at run time."""
+    """A linear layer. If the weight has bits, each row of inputs is rounded to 8 bits at run time.
 
-    def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int) -> None:
+    `rank` is that of its adapter.
+    """
+
+    def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
         super().__init__(outputs, inputs, bits, group)
         self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False) if has_bias else None
+        self.adapter = Adapter(outputs, inputs, rank) if rank else None
 
     def forward(self, x: Tensor) -> Tensor:
+        product = self._product(x)
+        return product if self.adapter is None else product + self.adapter(x)
+
+    def _product(self, x: Tensor) -> Tensor:
         if self.bits is not None:
             scale, zero_point = library.choose_qparams_per_token_asymmetric(x, torch.int8)
             limits = (-128, 127, torch.int8)

@@ -6,6 +6,7 @@ each with its values and then a float16 scale for each output. The size of the l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -25,7 +26,7 @@ class QuantizedMatrix:
     """A matrix of integers with scales: weight [o, i] = values [o, i] * scales [o, i // 32].
 
     Attributes:
-        values: int8 [outputs, inputs]; in [-8, 7] with 4 bits, in [-127, 127] with 8.
+        values: int8 [outputs, inputs]; in [-8, 7] with 4 bits. With 8, `quantize` gives no -128, but a checkpoint may.
         scales: float16 [outputs, ceil(inputs / 32)].
         bits: 4 or 8.
     """
@@ -38,6 +39,19 @@ class QuantizedMatrix:
         """Return float32 [outputs, inputs]."""
         scales = self.scales.float().repeat_interleave(GROUP, 1)[:, : self.values.shape[1]]
         return self.values.float() * scales
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice) -> QuantizedMatrix:
+        """Return some of the rows."""
+        return QuantizedMatrix(self.values[rows], self.scales[rows], self.bits)
+
+
+def join(parts: Sequence[QuantizedMatrix]) -> QuantizedMatrix:
+    """Return the rows of matrices of the same bits as one matrix."""
+    values, scales = torch.cat([part.values for part in parts]), torch.cat([part.scales for part in parts])
+    return QuantizedMatrix(values, scales, parts[0].bits)
 
 
 def packed_bits(packed: Tensor) -> int:

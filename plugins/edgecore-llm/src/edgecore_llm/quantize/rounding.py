@@ -54,7 +54,7 @@ def _round(groups: Tensor, scales: Tensor, bits: int) -> Tensor:
 
 
 def _scales_of_8_bits(groups: Tensor) -> Tensor:
-    return _to_half(groups.abs().amax(-1) / 127.0)
+    return to_half(groups.abs().amax(-1) / 127.0)
 
 
 def _scales_of_4_bits(groups: Tensor) -> Tensor:
@@ -72,10 +72,10 @@ def _scales_of_4_bits(groups: Tensor) -> Tensor:
         reduction = product * product / square
         is_better = reduction > most
         best, most = (product / square).where(is_better, best), reduction.where(is_better, most)
-    return _to_half(best)
+    return to_half(best)
 
 
-def _to_half(scales: Tensor) -> Tensor:
+def to_half(scales: Tensor) -> Tensor:
     """Return float16 scales. A scale below the smallest float16 becomes that, so that no group vanishes silently."""
     tiny = (scales != 0) & (scales.abs() < SMALLEST_SCALE)
     return scales.where(~tiny, scales.sign() * SMALLEST_SCALE).clamp(-65504.0, 65504.0).to(torch.float16)
