@@ -1,5 +1,6 @@
 // llm FILE TOKENIZER PROMPT: prints how the model goes on with the prompt, as its tokens come, and stops after 64.
 #include <cstdio>
+#include <future>
 
 #include "edgecore/llm/session.h"
 #include "edgecore/llm/text_stream.h"
@@ -11,13 +12,21 @@ using edgecore::Status;
 namespace llm = edgecore::llm;
 
 Status answer(const char *file, const char *tokenizer_path, const char *prompt, Error &error) {
+  // The tokenizer is read while the model is loaded and a first run brings its weights into memory.
   std::unique_ptr<llm::Tokenizer> tokenizer;
-  EDGECORE_TRY(llm::open_tokenizer(tokenizer_path, tokenizer, error));
+  Error tokenizer_error;
+  std::future<Status> reading =
+      std::async(std::launch::async, [&] { return llm::open_tokenizer(tokenizer_path, tokenizer, tokenizer_error); });
   llm::Model model;
   EDGECORE_TRY(model.open(file, llm::ModelOptions(), error));
-  EDGECORE_TRY(model.check_fit(*tokenizer, error));
   llm::Session session;
   EDGECORE_TRY(model.new_session(session, error));
+  EDGECORE_TRY(session.warm_up(error));
+  if (const Status read = reading.get(); !read.ok()) {
+    error = tokenizer_error;
+    return read;
+  }
+  EDGECORE_TRY(model.check_fit(*tokenizer, error));
 
   std::vector<int32_t> tokens;
   llm::EncodeOptions encode;

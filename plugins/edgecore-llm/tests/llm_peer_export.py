@@ -1,4 +1,4 @@
-"""Small Llamas in files of executorch's exporter, and executorch's runtime."""
+"""Small Llamas in files of executorch's exporter, and executorch's runtime and runner."""
 
 from __future__ import annotations
 
@@ -47,6 +47,26 @@ def peer_file(folder: Path, settings: dict[str, Any] | None = None) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder / "peer.pte"
+
+
+def peer_answer(file: Path, tokenizer: Path, prompt: str, count: int) -> str:
+    """Return the text of `count` tokens that executorch's runner gives, greedy, in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-c", _ANSWER, str(file), str(tokenizer), prompt, str(count)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, (done.returncode, done.stderr[-3000:])
+    answer: str = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+_ANSWER = """
+import json, sys
+import executorch.extension.llm.custom_ops.custom_ops, executorch.kernels.quantized
+from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
+pieces = []
+config = GenerationConfig(echo=False, max_new_tokens=int(sys.argv[4]), temperature=0.0)
+TextLLMRunner(sys.argv[1], sys.argv[2]).generate(sys.argv[3], config, pieces.append)
+print("", json.dumps("".join(pieces)), sep="\\n")
+"""
 
 
 def _export(folder: Path, settings: dict[str, Any]) -> None:

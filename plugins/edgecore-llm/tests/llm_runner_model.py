@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,17 @@ def text() -> str:
 
 def tokens_of(characters: str) -> list[int]:
     return [FIRST + CHARACTERS.index(character) for character in characters if character in CHARACTERS]
+
+
+def tokenizer_file(path: Path) -> None:
+    """Write the `tokenizer.json` of these tokens; those before FIRST are spelled by their numbers."""
+    names = {" ": "\u0120", "\n": "\u010a"}  # as pieces of bytes have them
+    spellings = [f"<{token}>" for token in range(FIRST)] + [names.get(one, one) for one in CHARACTERS]
+    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    vocabulary = {spelling: token for token, spelling in enumerate(spellings)}
+    model = {"type": "BPE", "vocab": vocabulary, "merges": []}
+    content = {"version": "1.0", "added_tokens": [], "pre_tokenizer": level, "decoder": level, "model": model}
+    path.write_text(json.dumps(content))
 
 
 class CharacterModel(StateDict):

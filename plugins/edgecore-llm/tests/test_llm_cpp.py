@@ -141,6 +141,37 @@ def test_draws_after_a_shift_in_python_go_on_in_cpp(folder, pte, tmp_path):
     assert (tmp_path / "cpp").read_bytes() == (tmp_path / "python").read_bytes()
 
 
+@pytest.mark.parametrize("name", ["pte", "ring"])
+def test_a_full_context_is_shifted_as_in_python(name, folder, request):
+    file, drawn = request.getfixturevalue(name), Sampling(temperature=0.9, seed=7)
+    session, long = Model(file, threads=1).new_session(), np.random.default_rng(1).integers(0, 211, 200).tolist()
+    expected = [list(session.generate([5], 400, drawn, ignore_eos=True, keep=4))]
+    expected += [list(session.generate(long, 30, drawn, ignore_eos=True, keep=9))]
+    session.shift(20, 150)
+    expected += [list(session.tokens)]
+    roll = "roll {} {} 1 0 0.9 0 7 {}".format
+    commands = ["new 0", roll(4, 400, 5), roll(9, 30, words(long)), "shift 20 150", "tokens"]
+    commands += [
+        "shift 321 1",
+        "shift 100 221",
+        roll(161, 1, 5),
+        roll(4, 1, 211),
+        roll(4, 1, words([1] * 321)),
+        "tokens",
+    ]
+    found = llm_cpp.probe(folder, file, commands)
+    assert [list(map(int, found[index].split())) for index in (1, 2, 4)] == expected
+    assert found[5:] == [
+        f"error The first 321 tokens cannot be kept: the sequence has {len(session.tokens)}.",
+        "error 221 tokens after the 100 that are kept do not fit into the context of 320; shorten the prompt, or keep "
+        "fewer.",
+        "error 161 kept tokens are more than half of the context of 320.",
+        "error Token 211 is outside of the model's vocabulary of 211; does the tokenizer belong to the model?",
+        "error 321 tokens after the 4 that are kept do not fit into the context of 320; shorten the prompt, or keep fewer.",
+        found[4],
+    ]
+
+
 def test_saved_sessions_go_from_python_to_cpp_and_back(folder, pte, tmp_path):
     model = Model(pte, threads=1)
     session = model.new_session()
@@ -200,7 +231,7 @@ def test_errors_are_one_clear_sentence(folder, pte, tmp_path):
         "error 321 tokens do not fit into the context of 320 tokens, of which 0 are used; shorten the prompt, or export "
         "with a longer context.",
         "error A prompt of 300 tokens and an answer of 22 do not fit into the context of 320 tokens, of which 0 are used; "
-        "shorten them, or export with a longer context.",
+        "shorten them, or export with a longer context, or shift it.",
         "error temperature does not lie between 0 and 9000000000000000000.",
         "",
     ]

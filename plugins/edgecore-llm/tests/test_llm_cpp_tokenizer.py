@@ -15,6 +15,7 @@ import tokenizers
 from tokenizers import decoders, normalizers, pre_tokenizers
 
 from edgecore_llm.tokenizer.open import open_tokenizer
+from edgecore_llm.tokenizer.sentence_piece_json import convert
 
 LLAMA3 = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+"
@@ -148,11 +149,56 @@ def test_texts_have_the_tokens_of_python(name, folder, program):
     compare(program, folder / name, texts(3000))
 
 
+PATTERNS = (
+    r"^\s*\w?[a-z]+", r"^[a-z]+", r"[^\n]$", r"^$|.", r"\s++$|\s", r"(?m).+", r"(?m:.)+", r"(?i)the|ß", r"a(?i)b|c",
+    r"(?i:ss|'s)", r"(?i:[sdmt]|ll|ve|re)", r"\p{N}{,3}", r"\p{N}{1,3}+", r"[a-z]{2}?", r"[a-z]{2,3}?", r"a\p{N}{,3}", r"\p{Han}+",
+    r"[\p{Han}\p{Hiragana}]+", r"\p{^L}+", r"[[:punct:]]+", r"[^[:punct:]]+", r"[\S]+", r"[^\S\r\n]+", r"\d+", r"\D+", r"\w+", r"\b.",
+    r"[\w\s]+", r"\h", r"\x41", r"\x{4F60}", r"(?<=t)h", r"(?<!t)h", r"(?>t|th)e", r"(t)h\1?", r"(?<n>t)h", r"\R", r"\X", r"\A.", r".\z", r".\Z",
+    r"[a-z&&[^h]]+", r"[]a]+", r"[a\]]+", r"\/|\'|\.", r"[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+",
+)  # fmt: skip
+"""What Oniguruma and PCRE2 read alike or not."""
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_pattern_splits_as_in_python_or_is_refused(pattern, folder, program, tmp_path):
+    step = pre_tokenizers.Split(tokenizers.Regex(pattern), "isolated")
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    change(folder / "level.json", tmp_path / "a.json", pre_tokenizer=pre_tokenizers.Sequence([step, level]))
+    reason = llm_cpp_units.failure(program, tmp_path / "a.json")
+    if reason:
+        assert f"the pattern {pattern} cannot be used: " in reason
+        return
+    lines = [
+        "",
+        "\n",
+        "a\n",
+        "\nthe",
+        "the\ndog\n\n",
+        "a\r\nb",
+        "\u180e \u3000",
+        "12345",
+        "你好、世界。々",
+        "$+<=>^`|~!",
+        "ﬆ ß SS",
+    ]
+    compare(program, tmp_path / "a.json", [*lines, *texts(500)])
+
+
 @pytest.mark.full
 def test_a_million_texts_have_the_tokens_of_python(folder, program):
     for index, name in enumerate(NAMES):
         for seed in range(6):
             compare(program, folder / name, texts(14_000, 1 + 6 * index + seed))
+
+
+def test_a_converted_model_of_sentencepiece_has_its_tokens(folder, program, tmp_path):
+    convert(folder / "piece.model", tmp_path)
+    ours, model = open_tokenizer(tmp_path), open_tokenizer(folder / "piece.model")
+    assert (ours.vocabulary, ours.bos_id, ours.eos_ids) == (model.vocabulary, model.bos_id, model.eos_ids)
+    assert (ours.adds_bos, ours.strips_first_space) == (model.adds_bos, model.strips_first_space)
+    found = texts(3000)
+    assert [ours.encode(text, bos=True) for text in found] == [model.encode(text, bos=True) for text in found]
+    compare(program, tmp_path, found)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -230,7 +276,7 @@ def test_a_file_that_puts_a_token_at_the_front_adds_it(program, tmp_path):
         ("tokenizer.json", b'{"model": {"merges": [], "vocab": {"a": 5000000}}}', "a token has a wrong id."),
         ("tokenizer.json", b'{"model": {"vocab": {"a": 1}, "merges": ["a b"]}}', "a merge has a token that is not there."),
         ("tokenizer.json", b'{"model": {"vocab": {"a": 1}, "merges": []}}', "its decoder is of an unknown kind: none."),
-        ("tokenizer.model", b"nonsense", "tokenizer.model has no ranks of tiktoken"),
+        ("tokenizer.model", b"nonsense", "tokenizer.model has no ranks of tiktoken; convert .*: edgecore llm tokenizer "),
         ("tokenizer.model", b"YQ== 0\nYg==", "Line 2 of .* is not of the form BASE64 RANK."),
         ("tokenizer.model", b"YQ== 0\nYg== 7\n", "does not have each rank from 0 on once; it may be truncated."),
         ("tokenizer.model", b"YQ== 0\nYg== 1\n", "has no rank for byte 0; it may be truncated."),

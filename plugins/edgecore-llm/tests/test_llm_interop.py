@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from llm_peer_export import CONTEXT, PACKED, VOCABULARY, need_peer, peer_file
+from llm_peer_export import CONTEXT, PACKED, VOCABULARY, need_peer, peer_answer, peer_file
+from llm_runner_model import CHARACTERS, FIRST, CharacterModel, tokenizer_file, tokens_of
 from llm_runner_model import CONTEXT as CONTEXT_OF_CHARACTERS
-from llm_runner_model import CharacterModel, tokens_of
 
 import edgecore
 from edgecore_llm.errors import SessionError
@@ -107,3 +107,6 @@ def test_200_greedy_tokens_are_equal_in_eager_here_and_on_the_peer(name, tmp_pat
     theirs = portable_lib._load_for_executorch(str(file))
     assert greedy(lambda tokens, place: theirs.forward((tokens, place))[0], prompt, 200) == expected
     assert list(Model(file).new_session().generate(prompt, 200, ignore_eos=True)) == expected
+    tokenizer_file(tmp_path / "tokenizer.json")
+    answer = peer_answer(file, tmp_path / "tokenizer.json", PROMPT, 200)
+    assert answer == "".join(CHARACTERS[token - FIRST] for token in expected)

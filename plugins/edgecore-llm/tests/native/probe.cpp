@@ -5,7 +5,8 @@
 //   append TOKEN...        print the bits of the logits after the last token as a hash, and the largest
 //   logits TOKEN...        print the hash of all logits
 //   generate COUNT IGNORE_EOS CANCEL_AFTER TEMPERATURE TOP_K SEED TOKEN...    print the tokens
-//   rewind COUNT | warm | tokens | save PATH | restore PATH | threads COUNT
+//   roll KEEP COUNT ...    the same, with shifts of the context
+//   shift KEEP COUNT | rewind COUNT | warm | tokens | save PATH | restore PATH | threads COUNT
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -43,9 +44,11 @@ void print(const std::vector<int32_t> &tokens) {
   std::cout << std::endl;
 }
 
-Status generate(Session &session, std::istringstream &line, Error &error) {
+Status generate(Session &session, std::istringstream &line, bool shifts, Error &error) {
   llm::GenerateOptions options;
   size_t cancel_after = 0;
+  options.shifts = shifts;
+  if (shifts) line >> options.keep;
   line >> options.max_new_tokens >> options.ignore_eos >> cancel_after;
   line >> options.sampling.temperature >> options.sampling.top_k >> options.sampling.seed;
   const std::vector<int32_t> prompt = rest(line);
@@ -103,7 +106,7 @@ Status run(Session &session, const std::string &command, std::istringstream &lin
     std::cout << hash_of({logits.data(), logits.size()}) << ' ' << logits.size() << std::endl;
     return {};
   }
-  if (command == "generate") return generate(session, line, error);
+  if (command == "generate" || command == "roll") return generate(session, line, command == "roll", error);
   if (command == "tokens") {
     print({session.tokens().begin(), session.tokens().end()});
     return {};
@@ -124,6 +127,10 @@ Status run(Session &session, const std::string &command, std::istringstream &lin
     size_t count = 0;
     line >> count;
     EDGECORE_TRY(session.rewind(count, error));
+  } else if (command == "shift") {
+    size_t keep = 0, count = 0;
+    line >> keep >> count;
+    EDGECORE_TRY(session.shift(keep, count, error));
   } else if (command == "warm") {
     EDGECORE_TRY(session.warm_up(error));
   }

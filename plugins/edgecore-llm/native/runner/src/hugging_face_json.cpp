@@ -91,16 +91,16 @@ Status HuggingFaceTokenizer::read_model(const Json &model, Error &error) {
 }
 
 Status HuggingFaceTokenizer::read_tables(const ModelTables &tables, Error &error) {
-  const auto id_of = [this](const std::string &spelling) { return ids_.find({spelling.data(), spelling.size()}); };
   ids_.reserve(tables.vocabulary.size());
   pieces_.reserve(tables.vocabulary.size());
   for (const auto &[spelling, id] : tables.vocabulary) {
     if (id < 0 || id >= kLargestId) return damaged("a token has a wrong id", error);
     if (spellings_.size() <= static_cast<size_t>(id)) spellings_.resize(static_cast<size_t>(id) + 1);
-    spellings_[static_cast<size_t>(id)] = spelling;
-    ids_.add({spelling.data(), spelling.size()}, id);
+    std::string &text = spellings_[static_cast<size_t>(id)];
+    text.assign(spelling.data(), spelling.size());
+    ids_.add(spelling, id);
     bool is_whole = true;
-    const std::string bytes = is_byte_level_ ? bytes_of_spelling(spelling, is_whole) : spelling;
+    const std::string bytes = is_byte_level_ ? bytes_of_spelling(text, is_whole) : text;
     if (is_whole) pieces_.add({bytes.data(), bytes.size()}, id);
   }
   vocabulary_ = spellings_.size();
@@ -109,14 +109,14 @@ Status HuggingFaceTokenizer::read_tables(const ModelTables &tables, Error &error
     const char spelling[] = {'<', '0', 'x', kDigits[byte >> 4], kDigits[byte & 15], '>'};
     byte_ids_[byte] = ids_.find({spelling, sizeof spelling});
   }
-  unknown_id_ = unknown_token_.empty() ? -1 : id_of(unknown_token_);
+  unknown_id_ = unknown_token_.empty() ? -1 : ids_.find({unknown_token_.data(), unknown_token_.size()});
   if (tables.has_wrong_merge) return damaged("a merge is not a pair", error);
   merges_.reserve(tables.merges.size());
   double order = 0;
   std::string merged;
   for (const auto &[left, right] : tables.merges) {
-    merged.assign(left).append(right);
-    const int32_t first = id_of(left), second = id_of(right), both = id_of(merged);
+    merged.assign(left.data(), left.size()).append(right.data(), right.size());
+    const int32_t first = ids_.find(left), second = ids_.find(right), both = ids_.find({merged.data(), merged.size()});
     if (first < 0 || second < 0 || both < 0) return damaged("a merge has a token that is not there", error);
     merges_.add(first, second, {order++, both});
   }

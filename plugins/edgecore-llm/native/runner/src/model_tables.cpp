@@ -1,97 +1,205 @@
 #include "model_tables.h"
 
+#include <algorithm>
+
 #include "json_values.h"
+#include "utf8.h"
 
 namespace edgecore::llm {
 namespace {
 
 using Json = nlohmann::json;
 
-// Takes the entries of the two parts while the text is parsed. The depths are those of the entries: `model` is at 1,
-// its members are at 2, entries of the vocabulary and merges at 3, and the strings of a pair at 4.
+// Finds the two tables in a text of JSON and reads what they usually hold. The library reads all else: other values in
+// them, strings with escapes, and the text around the tables, in which errors are passed over here.
 class Reader {
  public:
-  explicit Reader(ModelTables &tables) : tables_(tables) {}
-
-  // Returns true if the value stays in the JSON object.
-  bool take(int depth, Json::parse_event_t event, Json &value) {
-    if (event == Json::parse_event_t::key) return take_key(depth, value.get_ref<const std::string &>());
-    const bool is_end = event == Json::parse_event_t::object_end || event == Json::parse_event_t::array_end;
-    if (part_ == Part::kNone || depth < 3) return true;
-    if (part_ == Part::kVocabulary) {
-      if (event == Json::parse_event_t::value && depth == 3 && has_key_) {
-        tables_.vocabulary.emplace_back(std::move(key_), token_of(value));
-      } else if (event == Json::parse_event_t::value || !is_end) {
-        tables_.vocabulary.emplace_back("", -1);
-      }
-      has_key_ = false;
-      return !is_end && event != Json::parse_event_t::value;
-    }
-    if (event == Json::parse_event_t::value) {
-      take_merge(depth, value);
-      return false;
-    }
-    if (event == Json::parse_event_t::array_end && depth == 3) {
-      if (pair_.size() == 2) {
-        tables_.merges.emplace_back(std::move(pair_[0]), std::move(pair_[1]));
-      } else {
-        tables_.has_wrong_merge = true;
-      }
-      pair_.clear();
-    } else if (event == Json::parse_event_t::object_start || depth > 3) {
-      tables_.has_wrong_merge = true;
-    }
-    return !is_end;
+  Reader(const std::string &text, ModelTables &tables) : text_(text), tables_(tables) {
+    if (text.compare(0, 3, "\xEF\xBB\xBF") == 0) place_ = 3;  // a byte order mark, which the library allows
   }
 
- private:
-  enum class Part { kNone, kVocabulary, kMerges };
-
-  bool take_key(int depth, const std::string &key) {
-    if (depth == 1) {
-      is_in_model_ = key == "model";
-      part_ = Part::kNone;
-    } else if (depth == 2) {
-      part_ = !is_in_model_     ? Part::kNone
-              : key == "vocab"  ? Part::kVocabulary
-              : key == "merges" ? Part::kMerges
-                                : Part::kNone;
-    } else if (depth == 3 && part_ == Part::kVocabulary) {
-      key_ = key;
-      has_key_ = true;
-      return false;  // no member is made; the value comes all the same
-    }
+  // Returns false if the tables are not valid JSON. `rest` becomes the text without their entries.
+  bool read(std::string &rest) {
+    read_members([this](StringView key) {
+      if (key == "model" && front() == '{') {
+        return read_members([this](StringView name) { return read_model_member(name); });
+      }
+      return skip_value();
+    });
+    if (is_wrong_) return false;
+    rest_.append(text_, copied_, std::string::npos);
+    rest = std::move(rest_);
     return true;
   }
 
-  void take_merge(int depth, const Json &value) {
-    const auto *text = value.get_ptr<const std::string *>();
-    if (text != nullptr && depth == 4) {
-      pair_.push_back(*text);
-      return;
-    }
-    const size_t space = text == nullptr ? std::string::npos : text->find(' ');
-    if (space == std::string::npos || text->find(' ', space + 1) != std::string::npos) {
-      tables_.has_wrong_merge = true;
-      return;
-    }
-    tables_.merges.emplace_back(text->substr(0, space), text->substr(space + 1));
+ private:
+  char front() const { return place_ < text_.size() ? text_[place_] : '\0'; }
+  const char *here() const { return text_.data() + place_; }
+
+  static bool is_space(char one) { return one == ' ' || one == '\n' || one == '\r' || one == '\t'; }
+  static bool ends_word(char one) { return one == ',' || one == ']' || one == '}' || is_space(one); }
+
+  void skip_space() {
+    while (is_space(front())) ++place_;
   }
 
+  // Moves over a character with the white space around it, if it is the next.
+  bool take(char wanted) {
+    skip_space();
+    if (front() != wanted) return false;
+    ++place_;
+    skip_space();
+    return true;
+  }
+
+  // Moves over the rest of a string, whose first quote has been read.
+  bool skip_string() {
+    for (; place_ < text_.size(); ++place_) {
+      if (text_[place_] == '"') return ++place_, true;
+      if (text_[place_] == '\\') ++place_;
+    }
+    return false;
+  }
+
+  bool skip_value() {
+    size_t depth = 0;
+    do {
+      const char next = front();
+      if (next == '\0') return false;
+      ++place_;
+      if (next == '"') {
+        if (!skip_string()) return false;
+      } else if (next == '{' || next == '[') {
+        ++depth;
+      } else if (next == '}' || next == ']') {
+        if (depth-- == 0) return false;
+      } else if (depth == 0) {  // a number or a word
+        while (place_ < text_.size() && !ends_word(text_[place_])) ++place_;
+      }
+    } while (depth > 0);
+    return true;
+  }
+
+  // Reads a value that the tables seldom have.
+  bool read_other(Json &value) {
+    const size_t begin = place_;
+    if (!skip_value()) return false;
+    value = Json::parse(text_.data() + begin, here(), nullptr, false);
+    return !value.is_discarded();
+  }
+
+  bool read_string(StringView &string) {
+    if (front() != '"') return false;
+    const size_t begin = place_++;
+    while (place_ < text_.size()) {
+      const auto next = static_cast<uint8_t>(text_[place_]);
+      if (next == '"') {
+        string = {text_.data() + begin + 1, place_++ - begin - 1};
+        return true;
+      }
+      if (next == '\\') {
+        place_ = begin;
+        Json value;
+        if (!read_other(value)) return false;
+        tables_.unescaped.push_back(value.get<std::string>());
+        string = {tables_.unescaped.back().data(), tables_.unescaped.back().size()};
+        return true;
+      }
+      if (next < 0x20) return false;
+      const Utf8Front front = next < 0x80 ? Utf8Front{1, true, false} : utf8_front({here(), text_.size() - place_});
+      if (!front.is_valid) return false;
+      place_ += front.size;
+    }
+    return false;
+  }
+
+  // Reads the object at this place; `read(key)` reads a value. Returns false if one of them is no JSON.
+  template <typename Read>
+  bool read_members(const Read &read) {
+    return read_list('{', '}', [&] {
+      StringView key;
+      return read_string(key) && take(':') && read(key);
+    });
+  }
+
+  template <typename Read>
+  bool read_list(char begin, char end, const Read &read) {
+    if (!take(begin)) return false;
+    if (front() == end) return ++place_, true;
+    do {
+      if (!read()) return false;
+    } while (take(','));
+    if (front() != end) return false;
+    ++place_;
+    return true;
+  }
+
+  bool read_model_member(StringView name) {
+    const bool is_vocabulary = name == "vocab" && front() == '{';
+    if (!is_vocabulary && !(name == "merges" && front() == '[')) return skip_value();
+    rest_.append(text_, copied_, place_ - copied_).append(is_vocabulary ? "{}" : "[]");
+    const bool is_read = is_vocabulary ? read_members([this](StringView key) { return read_entry(key); })
+                                       : read_list('[', ']', [this] { return read_merge(); });
+    copied_ = place_;
+    is_wrong_ = !is_read;
+    return is_read;
+  }
+
+  bool read_entry(StringView spelling) {
+    const size_t begin = place_;
+    int32_t id = 0;
+    while (place_ < text_.size() && place_ - begin < 9 && text_[place_] >= '0' && text_[place_] <= '9') {
+      id = 10 * id + (text_[place_++] - '0');
+    }
+    const bool is_plain = place_ > begin && (text_[begin] != '0' || place_ == begin + 1);
+    if (!is_plain || !ends_word(front())) {
+      place_ = begin;
+      Json value;
+      if (!read_other(value)) return false;
+      id = token_of(value);
+    }
+    tables_.vocabulary.emplace_back(spelling, id);
+    return true;
+  }
+
+  bool read_merge() {
+    StringView text, right;
+    if (front() == '"') {
+      if (!read_string(text)) return false;
+      const char *end = text.data() + text.size(), *space = std::find(text.data(), end, ' ');
+      if (space == end || std::find(space + 1, end, ' ') != end) {
+        tables_.has_wrong_merge = true;
+      } else {
+        tables_.merges.push_back({{text.data(), static_cast<size_t>(space - text.data())},
+                                  {space + 1, static_cast<size_t>(end - space - 1)}});
+      }
+      return true;
+    }
+    const size_t begin = place_;
+    if (take('[') && read_string(text) && take(',') && read_string(right) && take(']')) {
+      tables_.merges.push_back({text, right});
+      return true;
+    }
+    tables_.has_wrong_merge = true;
+    place_ = begin;
+    Json value;
+    return read_other(value);
+  }
+
+  const std::string &text_;
   ModelTables &tables_;
-  bool is_in_model_ = false;
-  Part part_ = Part::kNone;
-  std::string key_;  // of the vocabulary
-  bool has_key_ = false;
-  std::vector<std::string> pair_;
+  size_t place_ = 0;
+  std::string rest_;
+  size_t copied_ = 0;  // the text before it is in rest_, or has been read
+  bool is_wrong_ = false;
 };
 
 }  // namespace
 
 Json read_tokenizer_json(const std::string &text, ModelTables &tables) {
-  Reader reader(tables);
-  const auto take = [&](int depth, Json::parse_event_t event, Json &value) { return reader.take(depth, event, value); };
-  return Json::parse(text.begin(), text.end(), take, false);
+  std::string rest;
+  if (!Reader(text, tables).read(rest)) return Json(Json::value_t::discarded);
+  return Json::parse(rest.begin(), rest.end(), nullptr, false);
 }
 
 }  // namespace edgecore::llm

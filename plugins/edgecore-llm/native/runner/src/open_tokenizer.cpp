@@ -66,8 +66,9 @@ Status open_tokenizer(const char *path, std::unique_ptr<Tokenizer> &tokenizer, E
   if (ends_with(file, ".json")) return open_hugging_face(content, file, tokenizer, error);
   if (ends_with(file, ".bin")) return open<Llama2cTokenizer>(content, file, tokenizer, error);
   if (has_ranks(content)) return open<TiktokenTokenizer>(content, file, tokenizer, error);
-  return fail(error, EDGECORE_NOT_SUPPORTED, file.c_str(),
-              " has no ranks of tiktoken; a model of SentencePiece is used through its tokenizer.json.");
+  return fail(
+      error, EDGECORE_NOT_SUPPORTED, file.c_str(),
+      " has no ranks of tiktoken; convert a model of SentencePiece: edgecore llm tokenizer tokenizer.model -o FOLDER.");
 }
 
 }  // namespace edgecore::llm

@@ -21,7 +21,6 @@ using Texts = std::vector<std::string>;
 TEST(Regex, FindsAllMatchesOfLookAheadsAndClasses) {
   EXPECT_EQ(found(R"(\p{L}+|\s+(?!\S)|\s+)", "Größe  und\n"), (Texts{"Größe", " ", " ", "und", "\n"}));
   EXPECT_EQ(found(R"((?i:'s|'t)|[^\s\p{L}]+)", "it'S 12"), (Texts{"'S", "12"}));
-  EXPECT_EQ(found("x*", "axxb"), Texts{"xx"});
 }
 
 TEST(Regex, WhiteSpaceIsThatOfUnicode) {
@@ -30,10 +29,20 @@ TEST(Regex, WhiteSpaceIsThatOfUnicode) {
   EXPECT_EQ(found(R"(\S)", " \u180E"), Texts{"\u180E"});
 }
 
-TEST(Regex, AClassMayHaveClassesWithNamesAndBeginWithABracket) {
-  EXPECT_EQ(found(R"([[:punct:]\s]+)", "a.\u3000!b"), Texts{".\u3000!"});
+TEST(Regex, AClassMayBeginWithABracket) {
   EXPECT_EQ(found(R"([]\s]+|[^]\s]+)", "a]\u3000b"), (Texts{"a", "]\u3000", "b"}));
   EXPECT_EQ(found(R"([\[&]+)", "a[&b"), Texts{"[&"});
+}
+
+TEST(Regex, WhatOnigurumaReadsOtherwiseMeansTheSame) {
+  EXPECT_EQ(found("^a|b$", "a\na\nb\nb"), (Texts{"a", "a", "b", "b"}));
+  EXPECT_EQ(found("a.", "a\nab a\r"), (Texts{"ab", "a\r"}));
+  EXPECT_EQ(found("a{,2}b", "aaab b a{,2}b"), (Texts{"aab", "b", "b"}));
+  EXPECT_EQ(found(R"([-\s]+|[\s\-\S-])", "- a"), (Texts{"- ", "a"}));
+  EXPECT_EQ(found(R"([^\S\n]+)", "a \u180E\n\t"), (Texts{" ", "\t"}));
+  EXPECT_EQ(found(R"(\x{4F60}|\p{Han}+)", "\u4F60\u3001\u597D"), (Texts{"\u4F60", "\u597D"}));
+  EXPECT_EQ(found(R"(\p{^L}+)", "a1b"), Texts{"1"});
+  EXPECT_EQ(found("(?i:'[sd]|\u2019ll)", "it'S \u2019LL"), (Texts{"'S", "\u2019LL"}));
 }
 
 TEST(Regex, ASearchThatTheStackOfTheCompiledPatternDoesNotHoldGoesOnWithoutIt) {
@@ -44,9 +53,40 @@ TEST(Regex, ASearchThatTheStackOfTheCompiledPatternDoesNotHoldGoesOnWithoutIt) {
 TEST(Regex, APatternThatCannotBeUsedIsAnError) {
   Regex regex;
   Error error;
-  for (const char *pattern : {"[a-c&&[^b]]", "[a&&b]", "[a[bc]]", R"(\h+)", R"([\H])", R"(\v)"}) {
+  for (const char *pattern : {"[a-c&&[^b]]",
+                              "[a&&b]",
+                              "[a[bc]]",
+                              R"(\h+)",
+                              R"([\H])",
+                              R"(\v)",
+                              R"(\w)",
+                              R"(\b)",
+                              R"(\pL)",
+                              R"(\x41)",
+                              R"(\1)",
+                              "(?m:a)",
+                              "(?s)a",
+                              "a(?i)b|c",
+                              "(?i:[^a])",
+                              "(?i:ss)",
+                              "(?i:a.)",
+                              "(*FAIL)",
+                              R"([\s-\x{4E00}])",
+                              R"([a-\s])",
+                              "(?#a)",
+                              "{",
+                              "a{1,2}+",
+                              "a{2}?",
+                              "a{,}",
+                              "a{ 1}",
+                              R"(\p{alpha})",
+                              "[[:word:]]",
+                              "[[:punct:]]"}) {
     EXPECT_EQ(regex.compile(pattern, error).code(), EDGECORE_NOT_SUPPORTED) << pattern;
-    EXPECT_NE(std::string(error.text, error.size).find("several meanings"), std::string::npos);
+    EXPECT_NE(std::string(error.text, error.size).find("several meanings"), std::string::npos) << pattern;
+  }
+  for (const char *pattern : {"x*", "^$|.", R"(\p{N}{,3})", "(?=a)", ""}) {
+    EXPECT_EQ(regex.compile(pattern, error).code(), EDGECORE_NOT_SUPPORTED) << pattern;
   }
   EXPECT_EQ(regex.compile("(", error).code(), EDGECORE_NOT_SUPPORTED);
   EXPECT_NE(std::string(error.text, error.size).find("the pattern ( cannot be used: "), std::string::npos);

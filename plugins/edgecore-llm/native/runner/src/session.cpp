@@ -56,11 +56,19 @@ Status Session::logits(Span<const int32_t> tokens, std::vector<float> &logits, E
 Status Session::generate(Span<const int32_t> prompt, const GenerateOptions &options, const TokenFunction &on_token,
                          Error &error) {
   EDGECORE_TRY(check(options.sampling, error));
+  if (options.shifts) {
+    if (options.keep > metadata_->context / 2) {
+      return fail(error, EDGECORE_INVALID_ARGUMENT, options.keep, " kept tokens are more than half of the context of ",
+                  metadata_->context, ".");
+    }
+    EDGECORE_TRY(check_ids(prompt, error));
+    if (prompt.size() > room()) EDGECORE_TRY(shift(std::min(options.keep, tokens_.size()), prompt.size(), error));
+  }
   EDGECORE_TRY(check_tokens(prompt, error));
-  if (options.max_new_tokens > 0 && options.max_new_tokens - 1 > room() - prompt.size()) {
+  if (!options.shifts && options.max_new_tokens > 0 && options.max_new_tokens - 1 > room() - prompt.size()) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "A prompt of ", prompt.size(), " tokens and an answer of ",
                 options.max_new_tokens, " do not fit into the context of ", metadata_->context, " tokens, of which ",
-                tokens_.size(), " are used; shorten them, or export with a longer context.");
+                tokens_.size(), " are used; shorten them, or export with a longer context, or shift it.");
   }
   is_cancelled_.store(false, std::memory_order_relaxed);
   Result<Span<const float>> logits = append(prompt, error);
@@ -74,6 +82,7 @@ Status Session::generate(Span<const int32_t> prompt, const GenerateOptions &opti
     const std::vector<int32_t> &ends = metadata_->eos_ids;
     const bool is_end = !options.ignore_eos && std::find(ends.begin(), ends.end(), *token) != ends.end();
     if (is_end || count == options.max_new_tokens || is_cancelled_.load(std::memory_order_relaxed)) return {};
+    if (options.shifts && room() == 0) EDGECORE_TRY(shift(options.keep, 1, error));
     const int32_t next[] = {*token};
     logits = append(next, error);
     EDGECORE_TRY(logits.status());
@@ -97,6 +106,27 @@ Status Session::rewind(size_t count, Error &error) {
   return take_back_to(count, error);
 }
 
+Status Session::shift(size_t keep, size_t count, Error &error) {
+  if (keep > tokens_.size()) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "The first ", keep, " tokens cannot be kept: the sequence has ",
+                tokens_.size(), ".");
+  }
+  if (keep > metadata_->context || count > metadata_->context - keep) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, count, " tokens after the ", keep,
+                " that are kept do not fit into the context of ", metadata_->context,
+                "; shorten the prompt, or keep fewer.");
+  }
+  const size_t after = tokens_.size() - keep;
+  const size_t dropped = std::min(std::max((after + 1) / 2, count > room() ? count - room() : 0), after);
+  const std::vector<int32_t> kept(tokens_.begin() + static_cast<std::ptrdiff_t>(keep + dropped), tokens_.end());
+  const auto begin = Clock::now();
+  EDGECORE_TRY(take_back_to(keep, error));
+  dropped_ += dropped;
+  EDGECORE_TRY(compute({kept.data(), kept.size()}, nullptr, error));
+  statistics_.decode_seconds += seconds_since(begin);
+  return {};
+}
+
 Status Session::take_back_to(size_t count, Error &error) {
   const bool is_lost = metadata_->rewindable >= 0 && written_ - count > static_cast<size_t>(metadata_->rewindable);
   if (!is_lost) {
@@ -117,6 +147,10 @@ Status Session::check_tokens(Span<const int32_t> tokens, Error &error) const {
                 metadata_->context, " tokens, of which ", tokens_.size(),
                 " are used; shorten the prompt, or export with a longer context.");
   }
+  return check_ids(tokens, error);
+}
+
+Status Session::check_ids(Span<const int32_t> tokens, Error &error) const {
   for (const int32_t token : tokens) {
     if (token >= 0 && static_cast<size_t>(token) < metadata_->vocabulary) continue;
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Token ", token, " is outside of the model's vocabulary of ",

@@ -2,7 +2,7 @@
 
 import typer
 
-from edgecore_llm.cli import bench, chat, evaluate, export, run
+from edgecore_llm.cli import bench, chat, evaluate, export, run, tokenizer
 
 command = typer.Typer(help="Language models: export a checkpoint, run and measure the file.", no_args_is_help=True)
 command.command("export")(export.export_command)
@@ -13,3 +13,4 @@ command.command("run")(run.run_command)
 command.command("chat")(chat.chat_command)
 command.command("bench")(bench.bench_command)
 command.command("eval")(evaluate.eval_command)
+command.command("tokenizer")(tokenizer.tokenizer_command)

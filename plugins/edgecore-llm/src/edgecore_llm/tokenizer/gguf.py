@@ -10,10 +10,9 @@ from typing import Any
 from edgecore_llm.checkpoints.gguf_file import GgufFile
 from edgecore_llm.errors import CheckpointError, TokenizerError
 from edgecore_llm.tokenizer.hugging_face import HuggingFaceTokenizer
+from edgecore_llm.tokenizer.sentence_piece_json import added_tokens, sentence_piece_json
 from edgecore_llm.tokenizer.tiktoken_ranks import LLAMA3_PATTERN
 
-_UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
-_SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 _ENDINGS = r"'s|'t|'re|'ve|'m|'ll|'d"
 _GPT2_PATTERN = rf"{_ENDINGS}| ?\p{{L}}+| ?\p{{N}}+| ?[^\s\p{{L}}\p{{N}}]+|\s+(?!\S)|\s+"
 _QWEN2_PATTERN = LLAMA3_PATTERN.replace(r"\p{N}{1,3}", r"\p{N}")
@@ -64,15 +63,7 @@ def open_gguf_tokenizer(path: Path) -> HuggingFaceTokenizer:
         raise TokenizerError(
             f"{path} has a tokenizer of kind {kind!r}; gpt2 and llama are read, so give the original one"
         )
-    content["added_tokens"] = [
-        {
-            "id": token, "content": piece, "special": type_ != _USER_DEFINED, "single_word": False, "lstrip": False,
-            "rstrip": False, "normalized": False,
-        }
-        for token, (piece, type_) in enumerate(zip(pieces, kinds, strict=True))
-        # Runs of spaces are merged like other pieces.
-        if piece and (type_ in (_CONTROL, _UNKNOWN) or (type_ == _USER_DEFINED and _SPACE not in piece))
-    ]  # fmt: skip
+    content["added_tokens"] = added_tokens(pieces, kinds)
     found = HuggingFaceTokenizer(path, json.dumps(content))
     is_beginning = kind == "llama" or values.get("pre") in _IGNORES_MERGES
     found.bos_id = _id(values.get("bos_token_id"), len(pieces))
@@ -122,36 +113,4 @@ def _sentence_piece(path: Path, pieces: Sequence[str], kinds: Sequence[Any], val
         raise TokenizerError(f"{path} is damaged: its tokenizer has {len(pieces)} tokens and another number of scores")
     if not all(isinstance(score, int | float) for score in scores):
         raise TokenizerError(f"{path} is damaged: its tokenizer has a score that is no number")
-    has_prefix = bool(values.get("add_space_prefix", True))
-    space: dict[str, Any] = {"type": "Replace", "pattern": {"String": " "}, "content": _SPACE}
-    normalizers = [{"type": "Prepend", "prepend": _SPACE}, space] if has_prefix else [space]
-    decoders: list[dict[str, Any]] = [
-        {"type": "Replace", "pattern": {"String": _SPACE}, "content": " "}, {"type": "ByteFallback"}, {"type": "Fuse"},
-    ]  # fmt: skip
-    if has_prefix:
-        decoders.append({"type": "Strip", "content": " ", "start": 1, "stop": 0})
-    return {
-        "version": "1.0",
-        "normalizer": {"type": "Sequence", "normalizers": normalizers},
-        "model": {
-            "type": "BPE",
-            "vocab": {piece: token for token, piece in enumerate(pieces)},
-            "merges": _merges(pieces, kinds, scores),
-            "unk_token": next((piece for piece, kind in zip(pieces, kinds, strict=True) if kind == _UNKNOWN), None),
-            "fuse_unk": True,
-            "byte_fallback": True,
-        },
-        "decoder": {"type": "Sequence", "decoders": decoders},
-    }
-
-
-def _merges(pieces: Sequence[str], kinds: Sequence[Any], scores: Sequence[float]) -> list[tuple[str, str]]:
-    """Return the pairs that SentencePiece merges, in the order of the scores of their results."""
-    usable = {piece: token for token, piece in enumerate(pieces) if kinds[token] not in (_UNKNOWN, _CONTROL, _BYTE)}
-    found = []
-    for piece, token in usable.items():
-        for cut in range(1, len(piece)):
-            left, right = piece[:cut], piece[cut:]
-            if left in usable and right in usable:
-                found.append((-scores[token], usable[left], usable[right], left, right))
-    return [(left, right) for *_, left, right in sorted(found)]
+    return sentence_piece_json(pieces, kinds, scores, has_prefix=bool(values.get("add_space_prefix", True)))

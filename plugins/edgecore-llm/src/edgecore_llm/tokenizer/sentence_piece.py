@@ -60,6 +60,13 @@ class SentencePieceTokenizer(Tokenizer):
     def is_special(self, token: int) -> bool:
         return 0 <= token < self.vocabulary and bool(self._model.is_control(token) or self._model.is_unknown(token))
 
+    def facts(self) -> tuple[list[str], list[int], list[float]]:
+        """Return the pieces, their kinds as the format numbers them, and their scores."""
+        model, tokens = self._model, range(self.vocabulary)
+        kinds = {2: model.is_unknown, 3: model.is_control, 5: model.is_unused, 6: model.is_byte}
+        found = [next((kind for kind, is_one in kinds.items() if is_one(token)), 1) for token in tokens]
+        return self._pieces, found, [model.get_score(token) for token in tokens]
+
     @cached_property
     def _special_ids(self) -> dict[str, int]:
         return {piece: token for token, piece in enumerate(self._pieces) if self.is_special(token)}

@@ -18,6 +18,10 @@ struct GenerateOptions {
   Sampling sampling;
   bool ignore_eos = false;  // go on after a token that ends a text
   size_t vocabulary = 0;    // the tokens that the tokenizer has; others are never chosen; 0 for all
+  // A full context is shifted: the oldest tokens after the first `keep` of the sequence are dropped, see
+  // Session::shift. Otherwise an answer that does not fit into the context is refused.
+  bool shifts = false;
+  size_t keep = 0;  // at most half of the context
 };
 
 // Receives each token of an answer, and returns false to end the answer.
@@ -66,6 +70,11 @@ class Session {
   Status save(std::vector<uint8_t> &saved, Error &error) const;
   Status restore(Bytes saved, Error &error);
 
+  // Drops old tokens after the first `keep`: half of them, or more if `count` new ones need more room. What is left is
+  // computed anew, as in a new session. Errors: INVALID_ARGUMENT (the sequence has fewer tokens than `keep`, or `count`
+  // more do not fit beside these).
+  Status shift(size_t keep, size_t count, Error &error);
+
   Session(const Session &) = delete;
   Session &operator=(const Session &) = delete;
 
@@ -74,6 +83,7 @@ class Session {
   Status start(std::shared_ptr<const Metadata> metadata, std::shared_ptr<Module> module, double load_seconds,
                Error &error);
   Status check_tokens(Span<const int32_t> tokens, Error &error) const;
+  Status check_ids(Span<const int32_t> tokens, Error &error) const;
   Status take_back_to(size_t count, Error &error);
   Status compute(Span<const int32_t> tokens, std::vector<float> *all, Error &error);
   Status run(Span<const int32_t> part, bool is_last_only, Error &error);
@@ -86,7 +96,7 @@ class Session {
   // The most positions that the caches have held since they were last filled from the first one: each has overwritten
   // an older one in the ring of a window, although the sequence may be shorter since.
   size_t written_ = 0;
-  uint64_t dropped_ = 0;            // tokens that a session of Python, which this one was restored from, has dropped
+  uint64_t dropped_ = 0;            // tokens that shifts have dropped since the sequence was empty
   std::vector<int64_t> inputs_[3];  // tokens, positions, rows
   Sampler sampler_;
   Statistics statistics_;
