@@ -11,6 +11,7 @@ import typer
 from edgecore.cli import (
     backends,
     bench,
+    compare,
     compile,
     conformance,
     doctor,
@@ -58,6 +59,7 @@ for _command in (
     run,
     bench,
     profile,
+    compare,
     inspect,
     extract,
     verify,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
         SNRComparator,
         compare_results,
     )
+    from edgecore.devtools.compare_report import CompareReport, CompareRow
+    from edgecore.devtools.comparison import compare
     from edgecore.devtools.delegation import (
         DelegateMappingBuilder,
         DelegationBreakdown,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Allocation",
+    "CompareReport",
+    "CompareRow",
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
@@ -54,6 +58,7 @@ __all__ = [
     "TraceEvent",
     "allocations",
     "chrome_trace",
+    "compare",
     "compare_results",
     "format_delegated_graph",
     "generate_memory_trace",
@@ -68,6 +73,8 @@ _MODULE_OF = {
     "Allocation": "memory",
     "allocations": "memory",
     "generate_memory_trace": "memory",
+    "CompareReport": "compare_report",
+    "CompareRow": "compare_report",
     "DelegateMappingBuilder": "delegation",
     "DelegationBreakdown": "delegation",
     "DelegationInfo": "delegation",
@@ -87,6 +94,7 @@ _MODULE_OF = {
     "Trace": "trace",
     "TraceEvent": "trace",
     "chrome_trace": "exports",
+    "compare": "comparison",
     "compare_results": "comparators",
     "format_delegated_graph": "delegation",
     "get_delegation_info": "delegation",
