@@ -17,6 +17,8 @@ if TYPE_CHECKING:
         SNRComparator,
         compare_results,
     )
+    from edgecore.devtools.compare_report import CompareReport, CompareRow
+    from edgecore.devtools.comparison import compare
     from edgecore.devtools.delegation import (
         DelegateMappingBuilder,
         DelegationBreakdown,
@@ -36,15 +38,17 @@ if TYPE_CHECKING:
     from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
     from edgecore.devtools.mixed_precision import Step, Suggestion, suggest
     from edgecore.devtools.profiler import Profile, profile
+    from edgecore.devtools.records import parse_etrecord
     from edgecore.devtools.remote import Device, connect
     from edgecore.devtools.remote_profile import profile_on
-    from edgecore.devtools.records import parse_etrecord
     from edgecore.devtools.summary import Row, Summary, summarize
     from edgecore.devtools.trace import Run, Trace, TraceEvent
     from edgecore.pipeline.etrecord import ETRecord, generate_etrecord
 
 __all__ = [
     "Allocation",
+    "CompareReport",
+    "CompareRow",
     "DelegateMappingBuilder",
     "DelegationBreakdown",
     "DelegationInfo",
@@ -72,6 +76,7 @@ __all__ = [
     "allocations",
     "check_budget",
     "chrome_trace",
+    "compare",
     "compare_results",
     "connect",
     "diff",
@@ -95,6 +100,8 @@ _MODULE_OF = {
     "Allocation": "memory",
     "allocations": "memory",
     "generate_memory_trace": "memory",
+    "CompareReport": "compare_report",
+    "CompareRow": "compare_report",
     "DelegateMappingBuilder": "delegation",
     "DelegationBreakdown": "delegation",
     "DelegationInfo": "delegation",
@@ -120,6 +127,7 @@ _MODULE_OF = {
     "TraceEvent": "trace",
     "check_budget": "budget",
     "chrome_trace": "exports",
+    "compare": "comparison",
     "compare_results": "comparators",
     "connect": "remote",
     "diff": "diff_files",

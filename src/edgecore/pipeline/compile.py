@@ -64,6 +64,7 @@ class CompiledProgram(ExecutorchProgramManager):
     Attributes:
         seconds: The time of lowering and making the file, without export and quantization, in seconds.
         quantized: Method name -> the program before and after quantization; empty without `quantize`.
+        backends: The backends, with their options and those that the recipes need.
     """
 
     def __init__(
@@ -72,11 +73,13 @@ class CompiledProgram(ExecutorchProgramManager):
         seconds: float,
         quantized: Mapping[str, Quantized],
         references: Mapping[str, Reference],
+        backends: Sequence[Backend],
     ) -> None:
         super().__init__(finished.pte, finished.data, finished.report(), finished.methods, finished.config_methods)
         self._etrecord, self.delegate_outputs = finished._etrecord, finished.delegate_outputs
         self.seconds = seconds
         self.quantized = quantized
+        self.backends = list(backends)
         self._references = references
 
     def report(self, *, quantization: bool = False) -> DelegationReport:
@@ -285,7 +288,7 @@ def compile(
         planning = replace(planning, share_mutable_buffers=True)
     config = replace(config, memory_planning_pass=planning)
     finished = edge.to_executorch(config)
-    return CompiledProgram(finished, time.perf_counter() - start, quantized, references)
+    return CompiledProgram(finished, time.perf_counter() - start, quantized, references, chosen)
 
 
 def prepare_qat(

@@ -164,7 +164,7 @@ def lower(
             lowering.dump_step(name, f"partition_{type(one_partitioner).__name__}", edge[name])
     for name, lowered in edge.items():
         edge[name] = lowering.decompose_undelegated(name, lowered, diagnostics[name])
-        _add_debug_handles(edge[name])
+        add_debug_handles(edge[name])
         verify(edge[name])
     return EdgeProgramManager(
         edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer,
@@ -251,7 +251,7 @@ class _Lowering:
         if _has_volumes(program):
             context.preserve_for = preserve_for
             program = self.apply(method, program, passes, context)
-        _add_debug_handles(program)
+        add_debug_handles(program)
         return program
 
     def to_edge_for_backends(
@@ -295,7 +295,7 @@ def _has_volumes(program: ExportedProgram) -> bool:
     return any(map(is_volume_convolution, all_calls(program.graph_module)))
 
 
-def _add_debug_handles(program: ExportedProgram) -> None:
+def add_debug_handles(program: ExportedProgram) -> None:
     """Give a debug handle, a number, to each call node without one.
 
     Delegate blobs, `.pte` files and traces refer to nodes by these handles.

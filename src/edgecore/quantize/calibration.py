@@ -57,11 +57,19 @@ def _files(folder: Path) -> Iterator[tuple[Any, ...]]:
     paths = sorted(path for path in folder.glob("*.np[yz]") if path.is_file()) if folder.is_dir() else []
     if not paths:
         raise CompileError(f"calibration: {folder} is not a folder with .npy or .npz files (one per sample)")
-    for path in paths:
-        try:
-            with path.open("rb") as file:
-                loaded = np.load(file, allow_pickle=False)
-                arrays = [loaded] if isinstance(loaded, np.ndarray) else [loaded[name] for name in loaded.files]
-        except (OSError, ValueError, EOFError) as error:
-            raise CompileError(f"calibration: {path} cannot be read as NumPy arrays: {error}") from error
-        yield tuple(torch.from_numpy(array) for array in arrays)
+    yield from map(read_file, paths)
+
+
+def read_file(path: Path) -> tuple[torch.Tensor, ...]:
+    """Read the sample of a `.npy` or `.npz` file.
+
+    Raises:
+        CompileError: The file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            arrays = [loaded] if isinstance(loaded, np.ndarray) else [loaded[name] for name in loaded.files]
+    except (OSError, ValueError, EOFError) as error:
+        raise CompileError(f"sample {path} cannot be read as NumPy arrays: {error}") from error
+    return tuple(torch.from_numpy(array) for array in arrays)

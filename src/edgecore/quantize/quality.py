@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -185,6 +185,31 @@ def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[st
         if len(users) == 1 and users[0].target is torch.ops.aten.batch_norm.default and users[0].name not in remaining:
             counterpart = users[0]
         yield node, counterpart.name
+
+
+class FloatReference:
+    """The original program of a quantized one, to run on several samples.
+
+    Args:
+        quantized: The two programs.
+        nodes: Names of nodes of the quantized program, whose counterparts are wanted.
+    """
+
+    def __init__(self, quantized: Quantized, nodes: Collection[str]) -> None:
+        self._programs = quantized.original, quantized.program
+        module = quantized.original.module()
+        assert isinstance(module, GraphModule)
+        pairs = _counterparts(module, quantized.program.graph_module, quantized.names)
+        self._names = {node.name: name for node, name in pairs if node.name in nodes}
+        self._reference = _Reference(module, set(self._names.values()))
+
+    def run(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, torch.Tensor]]:
+        """Return the outputs of the original program, and by the name of each node the value that it stands for."""
+        self._reference.values = {}
+        with torch.no_grad(), unchanged_buffers(*self._programs):
+            results = tree_leaves(self._reference.run(*args, *kwargs.values()))
+        values = self._reference.values
+        return results, {node: values[name] for node, name in self._names.items() if name in values}
 
 
 class _Reference(Interpreter):

@@ -18,6 +18,9 @@ library = torch.ops.quantized_decomposed
 HALF_ULP = 2.0**-11
 """The maximum relative error of one rounding to float16, whose significand has 11 bits."""
 
+NOISE = 0.25
+"""The noise of `perturbed_eager` before each quantization, in steps."""
+
 _PRODUCTS = {
     torch.ops.aten.linear.default: 1, torch.ops.aten.conv1d.default: 1, torch.ops.aten.conv2d.default: 1,
     torch.ops.aten.conv2d.padding: 1, torch.ops.aten.conv3d.default: 1, torch.ops.aten.conv_transpose2d.input: 1,
@@ -94,7 +97,7 @@ def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int) -> Ca
     rounding errors relative to the root mean square of the result, because n independent errors add up to sqrt(n) times
     one error.
     """
-    return _runner(program, computes_in, 0.25, seed, False)
+    return _runner(program, computes_in, NOISE, seed, False)
 
 
 def feeds_convolution(node: Node) -> bool:
@@ -122,7 +125,7 @@ def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tupl
 def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int, by_row: bool) -> Callable[..., Any]:
     module = program.module()
     assert isinstance(module, GraphModule)
-    interpreter = _Rounding(module, getattr(torch, computes_in), noise, seed, by_row)
+    interpreter = Rounding(module, getattr(torch, computes_in), noise, seed, by_row)
 
     def run(*inputs: Any) -> Any:
         with torch.no_grad():
@@ -131,7 +134,7 @@ def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int,
     return run
 
 
-class _Rounding(Interpreter):
+class Rounding(Interpreter):
     """An interpreter that runs a quantized program, rounds each floating-point result to `dtype`, and adds noise.
 
     `noise` is the maximum noise before each quantization, in quantization steps; 0 for no noise at all. If it is not 0

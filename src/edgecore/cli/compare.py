@@ -1,0 +1,130 @@
+"""`edgecore compare`: compile a model, run it here, and name the first operator that computes something else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from edgecore.cli.common import hold_stderr, progress
+from edgecore.cli.compile import load_model, parse_backend
+from edgecore.cli.recipes import parse_quantize
+from edgecore.errors import CompileError, EdgecoreError
+
+
+def command(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="MODEL",
+            help="A .pt2 file of torch.export, or module:function, which returns (model, example_inputs[, dynamic_shapes]).",
+        ),
+    ],
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--input",
+            metavar="REAL.npy",
+            help="A real sample: a .npy file, a .npz file with an entry per input, or a folder of them. May be repeated. "
+            "By default the samples of --calibration, or the example inputs.",
+        ),
+    ] = None,
+    backends: Annotated[
+        list[str] | None,
+        typer.Option("-b", "--backend", metavar="NAME[:key=value,...]", help="As for `edgecore compile`."),
+    ] = None,
+    quantize: Annotated[
+        list[str] | None,
+        typer.Option("-q", "--quantize", metavar="[BACKEND=]RECIPE", help="As for `edgecore compile`."),
+    ] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="As for `edgecore compile`: a folder of samples.")
+    ] = None,
+    runtime: Annotated[
+        str, typer.Option(metavar="RUNTIME", help="The target runtime: executorch-1.5 or edgecore.")
+    ] = "executorch-1.5",
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            metavar="DB", help="Exit status 1 if an output has a lower SQNR in dB than this against the float model."
+        ),
+    ] = None,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            metavar="REL",
+            min=0,
+            help="The largest error of one operator that is no fault, relative to its largest value; by default what "
+            "rounding explains. For backends that compute in lower precision.",
+        ),
+    ] = None,
+    samples: Annotated[int, typer.Option(metavar="N", min=1, help="The largest number of samples.")] = 8,
+    top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of rows; 0 for all.")] = 30,
+    as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures as JSON.")] = None,
+    extract: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write the first operator that is wrong as a test case into a folder."),
+    ] = None,
+) -> None:
+    """Compare each operator of a model on this machine with PyTorch; exit status 1 if one is wrong."""
+    import edgecore
+    from edgecore.devtools.comparison import compare
+
+    parsed = [parse_backend(text) for text in backends or ()]
+    recipes = parse_quantize(quantize) if quantize else None
+    if as_json and not as_json.parent.is_dir():
+        raise CompileError(f"cannot write {as_json}: the folder {as_json.parent} does not exist")
+    with progress(f"loading {model}") as status, hold_stderr():
+        source, example, dynamic_shapes = load_model(model)
+        given = _samples(inputs, samples) if inputs else None
+        is_example = given is None and calibration is None
+        report = compare(
+            source,
+            ([example] if example is not None else None) if is_example else given,
+            backends=[edgecore.Backend(name, **options) for name, options in parsed],
+            quantize=recipes,
+            calibration=calibration,
+            samples=samples,
+            dynamic_shapes=dynamic_shapes,
+            runtime=runtime,
+            tolerance=tolerance,
+            progress=lambda text: status.update(f"{model}: {text}"),
+        )
+    if is_example:
+        report = replace(report, conditions=replace(report.conditions, origin="example"))
+    print(report.table(top, min(shutil.get_terminal_size((120, 24)).columns, 180)))
+    if as_json:
+        as_json.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+    if extract and report.culprit is not None:
+        with progress(f"writing {extract}"), hold_stderr():
+            report.culprit.extract(extract)
+        print(f"{extract}: the operator as a test case; run {extract / 'run.py'}")
+    if not report.ok:
+        raise EdgecoreError(f"{model}: {report.verdict}")
+    if threshold is not None and not report.accuracy >= threshold:
+        raise EdgecoreError(
+            f"{model}: the outputs have {report.accuracy:.1f} dB against the float model, less than the threshold of "
+            f"{threshold:g} dB"
+        )
+
+
+def _samples(paths: list[Path], count: int) -> list[Any]:
+    """Read at most `count` samples from files and folders.
+
+    Raises:
+        CompileError: A path does not exist, or cannot be read.
+    """
+    from edgecore.quantize.calibration import read_file, samples
+
+    found: list[Any] = []
+    for path in paths:
+        if path.is_dir():
+            found += [args for args, _ in islice(samples(path), count - len(found))]
+        elif len(found) < count:
+            found.append(read_file(path))
+    return found
