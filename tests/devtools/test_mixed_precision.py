@@ -14,7 +14,7 @@ from edgecore.errors import EdgecoreError
 def spoil(layer: nn.Module) -> None:
     """Give a layer weights that 8 bits cannot hold: one per output, for an input that is almost zero, is very large."""
     with torch.no_grad():
-        layer.weight.view(layer.weight.shape[0], -1)[:, 0] = 60 * layer.weight.abs().max()
+        layer.weight.view(layer.weight.shape[0], -1)[:, 0] = 400 * layer.weight.abs().max()
 
 
 @pytest.fixture(scope="module")
