@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,7 @@ _BY_NAME = frozenset(
      "as_string_to_argument", "opset_version")
 )  # fmt: skip
 """Objects whose keys are names of the model, which may be equal to a new key."""
+_SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 _GRAPH_ID = 1
 """The id of the graph of `exported_program`, by which `from_node` of the edge program names its nodes."""
 _RESERVED = (EXPORTED, EDGE, "et_dialect_graph_module", "export_graph_id", "debug_handle_map", "delegate_map")
@@ -261,13 +263,14 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
     """
     changed: dict[str, Any] = {}
     for method, calls in delegate_map.items():
+        changed[method] = {}
         quantizing = {node.meta.get("debug_handle") for node in all_calls(programs[method].graph_module)
                       if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
         for call, delegate in calls.items():
             ids = delegate["delegate_map"]
             finishing = {handles[-1]: name for name, handles in ids.items() if handles}
             kept = {name: ids[name] for handle, name in finishing.items() if handle not in quantizing}
-            changed.setdefault(method, {})[call] = {**delegate, "delegate_map": kept}
+            changed[method][call] = {**delegate, "delegate_map": kept}
     return changed
 
 
@@ -318,6 +321,9 @@ def _described(value: Any) -> Any:
 
 def _without_new_keys(value: Any, by_name: bool = False) -> Any:
     if isinstance(value, dict):
+        symbol = None if by_name else _SYMBOL.fullmatch(str(value.get("expr_str")))
+        if symbol:  # the older schema has the name only, by which it finds the range
+            return {**value, "expr_str": symbol[1]}
         return {
             key: _without_new_keys(item, not by_name and key in _BY_NAME)
             for key, item in value.items()
