@@ -1,4 +1,4 @@
-"""Run an edge program in PyTorch, beside a device: on the inputs of the model, or each operator on the device's values."""
+"""Run an edge program in PyTorch: on the inputs of the model, or each operator on the values of a device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
-from edgecore.devtools.taps import EXPORTED_NAME, Sample, Site, depends_on_inputs, short_name
+from edgecore.devtools.compare_sites import Site, depends_on_inputs, short_name
+from edgecore.devtools.taps import EXPORTED_NAME, Sample
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls, module_path, operator_name, source_line
 from edgecore.ir.lazy_constants import load
@@ -57,10 +58,10 @@ class EagerEdge:
         computes_in: The dtype to which floating-point results are rounded.
     """
 
-    def __init__(self, edge: ExportedProgram, sites: Sequence[Site], computes_in: str) -> None:
+    def __init__(self, edge: ExportedProgram, sites: Sequence[Site], computes_in: torch.dtype) -> None:
         self.edge = edge
         self.chooses_scales = chooses_scales(edge)
-        self._dtype = getattr(torch, computes_in)
+        self._dtype = computes_in
         self._sites = {site.value: site for site in sites}
         self._nodes = {node.name: node for node in edge.graph.nodes}
         self._results = len(edge.graph_signature.user_outputs)

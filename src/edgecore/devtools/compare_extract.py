@@ -10,7 +10,8 @@ import torch
 from torch.export import ExportedProgram
 
 from edgecore.devtools.compare_metrics import measure
-from edgecore.devtools.taps import DeviceProgram, Tap, depends_on_inputs, tapped_program
+from edgecore.devtools.compare_sites import depends_on_inputs
+from edgecore.devtools.taps import DeviceProgram, Tap, tapped_program
 from edgecore.errors import CompileError, WriteError
 from edgecore.ir.program import copy_program
 from edgecore.partition.extract import extract as extract_nodes

@@ -12,7 +12,7 @@ import torch
 
 from edgecore.devtools.compare_eager import Group
 from edgecore.devtools.compare_metrics import Gap, Judgement, decibels
-from edgecore.devtools.taps import Site
+from edgecore.devtools.compare_sites import Site
 from edgecore.ir.dtypes import dtype_name
 
 if TYPE_CHECKING:
@@ -187,15 +187,13 @@ class Conditions:
     def way(self) -> str:
         """The way in which the values were seen, and its effect, as a sentence."""
         if self.cut:
-            return "the program was cut to find the culprit: taps would have changed the outputs"
+            return "the program was cut instead of tapped: only the operator that was searched for has a row"
         if not self.sites:
             return "no value inside of the program can be seen"
         programs = "1 program" if self.programs == 1 else f"{self.programs} programs"
         text = f"taps in {programs} changed nothing: the outputs are bit-equal with and without them"
         if self.left_out:
-            text += (
-                f"; {self.left_out} of {self.sites} values have no row, because taps on them would change the outputs"
-            )
+            text += f"; {self.left_out} of {self.sites} values have no row, because taps on them change what they show"
         return text
 
 
@@ -234,6 +232,8 @@ class CompareReport:
         if self.conditions.lowering:
             return f"lowering has changed the model, before any backend: {self.conditions.lowering}"
         culprit, wrong = self.culprit, sum(row.wrong for row in self.rows)
+        if culprit is None and self.conditions.cut:
+            return "no operator is wrong by more than rounding explains"
         if culprit is None:
             return "every operator that was seen computes what PyTorch computes, but for rounding"
         rest = f"; {wrong - 1} more after it" if wrong > 1 else ""

@@ -18,8 +18,18 @@ from edgecore.backend import Backend
 from edgecore.devtools.compare_eager import EagerEdge, Group, float_names
 from edgecore.devtools.compare_metrics import Gap, Judgement, judge, measure, sqnr
 from edgecore.devtools.compare_report import CompareOutput, CompareReport, CompareRow, Conditions, Findings
+from edgecore.devtools.compare_sites import Site, sites_of
 from edgecore.devtools.search import search
-from edgecore.devtools.taps import DeviceProgram, Sample, Site, Snapshot, Tap, TapPrograms, chunks, sites_of, with_last
+from edgecore.devtools.taps import (
+    DeviceProgram,
+    Sample,
+    Snapshot,
+    Tap,
+    TapPrograms,
+    as_tensor,
+    chunks,
+    with_last,
+)
 from edgecore.errors import CompileError
 from edgecore.ir.program import copy_program, unchanged_buffers
 from edgecore.passes.pass_list import PassList
@@ -171,6 +181,7 @@ class Comparison:
         groups: The nodes that compute each of them, by tap.
         taps: The tapped programs.
         samples: The flat inputs of all samples.
+        computes_in: The dtype in which the backends compute floating-point values.
     """
 
     def __init__(
@@ -214,7 +225,7 @@ class Comparison:
         self._exported = snapshot.exported
         self._module = snapshot.exported.module(check_guards=False)
         self._passes = passes
-        self._computes_in = self.quantized.computes_in if self.quantized else "float32"
+        self.computes_in: torch.dtype = getattr(torch, self.quantized.computes_in if self.quantized else "float32")
         untapped = DeviceProgram(compiled, {}, has_state=self.has_state)
         self.taps = TapPrograms(self.compile_tapped, untapped, self.samples, has_state=self.has_state)
 
@@ -228,7 +239,7 @@ class Comparison:
 
     def prepare(self, sites: Sequence[Site]) -> None:
         """Prepare the runs in PyTorch, in which the nodes between two of the `sites` belong together."""
-        self.eager = EagerEdge(self.edge, sites, self._computes_in)
+        self.eager = EagerEdge(self.edge, sites, self.computes_in)
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
         self._floats = FloatReference(self.quantized, set(self._names.values())) if self.quantized else None
@@ -240,11 +251,11 @@ class Comparison:
         for by_row in self._by_row:
             seen: dict[str, torch.Tensor] = {}
             results = self.eager.run(self.samples[number], partial(_keep, seen), by_row=by_row)
-            outputs.append([torch.as_tensor(result) for result in results])
+            outputs.append([as_tensor(result) for result in results])
             values.append(seen)
         floats, by_name = self._float_run(number)
         by_tap = {tap: by_name[name] for tap, name in self._names.items() if name in by_name}
-        return Expected(values, outputs, by_tap, [torch.as_tensor(result) for result in floats])
+        return Expected(values, outputs, by_tap, [as_tensor(result) for result in floats])
 
     def _float_run(self, number: int) -> tuple[list[Any], dict[str, torch.Tensor]]:
         """Run the float model; return its outputs, and values by the names of nodes of the quantized program."""
@@ -353,7 +364,7 @@ class Comparison:
     ) -> Judgement:
         return judge(
             gap, want, got, step=step, unrounded=unrounded, tolerance=self.tolerance,
-            computes_in=getattr(torch, self._computes_in), moved=moved,
+            computes_in=self.computes_in, moved=moved,
         )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 
 from edgecore.devtools.compare_metrics import measure
-from edgecore.devtools.taps import Site, Tap, tapped_program
+from edgecore.devtools.compare_sites import Site
+from edgecore.devtools.taps import Tap, tapped_program
 from edgecore.pipeline.compare import NOISE_MARGIN, NOISE_SEEDS, RELATIVE_BOUND
 from edgecore.quantize.rounding import NOISE
 
@@ -73,7 +74,8 @@ def _up_to(work: Comparison, sites: Sequence[Site]) -> list[dict[str, torch.Tens
 def _bounds(work: Comparison, number: int) -> Mapping[str, float]:
     """Return the error to allow at each site, by tap: of sums in another order, and of noise before each rounding."""
     exact = work.values(number)
-    bounds = {tap: RELATIVE_BOUND[torch.float32] * _largest(value) for tap, value in exact.items()}
+    relative = RELATIVE_BOUND[work.computes_in] if work.tolerance is None else work.tolerance
+    bounds = {tap: relative * _largest(value) for tap, value in exact.items()}
     for seed in range(NOISE_SEEDS):
         for tap, value in work.values(number, noise=NOISE, seed=seed).items():
             bounds[tap] = max(bounds[tap], NOISE_MARGIN * measure(exact[tap], value).largest)

@@ -8,68 +8,26 @@ that follows. Each tapped program must have the operations of the untapped one a
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
 from edgecore import runtime
+from edgecore.devtools.compare_sites import METHOD, Site, delegates_of, results_of
 from edgecore.errors import BackendError, CompileError, ExecutionError, FallbackWarning
-from edgecore.format import PteFile, get_meta
-from edgecore.ir.graph import calls, operator_name
-from edgecore.ir.op_sets import DATA_MOVEMENT
+from edgecore.ir.graph import calls
 from edgecore.ir.program import copy_program, make_program
 from edgecore.passes.pass_list import NamedPass, PassList
-from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 
-METHOD = "forward"
-COMPILES = 24
-"""The largest number of tapped programs that are compiled to find taps that change nothing."""
-
-LARGEST_OPERATION = 8
-"""An operation with more nodes is a whole network to its backend; then each operator may be tapped."""
+FAILURES = 24
+"""The number of tapped programs that may fail while those taps are searched that change nothing."""
 
 EXPORTED_NAME = "exported_name"
 """The entry of `node.meta["custom"]` with the name of the node in the exported program, which lowering keeps."""
-
-_ACTIVATIONS = {
-    "relu",
-    "relu_",
-    "hardtanh",
-    "hardtanh_",
-    "clamp",
-    "hardswish",
-    "hardsigmoid",
-    "sigmoid",
-    "tanh",
-    "gelu",
-}
-_SIZES = ("sym_size", "_assert", "sym_constrain", "empty", "full", "arange")
-
-
-@dataclass(frozen=True)
-class Site:
-    """A place in the edge graph where the value of the device can be seen.
-
-    Attributes:
-        tap: Name of the node whose value becomes an output.
-        value: Name of the node that computes it: a quantize node, if `tap` is the dequantize node behind it.
-        source: Name of the node before the quantization; `value` if there is none.
-        step: The scale of the quantization; None if the value is not quantized.
-        backend: Id of the backend that computes it; empty for kernels of edgecore.
-        bytes: Size of the value.
-    """
-
-    tap: str
-    value: str
-    source: str
-    step: float | None
-    backend: str
-    bytes: int
 
 
 class Snapshot:
@@ -116,7 +74,7 @@ class Tap:
         graph, signature = program.graph, program.graph_signature
         output = graph.output_node()
         nodes = {node.name: node for node in graph.nodes}
-        pairs = list(zip(_values(output), signature.output_specs, strict=True))
+        pairs = list(zip(results_of(program), signature.output_specs, strict=True))
         if self.only:
             pairs = [pair for pair in pairs if pair[1].kind != OutputKind.USER_OUTPUT]
         present = {value for value, spec in pairs if spec.kind == OutputKind.USER_OUTPUT}
@@ -150,130 +108,6 @@ def with_last(base: PassList, function: Callable[[ExportedProgram], ExportedProg
 def _with_first(base: PassList, function: Callable[[ExportedProgram], ExportedProgram]) -> PassList:
     first = base.of_stage("exported")[0].name
     return base.insert_before(first, NamedPass("compare_exported", function, stage="exported"))
-
-
-def _values(output: Node) -> Sequence[Any]:
-    values = output.args[0]
-    assert isinstance(values, (tuple, list))
-    return values
-
-
-def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
-    """List the places of an edge program whose values survive in the compiled file, in the order of the graph.
-
-    Args:
-        edge: The edge program, with the debug handles that lowering gives it.
-        pte: The file.
-    """
-    nodes = {node.meta["debug_handle"]: node for node in calls(edge.graph_module) if "debug_handle" in node.meta}
-    dependent = depends_on_inputs(edge)
-    ends = dict[str, str]()  # name of a node -> id of its backend
-    inside_of = dict[int, str]()
-    for ids, handles, operations in _delegates(pte):
-        inside_of |= dict.fromkeys(handles, ids)
-        covered = [group for group in operations if len(group) <= LARGEST_OPERATION]
-        named = {handle for group in covered for handle in group}
-        last = [nodes[group[-1]] for group in covered if group[-1] in nodes]
-        ends |= {node.name: ids for node in last if node.target not in DATA_MOVEMENT}  # their layout must not be forced
-        if not named or any(len(group) > LARGEST_OPERATION for group in operations):
-            whole = [nodes[handle] for handle in handles if handle in nodes and handle not in named]
-            ends |= {node.name: ids for node in whole if _may_end(node)}
-    ends |= {node.name: "" for handle, node in nodes.items() if handle not in inside_of and _may_end(node)}
-    for value in _user_outputs(edge):  # they can be seen in any case
-        if isinstance(value, Node) and value.op == "call_function" and not is_dequantize(value):
-            ends.setdefault(value.name, inside_of.get(value.meta.get("debug_handle", -1), ""))
-    found = dict[str, Site]()
-    for node in calls(edge.graph_module):
-        if node.name in ends and node in dependent:
-            for site in _resolve(node, ends[node.name]):
-                found.setdefault(site.tap, site)
-    order = {node.name: number for number, node in enumerate(edge.graph.nodes)}
-    return sorted(found.values(), key=lambda site: order[site.value])
-
-
-def _user_outputs(edge: ExportedProgram) -> list[Any]:
-    """Return the nodes of the user's outputs."""
-    specs = edge.graph_signature.output_specs
-    pairs = zip(_values(edge.graph.output_node()), specs, strict=True)
-    return [value for value, spec in pairs if spec.kind == OutputKind.USER_OUTPUT]
-
-
-def _delegates(pte: PteFile) -> Iterator[tuple[str, Sequence[int], list[Sequence[int]]]]:
-    """Yield (id of the backend, debug handles of its nodes, those of each operation) of each delegate."""
-    meta = get_meta(pte)
-    method = meta.method(METHOD) if meta else None
-    plan = next(plan for plan in pte.program.execution_plan if plan.name == METHOD)
-    for delegate, row in zip(plan.delegates, method.delegates if method else (), strict=True):
-        yield delegate.id, row.handles, [operation.handles for operation in row.operations if operation.handles]
-
-
-def depends_on_inputs(edge: ExportedProgram) -> set[Node]:
-    """Return the nodes that depend on an input of the user or on a mutable buffer."""
-    mutated = set(edge.graph_signature.buffers_to_mutate.values())
-    starts = {
-        spec.arg.name
-        for spec in edge.graph_signature.input_specs
-        if spec.kind == InputKind.USER_INPUT or (spec.kind == InputKind.BUFFER and spec.target in mutated)
-    }
-    found = set[Node]()
-    for node in edge.graph.nodes:
-        if (node.op == "placeholder" and node.name in starts) or any(one in found for one in node.all_input_nodes):
-            found.add(node)
-    return found
-
-
-def _may_end(node: Node) -> bool:
-    """Return True for an operator whose result survives where the backend does not say what it fuses."""
-    name = short_name(node)
-    if is_quantize(node) or is_dequantize(node) or node.target in DATA_MOVEMENT or name.startswith(_SIZES):
-        return False
-    users = list(node.users)
-    return not (len(users) == 1 and users[0].op == "call_function" and short_name(users[0]) in _ACTIVATIONS)
-
-
-def short_name(node: Node) -> str:
-    """Return the name of an operator without its namespace and overload: `convolution`."""
-    parts = operator_name(node.target).split(".")
-    return parts[1] if len(parts) > 2 else parts[0]
-
-
-def _resolve(node: Node, backend: str) -> Iterator[Site]:
-    """Yield the site of a node's value: behind the dequantize node that follows, if the value is quantized."""
-    if is_dequantize(node):
-        inner = node.args[0]
-        if isinstance(inner, Node) and is_quantize(inner) and _step(inner) is not None:
-            yield _site(node, inner, backend)
-        return
-    quantized = [node] if is_quantize(node) else list(node.users)
-    if quantized and all(map(is_quantize, quantized)):
-        for one in quantized:
-            behind = next((user for user in one.users if is_dequantize(user)), None)
-            if behind is not None and _step(one) is not None:
-                yield _site(behind, one, backend)
-                return
-        return  # a scale that is chosen at run time, or integers that an operator takes
-    value = node.meta.get("val")
-    if isinstance(value, torch.Tensor):
-        yield _site(node, node, backend)
-    elif isinstance(value, (tuple, list)):
-        for user in node.users:
-            if isinstance(user.meta.get("val"), torch.Tensor) and short_name(user) == "getitem":
-                yield from _resolve(user, backend)
-
-
-def _step(node: Node) -> float | None:
-    parameters = parameters_of(node)
-    return float(parameters.scale) if parameters and parameters.is_per_tensor else None  # type: ignore[arg-type]
-
-
-def _site(tap: Node, value: Node, backend: str) -> Site:
-    source = value.args[0] if is_quantize(value) else value
-    assert isinstance(source, Node)
-    size = 1
-    for dim in tap.meta["val"].shape:
-        size *= int(dim) if isinstance(dim, int) else 1
-    step = _step(value) if is_quantize(value) else None
-    return Site(tap.name, value.name, source.name, step, backend, size * tap.meta["val"].element_size())
 
 
 def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
@@ -310,11 +144,11 @@ class DeviceProgram:
             self._loaded.reset()
         results = self._loaded[METHOD](*sample)
         results = results if isinstance(results, (list, tuple)) else [results]
-        return [torch.as_tensor(result).detach().clone() for result in results]
+        return [as_tensor(result).detach().clone() for result in results]
 
     def operations(self) -> set[tuple[int, ...]]:
         """Return the debug handles of each operation that a backend computes, and of each delegate as a whole."""
-        delegates = _delegates(self.compiled.pte)
+        delegates = delegates_of(self.compiled.pte)
         return {tuple(group) for _, handles, operations in delegates for group in (handles, *operations)}
 
 
@@ -325,7 +159,7 @@ class TapPrograms:
         programs: The programs.
         seen: The sites whose values they give.
         changed: The sites that were left out, because their taps changed the outputs or failed to compile.
-        compiles: The number of tapped programs that were compiled.
+        failures: The number of tapped programs that failed.
         expected: The outputs of the untapped program for each sample.
     """
 
@@ -340,7 +174,7 @@ class TapPrograms:
         self.programs: list[DeviceProgram] = []
         self.seen: list[Site] = []
         self.changed: list[Site] = []
-        self.compiles = 0
+        self.failures = 0
         self._compile = compile_with
         self._operations = untapped.operations()
         self._samples = samples
@@ -352,7 +186,7 @@ class TapPrograms:
         pending = [list(sites)]
         while pending:
             group = pending.pop(0)
-            if self.compiles == COMPILES:
+            if self.failures >= FAILURES:
                 self.changed += group
                 continue
             program = self._try(group)
@@ -361,14 +195,15 @@ class TapPrograms:
                 found = [site for site in group if site.tap in program.index]
                 self.seen += found
                 self.changed += [site for site in group if site not in found]
-            elif len(group) == 1:
+                continue
+            self.failures += 1
+            if len(group) == 1:
                 self.changed += group
             else:
                 middle = len(group) // 2
                 pending += [group[:middle], group[middle:]]
 
     def _try(self, group: Sequence[Site]) -> DeviceProgram | None:
-        self.compiles += 1
         tap = Tap([site.tap for site in group])
         program = tapped_program(self._compile, tap, has_state=self._has_state)
         if program is None or not self._operations <= program.operations():
@@ -399,6 +234,11 @@ def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, *, has_state: b
     except (CompileError, BackendError):
         return None
     return DeviceProgram(compiled, tap.index, has_state=has_state)
+
+
+def as_tensor(value: Any) -> torch.Tensor:
+    """Return a result as a tensor: a number too, and an empty one for None."""
+    return torch.empty(0) if value is None else torch.as_tensor(value)
 
 
 def same_bits(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:

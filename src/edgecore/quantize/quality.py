@@ -207,7 +207,8 @@ class FloatReference:
         """Return the outputs of the original program, and by the name of each node the value that it stands for."""
         self._reference.values = {}
         with torch.no_grad(), unchanged_buffers(*self._programs):
-            results = tree_leaves(self._reference.run(*args, *kwargs.values()))
+            leaves = tree_leaves(self._reference.run(*args, *kwargs.values()))
+            results = [leaf.clone() if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         values = self._reference.values
         return results, {node: values[name] for node, name in self._names.items() if name in values}
 
