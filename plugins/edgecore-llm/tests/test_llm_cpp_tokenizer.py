@@ -14,6 +14,7 @@ import pytest
 import tokenizers
 from tokenizers import decoders, normalizers, pre_tokenizers
 
+from edgecore_llm.errors import TokenizerError
 from edgecore_llm.tokenizer.open import open_tokenizer
 from edgecore_llm.tokenizer.sentence_piece_json import convert
 
@@ -199,6 +200,18 @@ def test_a_converted_model_of_sentencepiece_has_its_tokens(folder, program, tmp_
     found = texts(3000)
     assert [ours.encode(text, bos=True) for text in found] == [model.encode(text, bos=True) for text in found]
     compare(program, tmp_path, found)
+
+
+def test_a_model_of_another_kind_is_not_converted(tmp_path):
+    sentencepiece = pytest.importorskip("sentencepiece")
+    with (tmp_path / "piece.model").open("wb") as file:
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(llm_tokenizers.SENTENCES), model_writer=file, model_type="unigram", vocab_size=120,
+            hard_vocab_limit=False, minloglevel=2,
+        )  # fmt: skip
+    with pytest.raises(TokenizerError, match="cannot become a tokenizer.json: .* it is no BPE, or it changes texts"):
+        convert(tmp_path / "piece.model", tmp_path)
+    assert not (tmp_path / "tokenizer.json").exists()
 
 
 @pytest.mark.parametrize("name", NAMES)

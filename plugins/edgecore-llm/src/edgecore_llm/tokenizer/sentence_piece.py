@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -62,10 +63,9 @@ class SentencePieceTokenizer(Tokenizer):
 
     def facts(self) -> tuple[list[str], list[int], list[float]]:
         """Return the pieces, their kinds as the format numbers them, and their scores."""
-        model, tokens = self._model, range(self.vocabulary)
-        kinds = {2: model.is_unknown, 3: model.is_control, 5: model.is_unused, 6: model.is_byte}
-        found = [next((kind for kind, is_one in kinds.items() if is_one(token)), 1) for token in tokens]
-        return self._pieces, found, [model.get_score(token) for token in tokens]
+        proto: bytes = self._model.serialized_model_proto()
+        kinds = [dict(_fields(value)).get(3, 1) for field, value in _fields(proto) if field == 1]
+        return self._pieces, kinds, [self._model.get_score(token) for token in range(self.vocabulary)]
 
     @cached_property
     def _special_ids(self) -> dict[str, int]:
@@ -75,3 +75,27 @@ class SentencePieceTokenizer(Tokenizer):
     def _specials(self) -> re.Pattern[str]:
         longest_first = sorted(map(re.escape, self._special_ids), key=len, reverse=True)
         return re.compile(f"({'|'.join(longest_first)})" if longest_first else "(?!)")
+
+
+def _fields(message: bytes) -> Iterator[tuple[int, Any]]:
+    """Iterate over the fields of a message of protobuf that has been read before: numbers and contents."""
+    place = 0
+
+    def number() -> int:
+        nonlocal place
+        value, shift = 0, 0
+        while True:
+            byte = message[place]
+            place, value, shift = place + 1, value | (byte & 0x7F) << shift, shift + 7
+            if byte < 0x80:
+                return value
+
+    while place < len(message):
+        key = number()
+        field, wire = key >> 3, key & 7
+        if wire == 0:
+            yield field, number()
+            continue
+        size = {1: 8, 5: 4}.get(wire) or number()
+        yield field, message[place : place + size]
+        place += size

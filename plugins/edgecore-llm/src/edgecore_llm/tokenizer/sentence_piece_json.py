@@ -11,7 +11,7 @@ from edgecore_llm.errors import TokenizerError
 from edgecore_llm.tokenizer.hugging_face import HuggingFaceTokenizer
 from edgecore_llm.tokenizer.sentence_piece import SentencePieceTokenizer
 
-UNKNOWN, CONTROL, USER_DEFINED, BYTE = 2, 3, 4, 6
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6
 """Kinds of pieces, as in models of SentencePiece."""
 _SPACE = "\N{LOWER ONE EIGHTH BLOCK}"
 _TEXTS = (
@@ -96,7 +96,9 @@ def convert(path: Path, folder: Path) -> None:
     content["added_tokens"] = added_tokens(pieces, kinds)
     text = json.dumps(content, ensure_ascii=False)
     other = HuggingFaceTokenizer(path, text)
-    words = [piece.replace(_SPACE, " ") for piece, kind in zip(pieces, kinds, strict=True) if kind == 1]
+    words = [
+        piece.replace(_SPACE, " ") for piece, kind in zip(pieces, kinds, strict=True) if kind in (NORMAL, USER_DEFINED)
+    ]
     for one in (*_TEXTS, *words, "".join(words[::3]), " ".join(words[::2])):
         if model.encode(one) != other.encode(one):
             raise TokenizerError(
