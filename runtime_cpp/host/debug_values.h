@@ -15,10 +15,10 @@ struct DebugValue {
   enum class Source : uint8_t { kInstruction, kOperation, kOutput };
 
   Source source;
-  size_t index;           // of the instruction or the delegate
-  std::string operation;  // the backend's name
-  int64_t id;             // the backend's number, or -1
-  int32_t tag;            // EDGECORE_TAG_*
+  size_t index;                 // of the instruction or the delegate
+  std::string operation;        // the backend's name
+  int64_t id;                   // the backend's number, or -1
+  int32_t tag;                  // EDGECORE_TAG_*
   std::vector<Tensor> tensors;  // of a tensor or a list of tensors
   union {
     int64_t i;
@@ -29,7 +29,7 @@ struct DebugValue {
 // The values of a run. `run` counts the runs of the trace from 1.
 struct DebugRun {
   uint64_t run = 0;
-  size_t hash = 0;    // of all values
+  size_t hash = 0;     // of all values
   size_t same_as = 0;  // index of the first run with equal values, which has them; its own index if it is that run
   std::vector<DebugValue> values;
 };

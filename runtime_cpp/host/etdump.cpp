@@ -88,7 +88,7 @@ class Writer {
  private:
   struct Block {
     std::vector<flatbuffers::Offset<etd::Event>> events = {};
-    std::unordered_map<uint64_t, uint64_t> counts = {};             // of names and instructions
+    std::unordered_map<uint64_t, uint64_t> counts = {};                  // of names and instructions
     std::unordered_map<std::string, std::vector<Text>> operations = {};  // ids of their events, by key_of
     int32_t input_index = -1;
   };
@@ -210,9 +210,9 @@ class Writer {
     if (run == runs.end()) return;
     const bool are_equal = std::all_of(runs.begin(), runs.end(), [](const DebugRun &one) { return one.same_as == 0; });
     if (!are_equal) {
-      block.input_index = static_cast<int32_t>(std::count_if(
-          runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(run->same_as),
-          [&](const DebugRun &one) { return one.same_as == static_cast<size_t>(&one - runs.data()); }));
+      block.input_index = static_cast<int32_t>(
+          std::count_if(runs.begin(), runs.begin() + static_cast<std::ptrdiff_t>(run->same_as),
+                        [&](const DebugRun &one) { return one.same_as == static_cast<size_t>(&one - runs.data()); }));
     }
     const std::vector<DebugValue> &values = runs[run->same_as].values;
     std::vector<ValueTable> &tables = tables_[run->same_as];
@@ -377,8 +377,8 @@ std::vector<TracedDelegate> delegates_of(const Program &program, size_t method) 
     for (uint32_t j = 0; j < size_of(operations); ++j) {
       const auto *order = operations->Get(j)->dim_order();
       const StringView name = view_of(operations->Get(j)->name());
-      const std::string key = name.empty() ? "[" + std::to_string(operations->Get(j)->id()) + "]"
-                                           : std::string(name.data(), name.size());
+      const std::string key =
+          name.empty() ? "[" + std::to_string(operations->Get(j)->id()) + "]" : std::string(name.data(), name.size());
       if (is_permutation(order)) delegates[i].dim_orders[key] = {order->begin(), order->end()};
     }
   }

@@ -12,7 +12,8 @@
 
 namespace edgecore {
 
-// What a .pte says about the operations of a delegate: the order of the dims of their values in memory, by number or name.
+// What a .pte says about the operations of a delegate: the order of the dims of their values in memory, by number or
+// name.
 struct TracedDelegate {
   int32_t instruction = -1;  // that calls it
   std::unordered_map<std::string, std::vector<uint8_t>> dim_orders = {};

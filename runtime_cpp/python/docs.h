@@ -265,17 +265,6 @@ Args:
 
 Raises:
     ExecutionError: Nothing was ever traced, or the file cannot be written.)";
-constexpr const char *kProgramConvertTrace =
-    R"(Write the records of a trace that another device has made of this file (`edgecore/trace_buffer.h`) as an ETDump.
-
-Needs no loaded methods.
-
-Args:
-    records: The memory of the TraceBuffer or TraceStatistics.
-    path: Path of the ETDump, in the encoding of the file system.
-
-Raises:
-    ExecutionError: The records are damaged or of another file, or `path` cannot be written.)";
 
 constexpr const char *kOpenProgram = R"(Open and verify a `.pte` file, or the program in a `.bpte` file.
 

@@ -423,11 +423,6 @@ void write_trace(PyProgram &program, const nb::bytes &path, const nb::object &va
   with_all_locks(program, [&](Error &error) { return program.write_trace(path.c_str(), values_path, error); });
 }
 
-void convert_trace(PyProgram &program, const nb::bytes &records, const nb::bytes &path) {
-  const Bytes bytes(static_cast<const uint8_t *>(records.data()), records.size());
-  without_gil([&](Error &error) { return program.convert_trace(bytes, path.c_str(), error); });
-}
-
 void reset(PyProgram &program) {
   with_all_locks(program, [&](Error &error) { return program.reset(error); });
 }
@@ -610,8 +605,7 @@ NB_MODULE(_runtime, module) {
       .def("stop_trace", stop_trace, docs::kProgramStopTrace)
       .def("clear_trace", clear_trace, docs::kProgramClearTrace)
       .def_prop_ro("trace_info", trace_info, docs::kProgramTraceInfo)
-      .def("write_trace", write_trace, "path"_a, "values"_a = nb::none(), docs::kProgramWriteTrace)
-      .def("convert_trace", convert_trace, "records"_a, "path"_a, docs::kProgramConvertTrace);
+      .def("write_trace", write_trace, "path"_a, "values"_a = nb::none(), docs::kProgramWriteTrace);
   module.def("open_program", open_program, "file"_a, "data"_a, "limits"_a, "load_mode"_a, docs::kOpenProgram);
   module.def("set_log_level", edgecore_set_log_level, "level"_a, docs::kSetLogLevel);
   module.def("kernels", kernels, "path"_a = nb::none(), docs::kKernels);

@@ -412,19 +412,6 @@ class Program:
             ExecutionError: Nothing was ever traced, or the file cannot be written.
         """
 
-    def convert_trace(self, records: bytes, path: bytes) -> None:
-        """Write the records of a trace that another device has made of this file (`edgecore/trace_buffer.h`) as an ETDump.
-
-        Needs no loaded methods.
-
-        Args:
-            records: The memory of the TraceBuffer or TraceStatistics.
-            path: Path of the ETDump, in the encoding of the file system.
-
-        Raises:
-            ExecutionError: The records are damaged or of another file, or `path` cannot be written.
-        """
-
 def open_program(
     file: Buffer | tuple[bytes], data: list[Buffer | tuple[bytes]], limits: dict[str, int], load_mode: str
 ) -> Program:

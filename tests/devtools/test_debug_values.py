@@ -13,6 +13,8 @@ import torch
 
 import edgecore
 from edgecore.devtools import Inspector
+from edgecore.devtools.profiler import profile_of_trace
+from edgecore.errors import EdgecoreError
 from edgecore.format.etdump import read_etdump
 
 EDGECORE_RUN = Path(sys.executable).with_name("edgecore-run")
@@ -143,6 +145,16 @@ def test_the_command_writes_values_too(compiled: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(runs(inspector)[0].run_output, list(Network()(X)))
     assert subprocess.run([*map(str, [*command, "all", *buffer])], capture_output=True).returncode != 0
     assert subprocess.run([*map(str, [*command, "values"])], capture_output=True).returncode != 0
+
+
+def test_a_profile_is_made_of_a_trace_that_was_recorded_elsewhere(compiled: Path, tmp_path: Path) -> None:
+    traced(compiled, [X, X], tmp_path, trace=True)
+    assert (tmp_path / "values.bin").read_bytes() == b""
+    shown = profile_of_trace(compiled, tmp_path / "runs.etdp")
+    assert "median of 2 runs" in shown.table()
+    assert {"linear", "relu", "topk"} <= {row.label for row in shown.summary().rows}
+    with pytest.raises(EdgecoreError, match="has no run of the method backward"):
+        profile_of_trace(compiled, tmp_path / "runs.etdp", "backward")
 
 
 def test_wrong_arguments_are_errors(compiled: Path) -> None:

@@ -167,9 +167,8 @@ class Module {
   void clear_trace();
   TraceInfo trace_info() const;
 
-  // Writes the recorded times as an ETDump, and the bytes of recorded values to the file `values`, unless it is NULL. No
-  // method may be running.
-  // Errors: INVALID_STATE (nothing was ever traced), ACCESS_FAILED.
+  // Writes the recorded times as an ETDump, and the bytes of recorded values to the file `values`, unless it is NULL.
+  // No method may be running. Errors: INVALID_STATE (nothing was ever traced), ACCESS_FAILED.
   Status write_trace(const char *path, Error &error) const { return write_trace(path, nullptr, error); }
   Status write_trace(const char *path, const char *values, Error &error) const;
 

@@ -50,7 +50,7 @@ def command(
         typer.Option(
             "--from",
             metavar="TRACE",
-            help="Show an ETDump, or records of firmware (.ectr), instead of running the file.",
+            help="Show an ETDump of the file instead of running it.",
         ),
     ] = None,
     etdp: Annotated[

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
-from edgecore.errors import ExecutionError, FormatError
 from edgecore.format import BPTE_IDENTIFIER, PteFile, read_bpte, read_pte
-from edgecore.format.etdump import ETDump, read_etdump
 from edgecore.format.etrecord import EtRecordFile, read_etrecord
 
 
@@ -28,37 +25,6 @@ def program_file(program: Any) -> PteFile:
         return program
     found = content(program)
     return read_pte(read_bpte(found).program if bytes(found[4:8]) == BPTE_IDENTIFIER else found)
-
-
-RECORDS_IDENTIFIER = b"ECTR"
-
-
-def etdump_file(etdump: Any, program: Any = None) -> ETDump:
-    """Return a trace: an ETDump, or the records of firmware (`edgecore/trace_buffer.h`), given as a path or a content.
-
-    Args:
-        etdump: The trace.
-        program: The `.pte` or `.bpte` that ran, which has the names of records.
-
-    Raises:
-        FormatError: The file is of another kind, damaged, or of another program; or it has records, and there is no
-            program.
-    """
-    found = content(etdump)
-    if bytes(found[:4]) != RECORDS_IDENTIFIER:
-        return read_etdump(found)
-    if program is None:
-        raise FormatError("these are records of a device, which have no names; pass the program that ran, too")
-    from edgecore._runtime import open_program
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "converted.etdp"
-        opened = open_program(content(program), [], {}, "mmap")
-        try:
-            opened.convert_trace(bytes(found), os.fsencode(path))
-        except ExecutionError as error:
-            raise FormatError(str(error)) from error
-        return read_etdump(path.read_bytes())
 
 
 def record_file(etrecord: Any) -> EtRecordFile:
