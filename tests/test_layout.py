@@ -20,6 +20,7 @@ SEVERAL_UNITS = {
         "passes/test_all_passes.py",
         "plugin/test_installations.py",
         "conformance/test_faults.py",
+        "devtools/test_compare_faults.py",
         "format/test_interop.py",
     ),
     *("cli/test_cli.py", "cli/test_edgecore_run.py", "plugin/test_main.py", "sdk/test_sdk.py"),

@@ -159,7 +159,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Conditions:
-    """What was compared, and how.
+    """The conditions of a comparison: the backends, the samples, and the way in which values were seen.
 
     Attributes:
         backends: The names of the backends.

@@ -157,7 +157,7 @@ def _first(found: Iterable[Call], count: int) -> list[Call]:
 
 @dataclass(frozen=True)
 class Expected:
-    """What PyTorch computes for one sample.
+    """The values that PyTorch computes for one sample.
 
     Attributes:
         values: The values of the sites by tap, for each way to choose dynamic scales.
