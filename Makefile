@@ -168,7 +168,7 @@ fuzz: $(DONE)/fuzzers
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
 	cmake --build build/xnnpack-thread --target edgecore_xnnpack_tests
 	for kind in thread address; do ctest --test-dir build/xnnpack-$$kind --output-on-failure --no-tests=error || exit 1; done
-	$(SAY) "address sanitizer: Vulkan delegates, the readers of the blobs of VGF, QNN and Core ML, and the runner of edgecore-llm"
+	$(SAY) "address sanitizer: Vulkan delegates, the readers of the blobs of VGF, QNN and Core ML, runner and tokenizers of edgecore-llm"
 	for name in vulkan vgf qnn coreml llm; do ctest --test-dir build/$$name-address --output-on-failure --no-tests=error || exit 1; done
 
 vulkan-threads: $(DONE)/fuzzers
@@ -338,6 +338,7 @@ $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(
 	for name in vulkan vgf qnn coreml llm; do \
 		cmake -S plugins/edgecore-$$name/native -B build/$$name-address -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 			-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_$$(echo $$name | tr a-z A-Z)_TESTS=ON \
+			-DEDGECORE_LLM_FUZZ=ON --no-warn-unused-cli \
 			-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all" && \
 		cmake --build build/$$name-address || exit 1; \
 	done

@@ -74,7 +74,7 @@ class Reader {
       } else if (next == '}' || next == ']') {
         if (depth-- == 0) return false;
       } else if (depth == 0) {  // a number or a word
-        while (place_ < text_.size() && !ends_word(text_[place_])) ++place_;
+        while (front() != '\0' && !ends_word(front())) ++place_;
       }
     } while (depth > 0);
     return true;
