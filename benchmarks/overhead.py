@@ -1,10 +1,11 @@
 """Measure the overhead of a call from Python, and how much a running method slows down other threads.
 
-    python benchmarks/overhead.py [--rounds 15]
+    python benchmarks/overhead.py [--rounds 15] [--file MODEL.pte]
 
 Call: a program of three instructions on four numbers is called with numpy arrays, torch tensors and a plain buffer; if
 executorch is installed, it runs the same file. The result is the smallest mean of a block of 5000 calls.
-Traces: what an event costs, in a chain of 64 kernels on four numbers, and what remains after the trace has stopped.
+Traces: what an event costs, in a chain of 64 kernels on four numbers, and what remains after the trace has stopped; with
+`--file` the same for a file, in per cent of a run; and the time to read 65,000 events.
 Other threads: the speed of a Python loop, and of a second method of the program, while a method runs in another thread;
 and, for comparison, while another process runs the method. The slow-down by a process, which shares nothing with this one,
 is that of the machine itself (two virtual cores may be one physical core).
@@ -120,6 +121,42 @@ def traces(folder: Path, rounds: int) -> None:
     )
 
 
+def traces_of(path: Path, rounds: int) -> None:
+    """Print how much slower a file runs while it is traced and after that, and how long 65,000 events take to read."""
+    from edgecore.devtools import Trace
+
+    untraced, traced = (edgecore.load(path, threads=1, trace=kind) for kind in (False, True))
+    inputs = [torch.randn([dim.max for dim in one.dims]) for one in untraced.forward.inputs]
+    ratios: dict[str, list[float]] = {"operators": [], "stopped": []}
+    for _ in range(rounds):
+        for kind, found in ratios.items():
+            traced.trace.clear()
+            traced.trace.start() if kind == "operators" else traced.trace.stop()
+            times: list[list[float]] = [[], []]
+            for turn in range(40):  # the two programs in turns: a change of the machine's speed meets both
+                for index in (turn % 2, 1 - turn % 2):
+                    start = time.perf_counter()
+                    (untraced, traced)[index].forward(*inputs)
+                    times[index].append(time.perf_counter() - start)
+            found.append(statistics.median(times[1]) / statistics.median(times[0]))
+    print(f"traces of {path.name}, one thread, compared with a program that was never traced:")
+    for kind, found in ratios.items():
+        print(
+            f"  {kind:10} {100 * (statistics.median(found) - 1):6.2f} % slower (medians of {rounds} rounds of 40 runs)"
+        )
+    traced.trace.start()
+    while traced.trace.events < 65_000:
+        traced.forward(*inputs)
+    with tempfile.TemporaryDirectory() as folder:
+        trace = Path(folder) / "runs.etdp"
+        traced.write_trace(trace)
+        start = time.perf_counter()
+        read = Trace.read(trace, program=path)
+        seconds = time.perf_counter() - start
+        count = sum(len(run.events) for run in read.runs)
+        print(f"  {count} events: {trace.stat().st_size / count:.1f} bytes each, read in {seconds:.3f} s")
+
+
 def spin(seconds: float) -> float:
     """Run a Python loop for some seconds. Return its iterations per second."""
     count = 0
@@ -211,11 +248,15 @@ def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--file", type=Path, help="a file whose runs are traced as well")
+    arguments = parser.parse_args()
+    rounds = arguments.rounds
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as folder, torch.no_grad():
         overhead(Path(folder), rounds)
         traces(Path(folder), rounds)
+        if arguments.file:
+            traces_of(arguments.file, rounds)
         threads(Path(folder), rounds)
 
 

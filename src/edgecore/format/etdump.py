@@ -180,7 +180,7 @@ def read_etdump(buffer: Buffer) -> ETDump:
     size = int.from_bytes(content[:4], "little") + 4
     if size > len(content):
         raise FormatError(f"the ETDump is cut off: it should have {size} bytes, but has {len(content)}")
-    reader = _DumpReader(memoryview(content))
+    reader = _DumpReader(content)
     return reader.table(ETDump, reader.follow(4, "ETDump"), "ETDump")
 
 
@@ -207,6 +207,13 @@ _WHAT = "RunData.events"
 class _DumpReader(Reader):
     """Reads the vector of events in its own way; all else as `flat` does."""
 
+    def __init__(self, content: bytes) -> None:
+        super().__init__(memoryview(content))
+        self.content = content
+        self.slots: dict[int, int] = {}  # by the positions of vtables, which blocks share
+        self.layouts: dict[int, _Layout] = {}
+        self.metadata: dict[int, bytes] = {}
+
     def child(self, wire: Wire, position: int, what: str) -> Any:
         if wire.table is not Event:
             return super().child(wire, position, what)
@@ -221,12 +228,10 @@ class _DumpReader(Reader):
                 gc.enable()
 
     def events(self, first: int, count: int) -> list[Event]:
-        content = bytes(self.view)
+        content = self.content
         offsets = struct.unpack_from(f"<{count}I", content, first)
         number, signed = struct.Struct("<I").unpack_from, struct.Struct("<i").unpack_from
-        slots: dict[int, int] = {}
-        layouts: dict[int, _Layout] = {}
-        strings = self.strings
+        slots, layouts, strings, known = self.slots, self.layouts, self.strings, self.metadata
         events: list[Event] = []
         try:
             for index, offset in enumerate(offsets):
@@ -255,15 +260,22 @@ class _DumpReader(Reader):
                     at = place + layout.text
                     text = strings.get(at + text) or self.text(at, "ProfileEvent.delegate_debug_id_str")
                 if metadata:
-                    at, size = self.vector(place + layout.metadata, 1, 1, "ProfileEvent.delegate_debug_metadata")
-                    metadata = content[at : at + size]
+                    at = place + layout.metadata
+                    data = known.get(at + metadata)
+                    if data is None:
+                        data = known[at + metadata] = self.bytes_at(at)
                 else:
-                    metadata = None
-                profile = ProfileEvent(name or None, chain, instruction, number_id, text or None, metadata, start, end)
+                    data = None
+                profile = ProfileEvent(name or None, chain, instruction, number_id, text or None, data, start, end)
                 events.append(Event(profile))
         except struct.error as error:
             raise FormatError(f"{_WHAT}: event {len(events)} lies outside the file of {self.size} bytes") from error
         return events
+
+    def bytes_at(self, position: int) -> bytes:
+        """Return the bytes of the metadata whose offset is at `position`."""
+        first, size = self.vector(position, 1, 1, "ProfileEvent.delegate_debug_metadata")
+        return self.content[first : first + size]
 
     def vtable(self, position: int, what: str) -> tuple[int, tuple[int, ...]]:
         """Return the size of a table and the offsets of its fields, 0 for those that are absent."""
