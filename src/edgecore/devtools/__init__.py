@@ -1,6 +1,7 @@
 """Developer tools: what a model does on the device, and where its time goes.
 
-Importing this package imports neither torch, numpy nor pandas.
+Importing this package imports neither torch, numpy nor pandas. Using a name imports its module: those that compile models
+or hold graphs of torch need torch.
 """
 
 from __future__ import annotations
