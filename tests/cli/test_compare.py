@@ -36,9 +36,11 @@ def test_a_model_is_compared_on_real_samples(edgecore, real, tmp_path):
     out = tmp_path / "figures.json"
     result = edgecore(
         "compare", "my_model_file:make", "-b", "xnnpack", "-q", "int8", "--calibration", real, "--samples", 2,
-        "--json", out,
+        "--json", out, "--html", tmp_path / "page.html",
     )  # fmt: skip
     assert result.status == 0, result.err
+    page = (tmp_path / "page.html").read_text()
+    assert page.count('"accumulated":') == 3 and "my_model_file:make" in page
     assert "quantized, 3 operators, worst of 2 samples of the calibration" in result.out
     assert "every operator that was seen computes what PyTorch computes, but for rounding" in result.out
     assert json.loads(out.read_text())["samples"] == 2

@@ -239,6 +239,23 @@ def test_a_network_of_5000_operators_is_one_page_of_two_megabytes(browser: Any, 
     assert not browser.get_log("browser")
 
 
+def test_errors_of_operators_are_a_drawing_and_a_table(browser: Any, tmp_path: Path) -> None:
+    rows = [
+        {"module": f"block.{index}", "operator": "linear", "line": "net.py:3", "backend": "XnnpackBackend",
+         "local": (None, 60.0, -1000.0)[index], "accumulated": 60.0 - index, "wrong": index == 2,
+         "why": "3 NaN" if index == 2 else ""}
+        for index in range(3)
+    ]  # fmt: skip
+    text = page("net:make", {"facts": [("verdict", "wrong")], "accuracy": {"rows": rows, "culprit": 2}})
+    (tmp_path / "accuracy.html").write_text(text, encoding="utf-8")
+    browser.get((tmp_path / "accuracy.html").as_uri() + "#view=accuracy")
+    assert len(find(browser, "#view-accuracy circle")) == 3
+    lines = [one.text.split() for one in find(browser, "#view-accuracy tbody tr")]
+    assert [("equal" in line, "60.0" in line) for line in lines[:2]] == [(True, True), (False, True)]
+    assert lines[2][0] == "first" and "NaN" in lines[2]
+    assert not browser.get_log("browser")
+
+
 def test_memory_that_several_tensors_share_counts_once() -> None:
     made = arena(
         "arena 1",

@@ -66,6 +66,7 @@ def command(
     samples: Annotated[int, typer.Option(metavar="N", min=1, help="The largest number of samples.")] = 8,
     top: Annotated[int, typer.Option(metavar="N", min=0, help="Number of rows; 0 for all.")] = 30,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write all figures as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page for a browser, in one file.")] = None,
     extract: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help="Write the first operator that is wrong as a test case into a folder."),
@@ -77,8 +78,9 @@ def command(
 
     parsed = [parse_backend(text) for text in backends or ()]
     recipes = parse_quantize(quantize) if quantize else None
-    if as_json and not as_json.parent.is_dir():
-        raise CompileError(f"cannot write {as_json}: the folder {as_json.parent} does not exist")
+    for path in (as_json, html):
+        if path and not path.parent.is_dir():
+            raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")
     with progress(f"loading {model}") as status, hold_stderr():
         source, example, dynamic_shapes = load_model(model)
         given = _samples(inputs, samples) if inputs else None
@@ -100,6 +102,8 @@ def command(
     print(report.table(top, min(shutil.get_terminal_size((120, 24)).columns, 180)))
     if as_json:
         as_json.write_text(json.dumps(report.as_dict(), indent=2) + "\n", encoding="utf-8")
+    if html:
+        html.write_text(report.to_html(model), encoding="utf-8")
     if extract and report.culprit is not None:
         with progress(f"writing {extract}"), hold_stderr():
             report.culprit.extract(extract)

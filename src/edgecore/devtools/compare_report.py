@@ -253,6 +253,10 @@ class CompareReport:
     def __str__(self) -> str:
         return self.table()
 
+    def to_html(self, title: str = "Comparison") -> str:
+        """Return the report as a page that people open in a browser; it needs no other file and makes no request."""
+        return report_page(self, title)
+
     def as_dict(self) -> dict[str, Any]:
         """Return all figures for JSON; None stands for infinite figures of equal values."""
         culprit = self.culprit
@@ -276,6 +280,42 @@ class CompareReport:
                 for row in self.outputs
             ],
         }
+
+
+def report_page(report: CompareReport, title: str) -> str:
+    """Return a report as an HTML page."""
+    from edgecore.html import page, table
+
+    rows = [
+        {"module": row.module, "operator": row.operator, "line": short_source(row.source), "backend": row.backend,
+         "local": _level(row.local.sqnr), "accumulated": _level(row.accumulated.sqnr), "wrong": row.wrong,
+         "why": row.judgement.why if row.wrong else ""}
+        for row in report.rows
+    ]  # fmt: skip
+    outputs = [
+        (str(row.index), decibels(row.own.sqnr), decibels(row.of_device.sqnr), decibels(row.of_reference.sqnr))
+        for row in report.outputs
+    ]
+    columns = ["output", "device against PyTorch as compiled", "device against the float model", "PyTorch as compiled"]
+    conditions = report.conditions
+    content = {
+        "facts": [
+            ("verdict", report.verdict),
+            ("backends", ", ".join(conditions.backends) or "edgecore's kernels"),
+            ("samples", str(conditions.samples)),
+            ("values come from", conditions.way),
+        ],
+        "accuracy": {"rows": rows, "culprit": next((at for at, row in enumerate(rows) if row["wrong"]), None)},
+        "tables": [table("Outputs", columns, outputs)] if outputs else [],
+    }
+    return page(title, content)
+
+
+def _level(sqnr: float) -> float | None:
+    """Return an SQNR for the page: None for equal values, a very low one for values that are no numbers."""
+    if sqnr == math.inf:
+        return None
+    return sqnr if math.isfinite(sqnr) else -1000.0
 
 
 def short_source(source: str) -> str:

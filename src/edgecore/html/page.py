@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("model", "dom", "state", "summary", "table", "tables", "drawings", "graph", "page")
+SCRIPTS = ("model", "dom", "state", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
 """The scripts of a page, in the order in which they need one another."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
@@ -33,6 +33,8 @@ def page(title: str, content: Mapping[str, Any]) -> str:
               "handles", "node", "calls", "ns", "min", "max" and "rest", of a run on average.
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
             - "memory": what `arena` returns. "tables": what `table` returns.
+            - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for equal
+              values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row that is wrong, or None.
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
 
     Returns:

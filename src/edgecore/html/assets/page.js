@@ -6,6 +6,7 @@ const VIEWS = [
   ["timeline", "Timeline", report.timeline && report.timeline.length, timelineView],
   ["graph", "Graph", nodes.length, graphView],
   ["memory", "Memory", report.memory && report.memory.length, memoryView],
+  ["accuracy", "Accuracy", report.accuracy && report.accuracy.rows.length, accuracyView],
   ["tables", "Details", report.tables && report.tables.length, tablesView],
 ].filter(view => view[2]);
 
