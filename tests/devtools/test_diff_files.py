@@ -85,6 +85,25 @@ def test_swapped_weights_of_one_shape_are_changed(tmp_path: Path) -> None:
     assert all(row["max_abs"] > 0 for row in found["changed"])
 
 
+def test_methods_may_have_weights_of_the_same_name(tmp_path: Path) -> None:
+    def two_methods(name: str, seeds: tuple[int, ...], names: tuple[str, ...] = ("encode", "decode")) -> Path:
+        models = {}
+        for method, seed in zip(names, seeds, strict=True):
+            torch.manual_seed(seed)
+            models[method] = torch.nn.Sequential(torch.nn.Linear(8, 8)).eval()
+        edgecore.compile(models, {method: (X,) for method in models}, backends=[]).save(tmp_path / name)
+        return tmp_path / name
+
+    a = two_methods("a.pte", (1, 2))
+    assert diff(a, a).different() == []
+    found = diff(a, two_methods("b.pte", (1, 3))).weights
+    assert (found["equal"], found["gone"], found["added"]) == (2, [], [])
+    assert {row["a"]["method"] for row in found["changed"]} == {"decode"}
+    found = diff(a, two_methods("c.pte", (2,), ("decode",))).weights
+    assert (found["equal"], found["changed"], len(found["gone"])) == (2, [], 2)
+    assert diff(a, two_methods("d.pte", (1, 2), ("one", "two"))).weights["equal"] == 4
+
+
 def test_another_argument_of_a_kernel_is_a_changed_operator(tmp_path: Path) -> None:
     files = [save(tmp_path / f"{limit}.pte", torch.nn.Hardtanh(0, limit).eval()) for limit in (5, 6)]
     found = diff(*files)
