@@ -173,10 +173,18 @@ def test_a_difference_of_times_has_a_verdict(paired: bool) -> None:
     assert difference(base, [1.2 * one for one in base], paired=paired)["verdict"] == "slower"
     assert difference(base, [0.8 * one for one in base], paired=paired)["verdict"] == "faster"
     assert difference(base, [1.002 * one for one in base], paired=paired)["verdict"] == "same"
-    noisy = [list(1 + 0.5 * random.standard_normal(9) ** 2) for _ in range(2)]
+    noisy = [list(1 + 0.5 * random.standard_normal(12) ** 2) for _ in range(2)]
     found = difference(*noisy, paired=paired)
     assert found["verdict"] == "cannot tell"
     assert found["interval"][0] < 0 < found["interval"][1]
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_few_runs_have_no_verdict(paired: bool) -> None:
+    for count in range(1, 10):
+        found = difference([1.0] * count, [2.0] * count, paired=paired)
+        assert found == {"difference": 1.0, "interval": None, "verdict": "cannot tell"}
+    assert difference([1.0] * 10, [2.0] * 10, paired=paired)["verdict"] == "slower"
 
 
 def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:
@@ -192,9 +200,12 @@ def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:
     assert found is not None
     assert (found["how"], found["a"]["runs"]) == ("traces", 4)
     assert {"0", "2"} <= {row["module"] for row in found["modules"]}
-    found = diff(*files, runs=3, arguments=lambda loaded, file: (X,)).time
+    compared = diff(*files, runs=3, arguments=lambda loaded, file: (X,))
+    found = compared.time
     assert found is not None
     assert (found["how"], found["b"]["runs"]) == ("runs in turns", 3)
+    assert "time: cannot tell" in compared.text()
+    assert "fewer than 10 runs" in compared.text()
 
 
 def test_a_trace_without_runs_is_one_sentence(tmp_path: Path) -> None:

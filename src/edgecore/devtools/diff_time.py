@@ -16,6 +16,8 @@ from edgecore.errors import EdgecoreError
 
 NOTICEABLE = 0.03
 """A relative difference that counts: machines differ by less from one minute to the next."""
+FEWEST = 10
+"""Runs of each file that a verdict needs: the bootstrap of fewer has much too narrow an interval, for one run none."""
 _RESAMPLES = 1000
 _WARMUP = 5
 
@@ -31,9 +33,11 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
     Returns:
         The keys `difference` (of the medians, relative to that of `a`), `interval` (its 95 % bootstrap interval) and
         `verdict`: "slower" or "faster" (`b` differs from `a`, and it may be by more than 3 %), "same" (it differs by at
-        most 3 %) or "cannot tell".
+        most 3 %) or "cannot tell". With fewer than 10 times of a file it cannot tell, and the interval is None.
     """
     found = _relative(a, b)
+    if min(len(a), len(b)) < FEWEST:
+        return {"difference": found, "interval": None, "verdict": "cannot tell"}
     source = random.Random(0)  # the same samples always have the same verdict
     estimates = []
     for _ in range(_RESAMPLES):
