@@ -67,6 +67,11 @@ def test_traces_and_runs_exclude_one_another(edgecore, relu):
     assert (result.status, "leave out one" in result.err) == (2, True)
 
 
+def test_too_few_runs_for_a_verdict_are_an_error(edgecore, relu):
+    result = edgecore("diff", relu, relu, "--runs", 9, "--fail-on", "time")
+    assert (result.status, "--fail-on time needs --runs of at least 10" in result.err) == (2, True)
+
+
 def test_files_are_run_in_turns(edgecore, relu):
     result = edgecore("diff", relu, relu, "--runs", 5)
     assert result.status == 0, result.err

@@ -65,6 +65,26 @@ def test_a_changed_weight_is_named_with_its_error(tmp_path: Path) -> None:
     assert row["sqnr_db"] == pytest.approx(10 * numpy.log10(power / 0.25), abs=0.01)
 
 
+class Masked(torch.nn.Module):
+    """A mask with an infinity, and a row in front, which a kernel gets in a list."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([-torch.inf, value] * 4))
+        self.register_buffer("row", torch.full((1, 8), value))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.row, x + self.mask])
+
+
+def test_infinities_and_weights_in_lists_are_compared(tmp_path: Path) -> None:
+    found = diff(save(tmp_path / "a.pte", Masked(1).eval()), save(tmp_path / "b.pte", Masked(3).eval())).weights
+    assert {(row["name"], row["max_abs"]) for row in found["changed"]} == {
+        ("(the model itself) add, argument 1", 2.0),
+        ("(the model itself) cat, argument 0, item 0", 2.0),
+    }
+
+
 def test_a_changed_weight_of_a_delegate_is_found_by_its_hash(tmp_path: Path) -> None:
     model = net()
     with torch.no_grad():

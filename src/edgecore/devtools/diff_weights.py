@@ -97,7 +97,12 @@ def _users(plan: fmt.ExecutionPlan, symbols: ProgramSymbols) -> dict[int, str]:
         seen[name] = seen.get(name, 0) + 1
         number = f" #{seen[name] - 1}" if seen[name] > 1 else ""
         for position, index in enumerate(call.args):
-            found.setdefault(index, f"{name}{number}, argument {position}")
+            value = plan.values[index].val if 0 <= index < len(plan.values) else None
+            if isinstance(value, (fmt.TensorList, fmt.OptionalTensorList)):
+                for place, item in enumerate(value.items):
+                    found.setdefault(item, f"{name}{number}, argument {position}, item {place}")
+            else:
+                found.setdefault(index, f"{name}{number}, argument {position}")
     return found
 
 
@@ -190,7 +195,7 @@ def _changed(one: Weight, other: Weight) -> dict[str, Any]:
     values = [_values(weight) for weight in (one, other)]
     if values[0] is None or values[1] is None:
         return row
-    noise = values[1] - values[0]
+    noise = _difference(values[0], values[1])
     largest, power = float(abs(noise).max(initial=0)), float((noise**2).sum())
     signal = float((values[0] ** 2).sum())
     if math.isfinite(largest):
@@ -198,6 +203,13 @@ def _changed(one: Weight, other: Weight) -> dict[str, Any]:
         if power > 0 and signal > 0 and math.isfinite(signal / power):
             row["sqnr_db"] = round(10 * math.log10(signal / power), 2)
     return row
+
+
+def _difference(a: Any, b: Any) -> Any:
+    """Return b - a, with 0 where both are the same infinity, as in masks of attention."""
+    import numpy
+
+    return numpy.subtract(b, a, where=a != b, out=numpy.zeros_like(a))
 
 
 def _values(weight: Weight) -> Any:
