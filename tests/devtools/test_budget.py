@@ -87,7 +87,10 @@ def test_times_are_relative_to_another_file(file: Path, tmp_path: Path) -> None:
         ("[operators]\nallowed = 'aten.add'", "must be a list of texts"),
         ("[time]\nmax_ratio = 1.0", "needs both relative_to and max_ratio"),
         ("[time]\nrelative_to = 'net.pte'\nmax_ratio = 1.0\nruns = 9", r"\[time\] runs must be at least 10; got 9"),
-        ("[time]\nrelative_to = 'net.pte'\nmax_ratio = 1.0\nthreads = 0", r"\[time\] threads must be at least 1; got 0"),
+        (
+            "[time]\nrelative_to = 'net.pte'\nmax_ratio = 1.0\nthreads = 0",
+            r"\[time\] threads must be at least 1; got 0",
+        ),
     ],
 )
 def test_an_expectation_with_an_error_is_one_sentence(file: Path, tmp_path: Path, text: str, message: str) -> None:

@@ -145,7 +145,9 @@ def test_a_click_on_a_head_sorts_and_another_one_reverses(opened: Any) -> None:
 
 def test_tables_sort_numbers_with_units_as_numbers(opened: Any, files: Path) -> None:
     cells = ["10.2 dB", "-1.5 dB", "9.1 dB", "exact", "-12.0 dB"]
-    content = {"tables": [table("Layers", ["module", "SQNR"], [(f"blocks.{i + 7}", one) for i, one in enumerate(cells)])]}
+    content = {
+        "tables": [table("Layers", ["module", "SQNR"], [(f"blocks.{i + 7}", one) for i, one in enumerate(cells)])]
+    }
     (files / "tables.html").write_text(page("Tables", content), encoding="utf-8")
     browser = opened("tables.html")
     module, sqnr = find(browser, "#view-tables th button")

@@ -106,9 +106,9 @@ def read_expectation(path: Path) -> dict[str, dict[str, Any]]:
     time = tables.get("time", {})
     if time and not {"relative_to", "max_ratio"} <= set(time):
         raise EdgecoreError(f"{path}: [time] needs both relative_to and max_ratio")
-    for key, least in (("runs", FEWEST), ("threads", 1)):
-        if time.get(key, least) < least:
-            raise EdgecoreError(f"{path}: [time] {key} must be at least {least}; got {time[key]}")
+    for key, minimum in (("runs", FEWEST), ("threads", 1)):
+        if time.get(key, minimum) < minimum:
+            raise EdgecoreError(f"{path}: [time] {key} must be at least {minimum}; got {time[key]}")
     return tables
 
 
