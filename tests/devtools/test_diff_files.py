@@ -236,3 +236,5 @@ def test_a_trace_without_runs_is_one_sentence(tmp_path: Path) -> None:
         diff(path, path, traces=(tmp_path / "a.etdp", tmp_path / "a.etdp"))
     with pytest.raises(FormatError):
         diff(path, tmp_path / "a.etdp")
+    with pytest.raises(FormatError, match=r"a\.pte: not an ETDump"):
+        diff(path, path, traces=(tmp_path / "a.etdp", path))

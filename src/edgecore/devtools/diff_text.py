@@ -22,7 +22,7 @@ def diff_text(diff: Diff) -> str:
     parts = [_size, _signature, _operators, _weights, _memory, _time]
     nothing = "identical" if diff.identical else "nothing that is compared differs, but some bytes do"
     names = diff.different()
-    lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} differ{'s' * (len(names) == 1)}" if names else nothing)]
+    lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} changed" if names else nothing)]
     for part in parts:
         lines += part(diff)
     return "\n".join(line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines)

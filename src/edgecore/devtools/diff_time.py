@@ -12,7 +12,7 @@ from typing import Any
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import summarize
 from edgecore.devtools.trace import Trace
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FormatError
 
 NOTICEABLE = 0.03
 """A relative difference that counts: machines differ by less from one minute to the next."""
@@ -78,10 +78,10 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
     """Compare the runs of two ETDumps, and the times of their modules.
 
     Raises:
+        FormatError: A file or a trace is damaged.
         EdgecoreError: A trace has fewer than three runs of the method.
     """
-    read = [Trace.read(dump, program=program_file(file)).select(method)
-            for file, dump in zip(files, traces, strict=True)]  # fmt: skip
+    read = [_trace(file, dump).select(method) for file, dump in zip(files, traces, strict=True)]
     for dump, trace in zip(traces, read, strict=True):
         if len(trace.runs) < 3:
             raise EdgecoreError(f"{dump} has {len(trace.runs)} runs of {method}; a comparison needs at least 3")
@@ -93,6 +93,14 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
     modules = [{"module": label, "a_ms": rows[0].get(label), "b_ms": rows[1].get(label)} for label in labels]
     result["modules"] = sorted(modules, key=lambda row: -abs((row["b_ms"] or 0) - (row["a_ms"] or 0)))
     return result
+
+
+def _trace(file: Any, dump: Any) -> Trace:
+    program = program_file(file)
+    try:
+        return Trace.read(dump, program=program)
+    except FormatError as error:
+        raise FormatError(f"{dump}: {error}") from error
 
 
 def measured_times(
