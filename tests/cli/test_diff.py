@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -45,6 +46,30 @@ def test_files_that_cannot_be_compared_end_with_2(edgecore, relu, ptd, tmp_path)
         assert str(other) in result.err
         assert len(result.err.splitlines()) == 1
     assert edgecore("diff", relu, relu, "--fail-on", "colour").status == 2
+
+
+def test_only_times_are_those_of_one_method(edgecore, relu, tmp_path):
+    pte = fmt.read_pte(relu.read_bytes())
+    plans = [dataclasses.replace(pte.program.execution_plan[0], name=name) for name in ("encode", "decode")]
+    pte.program.execution_plan = plans
+    path = tmp_path / "two.pte"
+    path.write_bytes(fmt.write_pte(pte))
+    result = edgecore("diff", path, path)
+    assert (result.status, result.err) == (0, "")
+    assert edgecore("track", path, "--history", tmp_path / "h.jsonl", "--runs", 0).status == 0
+    result = edgecore("diff", path, path, "--runs", 1)
+    assert (result.status, "choose one with --method" in result.err) == (2, True)
+    assert edgecore("diff", path, path, "--runs", 1, "--method", "decode").status == 0
+
+
+def test_traces_and_runs_exclude_one_another(edgecore, relu):
+    result = edgecore("diff", relu, relu, "--runs", 5, "--trace", "a.etdp", "b.etdp")
+    assert (result.status, "leave out one" in result.err) == (2, True)
+
+
+def test_too_few_runs_for_a_verdict_are_an_error(edgecore, relu):
+    result = edgecore("diff", relu, relu, "--runs", 9, "--fail-on", "time")
+    assert (result.status, "--fail-on time needs --runs of at least 10" in result.err) == (2, True)
 
 
 def test_files_are_run_in_turns(edgecore, relu):

@@ -66,7 +66,7 @@ def test_a_broken_limit_is_a_sentence_with_both_numbers(file: Path, tmp_path: Pa
 
 def test_times_are_relative_to_another_file(file: Path, tmp_path: Path) -> None:
     (tmp_path / "net.pte").write_bytes(file.read_bytes())
-    text = "[time]\nrelative_to = 'net.pte'\nruns = 3\nmax_ratio = "
+    text = "[time]\nrelative_to = 'net.pte'\nruns = 10\nmax_ratio = "
     assert check_budget(file, limits(tmp_path, text + "1000"), arguments=lambda loaded, path: (X,)) == []
     (found,) = check_budget(file, limits(tmp_path, text + "0.0001"), arguments=lambda loaded, path: (X,))
     assert "times as long as one of net.pte" in found
@@ -78,12 +78,19 @@ def test_times_are_relative_to_another_file(file: Path, tmp_path: Path) -> None:
     [
         ("[size", "is no TOML"),
         ("[sizes]\na = 1", "'sizes' is no table of an expectation"),
-        ("size = 3", "'size' is no table"),
+        ("size = 3", r"'size' is a table, so its keys follow a line \[size\]; got 3"),
         ("[size]\nmax_bytes = 1", r"\[size\] has no key 'max_bytes'"),
-        ("[size]\nmax_file_bytes = '1 MB'", "must be a number of at least 0; got '1 MB'"),
-        ("[size]\nmax_file_bytes = true", "must be a number"),
+        ("[size]\nmax_file_bytes = '1 MB'", "must be an integer of at least 0; got '1 MB'"),
+        ("[size]\nmax_file_bytes = 1.5", "must be an integer of at least 0; got 1.5"),
+        ("[size]\nmax_file_bytes = true", "must be an integer"),
+        ("[operators]\nmin_delegated = nan", "must be a number of at least 0; got nan"),
         ("[operators]\nallowed = 'aten.add'", "must be a list of texts"),
         ("[time]\nmax_ratio = 1.0", "needs both relative_to and max_ratio"),
+        ("[time]\nrelative_to = 'net.pte'\nmax_ratio = 1.0\nruns = 9", r"\[time\] runs must be at least 10; got 9"),
+        (
+            "[time]\nrelative_to = 'net.pte'\nmax_ratio = 1.0\nthreads = 0",
+            r"\[time\] threads must be at least 1; got 0",
+        ),
     ],
 )
 def test_an_expectation_with_an_error_is_one_sentence(file: Path, tmp_path: Path, text: str, message: str) -> None:

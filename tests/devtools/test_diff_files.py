@@ -65,6 +65,26 @@ def test_a_changed_weight_is_named_with_its_error(tmp_path: Path) -> None:
     assert row["sqnr_db"] == pytest.approx(10 * numpy.log10(power / 0.25), abs=0.01)
 
 
+class Masked(torch.nn.Module):
+    """A mask with an infinity, and a row in front, which a kernel gets in a list."""
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([-torch.inf, value] * 4))
+        self.register_buffer("row", torch.full((1, 8), value))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.row, x + self.mask])
+
+
+def test_infinities_and_weights_in_lists_are_compared(tmp_path: Path) -> None:
+    found = diff(save(tmp_path / "a.pte", Masked(1).eval()), save(tmp_path / "b.pte", Masked(3).eval())).weights
+    assert {(row["name"], row["max_abs"]) for row in found["changed"]} == {
+        ("(the model itself) add, argument 1", 2.0),
+        ("(the model itself) cat, argument 0, item 0", 2.0),
+    }
+
+
 def test_a_changed_weight_of_a_delegate_is_found_by_its_hash(tmp_path: Path) -> None:
     model = net()
     with torch.no_grad():
@@ -83,6 +103,25 @@ def test_swapped_weights_of_one_shape_are_changed(tmp_path: Path) -> None:
     found = diff(save(tmp_path / "a.pte", model), save(tmp_path / "b.pte", swapped)).weights
     assert (found["equal"], len(found["changed"])) == (0, 4)
     assert all(row["max_abs"] > 0 for row in found["changed"])
+
+
+def test_methods_may_have_weights_of_the_same_name(tmp_path: Path) -> None:
+    def two_methods(name: str, seeds: tuple[int, ...], names: tuple[str, ...] = ("encode", "decode")) -> Path:
+        models = {}
+        for method, seed in zip(names, seeds, strict=True):
+            torch.manual_seed(seed)
+            models[method] = torch.nn.Sequential(torch.nn.Linear(8, 8)).eval()
+        edgecore.compile(models, {method: (X,) for method in models}, backends=[]).save(tmp_path / name)
+        return tmp_path / name
+
+    a = two_methods("a.pte", (1, 2))
+    assert diff(a, a).different() == []
+    found = diff(a, two_methods("b.pte", (1, 3))).weights
+    assert (found["equal"], found["gone"], found["added"]) == (2, [], [])
+    assert {row["a"]["method"] for row in found["changed"]} == {"decode"}
+    found = diff(a, two_methods("c.pte", (2,), ("decode",))).weights
+    assert (found["equal"], found["changed"], len(found["gone"])) == (2, [], 2)
+    assert diff(a, two_methods("d.pte", (1, 2), ("one", "two"))).weights["equal"] == 4
 
 
 def test_another_argument_of_a_kernel_is_a_changed_operator(tmp_path: Path) -> None:
@@ -154,10 +193,18 @@ def test_a_difference_of_times_has_a_verdict(paired: bool) -> None:
     assert difference(base, [1.2 * one for one in base], paired=paired)["verdict"] == "slower"
     assert difference(base, [0.8 * one for one in base], paired=paired)["verdict"] == "faster"
     assert difference(base, [1.002 * one for one in base], paired=paired)["verdict"] == "same"
-    noisy = [list(1 + 0.5 * random.standard_normal(9) ** 2) for _ in range(2)]
+    noisy = [list(1 + 0.5 * random.standard_normal(12) ** 2) for _ in range(2)]
     found = difference(*noisy, paired=paired)
     assert found["verdict"] == "cannot tell"
     assert found["interval"][0] < 0 < found["interval"][1]
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_few_runs_have_no_verdict(paired: bool) -> None:
+    for count in range(1, 10):
+        found = difference([1.0] * count, [2.0] * count, paired=paired)
+        assert found == {"difference": 1.0, "interval": None, "verdict": "cannot tell"}
+    assert difference([1.0] * 10, [2.0] * 10, paired=paired)["verdict"] == "slower"
 
 
 def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:
@@ -173,9 +220,12 @@ def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:
     assert found is not None
     assert (found["how"], found["a"]["runs"]) == ("traces", 4)
     assert {"0", "2"} <= {row["module"] for row in found["modules"]}
-    found = diff(*files, runs=3, arguments=lambda loaded, file: (X,)).time
+    compared = diff(*files, runs=3, arguments=lambda loaded, file: (X,))
+    found = compared.time
     assert found is not None
     assert (found["how"], found["b"]["runs"]) == ("runs in turns", 3)
+    assert "time: cannot tell" in compared.text()
+    assert "fewer than 10 runs" in compared.text()
 
 
 def test_a_trace_without_runs_is_one_sentence(tmp_path: Path) -> None:
@@ -186,3 +236,5 @@ def test_a_trace_without_runs_is_one_sentence(tmp_path: Path) -> None:
         diff(path, path, traces=(tmp_path / "a.etdp", tmp_path / "a.etdp"))
     with pytest.raises(FormatError):
         diff(path, tmp_path / "a.etdp")
+    with pytest.raises(FormatError, match=r"a\.pte: not an ETDump"):
+        diff(path, path, traces=(tmp_path / "a.etdp", path))

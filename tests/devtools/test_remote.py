@@ -116,6 +116,27 @@ def test_a_device_that_is_not_there_is_one_sentence(tools: Path, name: str, mess
         connect(name)
 
 
+def test_the_first_error_of_a_device_that_goes_away_is_told(tools: Path, tmp_path: Path) -> None:
+    device = connect("ssh:host", folder=str(tmp_path / "device"))
+
+    def lose(why: str) -> None:
+        (tools / "ssh").write_text(f"#!/bin/sh\necho {why} >&2; exit 255\n")
+
+    with pytest.raises(EdgecoreError, match="the connection was lost: broken pipe"), device.temporary():
+        lose("broken pipe")
+        try:
+            device.run(["edgecore-run"])
+        finally:
+            lose("no route to host")
+
+
+def test_a_folder_may_have_any_name(tools: Path, tmp_path: Path) -> None:
+    name = f"{tmp_path}/a \"b\" 'c' `d` $(e) \\f"
+    for kind in ("local", "ssh:host", "adb"):
+        assert connect(kind, folder=name).folder == name
+    assert connect("ssh:host", folder="$HOME/x y").folder == f"{tools}/home/x y"
+
+
 def test_a_device_without_space_is_one_sentence(tools: Path, tmp_path: Path) -> None:
     path = tmp_path / "net.pte"
     path.write_bytes(bytes(1 << 21))

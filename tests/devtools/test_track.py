@@ -62,6 +62,13 @@ def test_a_regression_stays_one_until_it_is_accepted() -> None:
     assert regressions([entry(), worse, entry(1.5, accepted=True)], entry(1.5)) == {}
 
 
+def test_the_times_of_a_few_runs_are_not_judged() -> None:
+    slower = entry(1.5)
+    assert "time" in regressions([entry()], slower)
+    slower.time |= {"runs": 9}
+    assert regressions([entry()], slower) == {}
+
+
 def test_a_history_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "h.jsonl"
     assert read_history(path) == []

@@ -16,7 +16,7 @@ from torch import nn
 
 import edgecore
 from edgecore.devtools import profile
-from edgecore.html import arena, page
+from edgecore.html import arena, page, table
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 HOSTILE = "</script><img src=x onerror=document.title='broken'>"
@@ -141,6 +141,23 @@ def test_a_click_on_a_head_sorts_and_another_one_reverses(opened: Any) -> None:
     assert find(browser, "#view-table th")[0].get_attribute("aria-sort") == "ascending"
     find(browser, "#view-table th button")[0].click()
     assert labels() == sorted(before, reverse=True)
+
+
+def test_tables_sort_numbers_with_units_as_numbers(opened: Any, files: Path) -> None:
+    cells = ["10.2 dB", "-1.5 dB", "9.1 dB", "exact", "-12.0 dB"]
+    content = {
+        "tables": [table("Layers", ["module", "SQNR"], [(f"blocks.{i + 7}", one) for i, one in enumerate(cells)])]
+    }
+    (files / "tables.html").write_text(page("Tables", content), encoding="utf-8")
+    browser = opened("tables.html")
+    module, sqnr = find(browser, "#view-tables th button")
+    sqnr.click()
+    ordered = ["-12.0 dB", "-1.5 dB", "9.1 dB", "10.2 dB", "exact"]
+    assert texts(browser, "#view-tables td:nth-child(2)") == ordered
+    sqnr.click()
+    assert texts(browser, "#view-tables td:nth-child(2)") == ordered[::-1]
+    module.click()
+    assert texts(browser, "#view-tables td.name") == [f"blocks.{number}" for number in range(7, 12)]
 
 
 def test_the_filter_keeps_the_rows_that_have_all_words(opened: Any) -> None:

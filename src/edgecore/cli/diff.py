@@ -42,13 +42,20 @@ def command(
     for name in named:
         if name not in SECTIONS:
             raise typer.BadParameter(f"--fail-on knows {', '.join(SECTIONS)}; got {name!r}")
+    if trace and runs:
+        raise typer.BadParameter("--trace and --runs both give times; leave out one")
     with failing_with(2):
         from edgecore.devtools.diff_files import diff
+        from edgecore.devtools.diff_time import FEWEST
         from edgecore.devtools.random_inputs import random_arguments
 
         if "time" in named and not trace:
             runs = runs or 50
-        name = choose_method([plan.name for plan in read_file(a).program.execution_plan], method, a)
+            if runs < FEWEST:
+                raise typer.BadParameter(f"--fail-on time needs --runs of at least {FEWEST}; got {runs}")
+        names = [plan.name for plan in read_file(a).program.execution_plan]
+        # Only the times are those of one method.
+        name = choose_method(names, method, a) if runs or trace or method else "forward"
         read_file(b)
         with progress(f"running both files {runs} times" if runs else "comparing"):
             found = diff(

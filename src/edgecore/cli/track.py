@@ -39,7 +39,8 @@ def command(
         from edgecore.devtools.track import append, history_text, measure, read_history, regressions
 
         entries = read_history(history)
-        chosen = choose_method([plan.name for plan in read_file(file).program.execution_plan], method, file)
+        names = [plan.name for plan in read_file(file).program.execution_plan]
+        chosen = choose_method(names, method, file) if runs or method else "forward"
         with progress(f"running {chosen} {runs} times" if runs else "reading"):
             entry = measure(
                 file, label=_commit() if label is None else label, runs=runs, method=chosen, threads=threads,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.describe import describe
-from edgecore.devtools.diff_time import difference, measured_runs
+from edgecore.devtools.diff_time import FEWEST, difference, measured_runs
 from edgecore.devtools.graph_operators import Operator, operators_of
 from edgecore.devtools.memory import delegate_needs, peak
 from edgecore.devtools.sources import content, program_file
@@ -90,20 +90,25 @@ def read_expectation(path: Path) -> dict[str, dict[str, Any]]:
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise EdgecoreError(f"{path} is no TOML: {error}") from error
     for name, table in tables.items():
-        if name not in LIMITS or not isinstance(table, dict):
+        if name not in LIMITS:
             raise EdgecoreError(f"{path}: {name!r} is no table of an expectation; there are {', '.join(LIMITS)}")
+        if not isinstance(table, dict):
+            raise EdgecoreError(f"{path}: {name!r} is a table, so its keys follow a line [{name}]; got {table!r}")
         for key, value in table.items():
             kind = LIMITS[name].get(key)
             if kind is None:
                 raise EdgecoreError(f"{path}: [{name}] has no key {key!r}; there are {', '.join(LIMITS[name])}")
             if not _fits(value, kind):
-                words = {int: "a number of at least 0", float: "a number of at least 0", str: "a text"}
+                words = {int: "an integer of at least 0", float: "a number of at least 0", str: "a text"}
                 raise EdgecoreError(
                     f"{path}: [{name}] {key} must be {words.get(kind, 'a list of texts')}; got {value!r}"
                 )
     time = tables.get("time", {})
     if time and not {"relative_to", "max_ratio"} <= set(time):
         raise EdgecoreError(f"{path}: [time] needs both relative_to and max_ratio")
+    for key, minimum in (("runs", FEWEST), ("threads", 1)):
+        if time.get(key, minimum) < minimum:
+            raise EdgecoreError(f"{path}: [time] {key} must be at least {minimum}; got {time[key]}")
     return tables
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from edgecore.devtools.diff_time import FEWEST
 from edgecore.devtools.graph_builder import kernel_name
 from edgecore.devtools.summary import short_operator
 
@@ -21,7 +22,7 @@ def diff_text(diff: Diff) -> str:
     parts = [_size, _signature, _operators, _weights, _memory, _time]
     nothing = "identical" if diff.identical else "nothing that is compared differs, but some bytes do"
     names = diff.different()
-    lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} differ{'s' * (len(names) == 1)}" if names else nothing)]
+    lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} changed" if names else nothing)]
     for part in parts:
         lines += part(diff)
     return "\n".join(line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines)
@@ -137,8 +138,11 @@ def _time(diff: Diff) -> list[str]:
     found = diff.time
     if found is None:
         return ["time: not measured; --runs N or --trace A.etdp B.etdp compares it"]
-    low, high = (f"{100 * bound:+.1f}" for bound in found["interval"])
+    interval = f"fewer than {FEWEST} runs"
+    if found["interval"]:
+        low, high = (f"{100 * bound:+.1f}" for bound in found["interval"])
+        interval = f"95 % interval {low} to {high} %"
     figures = f"{found['a']['median_ms']:.3f} -> {found['b']['median_ms']:.3f} ms"
-    change = f"{100 * found['difference']:+.1f} %, 95 % interval {low} to {high} %"
+    change = f"{100 * found['difference']:+.1f} %, {interval}"
     rows = [f"{row['module']}: {row['a_ms'] or 0:.3f} -> {row['b_ms'] or 0:.3f} ms" for row in found["modules"]]
     return _section(f"time: {found['verdict']}: {figures} ({change}; {found['how']})", rows)

@@ -12,10 +12,12 @@ from typing import Any
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import summarize
 from edgecore.devtools.trace import Trace
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FormatError
 
 NOTICEABLE = 0.03
 """A relative difference that counts: machines differ by less from one minute to the next."""
+FEWEST = 10
+"""Runs of each file that a verdict needs: the bootstrap of fewer has much too narrow an interval, for one run none."""
 _RESAMPLES = 1000
 _WARMUP = 5
 
@@ -31,9 +33,11 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
     Returns:
         The keys `difference` (of the medians, relative to that of `a`), `interval` (its 95 % bootstrap interval) and
         `verdict`: "slower" or "faster" (`b` differs from `a`, and it may be by more than 3 %), "same" (it differs by at
-        most 3 %) or "cannot tell".
+        most 3 %) or "cannot tell". With fewer than 10 times of a file it cannot tell, and the interval is None.
     """
     found = _relative(a, b)
+    if min(len(a), len(b)) < FEWEST:
+        return {"difference": found, "interval": None, "verdict": "cannot tell"}
     source = random.Random(0)  # the same samples always have the same verdict
     estimates = []
     for _ in range(_RESAMPLES):
@@ -74,10 +78,10 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
     """Compare the runs of two ETDumps, and the times of their modules.
 
     Raises:
+        FormatError: A file or a trace is damaged.
         EdgecoreError: A trace has fewer than three runs of the method.
     """
-    read = [Trace.read(dump, program=program_file(file)).select(method)
-            for file, dump in zip(files, traces, strict=True)]  # fmt: skip
+    read = [_trace(file, dump).select(method) for file, dump in zip(files, traces, strict=True)]
     for dump, trace in zip(traces, read, strict=True):
         if len(trace.runs) < 3:
             raise EdgecoreError(f"{dump} has {len(trace.runs)} runs of {method}; a comparison needs at least 3")
@@ -89,6 +93,14 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
     modules = [{"module": label, "a_ms": rows[0].get(label), "b_ms": rows[1].get(label)} for label in labels]
     result["modules"] = sorted(modules, key=lambda row: -abs((row["b_ms"] or 0) - (row["a_ms"] or 0)))
     return result
+
+
+def _trace(file: Any, dump: Any) -> Trace:
+    program = program_file(file)
+    try:
+        return Trace.read(dump, program=program)
+    except FormatError as error:
+        raise FormatError(f"{dump}: {error}") from error
 
 
 def measured_times(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ class Weight:
         dtype: Name of the dtype; empty for data of a delegate, which has a form of its own.
         shape: Its sizes.
         data: Its content; None if it is elsewhere.
+        method: The first method that reads it; empty if its name is one of the whole file.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Weight:
     dtype: str = ""
     shape: tuple[int, ...] = ()
     data: Buffer | None = None
+    method: str = ""
 
 
 def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[Weight]:
@@ -68,7 +71,7 @@ def weights_of(pte: PteFile, external: Mapping[str, fmt.ExternalData]) -> list[W
                 if tensor.data_buffer_idx < len(source) and (place, tensor.data_buffer_idx) not in found:
                     data = memoryview(source[tensor.data_buffer_idx]).cast("B")[: tensor.nbytes]
                     found[place, tensor.data_buffer_idx] = Weight(
-                        name, place, tensor.nbytes, _hash(data), dtype, shape, data
+                        name, place, tensor.nbytes, _hash(data), dtype, shape, data, plan.name
                     )
     for plan in pte.program.execution_plan:
         for index, delegate in enumerate(plan.delegates):
@@ -94,7 +97,12 @@ def _users(plan: fmt.ExecutionPlan, symbols: ProgramSymbols) -> dict[int, str]:
         seen[name] = seen.get(name, 0) + 1
         number = f" #{seen[name] - 1}" if seen[name] > 1 else ""
         for position, index in enumerate(call.args):
-            found.setdefault(index, f"{name}{number}, argument {position}")
+            value = plan.values[index].val if 0 <= index < len(plan.values) else None
+            if isinstance(value, (fmt.TensorList, fmt.OptionalTensorList)):
+                for place, item in enumerate(value.items):
+                    found.setdefault(item, f"{name}{number}, argument {position}, item {place}")
+            else:
+                found.setdefault(index, f"{name}{number}, argument {position}")
     return found
 
 
@@ -105,13 +113,14 @@ def _hash(data: Buffer) -> str:
 def compare_weights(a: list[Weight], b: list[Weight]) -> dict[str, Any]:
     """Compare two lists of weights.
 
-    Weights of one name are equal, changed, or moved to another place. Of those whose name only one file has, those with
-    the same content are equal or moved. Data of delegates, whose names are often hashes, are paired by size, if both
-    files have the same sizes left.
+    Weights of one method and name are equal, changed, or moved to another place. Of the others, those with the same
+    content are equal or moved, and then those are compared whose name is unique in both files. Data of delegates, whose
+    names are often hashes, are paired by size, if both files have the same sizes left.
     """
-    by_name = {weight.name: weight for weight in b}
-    pairs = [(one, by_name.pop(one.name)) for one in a if one.name in by_name]
+    by_name = {(weight.method, weight.name): weight for weight in b}
+    pairs = [(one, by_name.pop((one.method, one.name))) for one in a if (one.method, one.name) in by_name]
     pairs += _of_one_content(*_without(a, b, pairs))
+    pairs += _of_one_name(*_without(a, b, pairs))
     pairs += _of_one_size(*_without(a, b, pairs))
     gone, added = _without(a, b, pairs)
     result: dict[str, Any] = {
@@ -149,6 +158,13 @@ def _of_one_content(a: list[Weight], b: list[Weight]) -> _Pairs:
     return pairs
 
 
+def _of_one_name(a: list[Weight], b: list[Weight]) -> _Pairs:
+    """Pair weights by a name that is unique on both sides: their methods have other names, or are not known."""
+    counts = [Counter(one.name for one in side) for side in (a, b)]
+    by_name = {one.name: one for one in b}
+    return [(one, by_name[one.name]) for one in a if counts[0][one.name] == counts[1][one.name] == 1]
+
+
 def _of_one_size(a: list[Weight], b: list[Weight]) -> _Pairs:
     nameless = [sorted((one for one in side if not one.dtype), key=lambda one: one.bytes) for side in (a, b)]
     sizes = [[one.bytes for one in side] for side in nameless]
@@ -168,7 +184,8 @@ def _without(a: list[Weight], b: list[Weight], pairs: _Pairs) -> tuple[list[Weig
 
 
 def _row(one: Weight) -> dict[str, Any]:
-    return {"name": one.name, "place": one.place, "bytes": one.bytes, "dtype": one.dtype, "shape": list(one.shape)}
+    return {"name": one.name, "method": one.method, "place": one.place, "bytes": one.bytes, "dtype": one.dtype,
+            "shape": list(one.shape)}  # fmt: skip
 
 
 def _changed(one: Weight, other: Weight) -> dict[str, Any]:
@@ -178,7 +195,7 @@ def _changed(one: Weight, other: Weight) -> dict[str, Any]:
     values = [_values(weight) for weight in (one, other)]
     if values[0] is None or values[1] is None:
         return row
-    noise = values[1] - values[0]
+    noise = _difference(values[0], values[1])
     largest, power = float(abs(noise).max(initial=0)), float((noise**2).sum())
     signal = float((values[0] ** 2).sum())
     if math.isfinite(largest):
@@ -186,6 +203,13 @@ def _changed(one: Weight, other: Weight) -> dict[str, Any]:
         if power > 0 and signal > 0 and math.isfinite(signal / power):
             row["sqnr_db"] = round(10 * math.log10(signal / power), 2)
     return row
+
+
+def _difference(a: Any, b: Any) -> Any:
+    """Return b - a, with 0 where both are the same infinity, as in masks of attention."""
+    import numpy
+
+    return numpy.subtract(b, a, where=a != b, out=numpy.zeros_like(a))
 
 
 def _values(weight: Weight) -> Any:

@@ -56,7 +56,9 @@ def random_tensor(shape: tuple[int, ...], dtype: str, seed: int) -> memoryview:
     """
     code = next((row.code for row in DTYPES.values() if row.name == dtype), "")
     if code in ("", "e"):  # array and memoryview do not support float16
-        raise EdgecoreError(f"cannot make a random {dtype} input; pass each input with --input FILE.npy")
+        raise EdgecoreError(
+            f"cannot make a random {dtype} input; only a command with --input FILE.npy can run the file"
+        )
     generator = random.Random(seed)
     draw = (lambda: generator.random() * 2 - 1) if code in "fd" else (lambda: generator.getrandbits(1))
     count = prod(shape)

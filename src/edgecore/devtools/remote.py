@@ -12,7 +12,7 @@ import subprocess
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,13 +57,14 @@ class Device(ABC):
         """Reach the device, and create the folder.
 
         Args:
-            folder: Path on the device; the shell there expands `$HOME` in it.
+            folder: Absolute path on the device; `$HOME` in it is the home folder there.
 
         Raises:
             EdgecoreError: The device cannot be reached, or the folder cannot be written.
         """
         self._progress(f"connecting to {self.name}")
-        done = self._shell(f'mkdir -p "{folder}" && cd "{folder}" && pwd && uname -m', 30)
+        place = shlex.quote(folder).replace("$HOME", "'\"$HOME\"'")  # quoted text is in single quotes
+        done = self._shell(f"mkdir -p {place} && cd {place} && pwd && uname -m", 30)
         lines = done.out.splitlines()[-2:]  # what the user's shell prints at its start precedes them
         if done.status or len(lines) < 2:
             raise self._failure(f"cannot create the folder {folder}", done)
@@ -134,15 +135,22 @@ class Device(ABC):
 
     @contextmanager
     def temporary(self) -> Iterator[str]:
-        """Make a folder on the device for the block, and yield its path."""
+        """Make a folder on the device for the block, and yield its path.
+
+        If the block fails because the device is gone, its error is the one that is raised.
+        """
         path = f"{self.folder}/run-{uuid.uuid4().hex[:12]}"
         done = self._shell(f"mkdir {shlex.quote(path)}", 60)
         if done.status:
             raise self._failure(f"cannot create the folder {path}", done)
+        remove = f"rm -rf {shlex.quote(path)}"
         try:
             yield path
-        finally:
-            self._shell(f"rm -rf {shlex.quote(path)}", 60)
+        except BaseException:
+            with suppress(EdgecoreError):
+                self._shell(remove, 60)
+            raise
+        self._shell(remove, 60)
 
     @abstractmethod
     def _shell(self, line: str, timeout: float) -> Done:
@@ -204,11 +212,15 @@ class Local(Device):
 
 
 class Ssh(Device):
-    """A machine with an ssh server, by the user's ssh configuration; nobody is asked for a password."""
+    """A machine with an ssh server, by the user's ssh configuration; nobody is asked for a password.
+
+    If it does not answer for a minute, because it was switched off for example, ssh gives it up.
+    """
 
     def __init__(self, host: str, progress: Progress | None = None) -> None:
         super().__init__(f"ssh:{host}", progress)
-        self._command = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "--", host]
+        options = ("BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=15", "ServerAliveCountMax=4")
+        self._command = ["ssh", *(word for option in options for word in ("-o", option)), "--", host]
 
     def pull(self, remote: str, path: Path) -> None:
         with path.open("wb") as file:

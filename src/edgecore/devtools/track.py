@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.budget import figures
-from edgecore.devtools.diff_time import NOTICEABLE, measured_runs
+from edgecore.devtools.diff_time import FEWEST, NOTICEABLE, measured_runs
 from edgecore.errors import EdgecoreError
 
 SCHEMA = "edgecore.track.v1"
@@ -172,7 +172,7 @@ def regressions(history: Sequence[Entry], entry: Entry) -> dict[str, str]:
     Each figure is compared with the median of the last five entries for the same file that had not regressed, since the
     last one that began a new baseline; times only with entries of the same processor, method and number of threads.
     Bytes regress by more than 1 %, operators if kernels compute more, and times if the median is more than 3 % longer
-    and the middle half of the runs lies above the middle halves before.
+    and the middle half of the runs lies above the middle halves before; with fewer than 10 runs nobody can tell.
 
     Returns:
         A sentence for each of `KINDS` that has become worse.
@@ -191,7 +191,7 @@ def regressions(history: Sequence[Entry], entry: Entry) -> dict[str, str]:
     value, before = entry.figures["kernels"], _baseline(known, "operators", "kernels")
     if value is not None and before is not None and value > before:
         found["operators"] = f"kernels compute {value:,} operators, and {before:,.0f} before"
-    if entry.time:
+    if entry.time and entry.time["runs"] >= FEWEST:
         slower = _slower(known, entry)
         if slower:
             found["time"] = slower

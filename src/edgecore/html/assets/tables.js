@@ -1,3 +1,6 @@
+// The order of two cells: that of the numbers that they begin with ("-2.5 dB" before "10.1 dB"), else of the texts.
+const inOrder = (a, b) => parseFloat(a) - parseFloat(b) || String(a).localeCompare(String(b), "en", { numeric: true });
+
 // Tables of a report, one below another. A click on a head sorts; the filter hides rows of all tables.
 function tablesView(section) {
   const bodies = [];
@@ -21,8 +24,7 @@ function tablesView(section) {
     const sort = place => {
       const up = heads[place].getAttribute("aria-sort") !== "ascending";
       heads.forEach((head, index) => head.setAttribute("aria-sort", index !== place ? "none" : up ? "ascending" : "descending"));
-      const order = (a, b) => a.cells[place] < b.cells[place] ? -1 : a.cells[place] > b.cells[place] ? 1 : 0;
-      lines.sort((a, b) => up ? order(a, b) : order(b, a));
+      lines.sort((a, b) => (up ? 1 : -1) * inOrder(a.cells[place], b.cells[place]));
       body.replaceChildren(...lines.map(one => one.line));
     };
     body.append(...lines.map(one => one.line));
