@@ -157,7 +157,7 @@ class TapPrograms:
 
     Attributes:
         programs: The programs.
-        seen: The sites whose values they give.
+        seen: The sites whose values they give, besides outputs, which the untapped program gives.
         changed: The sites that were left out, because their taps changed the outputs or failed to compile.
         failures: The number of tapped programs that failed.
         expected: The outputs of the untapped program for each sample.
@@ -176,6 +176,7 @@ class TapPrograms:
         self.changed: list[Site] = []
         self.failures = 0
         self._compile = compile_with
+        self._untapped = untapped
         self._operations = untapped.operations()
         self._samples = samples
         self._has_state = has_state
@@ -219,7 +220,7 @@ class TapPrograms:
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
         """Return the values of all sites that can be seen, by the names of their taps."""
         found: dict[str, torch.Tensor] = {}
-        for program in self.programs:
+        for program in (self._untapped, *self.programs):
             results = program.run(sample)
             found |= {name: results[index] for name, index in program.index.items()}
         return found
