@@ -11,7 +11,6 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export._tree_utils import reorder_kwargs
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
@@ -24,6 +23,7 @@ from edgecore.devtools.compare_report import CompareOutput, CompareReport, Compa
 from edgecore.devtools.compare_sites import Site, sites_of, user_outputs
 from edgecore.devtools.search import search
 from edgecore.devtools.taps import (
+    Call,
     DeviceProgram,
     Sample,
     Snapshot,
@@ -31,6 +31,7 @@ from edgecore.devtools.taps import (
     TapPrograms,
     as_tensor,
     chunks,
+    in_order,
     with_last,
 )
 from edgecore.errors import CompileError
@@ -45,7 +46,6 @@ from edgecore.quantize.quality import FloatReference, Quantized
 from edgecore.quantize.rounding import NOISE, rounds
 from edgecore.recipe import Quantize
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 Say = Callable[[str], object]
 
 
@@ -159,20 +159,6 @@ def _first(found: Iterable[Call], count: int) -> list[Call]:
     return calls
 
 
-def _in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
-    """Return a sample with its keyword arguments in the order of the program, of whose structure it must be."""
-    args, kwargs = call
-    expected = exported.call_spec.in_spec
-    try:
-        ordered = args, reorder_kwargs(kwargs, expected)
-        fits = pytree.tree_structure(ordered) == expected
-    except ValueError:  # other names
-        fits = False
-    if not fits:
-        raise CompileError(f"sample {number} has inputs of another number, names or structure than the model takes")
-    return ordered
-
-
 @dataclass(frozen=True)
 class Expected:
     """The values that PyTorch computes for one sample.
@@ -232,7 +218,7 @@ class Comparison:
             passes=snapshot.passes(passes),
         )
         assert snapshot.exported is not None and snapshot.edge is not None
-        self.calls = [_in_order(number, call, snapshot.exported) for number, call in enumerate(calls)]
+        self.calls = [in_order(number, call, snapshot.exported) for number, call in enumerate(calls)]
         self.samples: list[Sample] = [tuple(pytree.tree_leaves(call)) for call in self.calls]
         self.backends: list[Backend] = compiled.backends
         self.runtime = runtime
