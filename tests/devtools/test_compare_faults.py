@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 import edgecore
-from edgecore.devtools import compare
+from edgecore.devtools import compare, search, taps
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, module_path
 
@@ -182,3 +182,50 @@ def test_an_extracted_operator_shows_the_fault_of_its_own(plant, programs, tmp_p
     assert eager == "PyTorch: 0 of 512 elements differ, at most by 0"
     assert device.startswith("device: ") and " 0 of 512" not in device
     assert device.removeprefix("device") == in_model.removeprefix("device, in the model")
+
+
+def test_the_outputs_are_compared_where_taps_fail(plant, programs, monkeypatch):
+    """From the faulty layer on no tap works: then its error is in the row of the output."""
+    plant(wrong_axis)
+    monkeypatch.setattr(taps, "FAILURES", 3)
+    try_taps = taps.TapPrograms._try
+
+    def fail(self, group):
+        return try_taps(self, group[:4]) if self.failures else None
+
+    monkeypatch.setattr(taps.TapPrograms, "_try", fail)
+    report = compare(programs["float"], samples(), backends="xnnpack")
+    assert report.conditions.left_out and not report.conditions.cut
+    assert not report.ok and report.culprit is report.rows[-1], str(report)
+
+
+def test_the_search_goes_on_behind_an_operator_that_is_right(plant, programs, monkeypatch):
+    """Errors that have added up make a place wrong though its operator is right; the fault is behind it."""
+    plant(wrong_axis)
+    bounds = search._bounds
+
+    def low_at_first(work, number, device):
+        found = bounds(work, number, device)
+        return (
+            found if device else {site.tap: -1.0 if at >= 3 else found[site.tap] for at, site in enumerate(work.sites)}
+        )
+
+    monkeypatch.setattr(search, "_bounds", low_at_first)
+    report = compare(programs["float"], samples()[:1], backends="xnnpack", cut=True)
+    assert [row.wrong for row in report.rows] == [False, True], str(report)
+    assert report.culprit.module == LAYER
+
+
+def test_the_search_leaves_out_places_that_cannot_be_compiled(plant, programs, monkeypatch):
+    plant(wrong_axis)
+    tapped_program = search.tapped_program
+    refused = []
+
+    def refuse(compile_with, tap, *, has_state):
+        if len(refused) < 2:
+            refused.append(tap.names[0])
+        return None if tap.names[0] in refused else tapped_program(compile_with, tap, has_state=has_state)
+
+    monkeypatch.setattr(search, "tapped_program", refuse)
+    report = compare(programs["float"], samples()[:1], backends="xnnpack", cut=True)
+    assert report.culprit is not None and report.culprit.module == LAYER, str(report)

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import edgecore
-from edgecore.devtools import suggest
+from edgecore.devtools import mixed_precision, suggest
 from edgecore.errors import EdgecoreError
 
 
@@ -53,7 +53,7 @@ def test_a_spoilt_layer_is_found_and_gives_the_accuracy_back(digits):
     assert found.reached and found.recovered >= 0.9
     assert steps == found.steps and next(iter(found.sensitivity)) == "1"
     assert found.ms is not None and min(found.ms) > 0
-    assert "quantize=edgecore.Recipe('int8', skip=['1'])" in str(found)
+    assert "quantize=edgecore.Recipe('int8', skip=('1',))" in str(found)
     program = edgecore.compile(net, samples[0], backends=["xnnpack"], quantize=found.recipe, calibration=samples)
     loaded = edgecore.load(program.buffer)
     assert accuracy(lambda x: torch.from_dlpack(loaded.forward(x))) == found.score
@@ -65,12 +65,74 @@ def test_a_model_that_is_good_enough_stays_as_it_is():
     samples = [(torch.randn(2, 16),) for _ in range(8)]
     found = suggest(net, samples[0], calibration=samples, max_drop=20.0, runs=0)
     assert found.recipe.skip == () and found.steps == [] and found.reached and found.ms is None
-    assert found.float_score == 40 and found.recovered == 0
+    assert found.float_score == 40 and found.score == found.quantized_score > 20
+
+
+class Block(nn.Module):
+    """Two layers and a sum, which belongs to the block itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x):
+        return x + self.b(torch.relu(self.a(x)))
+
+
+def test_a_block_counts_with_all_layers_inside_and_the_recipe_keeps_what_the_user_gave():
+    torch.manual_seed(0)
+    net = nn.Sequential(Block(), Block(), Block(), nn.Linear(16, 4)).eval()
+    samples = [(torch.randn(2, 16),) for _ in range(4)]
+    recipe = edgecore.Recipe("int8", weights="tensor", skip=["0.a"])
+    found = suggest(net, samples[0], calibration=iter(samples), quantize=recipe, max_share=0.5, max_drop=0.0, runs=0)
+    assert found.layers == 9 and "0.a" not in found.sensitivity  # three sums, five layers of blocks, and the last layer
+    names = [name for name in found.sensitivity if any(f"{name}.".startswith(f"{one}.") for one in found.recipe.skip)]
+    assert found.in_float == len(names) <= 4
+    assert any(name in found.recipe.skip for name in ("0", "1", "2")), str(found)
+    assert found.recipe.skip[0] == "0.a" and found.recipe.weights == "tensor"
+    assert f"{found.in_float} of 9 layers" in str(found)
+    printed = str(found).splitlines()[-1].removeprefix("quantize=")
+    assert eval(printed, {"edgecore": edgecore}) == found.recipe
+
+
+def test_the_state_of_the_model_stays_as_it_was():
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(16, 16)
+            self.register_buffer("total", torch.zeros(16))
+
+        def forward(self, x):
+            self.total.add_(x.sum(0))
+            return self.linear(x) + self.total
+
+    torch.manual_seed(0)
+    net = Counter().eval()
+    samples = [(torch.randn(2, 16),) for _ in range(4)]
+    found = suggest(net, samples[0], calibration=samples, max_drop=40.0, runs=0)
+    assert not net.total.any()
+    assert found.quantized_score > 20
+
+
+def test_not_a_number_lowers_the_default_metric():
+    metric = mixed_precision._sqnr_of(nn.ReLU(), [(torch.ones(2, 16),)])
+    assert metric(lambda x: torch.full((2, 16), float("nan"))) <= 0
+
+
+class Largest(nn.Module):
+    def forward(self, x):
+        return x.argmax(-1)
 
 
 def test_wrong_arguments_are_refused_in_a_sentence():
     net = nn.Sequential(nn.ReLU()).eval()
     samples = [(torch.randn(2, 16),)]
+    with pytest.raises(ValueError, match="a recipe or its name"):
+        suggest(net, samples[0], calibration=samples, quantize={"xnnpack": "int8"})
+    with pytest.raises(ValueError, match="pass samples="):
+        suggest(net, samples[0], calibration=lambda prepared: None)
+    with pytest.raises(ValueError, match="output in floating point"):
+        suggest(Largest(), samples[0], calibration=samples)
     with pytest.raises(ValueError, match="max_share in"):
         suggest(net, samples[0], calibration=samples, max_share=0)
     with pytest.raises(ValueError, match="needs samples"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -14,6 +14,9 @@ from edgecore.quantize.quality import signal_to_noise
 TIE = 0.1
 """An element that a device rounds to the other neighbour is a tie if it lies within this share of a step of the middle
 between two steps: sums in another order move a value by about 0.001 steps."""
+
+MASK = 1e4
+"""The magnitude from which values may be those that a mask writes, such as -1e9; beside them no error would show."""
 
 MORE_THAN_TIES = 0.01
 """The share of elements, rounded to the other neighbour though they are no ties, above which an operator is at fault."""
@@ -68,16 +71,27 @@ def measure(want: torch.Tensor, got: torch.Tensor, step: float | None = None, sa
     equal = Gap(math.inf, 0.0, 1.0, 0.0, None if step is None else 0.0, 0, 0, sample)
     if torch.equal(want, got):
         return equal
+    unequal_integers = want.ne(got) if want.dtype == got.dtype == torch.int64 else None
     want, got = _comparable(want), _comparable(got)
-    error = want - got
+    error = (want - got).abs()
+    if unequal_integers is not None:  # float64 does not hold all of them
+        error = error.clamp(min=1).where(unequal_integers, 0.0)
     noise, largest = _norm(error), float(error.abs().max()) if error.numel() else 0.0
+    if not math.isfinite(noise) and want.isfinite().all() and got.isfinite().all():
+        scale = max(_magnitude(want), _magnitude(got))  # the difference, or its square, is too large for its dtype
+        scaled = measure(want.double() / scale, got.double() / scale, None, sample)
+        largest = scaled.largest * scale
+        return replace(scaled, largest=largest, steps=None if step is None else largest / step)
     if not math.isfinite(noise):
         return _measure_not_finite(want, got, step, sample) or equal
     if largest == 0:  # 0 and -0
         return equal
     signal, other = _norm(want), _norm(got)
     sqnr = 20 * math.log10(signal / noise) if signal else -math.inf
-    cosine = (signal**2 + other**2 - noise**2) / (2 * signal * other) if signal and other else math.nan
+    cosine = math.nan
+    if signal and other:
+        a, b = other / signal, noise / signal  # relative, as the squares of large numbers are infinite
+        cosine = (1 + a * a - b * b) / (2 * a)
     differing = int(error.count_nonzero()) / error.numel()
     return Gap(sqnr, largest, cosine, differing, None if step is None else largest / step, 0, 0, sample)
 
@@ -144,28 +158,34 @@ def judge(
     """
     if gap.differing == 0:
         return Judgement(0.0)
+    if want.shape != got.shape:
+        return Judgement(math.inf, f"the shape {list(got.shape)} instead of {list(want.shape)}")
     if gap.nans or gap.infinities:
         return Judgement(math.inf, f"{gap.nans} NaN and {gap.infinities} infinite elements in place of numbers")
+    if not math.isfinite(gap.largest):
+        return Judgement(math.inf, "other elements than in PyTorch are NaN or infinite")
     noise = NOISE_MARGIN * max((measure(want, other).largest for other in moved), default=0.0)
-    if step is not None and unrounded is not None and tolerance is None and want.shape == got.shape:
+    if step is not None and unrounded is not None and tolerance is None:
         return _judge_steps(want, got, step, unrounded, max(noise, _limit(unrounded, computes_in)))
     dtype = computes_in if want.dtype == torch.float32 else want.dtype
     relative = RELATIVE_BOUND.get(dtype, 1e-3 if want.is_complex() else 0.0) if tolerance is None else tolerance
-    bound = max(relative * _magnitude(want), noise)
+    magnitude = _unmasked_magnitude(want, got)
+    bound = max(relative * magnitude, noise)
     ratio = gap.largest / bound if bound else math.inf
     if ratio <= 1:
         return Judgement(ratio)
-    largest = f"{gap.largest / _magnitude(want):.2g} of the largest value" if _magnitude(want) else f"{gap.largest:.2g}"
-    return Judgement(ratio, f"an error of {largest}; rounding explains {bound / (_magnitude(want) or 1):.2g}")
+    largest = f"{gap.largest / magnitude:.2g} of the largest value" if magnitude else f"{gap.largest:.2g}"
+    return Judgement(ratio, f"an error of {largest}; rounding explains {bound / (magnitude or 1):.2g}")
 
 
 def _judge_steps(
     want: torch.Tensor, got: torch.Tensor, step: float, unrounded: torch.Tensor, slack: float
 ) -> Judgement:
     """Judge a quantized value: an element is off if it is farther from the value before rounding than half a step."""
-    low, high = float(want.min()), float(want.max())
+    low, high = float(want.min()) - step / 2, float(want.max()) + step / 2
     off = want.ne(got)
     want, got, exact = want[off].double(), got[off].double(), unrounded[off].double()
+    exact = torch.where(exact.isnan(), want, exact)  # a quantized NaN is any number
     exact = exact.clamp(low, high)  # saturation moves what was expected, too
     excess = ((got - exact).abs() - slack) / step - 0.5
     largest, share = float(excess.max()), int((excess > TIE).sum()) / off.numel()
@@ -188,6 +208,16 @@ def _magnitude(value: torch.Tensor) -> float:
     finite = _comparable(value)
     finite = finite[finite.isfinite()].abs()
     return float(finite.max()) if finite.numel() else 0.0
+
+
+def _unmasked_magnitude(want: torch.Tensor, got: torch.Tensor) -> float:
+    """Return the largest magnitude, without the far larger values of a mask, which are equal in both."""
+    largest = _magnitude(want)
+    if not want.is_floating_point() or largest < MASK:
+        return largest
+    others = want.abs() <= largest / 1000
+    small = _magnitude(want[others])
+    return small if small and torch.equal(want[~others], got[~others]) else largest
 
 
 def sqnr(want: torch.Tensor, got: torch.Tensor) -> float:

@@ -190,6 +190,8 @@ class Conditions:
             return "the program was cut instead of tapped: only the operator that was searched for has a row"
         if not self.sites:
             return "no value inside of the program can be seen"
+        if not self.programs:
+            return "only outputs of the program are seen, not values inside of it"
         programs = "1 program" if self.programs == 1 else f"{self.programs} programs"
         text = f"taps in {programs} changed nothing: the outputs are bit-equal with and without them"
         if self.left_out:

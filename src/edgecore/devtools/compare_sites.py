@@ -85,7 +85,7 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
             whole = [nodes[handle] for handle in handles if handle in nodes and handle not in named]
             ends |= {node.name: ids for node in whole if _may_end(node)}
     ends |= {node.name: "" for handle, node in nodes.items() if handle not in inside_of and _may_end(node)}
-    for value in _user_outputs(edge):  # they can be seen in any case
+    for value in user_outputs(edge):  # they can be seen in any case
         if isinstance(value, Node) and value.op == "call_function" and not is_dequantize(value):
             ends.setdefault(value.name, inside_of.get(value.meta.get("debug_handle", -1), ""))
     found = dict[str, Site]()
@@ -97,7 +97,7 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
     return sorted(found.values(), key=lambda site: order[site.value])
 
 
-def _user_outputs(edge: ExportedProgram) -> list[Any]:
+def user_outputs(edge: ExportedProgram) -> list[Any]:
     """Return the nodes of the user's outputs."""
     specs = edge.graph_signature.output_specs
     pairs = zip(results_of(edge), specs, strict=True)

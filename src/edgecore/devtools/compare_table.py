@@ -43,7 +43,8 @@ def _title(report: CompareReport) -> str:
     backends = ", ".join(conditions.backends) or "edgecore's kernels"
     samples = "1 sample" if conditions.samples == 1 else f"{conditions.samples} samples"
     kind = "quantized, " if conditions.quantized else ""
-    return f"{backends} against PyTorch: {kind}{len(report.rows)} operators, worst of {samples}{_ORIGINS[conditions.origin]}"
+    operators = "1 operator" if len(report.rows) == 1 else f"{len(report.rows)} operators"
+    return f"{backends} against PyTorch: {kind}{operators}, worst of {samples}{_ORIGINS[conditions.origin]}"
 
 
 def _chosen(rows: Sequence[CompareRow], top: int) -> list[CompareRow]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import Node
 from torch.utils import _pytree as pytree
 
 import edgecore
@@ -18,9 +20,10 @@ from edgecore.backend import Backend
 from edgecore.devtools.compare_eager import EagerEdge, Group, float_names
 from edgecore.devtools.compare_metrics import Gap, Judgement, judge, measure, sqnr
 from edgecore.devtools.compare_report import CompareOutput, CompareReport, CompareRow, Conditions, Findings
-from edgecore.devtools.compare_sites import Site, sites_of
+from edgecore.devtools.compare_sites import Site, sites_of, user_outputs
 from edgecore.devtools.search import search
 from edgecore.devtools.taps import (
+    Call,
     DeviceProgram,
     Sample,
     Snapshot,
@@ -28,6 +31,7 @@ from edgecore.devtools.taps import (
     TapPrograms,
     as_tensor,
     chunks,
+    in_order,
     with_last,
 )
 from edgecore.errors import CompileError
@@ -42,7 +46,6 @@ from edgecore.quantize.quality import FloatReference, Quantized
 from edgecore.quantize.rounding import NOISE, rounds
 from edgecore.recipe import Quantize
 
-Call = tuple[tuple[Any, ...], dict[str, Any]]
 Say = Callable[[str], object]
 
 
@@ -110,16 +113,17 @@ def compare(
     )  # fmt: skip
     say("compiling with taps")
     if not cut:
-        for group in chunks(work.sites, max_bytes):
+        for group in chunks(work.inside, max_bytes):
             work.taps.add(group)
     findings = Findings()
-    is_cut = bool(work.sites) and not work.taps.seen
+    is_cut = bool(work.sites) if cut else bool(work.inside) and not work.taps.seen
     if is_cut:
         say("cutting the program")
         work.prepare(work.sites)
         search(work, findings, say)
     else:
-        work.prepare(work.taps.seen)
+        hidden = {site.tap for site in work.taps.changed}
+        work.prepare([site for site in work.sites if site.tap not in hidden])
         for number in range(len(calls)):
             say(f"comparing sample {number + 1} of {len(calls)}")
             work.compare_sample(number, findings)
@@ -139,10 +143,7 @@ def _calls(
     """Return the first samples, and where they come from."""
     if inputs is not None:
         single = isinstance(inputs, (tuple, torch.Tensor, Mapping))
-        found = _first(read_samples([inputs] if single else inputs), count)
-        if not found:
-            raise CompileError("there are no inputs to compare; pass at least one sample")
-        return found, "inputs"
+        return _first(read_samples([inputs] if single else inputs), count), "inputs"
     if calibration is not None and (isinstance(calibration, (str, Path, Sequence))):
         return _first(read_samples(calibration), count), "calibration"
     if isinstance(model, ExportedProgram) and model.example_inputs is not None:
@@ -152,7 +153,10 @@ def _calls(
 
 
 def _first(found: Iterable[Call], count: int) -> list[Call]:
-    return [call for call, _ in zip(found, range(count), strict=False)]
+    calls = list(islice(found, count))
+    if not calls:
+        raise CompileError("there are no inputs to compare; pass at least one sample")
+    return calls
 
 
 @dataclass(frozen=True)
@@ -178,10 +182,12 @@ class Comparison:
     Attributes:
         edge: The edge program.
         sites: The places whose values can be seen.
+        inside: Those of them that only taps show; the others are outputs.
         groups: The nodes that compute each of them, by tap.
         taps: The tapped programs.
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
+        by_row_choices: The ways to choose dynamic scales, as for `EagerEdge.run`.
     """
 
     def __init__(
@@ -212,8 +218,8 @@ class Comparison:
             passes=snapshot.passes(passes),
         )
         assert snapshot.exported is not None and snapshot.edge is not None
-        self.calls = list(calls)
-        self.samples: list[Sample] = [tuple(pytree.tree_leaves(call)) for call in calls]
+        self.calls = [in_order(number, call, snapshot.exported) for number, call in enumerate(calls)]
+        self.samples: list[Sample] = [tuple(pytree.tree_leaves(call)) for call in self.calls]
         self.backends: list[Backend] = compiled.backends
         self.runtime = runtime
         self.quantized: Quantized | None = compiled.quantized.get("forward")
@@ -226,7 +232,14 @@ class Comparison:
         self._module = snapshot.exported.module(check_guards=False)
         self._passes = passes
         self.computes_in: torch.dtype = getattr(torch, self.quantized.computes_in if self.quantized else "float32")
-        untapped = DeviceProgram(compiled, {}, has_state=self.has_state)
+        names = {site.tap for site in self.sites}
+        outputs = {
+            value.name: index
+            for index, value in enumerate(user_outputs(self.edge))
+            if isinstance(value, Node) and value.name in names
+        }
+        self.inside = [site for site in self.sites if site.tap not in outputs]
+        untapped = DeviceProgram(compiled, outputs, has_state=self.has_state)
         self.taps = TapPrograms(self.compile_tapped, untapped, self.samples, has_state=self.has_state)
 
     def compile(self, program: ExportedProgram, passes: PassList) -> Any:
@@ -243,12 +256,12 @@ class Comparison:
         self.groups: dict[str, Group] = self.eager.groups(sites)
         self._names = float_names(self.edge, sites)
         self._floats = FloatReference(self.quantized, set(self._names.values())) if self.quantized else None
-        self._by_row = (False, True) if self.eager.chooses_scales else (False,)
+        self.by_row_choices = (False, True) if self.eager.chooses_scales else (False,)
 
     def expected(self, number: int) -> Expected:
         """Compute the values of a sample in PyTorch, from the inputs of the model."""
         values, outputs = [], []
-        for by_row in self._by_row:
+        for by_row in self.by_row_choices:
             seen: dict[str, torch.Tensor] = {}
             results = self.eager.run(self.samples[number], partial(_keep, seen), by_row=by_row)
             outputs.append([as_tensor(result) for result in results])
@@ -262,15 +275,22 @@ class Comparison:
         if self._floats is not None:
             return self._floats.run(*self.calls[number])
         with torch.no_grad(), unchanged_buffers(self._exported):
-            results = pytree.tree_leaves(self._module(*self.samples[number]))
+            args, kwargs = self.calls[number]
+            results = pytree.tree_leaves(self._module(*args, **kwargs))
             return [one.clone() if isinstance(one, torch.Tensor) else one for one in results], {}
 
     def values(
-        self, number: int, device: Mapping[str, torch.Tensor] | None = None, *, noise: float = 0.0, seed: int = 0
+        self,
+        number: int,
+        device: Mapping[str, torch.Tensor] | None = None,
+        *,
+        by_row: bool = False,
+        noise: float = 0.0,
+        seed: int = 0,
     ) -> dict[str, torch.Tensor]:
         """Compute the values of the sites in PyTorch, of those of the device if given, with noise before each rounding."""
         seen: dict[str, torch.Tensor] = {}
-        self.eager.run(self.samples[number], partial(_keep, seen), device, noise=noise, seed=seed)
+        self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
         return seen
 
     def compare_sample(self, number: int, findings: Findings) -> None:
@@ -349,7 +369,7 @@ class Comparison:
             if site.tap not in found or judgement.ratio < found[site.tap][1].ratio:
                 found[site.tap] = gap, judgement
 
-        for by_row in self._by_row:
+        for by_row in self.by_row_choices:
             self.eager.run(self.samples[number], see, device, by_row=by_row)
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
 import tempfile
 import warnings
@@ -15,9 +16,12 @@ import torch
 from torch.utils._pytree import tree_leaves
 
 import edgecore
+from edgecore.devtools.compare_metrics import measure
 from edgecore.devtools.profiler import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
-from edgecore.quantize.quality import LayerQuality, signal_to_noise
+from edgecore.pipeline.compare import restored_buffers
+from edgecore.quantize import samples as read_samples
+from edgecore.quantize.quality import LayerQuality
 from edgecore.recipe import Recipe
 
 Run = Callable[..., Any]
@@ -53,7 +57,8 @@ class Suggestion:
         quantized_score: The metric of the program that the given recipe makes, on this machine.
         score: The metric of the program that `recipe` makes, on this machine.
         reached: True if `score` is at most `max_drop` below `float_score`.
-        layers: Number of layers that the given recipe quantizes.
+        layers: Number of modules with operators that the given recipe quantizes.
+        in_float: Number of these that stay in floating point with `recipe`; a module of `skip` can contain several.
         steps: The programs that were tried, in this order.
         sensitivity: Module -> noise that it adds, relative to its signal; the largest first.
         ms: Milliseconds of a run of the quantized program and of the suggested one; None if they were not measured.
@@ -66,6 +71,7 @@ class Suggestion:
     score: float
     reached: bool
     layers: int
+    in_float: int
     bytes: tuple[int, int]
     ms: tuple[float, float] | None = None
     steps: list[Step] = field(default_factory=list)
@@ -78,16 +84,16 @@ class Suggestion:
         return 1.0 if lost <= 0 or math.isinf(lost) else (self.score - self.quantized_score) / lost
 
     def __str__(self) -> str:
-        skip = list(self.recipe.skip)
         lines = [
             f"float {self.float_score:.4g}, quantized {self.quantized_score:.4g}, suggested {self.score:.4g}"
             + ("" if self.reached else " (not good enough)"),
-            f"{len(skip)} of {self.layers} layers stay in floating point; file {self.bytes[0]:,} -> {self.bytes[1]:,} bytes"
+            f"{self.in_float} of {self.layers} layers stay in floating point; file {self.bytes[0]:,} -> {self.bytes[1]:,} bytes"
             + (f", a run {self.ms[0]:.3f} -> {self.ms[1]:.3f} ms" if self.ms else ""),
         ]
         for step in self.steps:
             lines.append(f"  {'+' if step.kept else '-'} {step.skip[-1]}: {step.score:.4g}")
-        lines.append(f"quantize=edgecore.Recipe({self.recipe.name!r}, skip={skip!r})")
+        recipe = re.sub(r"\b(Recipe|Rule)\(", r"edgecore.\1(", repr(self.recipe))
+        lines.append(f"quantize={recipe}")
         return "\n".join(lines)
 
 
@@ -110,17 +116,19 @@ def suggest(
 
     Layers are tried in the order of the noise that each adds to its inputs, in eager mode. Each step compiles the model
     with one more module in floating point, and measures the program on this machine; a module that does not help is
-    quantized again. That an order of single layers misses two that help only together is a limit of the method.
+    quantized again. That an order of single layers misses two that help only together is a limit of the method. Operators
+    that belong to a module with other modules inside, such as the sum of a residual block, are left in floating point
+    only with all of it.
 
     Args:
         model: The float model, in eval mode.
         inputs: The example inputs: a tuple, or a tensor.
-        calibration: Samples, as for `edgecore.compile`; a list, since each step reads them.
+        calibration: Samples, as for `edgecore.compile`.
         backends: The backends, which must run on this machine.
         quantize: The recipe to start from; its `skip` stays.
         metric: Measures a model, given as a function of its inputs: the higher, the better. By default the SQNR of all
             outputs on `samples` compared with the float model, in dB; the float model's own is then the target of 40 dB.
-        samples: Inputs for the default metric; by default those of `calibration`.
+        samples: Inputs for the default metric, tuples or tensors; by default those of `calibration`.
         max_drop: The largest acceptable difference of the float model's metric and the program's.
         candidates: Largest number of modules to try.
         max_share: Largest share of the layers in floating point.
@@ -132,7 +140,8 @@ def suggest(
 
     Raises:
         EdgecoreError: The model cannot be compiled or run, or `quantize` quantizes none of its layers.
-        ValueError: `candidates` is below 1, or `max_share` is not between 0 and 1.
+        ValueError: `candidates` is below 1, `max_share` is not between 0 and 1, `quantize` is not one recipe, or the
+            default metric has no samples, or no output to measure.
 
     Example:
         >>> found = edgecore.devtools.suggest(model, x, calibration=samples, metric=accuracy, max_drop=0.01)
@@ -140,12 +149,17 @@ def suggest(
     """
     if candidates < 1 or not 0 < max_share <= 1:
         raise ValueError(f"candidates must be at least 1 and max_share in (0, 1]; got {candidates} and {max_share}")
+    if not isinstance(quantize, (str, Recipe)):
+        raise ValueError("quantize must be a recipe or its name; suggest does not take a recipe for each backend")
     recipe = Recipe(quantize) if isinstance(quantize, str) else quantize
-    measured = metric or _sqnr_of(model, list(calibration if samples is None else samples))
-    float_score = measured(_eager(model)) if metric else _TARGET
+    if not callable(calibration) and not isinstance(calibration, (str, Path)):
+        calibration = list(calibration)  # each step reads them
+    with restored_buffers(model):
+        measured = metric or _sqnr_of(model, _inputs(calibration if samples is None else samples))
+        float_score = measured(_eager(model)) if metric else _TARGET
 
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
-        chosen = recipe.model_copy(update={"skip": (*recipe.skip, *skip)})
+        chosen = _with_skip(recipe, skip)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", QuantizationWarning)  # the steps are measured below
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
@@ -153,29 +167,31 @@ def suggest(
         return program, measured(_on_device(loaded))
 
     first, quantized_score = build(())
-    layers = [row for row in first.report(quantization=True).quantization or () if row.module]
-    noise = _noise(layers)
+    noise = _noise(first.report(quantization=True).quantization or ())
     if not noise:
         raise EdgecoreError(
             f"recipe {recipe.name!r} quantizes no layer of a module with a name; there is nothing to leave out"
         )
     limit = max(1, math.floor(max_share * len(noise)))
     suggestion = Suggestion(
-        recipe, float_score, quantized_score, quantized_score, False, len(noise), (len(first.buffer), len(first.buffer)),
+        recipe, float_score, quantized_score, quantized_score, False, len(noise), 0, (len(first.buffer), len(first.buffer)),
         sensitivity=noise,
     )  # fmt: skip
     skip: tuple[str, ...] = ()
     best = first
-    for module in list(noise)[:candidates]:
-        if suggestion.score >= float_score - max_drop or len(skip) >= limit:
+    for module in noise:
+        if suggestion.score >= float_score - max_drop or len(suggestion.steps) == candidates:
             break
+        in_float = _inside((*skip, module), noise)
+        if in_float == suggestion.in_float or in_float > limit:
+            continue
         program, score = build((*skip, module))
         step = Step((*skip, module), score, score > suggestion.score, len(program.buffer))
         suggestion.steps.append(step)
         on_step(step)
         if step.kept:
-            skip, best, suggestion.score = step.skip, program, score
-    suggestion.recipe = recipe.model_copy(update={"skip": (*recipe.skip, *skip)})
+            skip, best, suggestion.score, suggestion.in_float = step.skip, program, score, in_float
+    suggestion.recipe = _with_skip(recipe, skip)
     suggestion.reached = suggestion.score >= float_score - max_drop
     suggestion.bytes = (len(first.buffer), len(best.buffer))
     if runs:
@@ -187,13 +203,34 @@ _TARGET = 40.0
 """The SQNR in dB that counts as the float model's with the default metric: an error of 1 %."""
 
 
-def _noise(layers: Sequence[LayerQuality]) -> dict[str, float]:
-    """Return for each module the power of the noise that it adds to that of its inputs, relative to its signal."""
+def _with_skip(recipe: Recipe, skip: tuple[str, ...]) -> Recipe:
+    return recipe.model_copy(update={"skip": (*recipe.skip, *skip)}) if skip else recipe
+
+
+def _inside(skip: Iterable[str], modules: Iterable[str]) -> int:
+    """Return the number of modules that are named in `skip`, or are inside of one that is."""
+    return sum(any(f"{module}.".startswith(f"{outer}.") for outer in skip) for module in modules)
+
+
+def _noise(layers: Iterable[LayerQuality]) -> dict[str, float]:
+    """Return for each quantized module the power of the noise that it adds to its inputs, relative to its signal."""
     noise: dict[str, float] = {}
     for row in layers:
+        if not row.module or row.scheme.startswith("float"):
+            continue
         added = 10 ** (-row.sqnr / 10) - 10 ** (-row.inputs_sqnr / 10)
         noise[row.module] = max(noise.get(row.module, 0.0), added, 0.0)
     return dict(sorted(noise.items(), key=lambda item: -item[1]))
+
+
+def _inputs(samples: Any) -> list[tuple[Any, ...]]:
+    """Return the inputs of the default metric."""
+    if callable(samples):
+        raise ValueError("the default metric needs samples; a function that calibrates gives none, so pass samples=")
+    found = list(read_samples(samples))
+    if any(kwargs for _, kwargs in found):
+        raise ValueError("the default metric needs samples that are tuples or tensors, not mappings")
+    return [args for args, _ in found]
 
 
 def _arguments(inputs: Any) -> tuple[Any, ...]:
@@ -222,22 +259,32 @@ def _on_device(program: Any) -> Run:
     return run
 
 
-def _sqnr_of(model: torch.nn.Module, samples: Sequence[Any]) -> Metric:
+def _sqnr_of(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> Metric:
     """Return a metric: the SQNR in dB of all outputs of all samples, compared with the model."""
     if not samples:
         raise ValueError("the default metric needs samples; calibration has none")
-    wanted = [[one.clone() for one in tree_leaves(_eager(model)(*_arguments(sample)))] for sample in samples]
+    wanted = [[_copied(one) for one in tree_leaves(_eager(model)(*sample))] for sample in samples]
+    if not any(map(_is_float, wanted[0])):
+        raise ValueError("the default metric needs an output in floating point; pass metric=")
 
     def metric(run: Run) -> float:
         pairs = [
             (want.flatten().double(), got.flatten().double())
             for sample, wants in zip(samples, wanted, strict=True)
-            for want, got in zip(wants, tree_leaves(run(*_arguments(sample))), strict=True)
-            if want.is_floating_point()
+            for want, got in zip(wants, tree_leaves(run(*sample)), strict=True)
+            if _is_float(want)
         ]
-        return signal_to_noise(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs]))
+        return measure(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs])).sqnr
 
     return metric
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, torch.Tensor) else value
+
+
+def _is_float(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()
 
 
 def _times(programs: Sequence[Any], inputs: Any, runs: int) -> tuple[float, float]:

@@ -18,47 +18,82 @@ if TYPE_CHECKING:
     from edgecore.devtools.comparison import Comparison
 
 
+Values = dict[str, torch.Tensor]
+"""Values by the taps of their sites."""
+
+
 def search(work: Comparison, findings: Findings, say: Callable[[str], object]) -> None:
     """Halve the model until the first wrong place is found, and compare its operator with PyTorch.
 
     A place is wrong if its value differs from that in PyTorch by more than noise before each rounding explains. The
-    search assumes that all places after a wrong one are wrong, too.
+    search assumes that all places after a wrong one are wrong, too. If the operator itself is not wrong, errors of
+    earlier ones have added up: then the search goes on behind it, with its value on the device as what PyTorch goes on
+    with. A place is left out if the program cannot be compiled up to it.
 
     Args:
         work: The comparison.
-        findings: Gets a row for the operator, and the outputs.
+        findings: Gets rows for the operators, and the outputs.
         say: Gets a few words before each compilation.
     """
     expected = [work.expected(number) for number in range(len(work.samples))]
     for number, one in enumerate(expected):
         work.compare_outputs(number, one, findings)
-    bounds = [_bounds(work, number) for number in range(len(work.samples))]
-    low, high = 0, len(work.sites)  # the first wrong place is in [low, high]; `high` at the end: there is none
+    sites = list(work.sites)
+    known: list[Values] = [{} for _ in work.samples]
+    low = 0
+    while (low := _first_wrong(work, sites, low, known, say)) < len(sites):
+        culprit = sites[low]
+        work.prepare(sites)  # without those that were left out
+        before = {node.name for node in work.groups[culprit.tap].inputs}
+        say(f"compiling {culprit.tap}")
+        inputs = _up_to(work, [site for site in sites if site.value in before])
+        results = _up_to(work, [culprit])
+        for number, (given, result) in enumerate(zip(inputs, results, strict=True)):
+            work.compare_values(number, expected[number], {**given, **result}, findings, only={culprit.tap})
+            known[number] |= {**given, **result}
+        if findings.rows[culprit.tap].wrong:
+            return
+        low += 1
+
+
+def _first_wrong(
+    work: Comparison, sites: list[Site], low: int, known: Sequence[Values], say: Callable[[str], object]
+) -> int:
+    """Return the index of the first wrong site from `low` on, or the number of sites.
+
+    Args:
+        work: The comparison.
+        sites: The sites; those up to which the program cannot be compiled are removed.
+        low: The index to start at.
+        known: For each sample, values of the device by tap, on which PyTorch computes those that follow.
+        say: Gets a few words before each compilation.
+    """
+    ways = [
+        [work.values(number, device, by_row=by_row) for by_row in work.by_row_choices]
+        for number, device in enumerate(known)
+    ]
+    bounds = [_bounds(work, number, device) for number, device in enumerate(known)]
+    high = len(sites)  # the first wrong site is in [low, high]; `high` at the end: there is none
     while low < high:
         middle = (low + high) // 2
-        site = work.sites[middle]
-        say(f"compiling up to {site.tap}")
-        values = _up_to(work, [site])
+        tap = sites[middle].tap
+        say(f"compiling up to {tap}")
+        values = _up_to(work, [sites[middle]])
+        if any(tap not in of_sample for of_sample in values):
+            del sites[middle]
+            high -= 1
+            continue
         wrong = any(
-            site.tap not in of_sample
-            or min(measure(way[site.tap], of_sample[site.tap]).largest for way in one.values) > bound[site.tap]
-            for of_sample, one, bound in zip(values, expected, bounds, strict=True)
+            not min(measure(way[tap], got[tap]).largest for way in of_sample) <= bound[tap]
+            for got, of_sample, bound in zip(values, ways, bounds, strict=True)
         )
         low, high = (low, middle) if wrong else (middle + 1, high)
-    if low == len(work.sites):
-        return
-    culprit = work.sites[low]
-    before = {node.name for node in work.groups[culprit.tap].inputs}
-    say(f"compiling {culprit.tap}")
-    inputs = _up_to(work, [site for site in work.sites if site.value in before])
-    results = _up_to(work, [culprit])
-    for number, (given, result) in enumerate(zip(inputs, results, strict=True)):
-        work.compare_values(number, expected[number], {**given, **result}, findings, only={culprit.tap})
+    return low
 
 
-def _up_to(work: Comparison, sites: Sequence[Site]) -> list[dict[str, torch.Tensor]]:
+def _up_to(work: Comparison, sites: Sequence[Site]) -> list[Values]:
     """Compile the program up to sites, and return their values for each sample; {} if that fails."""
-    found: list[dict[str, torch.Tensor]] = [{} for _ in work.samples]
+    found: list[Values] = [{} for _ in work.samples]
     if not sites:
         return found
     tap = Tap([site.tap for site in sites], only=True)
@@ -71,13 +106,13 @@ def _up_to(work: Comparison, sites: Sequence[Site]) -> list[dict[str, torch.Tens
     return found
 
 
-def _bounds(work: Comparison, number: int) -> Mapping[str, float]:
+def _bounds(work: Comparison, number: int, device: Values) -> Mapping[str, float]:
     """Return the error to allow at each site, by tap: of sums in another order, and of noise before each rounding."""
-    exact = work.values(number)
+    exact = work.values(number, device)
     relative = RELATIVE_BOUND[work.computes_in] if work.tolerance is None else work.tolerance
     bounds = {tap: relative * _largest(value) for tap, value in exact.items()}
     for seed in range(NOISE_SEEDS):
-        for tap, value in work.values(number, noise=NOISE, seed=seed).items():
+        for tap, value in work.values(number, device, noise=NOISE, seed=seed).items():
             bounds[tap] = max(bounds[tap], NOISE_MARGIN * measure(exact[tap], value).largest)
     return bounds
 

@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export._tree_utils import reorder_kwargs
 from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
+from torch.utils import _pytree as pytree
 
 from edgecore import runtime
 from edgecore.devtools.compare_sites import METHOD, Site, delegates_of, results_of
@@ -123,8 +125,24 @@ def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
     return groups
 
 
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""The positional and keyword inputs of one run."""
 Sample = tuple[Any, ...]
 """The flat inputs of one run."""
+
+
+def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
+    """Return a sample with its keyword arguments in the order of the program, of whose structure it must be."""
+    args, kwargs = call
+    expected = exported.call_spec.in_spec
+    try:
+        ordered = args, reorder_kwargs(kwargs, expected)
+        fits = pytree.tree_structure(ordered) == expected
+    except ValueError:  # other names
+        fits = False
+    if not fits:
+        raise CompileError(f"sample {number} has inputs of another number, names or structure than the model takes")
+    return ordered
 
 
 class DeviceProgram:
@@ -157,7 +175,7 @@ class TapPrograms:
 
     Attributes:
         programs: The programs.
-        seen: The sites whose values they give.
+        seen: The sites whose values they give, besides outputs, which the untapped program gives.
         changed: The sites that were left out, because their taps changed the outputs or failed to compile.
         failures: The number of tapped programs that failed.
         expected: The outputs of the untapped program for each sample.
@@ -176,6 +194,7 @@ class TapPrograms:
         self.changed: list[Site] = []
         self.failures = 0
         self._compile = compile_with
+        self._untapped = untapped
         self._operations = untapped.operations()
         self._samples = samples
         self._has_state = has_state
@@ -219,7 +238,7 @@ class TapPrograms:
     def values(self, sample: Sample) -> dict[str, torch.Tensor]:
         """Return the values of all sites that can be seen, by the names of their taps."""
         found: dict[str, torch.Tensor] = {}
-        for program in self.programs:
+        for program in (self._untapped, *self.programs):
             results = program.run(sample)
             found |= {name: results[index] for name, index in program.index.items()}
         return found

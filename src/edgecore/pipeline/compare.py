@@ -315,7 +315,7 @@ def _excess(row: OutputRow) -> float:
 
 def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
     """Return (name, value) of all results of each call; the name of a result is its key in a dict, or its position."""
-    with torch.no_grad(), _restored_buffers(model):
+    with torch.no_grad(), restored_buffers(model):
         return [
             [(_label(path), _copy(value)) for path, value in pytree.tree_leaves_with_path(model(*args, **kwargs))]
             for args, kwargs in calls
@@ -340,7 +340,7 @@ def _copy(value: Any) -> Any:
 
 
 @contextmanager
-def _restored_buffers(model: Any) -> Iterator[None]:
+def restored_buffers(model: Any) -> Iterator[None]:
     """Restore the buffers of the user's module, such as a cache, at the end of the `with` block."""
     named = list(model.named_buffers()) if isinstance(model, torch.nn.Module) else []
     saved = [(buffer, buffer.detach().clone()) for _, buffer in named]
