@@ -241,6 +241,22 @@ def test_runs_with_other_inputs_and_missing_values_are_no_errors() -> None:
     assert event.perf_data.raw == [4e-6, 4e-6]
 
 
+@pytest.mark.parametrize(("sizes", "strides"), [([2, 1], [1, -1]), ([1, -1], [1, 1]), ([1 << 62, 1 << 62], [])])
+def test_sizes_and_strides_that_no_tensor_has_are_missing_values(
+    tmp_path: Path, sizes: list[int], strides: list[int]
+) -> None:
+    (tmp_path / "values.bin").write_bytes(bytes(16))
+    tensors = [Tensor(6, sizes, strides), Tensor(6, [0, 3], [3, 1]), Tensor(6, [0, 1 << 62, 1 << 62], [])]
+    values = [Value(ValueType.TENSOR, tensor) for tensor in tensors]
+    events = [Event(debug_event=DebugEvent(0, 0, value, name="add")) for value in values]
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=events)]))
+    inspector = Inspector(etdump_data=dump, debug_buffer_path=str(tmp_path / "values.bin"))
+    missing, empty, large = inspector.event_blocks[0].events[0].debug_data
+    assert missing is None
+    assert empty.shape == (0, 3)
+    assert large.shape == (0, 1 << 62, 1 << 62)
+
+
 def test_arguments_that_exclude_each_other_are_errors() -> None:
     with pytest.raises(ValueError, match="exactly one of etdump_path and etdump_data"):
         Inspector()
