@@ -14,7 +14,7 @@ import torch
 import edgecore
 from edgecore.devtools import Inspector
 from edgecore.devtools.profiler import profile_of_trace
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format.etdump import read_etdump
 
 EDGECORE_RUN = Path(sys.executable).with_name("edgecore-run")
@@ -155,6 +155,9 @@ def test_a_profile_is_made_of_a_trace_that_was_recorded_elsewhere(compiled: Path
     assert {"linear", "relu", "topk"} <= {row.label for row in shown.summary().rows}
     with pytest.raises(EdgecoreError, match="has no run of the method backward"):
         profile_of_trace(compiled, tmp_path / "runs.etdp", "backward")
+    edgecore.compile(torch.nn.Sigmoid().eval(), (X,), backends=[]).save(tmp_path / "other.pte")
+    with pytest.raises(FormatError, match=r"runs.etdp is a trace of another program than .*other.pte"):
+        profile_of_trace(tmp_path / "other.pte", tmp_path / "runs.etdp")
 
 
 def test_wrong_arguments_are_errors(compiled: Path) -> None:
