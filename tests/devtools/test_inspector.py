@@ -13,6 +13,7 @@ import zoo
 
 import edgecore
 from edgecore.devtools import Inspector, TimeScale
+from edgecore.errors import FormatError
 from edgecore.format.etdump import (
     DebugEvent,
     Double,
@@ -212,6 +213,20 @@ def test_a_run_without_a_test_case_has_the_reference_of_the_only_one(cases: int,
     inspector = Inspector(etdump_data=write_etdump(ETDump(0, runs)), etrecord=record)
     found = [block.reference_output for block in inspector.event_blocks]
     assert [values and values[0].item() for values in found] == expected
+
+
+def test_inputs_and_outputs_of_another_form_than_the_graph_has_are_errors() -> None:
+    exported = torch.export.export(Network().eval(), (torch.ones(2, 8),))
+    record = edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord()
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=[Event(ProfileEvent("Method::execute", 0, -1))])]))
+    for inputs in ([torch.ones(2, 7)], [], 3):
+        record.update_representative_inputs(inputs)  # type: ignore[arg-type]
+        inspector = Inspector(etdump_data=dump, etrecord=record)
+        with pytest.raises(ValueError, match="the graph cannot be run with the inputs of the ETRecord: "):
+            inspector.calculate_numeric_gap("MSE")
+    record.update_reference_outputs({"forward": 3})
+    with pytest.raises(FormatError, match="the reference outputs of the ETRecord are no lists by method"):
+        Inspector(etdump_data=dump, etrecord=record)
 
 
 @pytest.mark.full

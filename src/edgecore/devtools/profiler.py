@@ -195,7 +195,9 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
     if not trace.runs:
         raise EdgecoreError(f"{etdump} has no run of the method {method}")
     if not all(run.method for run in trace.runs):
-        raise FormatError(f"{etdump} is a trace of another program than {file}: it has a run that fits none of its methods")
+        raise FormatError(
+            f"{etdump} is a trace of another program than {file}: it has a run that fits none of its methods"
+        )
     loads = [
         event.duration for block in whole.others for event in block.events if event.kernel == "Program::load_method"
     ]
