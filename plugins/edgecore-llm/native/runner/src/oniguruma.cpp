@@ -138,14 +138,14 @@ class Translation {
   const char *read_interval() {
     size_t size = 1;
     while (is_digit(at(size))) ++size;
-    const bool has_least = size > 1, has_comma = at(size) == ',';
+    const bool has_minimum = size > 1, has_comma = at(size) == ',';
     if (has_comma) ++size;
     const size_t most = size;
     while (is_digit(at(size))) ++size;
-    if (at(size) != '}' || (!has_least && size == most)) return "{ that begins no interval has several meanings";
+    if (at(size) != '}' || (!has_minimum && size == most)) return "{ that begins no interval has several meanings";
     const char after = at(size + 1);
     if (after == '+' || (after == '?' && !has_comma)) return "{ } before + or ? has several meanings";
-    if (!has_least) {
+    if (!has_minimum) {
       changed_ += "{0";
       ++place_;
       return copy(size);

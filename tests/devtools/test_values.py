@@ -63,7 +63,7 @@ def test_each_operator_has_its_value(compiled: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(block.run_output, list(model(X)))
 
 
-def test_outputs_only(compiled: Path, tmp_path: Path) -> None:
+def test_the_level_of_outputs_records_no_others(compiled: Path, tmp_path: Path) -> None:
     (block,) = runs(traced(compiled, [X], tmp_path, debug="outputs", trace="calls"))
     assert [(event.name, event.debug_data) for event in block.events] == [("Method::execute", [])]
     torch.testing.assert_close(block.run_output, list(Network()(X)))
