@@ -609,7 +609,7 @@ Status Module::write_trace(const char *path, const char *values, Error &error) c
     return fail(error, EDGECORE_INVALID_STATE, "The methods were loaded without trace, and none was started later.");
   }
   std::vector<uint8_t> buffer;
-  EDGECORE_TRY(write_file(path, etdump_of(methods, &buffer), error));
+  EDGECORE_TRY(write_file(path, etdump_of(methods, values == nullptr ? nullptr : &buffer), error));
   return values == nullptr ? Status() : write_file(values, buffer, error);
 }
 

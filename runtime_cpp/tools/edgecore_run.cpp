@@ -50,7 +50,7 @@ constexpr char kUsage[] =
     "  --debug         values that the trace holds beside times: outputs, or values (also those of all operators, and\n"
     "                  of the operations inside of delegates whose backends report them); --debug-buffer gets the "
     "bytes\n"
-    "  --debug-limit   memory for these values; when it is full, no further ones are recorded; by default 268435456\n"
+    "  --debug-limit   memory for these values; those that do not fit are left out; by default 268435456\n"
     "  --records       do not run anything: convert the records of a device's trace (edgecore/trace_buffer.h)\n"
     "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
     "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"

@@ -13,6 +13,7 @@ import zoo
 
 import edgecore
 from edgecore.devtools import Inspector, TimeScale
+from edgecore.errors import FormatError
 from edgecore.format.etdump import (
     DebugEvent,
     Double,
@@ -214,6 +215,20 @@ def test_a_run_without_a_test_case_has_the_reference_of_the_only_one(cases: int,
     assert [values and values[0].item() for values in found] == expected
 
 
+def test_inputs_and_outputs_of_another_form_than_the_graph_has_are_errors() -> None:
+    exported = torch.export.export(Network().eval(), (torch.ones(2, 8),))
+    record = edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord()
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=[Event(ProfileEvent("Method::execute", 0, -1))])]))
+    for inputs in ([torch.ones(2, 7)], [], 3):
+        record.update_representative_inputs(inputs)  # type: ignore[arg-type]
+        inspector = Inspector(etdump_data=dump, etrecord=record)
+        with pytest.raises(ValueError, match="the graph cannot be run with the inputs of the ETRecord: "):
+            inspector.calculate_numeric_gap("MSE")
+    record.update_reference_outputs({"forward": 3})
+    with pytest.raises(FormatError, match="the reference outputs of the ETRecord are no lists by method"):
+        Inspector(etdump_data=dump, etrecord=record)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "recipe"), [("mobilenet_v2", "int8"), ("bert_mini", None)])
 def test_traces_of_networks_give_the_same_columns(tmp_path: Path, name: str, recipe: str | None) -> None:
@@ -239,6 +254,22 @@ def test_runs_with_other_inputs_and_missing_values_are_no_errors() -> None:
     assert event.debug_data == [1.0, None]
     assert event.perf_data is not None
     assert event.perf_data.raw == [4e-6, 4e-6]
+
+
+@pytest.mark.parametrize(("sizes", "strides"), [([2, 1], [1, -1]), ([1, -1], [1, 1]), ([1 << 62, 1 << 62], [])])
+def test_sizes_and_strides_that_no_tensor_has_are_missing_values(
+    tmp_path: Path, sizes: list[int], strides: list[int]
+) -> None:
+    (tmp_path / "values.bin").write_bytes(bytes(16))
+    tensors = [Tensor(6, sizes, strides), Tensor(6, [0, 3], [3, 1]), Tensor(6, [0, 1 << 62, 1 << 62], [])]
+    values = [Value(ValueType.TENSOR, tensor) for tensor in tensors]
+    events = [Event(debug_event=DebugEvent(0, 0, value, name="add")) for value in values]
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=events)]))
+    inspector = Inspector(etdump_data=dump, debug_buffer_path=str(tmp_path / "values.bin"))
+    missing, empty, large = inspector.event_blocks[0].events[0].debug_data
+    assert missing is None
+    assert empty.shape == (0, 3)
+    assert large.shape == (0, 1 << 62, 1 << 62)
 
 
 def test_arguments_that_exclude_each_other_are_errors() -> None:

@@ -81,6 +81,12 @@ def test_foreign_and_damaged_files_are_refused_in_one_sentence() -> None:
     record.delegate_map = {"forward": 3}  # type: ignore[dict-item]
     with pytest.raises(FormatError, match="'delegate_map' does not map methods to instructions"):
         read_etrecord(written(record))
+    for call in ([1], {"delegate_map": "a"}, {"delegate_map": {"[1]": 5}}):
+        record.delegate_map = {"forward": {"0": call}}
+        with pytest.raises(FormatError, match="'delegate_map' does not map operations to lists of handles"):
+            read_etrecord(written(record))
+    record.delegate_map = {"forward": {"0": {"name": "x", "delegate_map": None}, "1": {}}}
+    assert read_etrecord(written(record)).delegate_map == record.delegate_map
     for text in (b"[]", b"{", b'{"graph_module": {"graph": {"nodes": [3]}}}'):
         with pytest.raises(FormatError, match="a graph of the ETRecord is damaged"):
             graph_nodes(Graph(text))

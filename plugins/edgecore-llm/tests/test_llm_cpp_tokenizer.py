@@ -157,7 +157,7 @@ PATTERNS = (
     r"[\w\s]+", r"\h", r"\x41", r"\x{4F60}", r"(?<=t)h", r"(?<!t)h", r"(?>t|th)e", r"(t)h\1?", r"(?<n>t)h", r"\R", r"\X", r"\A.", r".\z", r".\Z",
     r"[a-z&&[^h]]+", r"[]a]+", r"[a\]]+", r"\/|\'|\.", r"[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+",
 )  # fmt: skip
-"""Patterns that Oniguruma and PCRE2 read alike, and some that they do not."""
+"""Patterns that Oniguruma and PCRE2 read alike, or not."""
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -134,8 +134,13 @@ def test_the_parameters_may_say_how_a_checkpoint_was_quantized(tmp_path):
         opened(written, "qat")
     written.params(quantization_args={"group_size": 32, "spinquant": False})
     assert not opened(written).config.rotates_inner
+    written.params(lora_args=None, quantization_args={"group_size": 32, "spinquant": None})
+    with pytest.raises(CheckpointError, match="is quantized, and its parameters do not say how"):
+        opened(written)
     written.params(lora_args={"rank": 4}, quantization_args=None)
     assert opened(written).config.adapter_rank == 4
+    with pytest.raises(CheckpointError, match="describe adapters, which checkpoints of SpinQuant do not have"):
+        opened(written, "spinquant")
 
 
 def test_errors_of_quantized_checkpoints(tmp_path):
@@ -166,6 +171,9 @@ def test_errors_of_quantized_checkpoints(tmp_path):
     damaged("layers.1.feed_forward.w2.zeros", torch.ones_like(scales), "has zero points other than 0")
     damaged("layers.1.feed_forward.w2.scales", scales * float("nan"), "has scales that are not finite")
     damaged("layers.1.feed_forward.w2.scales", scales[1:], "is no matrix of int8 with scales for its rows")
+    damaged("layers.1.feed_forward.w2.scales", scales[:, :0], "is no matrix of int8 with scales for its rows")
+    damaged("layers.1.feed_forward.w2.zeros", torch.tensor(0), "has zero points that are not those of its rows")
+    damaged("layers.0.attention.wq.zeros", scales[:1, :2], "has zero points that are not those of its rows")
     damaged("layers.1.feed_forward.w2.scales", torch.tensor(1.0), "is no matrix of int8 with scales for its rows")
     damaged("layers.1.feed_forward.w2.scales", scales[:, :3], "has groups of other than a multiple of 32 columns")
     damaged("layers.1.feed_forward.w2.scales", None, r"has integers without layers.1.mlp.down_proj.scales")

@@ -43,8 +43,8 @@ struct MethodOptions {
   // oldest events are dropped. An event has 32 bytes. Each method keeps at least 1,024 events, whatever the limit.
   uint64_t trace_limit = kTraceLimit;
   DebugLevel debug = DebugLevel::kNone;  // needs `trace`
-  // Bytes for these values, in equal parts for the methods. Runs with equal values share memory. When it is full, no
-  // further values are recorded, and the ETDump says how many.
+  // Bytes for these values, in equal parts for the methods. Runs with equal values share memory. Values that do
+  // not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
 };
 

@@ -28,6 +28,7 @@ from edgecore.devtools.symbols import (
     operation_number,
 )
 from edgecore.devtools.values import Values
+from edgecore.errors import FormatError
 from edgecore.format import PteFile
 from edgecore.format.etdump import read_etdump
 from edgecore.format.etrecord import EDGE, EtRecordFile, Graph, GraphNode, graph_nodes
@@ -141,6 +142,8 @@ class Inspector:
         from edgecore.devtools.numeric_gap import loaded_values
 
         by_method = loaded_values(saved)
+        if not isinstance(by_method, dict) or not all(isinstance(cases, (list, tuple)) for cases in by_method.values()):
+            raise FormatError("the reference outputs of the ETRecord are no lists by method")
         for block, method in zip(self.event_blocks, self._methods, strict=True):
             cases = by_method.get(method, [])
             index = 0 if block.bundled_input_index == -1 and len(cases) == 1 else block.bundled_input_index
@@ -257,7 +260,8 @@ class Inspector:
             the graph, both values, and the gap, a list.
 
         Raises:
-            ValueError: There is no record, it lacks inputs, weights or the graph, or the distance is unknown.
+            ValueError: There is no record, it lacks inputs, weights or the graph, the graph does not take the inputs, or
+                the distance is unknown.
             FormatError: torch cannot load the graph.
         """
         import pandas  # type: ignore[import-untyped]

@@ -81,7 +81,7 @@ def numeric_gap(
         A row for each event whose values can be compared, with the keys `COLUMNS`.
 
     Raises:
-        ValueError: The record has no inputs or weights, or the distance is unknown.
+        ValueError: The record has no inputs or weights, the graph does not take the inputs, or the distance is unknown.
     """
     if record.representative_inputs is None:
         raise ValueError("the ETRecord has no inputs to run the graph with; update_representative_inputs sets them")
@@ -156,8 +156,11 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
 
     module = program.module()
     assert isinstance(module, torch.fx.GraphModule)
-    with torch.no_grad():
-        Recorder(module).run(*arguments)
+    try:
+        with torch.no_grad():
+            Recorder(module).run(*arguments)
+    except Exception as error:  # torch raises errors of many types here
+        raise ValueError(f"the graph cannot be run with the inputs of the ETRecord: {error}") from error
     return values, names
 
 

@@ -15,7 +15,7 @@ from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import Summary, label, summarize
 from edgecore.devtools.symbols import ProgramSymbols
 from edgecore.devtools.trace import Trace
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format import PteFile
 from edgecore.format.etdump import ETDump, RunData, read_etdump
 
@@ -194,6 +194,10 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
     trace = whole.select(method)
     if not trace.runs:
         raise EdgecoreError(f"{etdump} has no run of the method {method}")
+    if not all(run.method for run in trace.runs):
+        raise FormatError(
+            f"{etdump} is a trace of another program than {file}: it has a run that fits none of its methods"
+        )
     loads = [
         event.duration for block in whole.others for event in block.events if event.kernel == "Program::load_method"
     ]

@@ -47,15 +47,15 @@ class Values:
         dtype = getattr(torch, row.name, None)
         if dtype is None or min(tensor.sizes, default=0) < 0:
             return None
-        count = prod(tensor.sizes)
-        if count == 0:
-            return torch.zeros(tensor.sizes, dtype=dtype)
-        size = count * dtype.itemsize
-        if tensor.offset < 0 or tensor.offset + size > len(self._buffer):
+        size = prod(tensor.sizes) * dtype.itemsize
+        if tensor.offset < 0 or (size and tensor.offset + size > len(self._buffer)):
             return None
         elements = bytearray(self._buffer[tensor.offset : tensor.offset + size])
-        flat = torch.frombuffer(elements, dtype=dtype)
-        return flat.as_strided(tensor.sizes, tensor.strides) if _dense(tensor) else flat.view(tensor.sizes)
+        try:
+            flat = torch.frombuffer(elements, dtype=dtype) if size else torch.zeros(0, dtype=dtype)
+            return flat.as_strided(tensor.sizes, tensor.strides) if _dense(tensor) else flat.view(tensor.sizes)
+        except RuntimeError:  # a damaged file may have sizes and strides that no tensor has
+            return None
 
 
 def _dense(tensor: Tensor) -> bool:

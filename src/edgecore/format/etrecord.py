@@ -158,7 +158,16 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
         value = getattr(record, name)
         if value is not None and not (isinstance(value, dict) and all(isinstance(v, dict) for v in value.values())):
             raise FormatError(f"the ETRecord is damaged: '{name}' does not map methods to instructions")
+    for calls in (record.delegate_map or {}).values():
+        if not all(_is_delegate(call) for call in calls.values()):
+            raise FormatError("the ETRecord is damaged: 'delegate_map' does not map operations to lists of handles")
     return record
+
+
+def _is_delegate(call: Any) -> bool:
+    """Return True for the entry of a delegate; one whose backend tells nothing may have no operations."""
+    ids = call.get("delegate_map") or {} if isinstance(call, dict) else None
+    return isinstance(ids, dict) and all(isinstance(handles, list) for handles in ids.values())
 
 
 def _json(archive: zipfile.ZipFile, name: str) -> Any:

@@ -264,10 +264,12 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
     changed: dict[str, Any] = {}
     for method, calls in delegate_map.items():
         changed[method] = {}
+        if method not in programs:
+            continue
         quantizing = {node.meta.get("debug_handle") for node in all_calls(programs[method].graph_module)
                       if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
         for call, delegate in calls.items():
-            ids = delegate["delegate_map"]
+            ids = delegate.get("delegate_map") or {}
             finishing = {handles[-1]: name for name, handles in ids.items() if handles}
             kept = {name: ids[name] for handle, name in finishing.items() if handle not in quantizing}
             changed[method][call] = {**delegate, "delegate_map": kept}

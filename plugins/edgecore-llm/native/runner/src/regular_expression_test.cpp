@@ -41,6 +41,7 @@ TEST(Regex, WhatOnigurumaReadsOtherwiseMeansTheSame) {
   EXPECT_EQ(found(R"([-\s]+|[\s\-\S-])", "- a"), (Texts{"- ", "a"}));
   EXPECT_EQ(found(R"([^\S\n]+)", "a \u180E\n\t"), (Texts{" ", "\t"}));
   EXPECT_EQ(found(R"(\x{4F60}|\p{Han}+)", "\u4F60\u3001\u597D"), (Texts{"\u4F60", "\u597D"}));
+  EXPECT_EQ(found(R"(\p{Yi}+)", "\uA000\u3001\uA001"), (Texts{"\uA000", "\uA001"}));
   EXPECT_EQ(found(R"(\p{^L}+)", "a1b"), Texts{"1"});
   EXPECT_EQ(found("(?i:'[sd]|\u2019ll)", "it'S \u2019LL"), (Texts{"'S", "\u2019LL"}));
 }

@@ -19,6 +19,7 @@ from edgecore_llm.errors import CheckpointError
 from edgecore_llm.families import decoder_config
 from edgecore_llm.model.config import DecoderConfig
 from edgecore_llm.model.layers import Precision
+from edgecore_llm.operators import KEY_BLOCK
 from edgecore_llm.quantize.packed import GROUP, QuantizedMatrix
 from edgecore_llm.quantize.rounding import to_half
 
@@ -75,17 +76,18 @@ class MetaCheckpoint:
         self.eos_ids: tuple[int, ...] = ()
         self.chat_template: str | None = None
         self.precision = self._precision()
-        self._is_spinquant = self._has_rotation(method)
         self._adapter_rank, self._adapter_scale = self._adapter()
+        self._is_spinquant = self._has_rotation(method)
 
     @cached_property
     def config(self) -> DecoderConfig:
         """The facts about the model."""
         config = decoder_config(self._values())
         inner = config.intermediate_size
-        if self._is_spinquant and inner & (inner - 1):
+        if self._is_spinquant and (inner & (inner - 1) or inner < KEY_BLOCK):
             raise CheckpointError(
-                f"{self.path} needs a rotation of {inner} values, and rotations are supported for powers of two"
+                f"{self.path} needs a rotation of {inner} values, and rotations are supported for powers of two from "
+                f"{KEY_BLOCK} on"
             )
         return replace(config, rotates_inner=self._is_spinquant, adapter_rank=self._adapter_rank)
 
@@ -144,8 +146,12 @@ class MetaCheckpoint:
             if scales is None:
                 raise CheckpointError(f"{name} of {self.path} has integers without {_beside(name, 'scales')}")
             is_matrix = value.dtype == torch.int8 and value.ndim == 2 and value.numel() > 0
-            if not is_matrix or not scales.is_floating_point() or scales.shape[:1] != value.shape[:1]:
+            has_scales = scales.is_floating_point() and scales.shape[:1] == value.shape[:1] and scales.numel() > 0
+            if not is_matrix or not has_scales:
                 raise CheckpointError(f"{name} of {self.path} is no matrix of int8 with scales for its rows")
+            zeros = self._tensors.get(_beside(name, "zeros"), scales)
+            if zeros.shape[:1] != value.shape[:1]:
+                raise CheckpointError(f"{name} of {self.path} has zero points that are not those of its rows")
             count = scales.numel() // len(scales)
             if count > 1:
                 group = value.shape[1] // count
@@ -167,14 +173,20 @@ class MetaCheckpoint:
             return False
         arguments = self.params.get("quantization_args")
         arguments = arguments if isinstance(arguments, dict) else {}
-        if method is None and "lora_args" not in self.params and "spinquant" not in arguments:
+        if method is None and self._adapter_rank == 0 and arguments.get("spinquant") is None:
             raise CheckpointError(
                 f"{self.path} is quantized, and its parameters do not say how; export with --quantized-by spinquant, "
                 "whose values are rotated at run time, or with --quantized-by qat"
             )
         if method == "qat" and arguments.get("spinquant"):
             raise CheckpointError(f"the parameters of {self.path} name SpinQuant as the method, not qat")
-        return method == "spinquant" or bool(arguments.get("spinquant"))
+        has_rotation = method == "spinquant" or bool(arguments.get("spinquant"))
+        if has_rotation and self._adapter_rank > 0:
+            raise CheckpointError(
+                f"the parameters of {self.path} describe adapters, which checkpoints of SpinQuant do not have; is it of "
+                "the method qat?"
+            )
+        return has_rotation
 
     def _adapter(self) -> tuple[int, float]:
         """Return the rank of the adapters, 0 for none, and the factor of their products."""

@@ -14,7 +14,7 @@ import torch
 import edgecore
 from edgecore.devtools import Inspector
 from edgecore.devtools.profiler import profile_of_trace
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, FormatError
 from edgecore.format.etdump import read_etdump
 
 EDGECORE_RUN = Path(sys.executable).with_name("edgecore-run")
@@ -63,7 +63,7 @@ def test_each_operator_has_its_value(compiled: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(block.run_output, list(model(X)))
 
 
-def test_the_level_outputs_keeps_outputs_only(compiled: Path, tmp_path: Path) -> None:
+def test_the_level_of_outputs_records_no_others(compiled: Path, tmp_path: Path) -> None:
     (block,) = runs(traced(compiled, [X], tmp_path, debug="outputs", trace="calls"))
     assert [(event.name, event.debug_data) for event in block.events] == [("Method::execute", [])]
     torch.testing.assert_close(block.run_output, list(Network()(X)))
@@ -155,6 +155,9 @@ def test_a_profile_is_made_of_a_trace_that_was_recorded_elsewhere(compiled: Path
     assert {"linear", "relu", "topk"} <= {row.label for row in shown.summary().rows}
     with pytest.raises(EdgecoreError, match="has no run of the method backward"):
         profile_of_trace(compiled, tmp_path / "runs.etdp", "backward")
+    edgecore.compile(torch.nn.Sigmoid().eval(), (X,), backends=[]).save(tmp_path / "other.pte")
+    with pytest.raises(FormatError, match=r"runs.etdp is a trace of another program than .*other.pte"):
+        profile_of_trace(tmp_path / "other.pte", tmp_path / "runs.etdp")
 
 
 def test_wrong_arguments_are_errors(compiled: Path) -> None:
