@@ -255,8 +255,8 @@ def load(
         debug: Values that the trace holds beside times, for `Program.write_trace(path, values=...)`: "outputs" of runs;
             or "values", also the results of all operators and, if the backend reports them, of the operations inside
             delegates. They need a trace, by default at level "operators". Each run copies its values.
-        debug_limit: Bytes for these values. Runs with equal values share memory. When it is full, no further values are
-            recorded, and the ETDump says how many.
+        debug_limit: Bytes for these values. Runs with equal values share memory. Values that do not fit are left out,
+            and the ETDump says how many.
         verify: Compare weights, blobs and `.ptd` data with the SHA-256 hashes that the compiler wrote into the file. This
             reads all of them, at about 0.2 GB per second.
 
