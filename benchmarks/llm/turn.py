@@ -73,6 +73,9 @@ def llama_cpp(file: str, threads: int, prompt: int, new: int) -> tuple[float, fl
 def executorch(file: str, threads: int, prompt: int, new: int) -> tuple[float, float]:
     from pathlib import Path
 
+    # Both load kernels of the file.
+    import executorch.kernels.quantized  # noqa: F401
+    from executorch.extension.llm.custom_ops import custom_ops  # noqa: F401
     from executorch.extension.llm.runner import GenerationConfig, TextLLMRunner
     from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
 
