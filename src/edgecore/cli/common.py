@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from edgecore.errors import EdgecoreError, FallbackWarning, QuantizationWarning
+from edgecore.errors import CompileError, EdgecoreError, FallbackWarning, QuantizationWarning
 
 if TYPE_CHECKING:
     from edgecore.format import BpteFile, PtdFile, PteFile
@@ -31,6 +31,14 @@ Data = Annotated[
     typer.Option("--data", metavar="FILE.ptd", help="File with weights that are not in the .pte; may be repeated."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A .pt2 file of torch.export, or module:function, which returns (model, example_inputs[, dynamic_shapes]).",
+    ),
+]
+Runtime = Annotated[str, typer.Option(metavar="RUNTIME", help="The target runtime: executorch-1.5 or edgecore.")]
 Method = Annotated[
     str | None, typer.Option(metavar="NAME", help="Name of the method, if the file has several methods.")
 ]
@@ -192,3 +200,10 @@ def choose_method(names: list[str], requested: str | None, path: Path) -> str:
     if len(names) == 1:
         return names[0]
     raise EdgecoreError(f"{path} has the methods {', '.join(names)}; choose one with --method")
+
+
+def check_folders(*outputs: Path | None) -> None:
+    """Raise `CompileError` if the folder of a file that will be written does not exist; None is no file."""
+    for path in outputs:
+        if path and not path.parent.is_dir():
+            raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")

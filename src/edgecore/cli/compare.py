@@ -11,20 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import hold_stderr, progress
+from edgecore.cli.common import Model, Runtime, check_folders, hold_stderr, progress
 from edgecore.cli.compile import load_model, parse_backend
 from edgecore.cli.recipes import parse_quantize
-from edgecore.errors import CompileError, EdgecoreError
+from edgecore.errors import EdgecoreError
 
 
 def command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A .pt2 file of torch.export, or module:function, which returns (model, example_inputs[, dynamic_shapes]).",
-        ),
-    ],
+    model: Model,
     inputs: Annotated[
         list[Path] | None,
         typer.Option(
@@ -45,9 +39,7 @@ def command(
     calibration: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="As for `edgecore compile`: a folder of samples.")
     ] = None,
-    runtime: Annotated[
-        str, typer.Option(metavar="RUNTIME", help="The target runtime: executorch-1.5 or edgecore.")
-    ] = "executorch-1.5",
+    runtime: Runtime = "executorch-1.5",
     threshold: Annotated[
         float | None,
         typer.Option(
@@ -78,9 +70,7 @@ def command(
 
     parsed = [parse_backend(text) for text in backends or ()]
     recipes = parse_quantize(quantize) if quantize else None
-    for path in (as_json, html):
-        if path and not path.parent.is_dir():
-            raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")
+    check_folders(as_json, html)
     with progress(f"loading {model}") as status, hold_stderr():
         source, example, dynamic_shapes = load_model(model)
         given = _samples(inputs, samples) if inputs else None

@@ -15,19 +15,13 @@ from typing import Annotated, Any
 import typer
 from rich.status import Status
 
-from edgecore.cli.common import Json, hold_stderr, print_json, progress
+from edgecore.cli.common import Json, Model, Runtime, check_folders, hold_stderr, print_json, progress
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import CompileError, EdgecoreError
 
 
 def command(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help="A .pt2 file of torch.export, or module:function, which returns (model, example_inputs[, dynamic_shapes]).",
-        ),
-    ],
+    model: Model,
     backends: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,9 +31,7 @@ def command(
             help="A backend and its options, which `edgecore backends NAME` lists. May be repeated: the first has priority.",
         ),
     ] = None,
-    runtime: Annotated[
-        str, typer.Option(metavar="RUNTIME", help="The target runtime: executorch-1.5 or edgecore.")
-    ] = "executorch-1.5",
+    runtime: Runtime = "executorch-1.5",
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="FILE.pte", help="The output; by default named after MODEL."),
@@ -113,9 +105,7 @@ def command(
     parsed_backends = [parse_backend(text) for text in backends or ()]
     recipes = parse_quantize(quantize) if quantize else None
     output = output or Path(_stem(model)).with_suffix(".pte")
-    for path in (output, report, etrecord):
-        if path and not path.parent.is_dir():
-            raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")
+    check_folders(output, report, etrecord)
     with progress(f"loading {model}"), hold_stderr():
         source, example_inputs, dynamic_shapes = load_model(model)
     with progress(f"compiling {model}") as status, hold_stderr():

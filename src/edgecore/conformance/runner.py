@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass
 from edgecore.conformance.check import Failed
 from edgecore.errors import EdgecoreError
 from edgecore.plugin.exit_status import exit_text
+from edgecore.plugin.processes import run_stoppable
 
 
 class Died(Failed):
@@ -46,24 +46,17 @@ class Runner:
             Died: The command cannot be started, dies of a signal, or has not ended after `seconds`.
         """
         try:
-            process = subprocess.Popen(
-                [*self.command, *arguments], cwd=folder, env={**os.environ, **(environment or {})},
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, errors="replace",
-                start_new_session=True,  # so that what the command starts can be stopped, too
+            done: subprocess.CompletedProcess[str] = run_stoppable(
+                [*self.command, *arguments], seconds, cwd=folder, env={**os.environ, **(environment or {})}, text=True,
+                errors="replace",
             )  # fmt: skip
         except OSError as error:
             raise Died(f"{self} cannot be started: {error}") from error
-        try:
-            out, err = process.communicate(timeout=seconds)
-        except BaseException as error:  # also Ctrl-C: an emulator that goes on would keep the folder
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if not isinstance(error, subprocess.TimeoutExpired):
-                raise
+        except subprocess.TimeoutExpired:
             raise Died(f"{self} has not ended after {seconds:g} s and was stopped") from None
-        if process.returncode < 0:
-            raise Died(f"{self} died of {exit_text(process.returncode)}{last_line(err or out)}")
-        return subprocess.CompletedProcess(self.command, process.returncode, out, err)
+        if done.returncode < 0:
+            raise Died(f"{self} died of {exit_text(done.returncode)}{last_line(done.stderr or done.stdout)}")
+        return done
 
 
 def check_start(command: Sequence[str], seconds: float) -> None:

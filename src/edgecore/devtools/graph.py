@@ -79,6 +79,14 @@ class MethodGraph:
     edges: list[Edge] = field(default_factory=list)
 
     @property
+    def sources(self) -> dict[str, list[str]]:
+        """The nodes whose values each node reads, by its id; a node that reads none has no entry."""
+        found: dict[str, dict[str, None]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.target, {})[edge.source] = None
+        return {target: list(sources) for target, sources in found.items()}
+
+    @property
     def groups(self) -> list[Group]:
         """The modules of the nodes, and the modules that contain these, each after the one that contains it."""
         groups = {"": Group("", "")}

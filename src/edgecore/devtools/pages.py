@@ -89,9 +89,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
 
     A delegate's operators stand for the call of it, unless the file does not say which they are.
     """
-    inputs: dict[str, list[str]] = {}
-    for edge in graph.edges:
-        inputs.setdefault(edge.target, []).append(edge.source)
+    inputs = graph.sources
     inside: dict[str, list[str]] = {}
     for node in graph.nodes:
         if node.parent:
@@ -106,7 +104,7 @@ def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:
         rows.append({
             "id": node.id, "operator": node.name, "module": node.module, "line": node.source, "handles": node.handles,
             "backend": node.backend, "shape": ", ".join(node.outputs),
-            "inputs": [inside.get(source, [source])[-1] for source in dict.fromkeys(sources)],
+            "inputs": [inside.get(source, [source])[-1] for source in sources],
         })  # fmt: skip
     return rows
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import uuid
 from abc import ABC, abstractmethod
@@ -18,6 +16,7 @@ from pathlib import Path
 
 from edgecore.errors import EdgecoreError
 from edgecore.plugin.exit_status import exit_text
+from edgecore.plugin.processes import run_stoppable
 
 Progress = Callable[[str], None]
 _PART = 1 << 20
@@ -167,21 +166,12 @@ class Device(ABC):
     def _start(self, command: Sequence[str], timeout: float) -> Done:
         """Run a command here, and return its end as if it was the end of what runs on the device."""
         try:
-            process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                start_new_session=True,  # so that what the command starts can be stopped, too
-            )  # fmt: skip
+            done = run_stoppable(command, timeout)
         except OSError as error:
             raise EdgecoreError(f"{self.name}: {command[0]} cannot be started here: {error.strerror}") from error
-        try:
-            out, err = process.communicate(timeout=timeout)
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
-            raise
-        return _decoded(process.returncode, out, err)
+        except subprocess.TimeoutExpired:
+            raise EdgecoreError(f"{self.name}: no answer after {timeout:g} s") from None
+        return _decoded(done.returncode, done.stdout, done.stderr)
 
 
 def _decoded(status: int, out: bytes, err: bytes) -> Done:

@@ -15,6 +15,8 @@ SCRIPTS = ("model", "dom", "state", "summary", "table", "tables", "drawings", "g
 
 Tensor = tuple[str, str, str, int, int, int, int]
 """Name, module, source line, first byte, bytes, first and last step of a tensor in an arena."""
+Owner = tuple[int, int, list[str]]
+"""First byte, end and tensors of a part of an arena that is in use."""
 
 
 def page(title: str, content: Mapping[str, Any]) -> str:
@@ -34,7 +36,8 @@ def page(title: str, content: Mapping[str, Any]) -> str:
             - "timeline": rows of an operator's index or -1, start, length, level, and a text if the index is -1.
             - "memory": what `arena` returns. "tables": what `table` returns.
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for equal
-              values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row that is wrong, or None.
+              values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row that is
+              wrong, or None.
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
 
     Returns:
@@ -81,21 +84,28 @@ def arena(name: str, steps: int, tensors: Sequence[Tensor]) -> dict[str, Any]:
         steps: Number of steps of the program, such as instructions.
         tensors: The tensors in it.
     """
-    needs = [sum(end - begin for begin, end, _ in _owners(tensors, step)) for step in range(steps)]
-    peak = max(range(steps), key=needs.__getitem__)
-    owners = sorted(_owners(tensors, peak), key=lambda one: one[0] - one[1])
+    begins: dict[int, list[Tensor]] = {}
+    for one in tensors:
+        begins.setdefault(one[5], []).append(one)
+    peak, needed, live, owners = 0, -1, list[Tensor](), list[Owner]()
+    for step in range(steps):
+        live = [one for one in live if one[6] >= step] + begins.get(step, [])
+        found = _owners(live)
+        size = sum(end - begin for begin, end, _ in found)
+        if size > needed:
+            peak, needed, owners = step, size, found
+    owners.sort(key=lambda one: one[0] - one[1])
     return {
         "name": name, "bytes": max((one[3] + one[4] for one in tensors), default=0), "steps": steps, "peak": peak,
-        "needed": needs[peak], "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
+        "needed": needed, "owners": [[", ".join(names), end - begin] for begin, end, names in owners[:8]],
         "tensors": tensors,
     }  # fmt: skip
 
 
-def _owners(tensors: Sequence[Tensor], step: int) -> list[tuple[int, int, list[str]]]:
-    """Return the bytes that are in use at a step: begin, end and the tensors there, of which some lie in others."""
-    owners: list[tuple[int, int, list[str]]] = []
-    there = [one for one in tensors if one[5] <= step <= one[6]]
-    for name, module, _, begin, size, *_ in sorted(there, key=lambda one: (one[3], -one[4])):
+def _owners(live: Sequence[Tensor]) -> list[Owner]:
+    """Return the bytes that tensors which live at the same time take; some of the tensors lie in others."""
+    owners: list[Owner] = []
+    for name, module, _, begin, size, *_ in sorted(live, key=lambda one: (one[3], -one[4])):
         text = f"{name} of {module}" if module else name
         if owners and begin < owners[-1][1]:
             first, end, names = owners.pop()

@@ -18,6 +18,7 @@ Its modules:
 - `doctor`: the checks of `edgecore doctor`
 - `loader_errors`: explain the error messages of the system's dynamic loader
 - `manifests`: write the files by which a C++ application finds backends
+- `processes`: run a command that is stopped with all that it has started
 
 Loading a file imports `backend_info`, `installed_files`, `entry_points` and `registry`. Therefore these modules import no module that takes
 milliseconds to import, such as `typing`, and define `TYPE_CHECKING = False` themselves: see `edgecore.stability`.

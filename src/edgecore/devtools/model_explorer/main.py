@@ -105,10 +105,10 @@ def node_times(trace: Trace) -> dict[str, float]:
 
 def _graph(method: MethodGraph) -> graph_builder.Graph:
     opened = {node.parent for node in method.nodes if node.parent}
-    edges: dict[str, list[str]] = {}
-    for edge in method.edges:
-        edges.setdefault(edge.target, []).append(edge.source)
-    nodes = [_node(node, edges.get(node.id, [])) for node in method.nodes if node.id not in opened or node.id in edges]
+    sources = method.sources
+    nodes = [
+        _node(node, sources.get(node.id, [])) for node in method.nodes if node.id not in opened or node.id in sources
+    ]
     return graph_builder.Graph(method.name, nodes)
 
 
@@ -123,6 +123,6 @@ def _node(node: Node, sources: list[str]) -> graph_builder.GraphNode:
         node.id, node.name, namespace=node.module.replace(".", "/"),
         attrs=[graph_builder.KeyValue(key, value) for key, value in facts.items() if value],
         incomingEdges=[graph_builder.IncomingEdge(source, targetNodeInputId=str(index))
-                       for index, source in enumerate(dict.fromkeys(sources))],
+                       for index, source in enumerate(sources)],
         outputsMetadata=outputs,
     )  # fmt: skip
