@@ -121,7 +121,8 @@ def graph_of(blob: bytes) -> BlobGraph:
         operands = dict.fromkeys(node.operands)  # a unary operator has its operand twice
         read = tuple(value for value in operands if value in inputs or value >= first)
         nodes.append(BlobNode(index, node.op.name.lower(), read, (first + index,)))
-    return BlobGraph(tuple(nodes), inputs, tuple(graph.outputs), {first + index: "float32" for index in range(len(nodes))})
+    dtypes = {first + index: "float32" for index in range(len(nodes))}
+    return BlobGraph(tuple(nodes), inputs, tuple(graph.outputs), dtypes)
 
 
 def _pack(*numbers: int) -> bytes:
