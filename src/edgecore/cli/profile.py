@@ -50,7 +50,7 @@ def command(
         typer.Option(
             "--from",
             metavar="TRACE",
-            help="Show an ETDump of the file instead of running it.",
+            help="Show a trace of the file instead of running it: an ETDump, or the records of firmware (.ectr).",
         ),
     ] = None,
     etdp: Annotated[

@@ -182,7 +182,7 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
 
     Args:
         file: Path of the `.pte` or `.bpte` that ran.
-        etdump: Path of its ETDump.
+        etdump: Path of its ETDump, or of records that firmware has made.
         method: Name of the method.
 
     Raises:
