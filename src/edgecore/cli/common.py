@@ -43,6 +43,14 @@ Method = Annotated[
     str | None, typer.Option(metavar="NAME", help="Name of the method, if the file has several methods.")
 ]
 
+DeviceName = Annotated[
+    str | None, typer.Option("--device", metavar="DEVICE", help="Run it there: ssh:HOST, adb or adb:SERIAL.")
+]
+DeviceBuild = Annotated[
+    Path | None,
+    typer.Option("--device-build", metavar="FOLDER", help="edgecore-run and libraries of backends for the device."),
+]
+
 # Progress and notes go to stderr, results to stdout.
 stderr = Console(stderr=True, highlight=False)
 stdout = Console(highlight=False)

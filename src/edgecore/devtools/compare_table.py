@@ -44,7 +44,8 @@ def _title(report: CompareReport) -> str:
     samples = "1 sample" if conditions.samples == 1 else f"{conditions.samples} samples"
     kind = "quantized, " if conditions.quantized else ""
     operators = "1 operator" if len(report.rows) == 1 else f"{len(report.rows)} operators"
-    return f"{backends} against PyTorch: {kind}{operators}, worst of {samples}{_ORIGINS[conditions.origin]}"
+    where = f" on {conditions.device}" if conditions.device else ""
+    return f"{backends}{where} against PyTorch: {kind}{operators}, worst of {samples}{_ORIGINS[conditions.origin]}"
 
 
 def _chosen(rows: Sequence[CompareRow], top: int) -> list[CompareRow]:

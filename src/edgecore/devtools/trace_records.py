@@ -15,9 +15,8 @@ from enum import IntEnum
 from typing import Any, NoReturn
 
 from edgecore.errors import FormatError
-from edgecore.format import DelegateCall, KernelCall, Meta, PteFile, get_meta
+from edgecore.format import DelegateCall, ExecutionPlan, KernelCall, Meta, PteFile, get_meta
 from edgecore.format.etdump import ETDump, Event, ProfileEvent, RunData
-from edgecore.format.pte import ExecutionPlan
 
 MAGIC = b"ECTR"
 _HEADER = struct.Struct("<4sHHQQQ")  # magic, version, bytes of a record, ticks per second, recorded, dropped
