@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgecore.devtools.compare_report import MARK, CompareRow, short_source, sqnr_text
+from edgecore.devtools.printable import join_lines
 
 if TYPE_CHECKING:
     from edgecore.devtools.compare_report import CompareReport
@@ -35,7 +36,7 @@ def table(report: CompareReport, top: int, width: int) -> str:
             texts.append(f"quantized PyTorch against float {sqnr_text(output.of_reference.sqnr)}")
         lines.append("; ".join(texts))
     lines.append(report.verdict)
-    return "\n".join(lines)
+    return join_lines(lines)
 
 
 def _title(report: CompareReport) -> str:

@@ -16,6 +16,7 @@ from edgecore.devtools.events import (
     as_frame,
     event_blocks,
 )
+from edgecore.devtools.printable import printable
 from edgecore.devtools.sources import dump_file, program_file, record_file
 from edgecore.devtools.symbols import (
     DELEGATE,
@@ -192,7 +193,9 @@ class Inspector:
         rows = [row for row in self.rows(include_units, include_delegate_debug_data)
                 if "OPERATOR_CALL" not in row["event_name"]]  # fmt: skip
         titles = [title for title in dict.fromkeys(key for row in rows for key in row) if title not in _NOT_PRINTED]
-        return titles, [["" if row.get(title) is None else str(row[title]) for title in titles] for row in rows]
+        return titles, [
+            ["" if row.get(title) is None else printable(str(row[title])) for title in titles] for row in rows
+        ]
 
     def print_data_tabular(
         self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False
