@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -44,6 +46,16 @@ def test_a_model_is_compared_on_real_samples(edgecore, real, tmp_path):
     assert "quantized, 3 operators, worst of 2 samples of the calibration" in result.out
     assert "every operator that was seen computes what PyTorch computes, but for rounding" in result.out
     assert json.loads(out.read_text())["samples"] == 2
+
+
+def test_a_model_is_compared_on_a_device(edgecore, real, tmp_path, monkeypatch):
+    if not Path(sys.executable).with_name("edgecore-run").is_file():
+        pytest.skip("the wheel of edgecore is not installed here")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    result = edgecore("compare", "my_model_file:make", "-b", "xnnpack", "--input", real, "--device", "local")
+    assert result.status == 0, result.err
+    assert "xnnpack on local against PyTorch: 2 operators, worst of 3 samples" in result.out
+    one_sentence(edgecore("compare", "my_model_file:make", "--device", "telnet:x"), "'telnet:x' is no device")
 
 
 def test_example_inputs_are_named_as_such(edgecore, real):

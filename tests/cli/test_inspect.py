@@ -9,6 +9,8 @@ import sys
 
 from command_line import one_sentence
 
+from edgecore import format as fmt
+
 
 def test_inspect_prints_the_facts_as_json(edgecore, pte):
     result = edgecore("inspect", pte, "--json")
@@ -76,3 +78,15 @@ def test_memory_is_shown_as_text_and_as_json(edgecore, pte, ptd):
     assert method["peak"]["bytes"] == max(step["bytes"] for step in method["timeline"])
     one_sentence(edgecore("inspect", pte, "--memory", "--blobs"), "leave out")
     one_sentence(edgecore("inspect", ptd, "--memory"), "only holds weights")
+
+
+def test_names_in_a_file_cannot_control_the_terminal(edgecore, relu, tmp_path):
+    name = "a\x1b]0;owned\x07\nb[/bold]"
+    pte = fmt.read_pte(relu.read_bytes())
+    pte.program.execution_plan[0].operators[0].name = name
+    path = tmp_path / "hostile.pte"
+    path.write_bytes(fmt.write_pte(pte))
+    result = edgecore("inspect", path)
+    assert result.status == 0, result.err
+    assert "a\\x1b]0;owned\\x07\\nb[/bold]" in result.out
+    assert result.out.replace("\n", "").isprintable()

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy
 import pytest
 import torch
+from command_line import one_sentence
+from record_bytes import EXECUTE, KERNEL, name_hash, ring
 
 import edgecore as ec
 from edgecore.devtools import Trace, profile
@@ -37,6 +39,17 @@ def test_a_profile_is_written_for_other_tools(edgecore, relu, tmp_path):
     assert {event["ph"] for event in json.loads(files[0].read_text())["traceEvents"]} == {"M", "X"}
     assert len(json.loads(files[1].read_text())["profiles"]) == 3
     assert len(Trace.read(files[2]).runs) == 3
+
+
+def test_the_records_of_firmware_are_shown_instead_of_a_run(edgecore, relu, tmp_path):
+    forward = name_hash("forward") & 0xFFFF
+    path = tmp_path / "device.ectr"
+    path.write_bytes(ring([(500, 40, forward, EXECUTE, 0), (1, 30, 0, KERNEL, 0)], 2))
+    result = edgecore("profile", relu, "--from", path)
+    assert result.status == 0, result.err
+    assert "median of 1 runs 40.000 us" in result.out
+    path.write_bytes(ring([(500, 40, forward + 1, EXECUTE, 0)], 1))
+    one_sentence(edgecore("profile", relu, "--from", path), "the records of the trace belong to a program with other")
 
 
 def test_a_profile_shows_as_many_rows_as_asked_for_and_sums_up_the_others():

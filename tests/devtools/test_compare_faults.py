@@ -221,10 +221,10 @@ def test_the_search_leaves_out_places_that_cannot_be_compiled(plant, programs, m
     tapped_program = search.tapped_program
     refused = []
 
-    def refuse(compile_with, tap, *, has_state):
+    def refuse(compile_with, tap, place):
         if len(refused) < 2:
             refused.append(tap.names[0])
-        return None if tap.names[0] in refused else tapped_program(compile_with, tap, has_state=has_state)
+        return None if tap.names[0] in refused else tapped_program(compile_with, tap, place)
 
     monkeypatch.setattr(search, "tapped_program", refuse)
     report = compare(programs["float"], samples()[:1], backends="xnnpack", cut=True)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import struct
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from record_bytes import BACKEND, DELEGATE, EXECUTE, KERNEL, NAMED, OPEN, PREPARE, header, name_hash, ring, total
 
 import edgecore
 
@@ -20,28 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not EDGECORE_RUN.is_file(), reason="the wheel of edgecore is not installed here"),
     pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning"),
 ]
-EXECUTE, KERNEL, DELEGATE, PREPARE, COPY, BACKEND = range(6)
-NAMED, OPEN = 0x100, 0xFFFFFFFF
-
-
-def name_hash(name: str) -> int:
-    """FNV-1a of 32 bits."""
-    value = 2166136261
-    for byte in name.encode():
-        value = (value ^ byte) * 16777619 & 0xFFFFFFFF
-    return value
-
-
 FORWARD = name_hash("forward") & 0xFFFF
-
-
-def header(record_bytes: int, recorded: int, dropped: int = 0, *, ticks_per_second: int = 1_000_000) -> bytes:
-    return struct.pack("<4sHHQQQ", b"ECTR", 2, record_bytes, ticks_per_second, recorded, dropped)
-
-
-def ring(records: Sequence[tuple[int, ...]], recorded: int, dropped: int = 0) -> bytes:
-    """Memory of a TraceBuffer: begin, length, instruction, kind, id."""
-    return header(16, recorded, dropped) + b"".join(struct.pack("<IIHHI", *record) for record in records)
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +84,6 @@ def test_operations_of_delegates_have_their_number_or_a_hash(pte: Path, tmp_path
     (runs,) = blocks(pte, ring(run, 4), tmp_path)
     assert times(runs)["[42]"] == [5_000]
     assert times(runs)[f"operation {unknown}"] == [0]
-
-
-def total(instruction: int, kind: int, count: int, low: int, high: int, ticks: int, squares: int, method: str) -> bytes:
-    whole = name_hash(method) if method else 0
-    return struct.pack("<HHIIIIIQQ", instruction, kind, 0, count, low, high, whole, ticks, squares)
 
 
 def test_totals_are_a_run_of_mean_times(pte: Path, tmp_path: Path) -> None:

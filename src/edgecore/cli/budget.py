@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import AnyFile, Data, complain, failing_with, progress, read_file
+from edgecore.cli.common import Data, ProgramFile, complain, failing_with, progress, read_file
 from edgecore.errors import EdgecoreError
 
 
 def command(
-    file: AnyFile,
+    file: ProgramFile,
     expect: Annotated[Path, typer.Option(metavar="EXPECT.toml", help="The limits; docs/ci.md lists the keys.")],
     write: Annotated[
         bool, typer.Option("--write", help="Write EXPECT.toml, with the figures of the file as limits.")

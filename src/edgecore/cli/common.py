@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from edgecore.format import BpteFile, PtdFile, PteFile
 
 File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A .pte file.")]
+ProgramFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .pte or .bpte file.")]
 AnyFile = Annotated[Path, typer.Argument(metavar="FILE", help="A .pte, .ptd or .bpte file.")]
 Data = Annotated[
     list[Path] | None,
@@ -43,6 +44,14 @@ Method = Annotated[
     str | None, typer.Option(metavar="NAME", help="Name of the method, if the file has several methods.")
 ]
 
+DeviceName = Annotated[
+    str | None, typer.Option("--device", metavar="DEVICE", help="Run it there: ssh:HOST, adb or adb:SERIAL.")
+]
+DeviceBuild = Annotated[
+    Path | None,
+    typer.Option("--device-build", metavar="FOLDER", help="edgecore-run and libraries of backends for the device."),
+]
+
 # Progress and notes go to stderr, results to stdout.
 stderr = Console(stderr=True, highlight=False)
 stdout = Console(highlight=False)
@@ -50,7 +59,9 @@ stdout = Console(highlight=False)
 
 def complain(text: str) -> None:
     """Print one sentence on stderr."""
-    print(f"edgecore: {text}", file=sys.stderr)
+    from edgecore.devtools.printable import join_lines
+
+    print(f"edgecore: {join_lines(text.splitlines())}", file=sys.stderr)
 
 
 def sentence(error: Exception) -> str:

@@ -1,4 +1,4 @@
-"""`edgecore compare`: compile a model, run it here, and name the first operator that computes something else."""
+"""`edgecore compare`: compile a model, run it here or on a device, and name the first operator that computes something else."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import Model, Runtime, check_folders, hold_stderr, progress
+from edgecore.cli.common import DeviceBuild, DeviceName, Model, Runtime, check_folders, hold_stderr, progress
 from edgecore.cli.compile import load_model, parse_backend
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
@@ -63,10 +63,13 @@ def command(
         Path | None,
         typer.Option(metavar="FOLDER", help="Write the first operator that is wrong as a test case into a folder."),
     ] = None,
+    device: DeviceName = None,
+    device_build: DeviceBuild = None,
 ) -> None:
-    """Compare each operator of a model on this machine with PyTorch; exit status 1 if one is wrong."""
+    """Compare each operator of a model on this machine or a device with PyTorch; exit status 1 if one is wrong."""
     import edgecore
     from edgecore.devtools.comparison import compare
+    from edgecore.devtools.remote import connect
 
     parsed = [parse_backend(text) for text in backends or ()]
     recipes = parse_quantize(quantize) if quantize else None
@@ -85,6 +88,8 @@ def command(
             dynamic_shapes=dynamic_shapes,
             runtime=runtime,
             tolerance=tolerance,
+            device=connect(device, status.update) if device else None,
+            device_build=device_build,
             progress=lambda text: status.update(f"{model}: {text}"),
         )
     if is_example:

@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import AnyFile, read_file
+from edgecore.cli.common import ProgramFile, read_file
 
 
 def command(
-    file: AnyFile,
+    file: ProgramFile,
     depth: Annotated[int | None, typer.Option(metavar="N", min=0, help="Number of levels of modules to open.")] = None,
     as_json: Annotated[
         Path | None, typer.Option("--json", metavar="OUT", help="Write nodes and edges as JSON.")

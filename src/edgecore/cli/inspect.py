@@ -70,14 +70,30 @@ def command(
         _print(facts)
 
 
+def _say(line: str) -> None:
+    """Print a line with names from the file."""
+    from edgecore.devtools.printable import printable
+
+    print(printable(line))
+
+
+def _cell(name: str) -> str:
+    """Return a name from the file as the cell of a table: as it is, without markup or control characters."""
+    from rich.markup import escape
+
+    from edgecore.devtools.printable import printable
+
+    return escape(printable(name))
+
+
 def _print_data(facts: dict[str, Any]) -> None:
     from rich.table import Table
 
-    print(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
+    _say(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
     table = Table("name", "content", "bytes")
     for entry in facts["data"]:
         content = f"{entry['dtype']} {entry['shape']}" if "dtype" in entry else "data of a delegate"
-        table.add_row(entry["key"], content, f"{entry['bytes']:,}")
+        table.add_row(_cell(entry["key"]), content, f"{entry['bytes']:,}")
     if table.row_count:
         stdout.print(table)
 
@@ -88,34 +104,35 @@ def _print(facts: dict[str, Any]) -> None:
     from edgecore.devtools.describe import signature
 
     origin = f", made by {facts['producer']} for {facts['profile']}" if facts["producer"] else ""
-    print(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
-    print(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
+    _say(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
+    _say(f"constants {facts['constant_bytes']:,} bytes, named data {len(facts['named_data'])} entries")
     if facts["external_data"]:
-        print(f"weights in .ptd files: {', '.join(facts['external_data'])}")
+        _say(f"weights in .ptd files: {', '.join(facts['external_data'])}")
     for name, count in facts.get("test_cases", {}).items():
-        print(f"test cases of {name}: {count}")
+        _say(f"test cases of {name}: {count}")
     for method in facts["methods"]:
-        print(f"\nmethod {method['name']}")
+        print()
+        _say(f"method {method['name']}")
         for kind in ("inputs", "outputs"):
             for index, value in enumerate(method[kind]):
                 name = f" '{value['name']}'" if value["name"] else ""
-                print(f"  {kind[:-1]} {index}{name}: {signature(value)}")
+                _say(f"  {kind[:-1]} {index}{name}: {signature(value)}")
         declared = method["delegate_bytes"]
         memory = f"{method['planned_bytes']:,} bytes planned"
-        print(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
+        _say(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
         table = Table("runs", "on", "size or count")
         for delegate in method["delegates"]:
-            table.add_row("delegate", delegate["backend_id"], f"{delegate['bytes']:,} bytes")
+            table.add_row("delegate", _cell(delegate["backend_id"]), f"{delegate['bytes']:,} bytes")
         for name, count in method["operators"].items():
-            table.add_row(name, "edgecore's kernels", str(count))
+            table.add_row(_cell(name), "edgecore's kernels", str(count))
         if table.row_count:
             stdout.print(table)
 
 
 def _print_blobs(rows: list[dict[str, Any]]) -> None:
     for row in rows:
-        print(f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}")
+        _say(f"blob {row['blob']}: {row['backend_id']}, {row['bytes']:,} bytes, for {', '.join(row['delegates'])}")
         for line in row["lines"] or [f"no description: {row['problem']}"]:
-            print(f"  {line}")
+            _say(f"  {line}")
     if not rows:
         print("the file has no delegates")

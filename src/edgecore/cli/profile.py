@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import Data, File, Method, choose_method, progress, read_file
+from edgecore.cli.common import Data, DeviceBuild, DeviceName, File, Method, choose_method, progress, read_file
 from edgecore.errors import EdgecoreError
 
 
@@ -50,18 +50,14 @@ def command(
         typer.Option(
             "--from",
             metavar="TRACE",
-            help="Show an ETDump of the file instead of running it.",
+            help="Show a trace of the file instead of running it: an ETDump, or the records of firmware (.ectr).",
         ),
     ] = None,
     etdp: Annotated[
         Path | None, typer.Option(metavar="OUT", help="Write the runs as an ETDump, for ExecuTorch's Inspector.")
     ] = None,
-    device: Annotated[
-        str | None, typer.Option(metavar="DEVICE", help="Run it there: ssh:HOST, adb or adb:SERIAL.")
-    ] = None,
-    device_build: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="edgecore-run and libraries of backends for the device.")
-    ] = None,
+    device: DeviceName = None,
+    device_build: DeviceBuild = None,
 ) -> None:
     """Run a file with traces, and show which operators, modules, backends or source lines take its time."""
     from edgecore.cli.run import read_arguments

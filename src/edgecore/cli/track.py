@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import AnyFile, Data, Method, choose_method, complain, failing_with, progress, read_file
+from edgecore.cli.common import Data, Method, ProgramFile, choose_method, complain, failing_with, progress, read_file
 
 KINDS = ("size", "memory", "operators", "time")
 """The words of `--fail-on`: those of `track.KINDS`, which is not imported when each command starts."""
 
 
 def command(
-    file: AnyFile,
+    file: ProgramFile,
     history: Annotated[Path, typer.Option(metavar="H.jsonl", help="The history; a line is appended to it.")],
     runs: Annotated[int, typer.Option(metavar="N", min=0, help="Number of measured runs; 0 runs nothing.")] = 50,
     label: Annotated[

@@ -79,7 +79,7 @@ def extract(row: CompareRow, folder: str | Path) -> list[Path]:
     given = [device[name] for name in inputs]
     expected = _expected(program, given)
     compiled = work.compile(program, EDGE_PASSES)
-    isolated = DeviceProgram(compiled, {}, has_state=False).run(tuple(given))[0]
+    isolated = DeviceProgram(compiled, {}, work.place).run(tuple(given))[0]
     got = device[row.site.tap]
     same = measure(got, isolated).differing == 0
     text = {
@@ -139,7 +139,7 @@ def device_values(work: Comparison, row: CompareRow, number: int, inputs: Sequen
     device = dict(zip(given, map(torch.as_tensor, work.samples[number]), strict=True))
     seen = work.taps.values(work.samples[number])
     if missing := [site.tap for site in work.sites if site.tap in wanted and site.tap not in seen]:
-        program = tapped_program(work.compile_tapped, Tap(missing, only=True), has_state=work.has_state)
+        program = tapped_program(work.compile_tapped, Tap(missing, only=True), work.place)
         results = program.run(work.samples[number]) if program is not None else []
         seen |= {name: results[index] for name, index in program.index.items()} if program is not None else {}
     device |= seen

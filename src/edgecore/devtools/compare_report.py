@@ -139,6 +139,7 @@ class Findings:
         rows: The worst row of each site, by tap.
         outputs: The worst row of each output, by number.
         lowering: What the passes have changed, as a sentence fragment; empty if nothing.
+        device: The device that ran the programs, such as "ssh:pi@host"; empty for this machine.
     """
 
     def __init__(self) -> None:
@@ -171,6 +172,7 @@ class Conditions:
         programs: The number of programs with taps.
         left_out: The number of values without a row: taps on them change the outputs, or cannot be compiled.
         lowering: What the passes have changed, as a sentence fragment; empty if nothing.
+        device: The device that ran the programs, such as "ssh:pi@host"; empty for this machine.
     """
 
     backends: tuple[str, ...]
@@ -182,6 +184,7 @@ class Conditions:
     programs: int
     left_out: int
     lowering: str
+    device: str = ""
 
     @property
     def way(self) -> str:
@@ -268,6 +271,7 @@ class CompareReport:
             "accuracy": _number(self.accuracy),
             "way": self.conditions.way,
             "backends": list(self.conditions.backends),
+            "device": self.conditions.device,
             "quantized": self.conditions.quantized,
             "samples": self.conditions.samples,
             "culprit": culprit and culprit.site.tap,
@@ -304,6 +308,7 @@ def report_page(report: CompareReport, title: str) -> str:
         "facts": [
             ("verdict", report.verdict),
             ("backends", ", ".join(conditions.backends) or "edgecore's kernels"),
+            ("device", conditions.device or "this machine"),
             ("samples", str(conditions.samples)),
             ("values come from", conditions.way),
         ],

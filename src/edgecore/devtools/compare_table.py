@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgecore.devtools.compare_report import MARK, CompareRow, short_source, sqnr_text
+from edgecore.devtools.printable import join_lines
 
 if TYPE_CHECKING:
     from edgecore.devtools.compare_report import CompareReport
@@ -35,7 +36,7 @@ def table(report: CompareReport, top: int, width: int) -> str:
             texts.append(f"quantized PyTorch against float {sqnr_text(output.of_reference.sqnr)}")
         lines.append("; ".join(texts))
     lines.append(report.verdict)
-    return "\n".join(lines)
+    return join_lines(lines)
 
 
 def _title(report: CompareReport) -> str:
@@ -44,7 +45,8 @@ def _title(report: CompareReport) -> str:
     samples = "1 sample" if conditions.samples == 1 else f"{conditions.samples} samples"
     kind = "quantized, " if conditions.quantized else ""
     operators = "1 operator" if len(report.rows) == 1 else f"{len(report.rows)} operators"
-    return f"{backends} against PyTorch: {kind}{operators}, worst of {samples}{_ORIGINS[conditions.origin]}"
+    where = f" on {conditions.device}" if conditions.device else ""
+    return f"{backends}{where} against PyTorch: {kind}{operators}, worst of {samples}{_ORIGINS[conditions.origin]}"
 
 
 def _chosen(rows: Sequence[CompareRow], top: int) -> list[CompareRow]:

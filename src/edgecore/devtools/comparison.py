@@ -21,10 +21,13 @@ from edgecore.devtools.compare_eager import EagerEdge, Group, float_names
 from edgecore.devtools.compare_metrics import Gap, Judgement, judge, measure, sqnr
 from edgecore.devtools.compare_report import CompareOutput, CompareReport, CompareRow, Conditions, Findings
 from edgecore.devtools.compare_sites import Site, sites_of, user_outputs
+from edgecore.devtools.remote import Device
 from edgecore.devtools.search import search
 from edgecore.devtools.taps import (
     Call,
     DeviceProgram,
+    Here,
+    Place,
     Sample,
     Snapshot,
     Tap,
@@ -63,9 +66,11 @@ def compare(
     tolerance: float | None = None,
     max_bytes: int = 1 << 30,
     cut: bool = False,
+    device: Device | None = None,
+    device_build: Path | None = None,
     progress: Say | None = None,
 ) -> CompareReport:
-    """Compile a model, run it here, and compare the value of each operator with PyTorch.
+    """Compile a model, run it here or on a device, and compare the value of each operator with PyTorch.
 
     Each row has two errors: the one that has accumulated from the input of the model, and the local one, of this
     operator alone, which PyTorch computes on the inputs that the operator had on the device. The first row whose local
@@ -86,6 +91,8 @@ def compare(
             1e-3 in float32, and for quantized values the neighbours to which ties may be rounded.
         max_bytes: Bytes of intermediate values that one program may give; more are split over several programs.
         cut: Search the culprit by compiling parts of the model, without taps, as for a backend that taps disturb.
+        device: The device that runs the programs, as `edgecore.devtools.connect` returns it; by default this process.
+        device_build: As for `edgecore.devtools.profile_on`.
         progress: A function that gets a few words before each long step.
 
     Returns:
@@ -95,6 +102,7 @@ def compare(
         BackendError: A backend is not installed, or cannot run on this machine.
         CompileError: The model cannot be compiled, or there are no inputs.
         ExecutionError: The program fails.
+        EdgecoreError: The device is lost, or cannot run edgecore-run.
 
     Example:
         >>> report = edgecore.devtools.compare(model, images, backends=["xnnpack"])
@@ -109,13 +117,14 @@ def compare(
     say("compiling")
     work = Comparison(
         model, calls, backends=backends, quantize=quantize, calibration=calibration, dynamic_shapes=dynamic_shapes,
-        runtime=runtime, passes=passes, tolerance=tolerance,
+        runtime=runtime, passes=passes, tolerance=tolerance, device=device, device_build=device_build,
     )  # fmt: skip
     say("compiling with taps")
     if not cut:
         for group in chunks(work.inside, max_bytes):
             work.taps.add(group)
     findings = Findings()
+    where = device.name if device is not None else ""
     is_cut = bool(work.sites) if cut else bool(work.inside) and not work.taps.seen
     if is_cut:
         say("cutting the program")
@@ -132,7 +141,7 @@ def compare(
         [findings.outputs[index] for index in sorted(findings.outputs)],
         Conditions(
             tuple(backend.name for backend in work.backends), work.quantized is not None, len(calls), origin, is_cut,
-            len(work.sites), len(work.taps.programs), len(work.taps.changed), findings.lowering,
+            len(work.sites), len(work.taps.programs), len(work.taps.changed), findings.lowering, where,
         ),
     )  # fmt: skip
 
@@ -184,6 +193,7 @@ class Comparison:
         sites: The places whose values can be seen.
         inside: Those of them that only taps show; the others are outputs.
         groups: The nodes that compute each of them, by tap.
+        place: The machine that runs the programs.
         taps: The tapped programs.
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
@@ -202,6 +212,8 @@ class Comparison:
         runtime: str,
         passes: PassList,
         tolerance: float | None,
+        device: Device | None = None,
+        device_build: Path | None = None,
     ) -> None:
         snapshot = Snapshot()
         args, kwargs = calls[0]
@@ -239,8 +251,13 @@ class Comparison:
             if isinstance(value, Node) and value.name in names
         }
         self.inside = [site for site in self.sites if site.tap not in outputs]
-        untapped = DeviceProgram(compiled, outputs, has_state=self.has_state)
-        self.taps = TapPrograms(self.compile_tapped, untapped, self.samples, has_state=self.has_state)
+        self.place: Place = Here(has_state=self.has_state)
+        if device is not None:
+            from edgecore.devtools.compare_device import There  # needs numpy
+
+            self.place = There(device, self.samples, has_state=self.has_state, build=device_build)
+        untapped = DeviceProgram(compiled, outputs, self.place)
+        self.taps = TapPrograms(self.compile_tapped, untapped, self.samples, self.place)
 
     def compile(self, program: ExportedProgram, passes: PassList) -> Any:
         """Compile a program with the backends of the comparison."""

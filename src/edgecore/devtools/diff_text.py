@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.diff_time import FEWEST
 from edgecore.devtools.graph_builder import kernel_name
+from edgecore.devtools.printable import join_lines
 from edgecore.devtools.summary import short_operator
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def diff_text(diff: Diff) -> str:
     lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} changed" if names else nothing)]
     for part in parts:
         lines += part(diff)
-    return "\n".join(line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines)
+    return join_lines(line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines)
 
 
 def _section(title: str, rows: Sequence[str]) -> list[str]:

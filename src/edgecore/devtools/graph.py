@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import groupby
 from typing import Any
 
+from edgecore.devtools.printable import join_lines
+
 SCHEMA = "edgecore.graph.v1"
 
 
@@ -123,7 +125,7 @@ class Graph:
         lines = [line for method in self.methods for line in _tree(method, depth)]
         if not self.complete:
             lines.append("the file has no metadata of edgecore: what its delegates compute is unknown")
-        return "\n".join(lines)
+        return join_lines(lines)
 
 
 def _tree(method: MethodGraph, depth: int | None) -> Iterator[str]:

@@ -16,7 +16,8 @@ from edgecore.devtools.events import (
     as_frame,
     event_blocks,
 )
-from edgecore.devtools.sources import program_file, record_file
+from edgecore.devtools.printable import printable
+from edgecore.devtools.sources import dump_file, program_file, record_file
 from edgecore.devtools.symbols import (
     DELEGATE,
     FRAMEWORK,
@@ -30,7 +31,6 @@ from edgecore.devtools.symbols import (
 from edgecore.devtools.values import Values
 from edgecore.errors import FormatError
 from edgecore.format import PteFile
-from edgecore.format.etdump import read_etdump
 from edgecore.format.etrecord import EDGE, EtRecordFile, Graph, GraphNode, graph_nodes
 
 _EDGE_NAMES = ("edge_dialect_graph_module", EDGE)
@@ -68,7 +68,7 @@ class Inspector:
         """Read an ETDump.
 
         Args:
-            etdump_path: Path of the ETDump.
+            etdump_path: Path of the ETDump, or of records of firmware with `program`.
             etdump_data: The ETDump itself, instead of its path.
             etrecord: ETRecord that the compiler made: its path, its content, or the result of `get_etrecord`.
             source_time_scale: Unit of the times in the file.
@@ -95,7 +95,7 @@ class Inspector:
             raise RuntimeError("if one of source_time_scale and target_time_scale is CYCLES, both must be")
         if (etdump_path is None) == (etdump_data is None):
             raise ValueError("exactly one of etdump_path and etdump_data must be given")
-        etdump = read_etdump(Path(etdump_path).read_bytes() if etdump_path is not None else etdump_data or b"")
+        etdump = dump_file(etdump_path if etdump_path is not None else etdump_data or b"", program)
         buffer = debug_buffer_path or buffer_path
         values = Values(Path(buffer).read_bytes() if buffer else None)
         self._record = None if etrecord is None else record_file(etrecord)
@@ -193,7 +193,9 @@ class Inspector:
         rows = [row for row in self.rows(include_units, include_delegate_debug_data)
                 if "OPERATOR_CALL" not in row["event_name"]]  # fmt: skip
         titles = [title for title in dict.fromkeys(key for row in rows for key in row) if title not in _NOT_PRINTED]
-        return titles, [["" if row.get(title) is None else str(row[title]) for title in titles] for row in rows]
+        return titles, [
+            ["" if row.get(title) is None else printable(str(row[title])) for title in titles] for row in rows
+        ]
 
     def print_data_tabular(
         self, file: IO[str] | None = None, include_units: bool = True, include_delegate_debug_data: bool = False

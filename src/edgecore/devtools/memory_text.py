@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from edgecore.devtools.memory import delegate_needs, peak, timeline
+from edgecore.devtools.printable import join_lines
 from edgecore.format import PteFile
 
 ARENA_TAIL = 128
@@ -45,7 +46,7 @@ def describe_memory(pte: PteFile) -> list[dict[str, Any]]:
 
 def memory_text(rows: list[dict[str, Any]]) -> str:
     """Return what `describe_memory` returns as text."""
-    return "\n".join(line for row in rows for line in _method(row))
+    return join_lines(line for row in rows for line in _method(row))
 
 
 def _method(row: dict[str, Any]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.exports import chrome_trace, speedscope
+from edgecore.devtools.printable import join_lines
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import Summary, label, summarize
 from edgecore.devtools.symbols import ProgramSymbols
@@ -56,7 +57,7 @@ class Profile:
             top: Number of rows; shorter times make one row together.
             width: Number of characters of a line.
         """
-        return "\n".join([*self._head(), "", *format_rows(self.summary(by), by, top, width)])
+        return join_lines([*self._head(), "", *format_rows(self.summary(by), by, top, width)])
 
     def _head(self) -> list[str]:
         summary = self.summary()
@@ -182,7 +183,7 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
 
     Args:
         file: Path of the `.pte` or `.bpte` that ran.
-        etdump: Path of its ETDump.
+        etdump: Path of its ETDump, or of records that firmware has made.
         method: Name of the method.
 
     Raises:

@@ -88,8 +88,13 @@ class Device(ABC):
             raise EdgecoreError(f"{self.name}: {program} was killed by {reason}")
         return done
 
-    def push(self, path: Path) -> str:
+    def push(self, path: Path, folder: str | None = None) -> str:
         """Copy a file to the device, unless a file with this name and content is there; it may be run.
+
+        Args:
+            path: Path of the file.
+            folder: Folder on the device that keeps no other file of this name, such as that of `temporary`; by default
+                one that is named after the content, and which stays.
 
         Returns:
             Its path there.
@@ -103,7 +108,7 @@ class Device(ABC):
                 digest.update(part)
         size = path.stat().st_size
         name = re.sub(r"[^A-Za-z0-9._-]", "_", path.name).lstrip("-.") or "file"
-        place = f"{self.folder}/{digest.hexdigest()[:32]}"
+        place = folder or f"{self.folder}/{digest.hexdigest()[:32]}"
         target = f"{place}/{name}"
         found = self._shell(f"mkdir -p {shlex.quote(place)} || exit 9; test -f {shlex.quote(target)}", 60)
         if found.status == 0:

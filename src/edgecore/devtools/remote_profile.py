@@ -55,9 +55,7 @@ def profile_on(
     Raises:
         EdgecoreError: The device cannot run it, or fails.
     """
-    runner, libraries = _programs(file, build)
-    for path in (runner, *libraries):
-        _check_machine(path, device)
+    runner, libraries = programs_for(device, file, build)
     command = [device.push(runner), device.push(file), "--method", method, "--runs", str(warmup + runs)]
     for option, paths in (("--backend", libraries), ("--input", inputs), ("--data", data)):
         for path in paths:
@@ -80,8 +78,19 @@ def profile_on(
     return Profile(f"{file.name} on {device.name}", method, threads, load, first, trace, pte, runs - len(trace.runs))
 
 
+def programs_for(device: Device, file: Path, build: Path | None) -> tuple[Path, list[Path]]:
+    """Return the paths here of edgecore-run and of the libraries of the backends that a file needs.
+
+    Raises:
+        EdgecoreError: They are missing, or built for another processor than that of the device.
+    """
+    runner, libraries = _programs(file, build)
+    for path in (runner, *libraries):
+        _check_machine(path, device)
+    return runner, libraries
+
+
 def _programs(file: Path, build: Path | None) -> tuple[Path, list[Path]]:
-    """Return the paths here of edgecore-run and of the libraries of the backends that the file needs."""
     ids = {delegate.id for plan in program_file(file).program.execution_plan for delegate in plan.delegates}
     if build is not None:
         runner = build / RUNNER

@@ -97,7 +97,7 @@ def _up_to(work: Comparison, sites: Sequence[Site]) -> list[Values]:
     if not sites:
         return found
     tap = Tap([site.tap for site in sites], only=True)
-    program = tapped_program(work.compile_tapped, tap, has_state=work.has_state)
+    program = tapped_program(work.compile_tapped, tap, work.place)
     if program is None:
         return found
     for values, sample in zip(found, work.samples, strict=True):

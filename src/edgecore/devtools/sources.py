@@ -6,7 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from edgecore.devtools.trace_records import MAGIC, etdump_of_records
+from edgecore.errors import FormatError
 from edgecore.format import BPTE_IDENTIFIER, PteFile, read_bpte, read_pte
+from edgecore.format.etdump import ETDump, read_etdump
 from edgecore.format.etrecord import EtRecordFile, read_etrecord
 
 
@@ -25,6 +28,24 @@ def program_file(program: Any) -> PteFile:
         return program
     found = content(program)
     return read_pte(read_bpte(found).program if bytes(found[4:8]) == BPTE_IDENTIFIER else found)
+
+
+def dump_file(trace: Any, program: Any = None) -> ETDump:
+    """Return the ETDump of a trace that is given as a path or as its content: an ETDump, or records of firmware.
+
+    Args:
+        trace: The trace.
+        program: The program that ran, as for `program_file`. Records need it, because they have no names.
+
+    Raises:
+        FormatError: The trace is of another kind or damaged, or it has records and `program` is missing.
+    """
+    found = content(trace)
+    if bytes(found[:4]) != MAGIC:
+        return read_etdump(found)
+    if program is None:
+        raise FormatError("the records of firmware have no names; pass the program (a .pte) that ran, too")
+    return etdump_of_records(found, program_file(program))
 
 
 def record_file(etrecord: Any) -> EtRecordFile:

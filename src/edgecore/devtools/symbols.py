@@ -219,7 +219,7 @@ class RecordSymbols:
             handles = next((ids[key] for key in (str(name), str(number), f"[{number}]") if key in ids), ())
         elif event.name not in FRAMEWORK:
             handles = self._handles.get(method, {}).get(instruction, ())
-        handles = [handles] if isinstance(handles, int) else handles
+        handles = [handles] if isinstance(handles, int) else handles or ()
         nodes = self._origins(method)
         origins = tuple(origin for handle in handles for origin in nodes.get(handle, ()))
         return Found(origins, delegate.get("name", "") if name is not None or event.name == DELEGATE else "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.export import ExportedProgram
@@ -145,24 +145,47 @@ def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
     return ordered
 
 
+class Place(Protocol):
+    """The machine that runs the programs of a comparison. Mutable buffers have their initial values in each run."""
+
+    def load(self, compiled: Any) -> Callable[[Sample], Sequence[Any]]:
+        """Return a function that runs a compiled program on one sample, and returns its outputs."""
+        ...
+
+
+class Here:
+    """This process as the place where programs run."""
+
+    def __init__(self, *, has_state: bool) -> None:
+        self._has_state = has_state
+
+    def load(self, compiled: Any) -> Callable[[Sample], Sequence[Any]]:
+        """Return a function that runs a compiled program on one sample, and returns its outputs."""
+        loaded = runtime.load(compiled, trust=True)
+
+        def run(sample: Sample) -> Sequence[Any]:
+            if self._has_state:
+                loaded.reset()
+            results = loaded[METHOD](*sample)
+            return results if isinstance(results, (list, tuple)) else [results]
+
+        return run
+
+
 class DeviceProgram:
     """A compiled program, and where its taps are among its outputs."""
 
-    def __init__(self, compiled: Any, index: Mapping[str, int], *, has_state: bool) -> None:
+    def __init__(self, compiled: Any, index: Mapping[str, int], place: Place) -> None:
         self.compiled = compiled
         self.index = index
-        self._has_state = has_state
-        self._loaded: Any = None
+        self._place = place
+        self._run: Callable[[Sample], Sequence[Any]] | None = None
 
     def run(self, sample: Sample) -> list[torch.Tensor]:
         """Return copies of all outputs. Mutable buffers have their initial values in each run."""
-        if self._loaded is None:
-            self._loaded = runtime.load(self.compiled, trust=True)
-        elif self._has_state:
-            self._loaded.reset()
-        results = self._loaded[METHOD](*sample)
-        results = results if isinstance(results, (list, tuple)) else [results]
-        return [as_tensor(result).detach().clone() for result in results]
+        if self._run is None:
+            self._run = self._place.load(self.compiled)
+        return [as_tensor(result).detach().clone() for result in self._run(sample)]
 
     def operations(self) -> set[tuple[int, ...]]:
         """Return the debug handles of each operation that a backend computes, and of each delegate as a whole."""
@@ -186,8 +209,7 @@ class TapPrograms:
         compile_with: Callable[[Tap], Any],
         untapped: DeviceProgram,
         samples: Sequence[Sample],
-        *,
-        has_state: bool,
+        place: Place,
     ) -> None:
         self.programs: list[DeviceProgram] = []
         self.seen: list[Site] = []
@@ -197,7 +219,7 @@ class TapPrograms:
         self._untapped = untapped
         self._operations = untapped.operations()
         self._samples = samples
-        self._has_state = has_state
+        self._place = place
         self.expected = [untapped.run(sample) for sample in samples]
 
     def add(self, sites: Sequence[Site]) -> None:
@@ -224,7 +246,7 @@ class TapPrograms:
 
     def _try(self, group: Sequence[Site]) -> DeviceProgram | None:
         tap = Tap([site.tap for site in group])
-        program = tapped_program(self._compile, tap, has_state=self._has_state)
+        program = tapped_program(self._compile, tap, self._place)
         if program is None or not self._operations <= program.operations():
             return None  # the backend fuses other operators, which need not be seen in the outputs
         try:
@@ -244,7 +266,7 @@ class TapPrograms:
         return found
 
 
-def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, *, has_state: bool) -> DeviceProgram | None:
+def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -> DeviceProgram | None:
     """Compile a program with taps; None if that fails."""
     try:
         with warnings.catch_warnings():
@@ -252,7 +274,7 @@ def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, *, has_state: b
             compiled = compile_with(tap)
     except (CompileError, BackendError):
         return None
-    return DeviceProgram(compiled, tap.index, has_state=has_state)
+    return DeviceProgram(compiled, tap.index, place)
 
 
 def as_tensor(value: Any) -> torch.Tensor:

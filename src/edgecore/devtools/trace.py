@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from edgecore.devtools.sources import content, program_file, record_file
+from edgecore.devtools.sources import dump_file, program_file, record_file
 from edgecore.devtools.symbols import (
     DELEGATE,
     KERNEL,
@@ -24,7 +24,7 @@ from edgecore.devtools.symbols import (
     method_of,
     operation_number,
 )
-from edgecore.format.etdump import ETDump, ProfileEvent, RunData, read_etdump, write_etdump
+from edgecore.format.etdump import ETDump, ProfileEvent, RunData, write_etdump
 
 EXECUTE = "Method::execute"
 _THREAD = re.compile(r"thread (\d+) of instruction \d+$")
@@ -121,7 +121,8 @@ class Trace:
         """Read a trace.
 
         Args:
-            etdump: Path or bytes of the ETDump.
+            etdump: Path or bytes of the ETDump, or of records that firmware has made (`edgecore/trace_buffer.h`), whose
+                names are in `program`.
             program: Path or bytes of the `.pte` or `.bpte` that ran, whose metadata tell what events stand for.
             etrecord: Path or bytes of an ETRecord, or the result of `get_etrecord`, for a file of ExecuTorch, which has
                 no such metadata; it counts rather than `program`.
@@ -137,7 +138,7 @@ class Trace:
             symbols = RecordSymbols(record_file(etrecord))
         elif program is not None:
             symbols = ProgramSymbols(program_file(program))
-        return cls(read_etdump(content(etdump)), symbols)
+        return cls(dump_file(etdump, program), symbols)
 
     def select(self, method: str | None = None, skip: int = 0) -> Trace:
         """Return a trace with the runs of one method, or of all, without the first `skip` of them."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from edgecore.devtools.budget import figures
 from edgecore.devtools.diff_time import FEWEST, NOTICEABLE, measured_runs
+from edgecore.devtools.printable import join_lines
 from edgecore.errors import EdgecoreError
 
 SCHEMA = "edgecore.track.v1"
@@ -235,7 +236,6 @@ def history_text(history: Sequence[Entry], file: str, top: int = 20) -> str:
         f"{'label':<{width}}  {'date':<10} {'file bytes':>12} {'arenas':>11} {'kernels':>7} {'median ms':>10} {'+-':>7}"
     ]
     for row, value in zip(rows, values, strict=True):
-        label = "".join(letter if letter.isprintable() else " " for letter in row.label[:width])
         median, spread = "-", ""
         if row.time:
             median, spread = f"{row.time['median_ms']:.3f}", f"{(row.time['high_ms'] - row.time['low_ms']) / 2:.3f}"
@@ -244,7 +244,7 @@ def history_text(history: Sequence[Entry], file: str, top: int = 20) -> str:
         ]
         worse = f" worse: {', '.join(row.regressed)}" if row.regressed else " new baseline" if row.accepted else ""
         lines.append(
-            f"{label:<{width}}  {row.date[:10]:<10} {sizes[0]:>12} {sizes[1]:>11} {row.figures['kernels']!s:>7} "
+            f"{row.label[:width]:<{width}}  {row.date[:10]:<10} {sizes[0]:>12} {sizes[1]:>11} {row.figures['kernels']!s:>7} "
             f"{median:>10} {spread:>7}  {'#' * round(20 * value / most)}{worse}".rstrip()
         )
-    return "\n".join(lines)
+    return join_lines(lines)

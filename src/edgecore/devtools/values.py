@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from mmap import mmap
 from typing import Any
 
 from edgecore.format.dtypes import DTYPES, ScalarType
@@ -19,7 +20,7 @@ _PLAIN = {
 class Values:
     """Reads values. Tensors need the debug buffer and torch."""
 
-    def __init__(self, buffer: bytes | None = None) -> None:
+    def __init__(self, buffer: bytes | mmap | None = None) -> None:
         self._buffer = buffer
 
     def read(self, value: Value | None) -> Any:

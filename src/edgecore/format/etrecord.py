@@ -11,6 +11,7 @@ import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -158,16 +159,33 @@ def _read(archive: zipfile.ZipFile, names: list[str]) -> EtRecordFile:
         value = getattr(record, name)
         if value is not None and not (isinstance(value, dict) and all(isinstance(v, dict) for v in value.values())):
             raise FormatError(f"the ETRecord is damaged: '{name}' does not map methods to instructions")
-    for calls in (record.delegate_map or {}).values():
-        if not all(_is_delegate(call) for call in calls.values()):
-            raise FormatError("the ETRecord is damaged: 'delegate_map' does not map operations to lists of handles")
+    _check_entries(record.debug_handle_map, _are_handles, "'debug_handle_map' does not map instructions to handles")
+    _check_entries(record.delegate_map, _is_delegate, "'delegate_map' does not map operations to lists of handles")
+    _check_entries(
+        record.instruction_id_to_num_outs_map, lambda count: isinstance(count, int),
+        "'instruction_id_to_num_outs_map' does not map instructions to numbers",
+    )  # fmt: skip
     return record
+
+
+def _check_entries(by_method: HandleMap | None, fits: Callable[[Any], bool], reason: str) -> None:
+    """Raise `FormatError` unless each entry of a map fits."""
+    if not all(fits(entry) for entries in (by_method or {}).values() for entry in entries.values()):
+        raise FormatError(f"the ETRecord is damaged: {reason}")
+
+
+def _are_handles(entry: Any) -> bool:
+    """Return True for a debug handle, a list of them, or None for an instruction that has none."""
+    return entry is None or all(isinstance(handle, int) for handle in (entry if isinstance(entry, list) else [entry]))
 
 
 def _is_delegate(call: Any) -> bool:
     """Return True for the entry of a delegate; one whose backend tells nothing may have no operations."""
-    ids = call.get("delegate_map") or {} if isinstance(call, dict) else None
-    return isinstance(ids, dict) and all(isinstance(handles, list) for handles in ids.values())
+    if not isinstance(call, dict) or not isinstance(call.get("name", ""), str):
+        return False
+    ids = call.get("delegate_map") or {}
+    lists = ids.values() if isinstance(ids, dict) else [None]
+    return all(isinstance(handles, list) and _are_handles(handles) for handles in lists)
 
 
 def _json(archive: zipfile.ZipFile, name: str) -> Any:
@@ -202,9 +220,10 @@ def _nodes(graph: Any) -> Any:
             key, path, kind = [*_split(entry), "", "", ""][:3]
             stack.append((key, path, kind))
         handle = str(metadata.get("debug_handle", "0"))
-        yield GraphNode(
-            name, node["target"], int(handle) if handle.isdecimal() else 0, metadata.get("stack_trace", ""), stack
-        )
+        target, trace = node["target"], metadata.get("stack_trace") or ""
+        if not all(isinstance(text, str) for text in (name, target, trace)):
+            raise TypeError(f"the node {name!r} has no text where a name is needed")
+        yield GraphNode(name, target, int(handle) if handle.isdecimal() else 0, trace, stack)
         for argument in node.get("inputs", ()):
             inner = argument["arg"].get("as_graph") if isinstance(argument.get("arg"), dict) else None
             if inner:
