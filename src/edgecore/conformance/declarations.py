@@ -164,7 +164,6 @@ def blob_graph(subject: BackendUnderTest) -> str:
     name, _, _, program = delegated(subject)
     pte = fmt.read_pte(program.buffer)
     meta = fmt.get_meta(pte)
-    named_data = {key: blob.data for key, blob in pte.named_data.items()}
     reader = subject.compiler if isinstance(subject.compiler, BlobGraphReader) else None
     count = graphs = 0
     for plan in pte.program.execution_plan:
@@ -172,7 +171,7 @@ def blob_graph(subject: BackendUnderTest) -> str:
         for delegate, facts in zip(plan.delegates, metas, strict=False):
             graph = stored_graph(facts)
             if graph is None and reader is not None:
-                graph = reader.blob_graph(bytes(pte.delegate_blob(delegate)), named_data)
+                graph = reader.blob_graph(bytes(pte.delegate_blob(delegate)), pte.named_data)
             if graph is not None:
                 _check_graph(name, graph, facts)
                 graphs += 1

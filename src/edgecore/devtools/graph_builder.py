@@ -144,11 +144,10 @@ class _Builder:
         metas = self._meta.delegates if self._meta else []
         if call.delegate_index < len(metas) and (stored := stored_graph(metas[call.delegate_index])):
             return stored
-        named_data = {key: blob.data for key, blob in self._pte.named_data.items()}
         try:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
-                return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), named_data)
+                return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
         except EdgecoreError:  # the backend is not installed, or the blob is of another version
             pass
         return None

@@ -177,7 +177,7 @@ class BackendCompiler(Protocol):
 
         Args:
             blob: A blob that `preprocess` returned.
-            named_data: Named data of the whole file, by key.
+            named_data: Named data of the whole file by key: objects with the bytes as `data`.
             runtime: The target runtime: "executorch-1.5" or "edgecore".
 
         Returns:
@@ -351,7 +351,7 @@ class BlobReader(BackendCompiler, Protocol):
 
         Args:
             blob: The blob of one delegate.
-            named_data: Named data of the whole file, by key.
+            named_data: Named data of the whole file by key: objects with the bytes as `data`.
 
         Returns:
             Lines of text.
@@ -404,7 +404,7 @@ class BlobGraphReader(BackendCompiler, Protocol):
 
         Args:
             blob: The blob of one delegate.
-            named_data: Named data of the whole file, by key.
+            named_data: Named data of the whole file by key: objects with the bytes as `data`.
 
         Raises:
             FormatError: The blob is damaged.

@@ -69,7 +69,7 @@ class EthosUCompiler:
         key = tosa_key(blob)
         if key not in named_data:
             raise FormatError(f"the file has no TOSA graph with the key {key}")
-        return blob_graph(Graph.from_bytes(named_data[key]))
+        return blob_graph(Graph.from_bytes(named_data[key].data))
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
