@@ -47,7 +47,7 @@ class OnnxGraph:
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
 
-    def debug_handle_map(self) -> dict[str, tuple[int, ...]]:
+    def debug_handle_map(self) -> dict[int | str, tuple[int, ...]]:
         """Return the debug handles of each ONNX node, by its name."""
         return {name: handles for name, node in self.owners.items() if (handles := debug_handles(node))}
 
