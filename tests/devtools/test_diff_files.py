@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy
@@ -11,7 +12,7 @@ import torch
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.devtools import diff
+from edgecore.devtools import diff, diff_time
 from edgecore.devtools.diff_files import SECTIONS
 from edgecore.devtools.diff_time import difference
 from edgecore.errors import EdgecoreError, FormatError
@@ -205,6 +206,33 @@ def test_few_runs_have_no_verdict(paired: bool) -> None:
         found = difference([1.0] * count, [2.0] * count, paired=paired)
         assert found == {"difference": 1.0, "interval": None, "verdict": "cannot tell"}
     assert difference([1.0] * 10, [2.0] * 10, paired=paired)["verdict"] == "slower"
+
+
+@pytest.mark.parametrize("count", [10, 12, 15, 20, 50])
+@pytest.mark.parametrize("paired", [True, False])
+def test_skewed_noise_has_a_false_verdict_in_less_than_5_percent(count: int, paired: bool) -> None:
+    random = numpy.random.default_rng(count)
+    false, right = 0, 0
+    for index in range(3000):
+        shared = numpy.exp(0.1 * random.standard_normal(count).cumsum()) if paired else numpy.ones(count)
+        # A long tail, and every seventh run is interrupted.
+        noise = 1 + 0.05 * random.exponential(size=(2, count)) + 0.3 * (random.random((2, count)) < 1 / 7)
+        base, other = map(list, shared * noise)
+        false += difference(base, other, paired=paired)["verdict"] in ("slower", "faster")
+        if index < 200:
+            right += difference(base, [1.5 * time for time in other], paired=paired)["verdict"] == "slower"
+    assert false < 0.05 * 3000
+    assert right > 0.9 * 200
+
+
+def test_intervals_are_those_of_the_tables() -> None:
+    # Hollander, Wolfe and Chicken: the sign test with 10 pairs leaves out one ratio at each end (98 %), and the rank sum
+    # of 5 and 5 values two of their 25 (97 %).
+    ratios = [1 + 0.01 * number for number in range(1, 11)]
+    low, high = difference([1.0] * 10, ratios, paired=True)["interval"]
+    assert (low, high) == pytest.approx((0.02, 0.09))
+    assert diff_time._place_of_bounds(diff_time._rank_sums(5, 5), math.comb(10, 5)) == 3
+    assert sum(diff_time._rank_sums(5, 7)) == math.comb(12, 5)
 
 
 def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:

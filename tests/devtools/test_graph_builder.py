@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 
 import edgecore
+import edgecore.format as fmt
 from edgecore.devtools import graph_of
 
 
@@ -34,3 +37,25 @@ def test_a_blob_that_nobody_can_read_stays_closed() -> None:
     program = edgecore.compile(Residual().eval(), (torch.randn(4, 8),), backends=["xnnpack"])
     program.pte.program.execution_plan[0].delegates[0].id = "UnknownBackend"
     assert graph_of(program.pte, blobs=True).as_dict() == graph_of(program.pte).as_dict()
+
+
+def test_a_graph_in_the_metadata_needs_no_backend() -> None:
+    program = edgecore.compile(Residual().eval(), (torch.randn(4, 8),), backends=["xnnpack"])
+    opened = graph_of(program.pte, blobs=True)
+    meta = fmt.get_meta(program.pte)
+    (delegate,) = meta.methods[0].delegates
+    first, *rest = (fmt.GraphNode(one.id, one.name, "Step", [index], [index + 1])
+                    for index, one in enumerate(delegate.operations))  # fmt: skip
+    values = [fmt.GraphValue(1, "float32 [4, 8]")]
+    delegate.graph = fmt.DelegateGraph([first, *rest], [0], [len(rest) + 1], values)
+    fmt.set_meta(program.pte, meta)
+    program.pte.program.execution_plan[0].delegates[0].id = "UnknownBackend"
+    (method,) = graph_of(program.pte, blobs=True).methods
+    inside = [node for node in method.nodes if node.kind == "operation"]
+    assert [node.operator for node in inside] != [] and inside[0].outputs == ["float32 [4, 8]"]
+    assert [node.handles for node in inside] == [
+        node.handles for node in opened.methods[0].nodes if node.kind == "operation" and node.handles
+    ]
+    assert {(edge.source, edge.target) for edge in method.edges} >= {
+        (one.id, other.id) for one, other in itertools.pairwise(inside)
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from zoo import torchvision_models
 
 import edgecore
 from edgecore.devtools import mixed_precision, suggest
@@ -143,9 +144,9 @@ def test_wrong_arguments_are_refused_in_a_sentence():
 
 @pytest.mark.full
 def test_two_spoilt_layers_of_a_mobilenet_are_found():
-    models = pytest.importorskip("torchvision.models")
+    pytest.importorskip("torchvision.version")
     torch.manual_seed(0)
-    net = models.mobilenet_v2(weights=None)
+    net = torchvision_models().mobilenet_v2(weights=None)
     samples = [(torch.rand(1, 3, 96, 96),) for _ in range(8)]
     net.train()
     with torch.no_grad():

@@ -34,7 +34,16 @@ META = fmt.Meta(
                     "0.1.0",
                     [fmt.MemoryNeed(fmt.MemoryKind.PERSISTENT, 3, 2**40, 64, "weights")],
                     [1, 2],
-                    [fmt.DelegateOperation(7, "", [1, 2]), fmt.DelegateOperation(name="layer_1", handles=[2])],
+                    [
+                        fmt.DelegateOperation(7, "", [1, 2]),
+                        fmt.DelegateOperation(name="layer_1", handles=[2], estimated_cycles=2**40),
+                    ],
+                    fmt.DelegateGraph(
+                        [fmt.GraphNode(7, "", "Conv", [0], [1]), fmt.GraphNode(0, "layer_1", "Add", [0, 1], [2])],
+                        [0],
+                        [2],
+                        [fmt.GraphValue(2, "int8 [1, 4]")],
+                    ),
                 )
             ],
             [fmt.InstructionHandles([3])],

@@ -57,6 +57,10 @@ def test_two_methods_are_functions_of_one_model_with_the_weights_once(linked):
         assert f"function {name} of decode, prefill" in lines and "model: iOS18 or later" in lines[0]
         assert any(line.startswith("input x: float32 [" + str(len(inputs[0]))) for line in lines)
         assert CoreMLCompiler().verify_blob(blob, pte.named_data, runtime="edgecore") == []
+        graph = CoreMLCompiler().blob_graph(blob, pte.named_data)
+        assert [node.name for node in graph.nodes] == ["linear", "relu", "linear", "add"]
+        assert graph.values[graph.inputs[0]] == f"float32 [{len(inputs[0])}, 64]"
+        assert graph.nodes[-1].outputs == graph.outputs
     assert len(program.buffer) < 2 * WEIGHTS
 
 

@@ -28,6 +28,19 @@ def test_equal_models_give_equal_graphs_without_names_of_the_model(monkeypatch):
     assert graphs[0].to_bytes() == graphs[1].to_bytes()
 
 
+def test_the_graph_of_a_delegate_has_the_onnx_nodes_with_the_operators_that_they_compute(monkeypatch):
+    graphs = onnx_graphs(monkeypatch)
+    compile_model(Small(), image(), "int8")
+    shown, handles = graphs[0].blob_graph(), graphs[0].debug_handle_map()
+    assert [node.operation for node in shown.nodes] == [node.name for node in graphs[0].model.graph.node]
+    assert {*handles} <= {node.operation for node in shown.nodes} and all(handles.values())
+    known = set(shown.inputs)
+    for node in shown.nodes:
+        assert known.issuperset(node.inputs)
+        known.update(node.outputs)
+    assert known.issuperset(shown.outputs) and shown.values[shown.inputs[0]].endswith(str(list(image()[0].shape)))
+
+
 def test_a_clamp_that_changes_no_integer_is_left_out(monkeypatch):
     graphs = onnx_graphs(monkeypatch)
     compile_model(Small(), image(), "int8")

@@ -5,6 +5,7 @@ import pytest
 
 from edgecore.errors import FormatError
 from edgecore.sdk import flat
+from edgecore_tosa.blob_graph import blob_graph
 from edgecore_tosa.graph import Graph, Operator, Tensor, decode, encode
 from edgecore_tosa.schema import ATTRIBUTES, DType, Op, TosaGraph, TosaRegion, Transpose, Version
 
@@ -125,3 +126,14 @@ def test_damaged_bytes_raise_nothing_but_format_errors():
             Graph.from_bytes(bytes(damaged))
         except FormatError:
             continue
+
+
+def test_a_graph_has_nodes_named_like_their_operators_without_constants():
+    graph = Graph.from_bytes(small_graph().to_bytes())
+    shown = blob_graph(graph)
+    assert [node.operation for node in shown.nodes] == [operator.name for operator in graph.operators]
+    known = set(shown.inputs)
+    for node in shown.nodes:
+        assert known.issuperset(node.inputs)
+        known.update(node.outputs)
+    assert known.issuperset(shown.outputs) and len(shown.values) == len(known)

@@ -12,7 +12,7 @@ from vulkan_support import lowered, tensor
 from edgecore.errors import FormatError
 from edgecore_vulkan.blob import read_graph, write_graph
 from edgecore_vulkan.compiler import VulkanCompiler
-from edgecore_vulkan.describe import describe
+from edgecore_vulkan.describe import describe, graph_of
 from edgecore_vulkan.schema import graph as s
 
 
@@ -62,6 +62,18 @@ def test_describe(result):
     assert lines[1].startswith("5 calls: 1 et_vk.conv_with_clamp.default")
     assert lines[3] == "input 0: %0 float32 [1, 3, 8, 8] channels_packed"
     assert "aten.mean.dim(" in lines[6] and "[-1, -2], True, None)" in lines[6]
+
+
+def test_the_graph_has_the_calls_and_their_variables(result):
+    graph, calls = graph_of(result.blob), read_graph(result.blob)
+    assert [(node.operation, node.name) for node in graph.nodes] == [(one.node_id, one.name) for one in calls.chain]
+    constants = {number for number, entry in enumerate(calls.values)
+                 if isinstance(entry.value, s.VkTensor) and entry.value.constant_id >= 0}  # fmt: skip
+    known = set(graph.inputs)
+    for node in graph.nodes:
+        assert known.issuperset(node.inputs) and not constants.intersection(node.inputs)
+        known.update(node.outputs)
+    assert known.issuperset(graph.outputs) and graph.values[graph.inputs[0]].startswith("float32 [1, 3, 8, 8]")
 
 
 def test_equal_constants_are_stored_once():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from edgecore.cli.common import sentence
@@ -47,11 +48,11 @@ def _describe(pte: PteFile, index: int) -> dict[str, Any]:
     blob = bytes(pte.delegate_blobs[index])
     backend_id, delegates = blob_users(pte, index)
     row: dict[str, Any] = {"blob": index, "backend_id": backend_id, "bytes": len(blob), "delegates": delegates}
-    lines, row["problem"] = _open(backend_id, blob, {key: data.data for key, data in pte.named_data.items()})
+    lines, row["problem"] = _open(backend_id, blob, pte.named_data)
     return row | {"lines": lines}
 
 
-def _open(backend_id: str, blob: bytes, named_data: dict[str, Any]) -> tuple[list[str], str]:
+def _open(backend_id: str, blob: bytes, named_data: Mapping[str, Any]) -> tuple[list[str], str]:
     """Return the backend's description of its blob, or the reason why there is none."""
     from edgecore.plugin.registry import find, load_compiler
 

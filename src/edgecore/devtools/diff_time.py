@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
-import random
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -17,55 +18,88 @@ from edgecore.errors import EdgecoreError, FormatError
 NOTICEABLE = 0.03
 """A relative difference that counts: machines differ by less from one minute to the next."""
 FEWEST = 10
-"""Runs of each file that a verdict needs: the bootstrap of fewer has much too narrow an interval, for one run none."""
-_RESAMPLES = 1000
+"""Runs of each file that a verdict needs: few runs see too little of what a machine does."""
+_ERROR = 0.05
+"""Largest probability that an interval does not contain the difference."""
+_GROUPS = 4
+"""Smallest number of groups of runs for which a rank sum can reach that probability."""
 _WARMUP = 5
 
 
 def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) -> dict[str, Any]:
     """Compare two samples of times.
 
+    The intervals are exact for any distribution of the times, also a skewed one, and for few runs. That of pairs is the
+    interval of the sign test for the median of their ratios; the pairs must be independent of one another. Otherwise it
+    is the interval of the Mann-Whitney test for the ratio (Moses' interval of the Hodges-Lehmann estimate) over medians
+    of groups of neighbours, since a machine is slow for several runs at a time. It says nothing about how the machine
+    itself has changed between two traces. Both are in Hollander, Wolfe and Chicken, "Nonparametric Statistical Methods",
+    3rd edition, sections 3.6 and 4.3.
+
     Args:
         a: Times of the first file, in the order in which they were measured.
-        b: Times of the second one.
+        b: Times of the second one; of equal number if they are paired.
         paired: The runs alternated, so that run i of both had the same conditions.
 
     Returns:
-        The keys `difference` (of the medians, relative to that of `a`), `interval` (its 95 % bootstrap interval) and
-        `verdict`: "slower" or "faster" (`b` differs from `a`, and it may be by more than 3 %), "same" (it differs by at
-        most 3 %) or "cannot tell". With fewer than 10 times of a file it cannot tell, and the interval is None.
+        The keys `difference` (the median of the ratios `b / a`, minus 1), `interval` (in which it lies with a probability
+        of at least 95 %) and `verdict`: "slower" or "faster" (`b` differs from `a`, and it may be by more than 3 %), "same"
+        (it differs by at most 3 %) or "cannot tell". With fewer than 10 times of a file it cannot tell, and the interval is
+        None.
     """
-    found = _relative(a, b)
+    if paired:
+        ratios = sorted(_ratio(one, other) for one, other in zip(a, b, strict=True))
+        place = _place_of_bounds([math.comb(len(ratios), k) for k in range(len(ratios) // 2)], 2 ** len(ratios))
+    else:
+        first, second = _medians(a), _medians(b)
+        ratios = sorted(_ratio(one, other) for one in first for other in second)
+        counts = _rank_sums(len(first), len(second))
+        place = _place_of_bounds(counts[: len(ratios) // 2], sum(counts))
+    found = {"difference": statistics.median(ratios) - 1, "interval": None, "verdict": "cannot tell"}
     if min(len(a), len(b)) < FEWEST:
-        return {"difference": found, "interval": None, "verdict": "cannot tell"}
-    source = random.Random(0)  # the same samples always have the same verdict
-    estimates = []
-    for _ in range(_RESAMPLES):
-        first = _blocks(len(a), source)
-        second = first if paired else _blocks(len(b), source)
-        estimates.append(_relative([a[i] for i in first], [b[i] for i in second]))
-    estimates.sort()
-    low, high = estimates[int(0.025 * _RESAMPLES)], estimates[int(0.975 * _RESAMPLES) - 1]
-    verdict = "cannot tell"
+        return found
+    low, high = ratios[place - 1] - 1, ratios[-place] - 1
     if -NOTICEABLE <= low and high <= NOTICEABLE:
-        verdict = "same"
+        found["verdict"] = "same"
     elif low > 0 or high < 0:
-        verdict = "slower" if low > 0 else "faster"
-    return {"difference": found, "interval": [low, high], "verdict": verdict}
+        found["verdict"] = "slower" if low > 0 else "faster"
+    return found | {"interval": [low, high]}
 
 
-def _relative(a: Sequence[float], b: Sequence[float]) -> float:
-    return statistics.median(b) / max(statistics.median(a), 1e-12) - 1
+def _ratio(a: float, b: float) -> float:
+    return b / max(a, 1e-12)
 
 
-def _blocks(count: int, source: random.Random) -> list[int]:
-    """Draw the indices of a sample in blocks of neighbours, since a machine is slow for several runs at a time."""
-    length = math.isqrt(count - 1) + 1
-    drawn: list[int] = []
-    while len(drawn) < count:
-        start = source.randrange(count)
-        drawn += [(start + i) % count for i in range(length)]
-    return drawn[:count]
+def _medians(times: Sequence[float]) -> list[float]:
+    """Return the medians of groups of neighbours, whose number and size are about equal."""
+    groups = min(len(times), max(_GROUPS, math.isqrt(len(times))))
+    ends = [len(times) * index // groups for index in range(groups + 1)]
+    return [statistics.median(times[start:end]) for start, end in itertools.pairwise(ends)]
+
+
+def _place_of_bounds(counts: Sequence[int], total: int) -> int:
+    """Return the place of the interval's bounds in sorted values, counted from 1 from either end; 0: there is none.
+
+    Args:
+        counts: Number of equally probable cases in which the statistic is 0, 1, 2 and so on.
+        total: Number of all cases.
+    """
+    sums = list(itertools.accumulate(counts))
+    return bisect.bisect_right(sums, _ERROR / 2 * total)
+
+
+def _rank_sums(m: int, n: int) -> list[int]:
+    """Count for each value of Mann and Whitney's statistic the orders of `m` and `n` values that have it.
+
+    They are the coefficients of the Gaussian binomial, a product of (1 - q^(n + i)) / (1 - q^i) for i from 1 to m.
+    """
+    counts = [1] + [0] * (m * n)
+    for i in range(1, m + 1):
+        for value in range(m * n, n + i - 1, -1):
+            counts[value] -= counts[value - n - i]
+        for value in range(i, m * n + 1):
+            counts[value] += counts[value - i]
+    return counts
 
 
 def _result(a: Sequence[float], b: Sequence[float], how: str, paired: bool) -> dict[str, Any]:

@@ -141,11 +141,13 @@ class _Builder:
         if not 0 <= call.delegate_index < len(self._plan.delegates):
             return None
         delegate = self._plan.delegates[call.delegate_index]
-        named_data = {key: blob.data for key, blob in self._pte.named_data.items()}
+        metas = self._meta.delegates if self._meta else []
+        if call.delegate_index < len(metas) and (stored := stored_graph(metas[call.delegate_index])):
+            return stored
         try:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
-                return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), named_data)
+                return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
         except EdgecoreError:  # the backend is not installed, or the blob is of another version
             pass
         return None
@@ -277,6 +279,19 @@ class _Builder:
         value = self._value(index)
         constant = isinstance(value, fmt.Tensor) and self._has_data(index) and value.allocation_info is None
         return value.nbytes if constant else 0
+
+
+def stored_graph(delegate: fmt.DelegateMeta) -> BlobGraph | None:
+    """Return the graph of a blob that the metadata have; None if they have none."""
+    from edgecore.plugin import BlobGraph, BlobNode
+
+    if delegate.graph is None:
+        return None
+    nodes = (
+        BlobNode(one.name or one.id, one.kind, tuple(one.inputs), tuple(one.outputs)) for one in delegate.graph.nodes
+    )
+    texts = {one.number: one.text for one in delegate.graph.values}
+    return BlobGraph(tuple(nodes), tuple(delegate.graph.inputs), tuple(delegate.graph.outputs), texts)
 
 
 def kernel_name(key: str) -> str:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.describe import signature
+from edgecore.devtools.estimates import NOTE, estimates
 from edgecore.devtools.graph import MethodGraph
 from edgecore.devtools.graph_builder import graph_of
 from edgecore.devtools.memory import Allocation, allocations
-from edgecore.devtools.summary import KERNELS, label, middle, parts
+from edgecore.devtools.summary import KERNELS, label, label_of_origins, middle, parts
 from edgecore.devtools.trace import Run, TraceEvent
 from edgecore.format import PteFile
 from edgecore.html import arena, page, table
@@ -42,6 +43,7 @@ def profile_page(profile: Profile) -> str:
             next(one for one in graph_of(profile.pte, blobs=True).methods if one.name == profile.method)
         ),
         "memory": memory_views(profile.pte, profile.method),
+        "tables": estimate_tables(profile.pte, [profile.method]),
     }
     return page(f"{profile.file}, {profile.method}", content)
 
@@ -72,6 +74,7 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
         operators = list(method["operators"].items())
         tables.append(table(f"{name}: operators on edgecore's kernels", ["operator", "#calls"], operators))
         arenas += [one | {"name": f"{name}, {one['name']}"} for one in memory_views(pte, name)]
+    tables += estimate_tables(pte, [method["name"] for method in facts["methods"]])
     segments = [(one["kind"], one["offset"], one["bytes"]) for one in facts["segments"]]
     tables.append(table("Segments", ["content", "#offset", "#bytes"], segments))
     graphs = graph_of(pte, blobs=True).methods
@@ -82,6 +85,22 @@ def file_page(facts: dict[str, Any], pte: PteFile) -> str:
         "graph": graph_rows(graphs[0]) if len(graphs) == 1 else None,
     }
     return page(Path(facts["file"]).name, content)
+
+
+def estimate_tables(pte: PteFile, methods: Sequence[str]) -> list[dict[str, Any]]:
+    """Return a table for each method with the cycles that compilers of backends expect; none for a method without."""
+    tables = []
+    for method in methods:
+        rows = [
+            (one.operation, label_of_origins(one.origins, "operator"), label_of_origins(one.origins, "module"),
+             label_of_origins(one.origins, "line"), one.backend, one.cycles)
+            for one in estimates(pte, method)
+        ]  # fmt: skip
+        columns = ["operation", "operator", "module", "line", "backend", "#cycles"]
+        if rows:
+            total = f"{sum(row[-1] for row in rows):,} cycles in all, {NOTE}."
+            tables.append(table(f"{method}: estimated cycles", columns, rows, total))
+    return tables
 
 
 def graph_rows(graph: MethodGraph) -> list[dict[str, Any]]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgecore.devtools.estimates import Estimate, estimate_label, estimate_lines, estimates
 from edgecore.devtools.exports import chrome_trace, speedscope
 from edgecore.devtools.printable import join_lines
 from edgecore.devtools.sources import program_file
@@ -57,7 +58,12 @@ class Profile:
             top: Number of rows; shorter times make one row together.
             width: Number of characters of a line.
         """
-        return join_lines([*self._head(), "", *format_rows(self.summary(by), by, top, width)])
+        measured = format_rows(self.summary(by), by, top, width)
+        return join_lines([*self._head(), "", *measured, *estimate_lines(self.estimates(), by, top)])
+
+    def estimates(self) -> list[Estimate]:
+        """Return the cycles that compilers of backends expect for operations on their devices; they are not measured."""
+        return estimates(self.pte, self.method)
 
     def _head(self) -> list[str]:
         summary = self.summary()
@@ -84,6 +90,11 @@ class Profile:
                 for row in summary.rows
             ],
             "events": self._events(),
+            "estimated_cycles": [
+                {"backend": one.backend, "operation": one.operation, "label": estimate_label(one, by), "cycles": one.cycles,
+                 "handles": [origin.handle for origin in one.origins]}
+                for one in self.estimates()
+            ],
         }  # fmt: skip
 
     def _events(self) -> list[dict[str, Any]]:

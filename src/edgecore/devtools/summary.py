@@ -141,11 +141,16 @@ def label(event: TraceEvent, by: str) -> str:
         return event.kernel
     if not event.origins:
         return f"({event.name})" if by == "operator" else "(no module)" if by == "module" else "(no line)"
+    return label_of_origins(event.origins, by)
+
+
+def label_of_origins(origins: Sequence[Origin], by: str) -> str:
+    """Return the operators, the module or the source line of nodes."""
     if by == "operator":
-        return operators(event.origins)
+        return operators(origins)
     if by == "module":
-        return module(event.origins)
-    return next((origin.source for origin in event.origins if origin.source), "(no line)")
+        return module(origins)
+    return next((origin.source for origin in origins if origin.source), "(no line)")
 
 
 def operators(origins: Sequence[Origin]) -> str:

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from edgecore.errors import FormatError
 
-from .flat import Buffer, data, pack, scalar, string, strings, tables, unpack, vector
+from .flat import Buffer, data, pack, scalar, string, strings, table, tables, unpack, vector
 from .pte import NamedBlob, PteFile
 from .segments import CONSTANT_ALIGNMENT, parts
 
@@ -61,12 +61,44 @@ class DelegateOperation:
         handles: The debug handles of the graph nodes that the operation computes.
         dim_order: The dims of the operation's value from the outermost to the innermost in memory; empty if they are
             in the graph's order.
+        estimated_cycles: Cycles that the backend's compiler expects on its device, without a measurement; 0 if it says
+            nothing.
     """
 
     id: int = scalar(0, "i64")
     name: str = string(1)
     handles: list[int] = vector(2, "u32")
     dim_order: list[int] = vector(3, "u8")
+    estimated_cycles: int = scalar(4, "u64")
+
+
+@dataclass(slots=True)
+class GraphNode:
+    """An operation in a blob: `id` or `name` of the `DelegateOperation`, its kind, and the numbers of its values."""
+
+    id: int = scalar(0, "i64")
+    name: str = string(1)
+    kind: str = string(2)
+    inputs: list[int] = vector(3, "u32")
+    outputs: list[int] = vector(4, "u32")
+
+
+@dataclass(slots=True)
+class GraphValue:
+    """The text of a value in a blob: dtype and sizes."""
+
+    number: int = scalar(0, "u32")
+    text: str = string(1)
+
+
+@dataclass(slots=True)
+class DelegateGraph:
+    """The operations of a blob in the order of execution, and the numbers of its inputs and outputs."""
+
+    nodes: list[GraphNode] = tables(0, GraphNode)
+    inputs: list[int] = vector(1, "u32")
+    outputs: list[int] = vector(2, "u32")
+    values: list[GraphValue] = tables(3, GraphValue)
 
 
 @dataclass(slots=True)
@@ -81,6 +113,7 @@ class DelegateMeta:
         memory: The memory that the delegate needs.
         handles: Debug handles of the nodes in the delegate.
         operations: The delegate's own operations, with the nodes that they compute.
+        graph: The graph in the blob, if the blob itself does not tell it.
     """
 
     sha256: Buffer = data(0)
@@ -90,6 +123,7 @@ class DelegateMeta:
     memory: list[MemoryNeed] = tables(4, MemoryNeed)
     handles: list[int] = vector(5, "u32")
     operations: list[DelegateOperation] = tables(6, DelegateOperation)
+    graph: DelegateGraph | None = table(7, DelegateGraph)
 
 
 @dataclass(slots=True)

@@ -73,7 +73,7 @@ class PreprocessResult:
         blob: The compiled partition.
         named_data: Data that several delegates may share, by key.
         debug_handle_map: Maps the backend's identifier of each step in the blob to the `debug_handle`s of the nodes
-            that the step computes.
+            that the step computes. A step with the handles of all the others stands for the partition as a whole.
         value_dim_orders: The dims of the value that a step reports for debugging (`host->event_value`), from the outermost
             to the innermost in memory. A step whose value has its dims in the graph's order may be left out.
         compatibility: Target, library and format versions as text. The backend's native library reads it before it loads
@@ -82,6 +82,10 @@ class PreprocessResult:
         unread_results: Additional outputs after the partition's outputs, for a backend whose library needs a value to
             be an output. The delegate writes them, but no node reads them. Each is a fake tensor, like the `val` of a
             node.
+        estimated_cycles: Cycles that the compiler expects for steps on its device, by the keys of `debug_handle_map`.
+            Profiles show them as estimates; they are no measurement.
+        graph: The operations in a blob from which they cannot be read, such as a binary for one device. A compiler whose
+            blobs tell them implements `BlobGraphReader` instead.
     """
 
     blob: bytes
@@ -91,6 +95,8 @@ class PreprocessResult:
     compatibility: str = ""
     memory: Sequence[MemoryNeed] = ()
     unread_results: Sequence[Any] = ()
+    estimated_cycles: Mapping[int | str, int] = field(default_factory=dict)
+    graph: BlobGraph | None = None
 
 
 @dataclass(frozen=True)
@@ -171,7 +177,7 @@ class BackendCompiler(Protocol):
 
         Args:
             blob: A blob that `preprocess` returned.
-            named_data: Named data of the whole file, by key.
+            named_data: Named data of the whole file by key: objects with the bytes as `data`.
             runtime: The target runtime: "executorch-1.5" or "edgecore".
 
         Returns:
@@ -345,7 +351,7 @@ class BlobReader(BackendCompiler, Protocol):
 
         Args:
             blob: The blob of one delegate.
-            named_data: Named data of the whole file, by key.
+            named_data: Named data of the whole file by key: objects with the bytes as `data`.
 
         Returns:
             Lines of text.
@@ -398,7 +404,7 @@ class BlobGraphReader(BackendCompiler, Protocol):
 
         Args:
             blob: The blob of one delegate.
-            named_data: Named data of the whole file, by key.
+            named_data: Named data of the whole file by key: objects with the bytes as `data`.
 
         Raises:
             FormatError: The blob is damaged.

@@ -11,11 +11,20 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError, FormatError
-from edgecore.plugin import CompiledPartition, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.plugin import (
+    BlobGraph,
+    CompiledPartition,
+    CompileSpec,
+    OperatorSupport,
+    PreprocessResult,
+    Problem,
+    RecipeSupport,
+)
 from edgecore.sdk import MutableBuffer, Partitioner
 from edgecore_coreml import describe as blob_lines
 from edgecore_coreml import native_library
 from edgecore_coreml.compiled import check_compiler
+from edgecore_coreml.graph import graph_of
 from edgecore_coreml.link import link
 from edgecore_coreml.operators import TABLE, TABLE_WITHOUT_WEIGHTS, CoreMLPartitioner, inside_only
 from edgecore_coreml.options import CoreMLOptions
@@ -25,7 +34,7 @@ from edgecore_coreml.registry import INSTALL, check_version, converters
 
 
 class CoreMLCompiler:
-    """Implements `QuantizingCompiler`, `LinkingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements protocols of `edgecore.plugin`: recipes, linking, reports, and readers of blobs and of their graphs."""
 
     Options = CoreMLOptions
 
@@ -84,6 +93,14 @@ class CoreMLCompiler:
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Return lines with the deployment target, arguments, operators and weights, for `edgecore inspect --blobs`."""
         return blob_lines.describe_blob(blob, named_data)
+
+    def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
+        """Return the operators of the ML program that a blob calls, for the graph view.
+
+        Raises:
+            FormatError: The blob is damaged, or its model is compiled; the file's metadata have the graph then.
+        """
+        return graph_of(unpack(blob, named_data))
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.

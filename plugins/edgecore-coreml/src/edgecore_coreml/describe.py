@@ -27,16 +27,10 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
     Raises:
         FormatError: The blob is damaged.
     """
-    from google.protobuf.message import DecodeError
-
     package = unpack(blob, named_data)
     if package.compiled:
         return _describe_compiled(package)
-    spec = _messages().Model()
-    try:
-        spec.ParseFromString(package.specification)
-    except DecodeError:
-        raise FormatError("the blob is damaged: its model is no specification of Core ML") from None
+    spec = specification_of(package)
     lines = [_system(spec.specificationVersion)]
     functions = {item.name: item for item in spec.description.functions}
     if package.function:
@@ -57,6 +51,22 @@ def describe_blob(blob: bytes, named_data: Mapping[str, Any]) -> list[str]:
             lines += [f"  in {precision}: {count}" for precision, count in sorted(computed.items())]
     lines.append(f"weights: {len(package.weights):,} bytes")
     return lines + [f"  as {kind}: {count}" for kind, count in sorted(stored.items())]
+
+
+def specification_of(package: Package) -> Any:
+    """Return the specification of a model that is not compiled, as a protobuf message of coremltools.
+
+    Raises:
+        FormatError: It is damaged.
+    """
+    from google.protobuf.message import DecodeError
+
+    spec = _messages().Model()
+    try:
+        spec.ParseFromString(package.specification)
+    except DecodeError:
+        raise FormatError("the blob is damaged: its model is no specification of Core ML") from None
+    return spec
 
 
 def _describe_compiled(package: Package) -> list[str]:

@@ -11,11 +11,12 @@ from pathlib import Path
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
+from edgecore.plugin import BlobGraph, CompileSpec, NamedBlob, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_coreml.blob import read_blob
 from edgecore_coreml.compiled import compile_model
 from edgecore_coreml.convert import Converted, convert, quiet
+from edgecore_coreml.graph import graph_of
 from edgecore_coreml.names import names_by_precision
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import pack, write_files
@@ -51,14 +52,15 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
     partition = PartitionView(program)
     converted = convert(program, options)
     _check_arguments(partition, converted)
-    package = pack(converted.package)
+    package, graph = pack(converted.package), graph_of(converted.package)
     is_compiled = options.model_type == "COMPILED_MODEL"
     if options.dump_intermediate_artifacts_to is not None:
         _dump(Path(options.dump_intermediate_artifacts_to).expanduser(), package, converted.log)
     return CoreMLResult(
         blob=compile_model(package) if is_compiled else package,
         named_data=_initial_values(partition),
-        debug_handle_map={0: debug_handles(*partition.calls)},
+        debug_handle_map={0: debug_handles(*partition.calls), **_operators(partition, graph)},
+        graph=graph if is_compiled else None,
         compatibility=f"{FORMAT} {converted.target}",
         target=converted.target,
         reason=converted.reason,
@@ -68,6 +70,12 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
         has_ranges=_has_ranges(partition, options),
         package=package if is_compiled else b"",
     )
+
+
+def _operators(partition: PartitionView, graph: BlobGraph) -> dict[int | str, tuple[int, ...]]:
+    """Return the debug handles of the operators that coremltools has named after nodes."""
+    names = {one.operation for one in graph.nodes}
+    return {node.name: handles for node in partition.calls if node.name in names and (handles := debug_handles(node))}
 
 
 def _has_ranges(partition: PartitionView, options: CoreMLOptions) -> bool:

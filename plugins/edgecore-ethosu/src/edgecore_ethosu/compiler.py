@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError, FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_ethosu import lowering, native_library, simulator_library
 from edgecore_ethosu.blob import describe_blob, read_blob, tosa_key
@@ -19,12 +19,14 @@ from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.partitioner import EthosUPartitioner
 from edgecore_ethosu.preprocess import EthosUResult, preprocess
 from edgecore_ethosu.vela import INSTALL, VelaReport, check_version
+from edgecore_tosa.blob_graph import blob_graph
+from edgecore_tosa.graph import Graph
 
 _NAMES = {"Sram": "SRAM", "Dram": "DRAM", "OnChipFlash": "weights in SRAM", "OffChipFlash": "flash"}
 
 
 class EthosUCompiler:
-    """Implements `QuantizingCompiler`, `TargetingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements protocols of `edgecore.plugin`: recipes, targets, reports, and readers of blobs and of their graphs."""
 
     Options = EthosUOptions
 
@@ -57,6 +59,17 @@ class EthosUCompiler:
         key = tosa_key(blob)
         stored = f"TOSA graph: in the file as {key}" if key in named_data else "TOSA graph: not in the file"
         return [*describe_blob(blob), stored]
+
+    def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
+        """Return the operators of the TOSA graph that the file stores for a blob, for the graph view.
+
+        Raises:
+            FormatError: The file has no TOSA graph for the blob, or it is damaged.
+        """
+        key = tosa_key(blob)
+        if key not in named_data:
+            raise FormatError(f"the file has no TOSA graph with the key {key}")
+        return blob_graph(Graph.from_bytes(named_data[key].data))
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.

@@ -16,6 +16,7 @@ from edgecore_ethosu.layers import Layer, layers_of, write_layers
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.vela import VelaReport, VelaResult, compile_tosa
 from edgecore_tosa.artifacts import artifact_folder
+from edgecore_tosa.blob_graph import blob_graph
 from edgecore_tosa.origins import debug_handle_map
 
 FORMAT = "ethosu-vela 1"
@@ -62,6 +63,8 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
         debug_handle_map=debug_handle_map(graph),
         compatibility=f"{FORMAT} {options.target}",
         memory=tuple(memory),
+        estimated_cycles={layer.operator: layer.estimate.cycles for layer in layers if layer.estimate.cycles},
+        graph=None if options.include_tosa else blob_graph(graph),
         target=options.target,
         report=compiled.report,
         layers=layers,

@@ -1,6 +1,7 @@
 // The OpenVINO backend: passes the model in a delegate's blob to OpenVINO, and runs it. The tensors that OpenVINO reads
 // and writes are the runtime's own buffers ("host memory"), without copies.
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -8,6 +9,7 @@
 
 #include "blob.h"
 #include "edgecore/backend.hpp"
+#include "node_times.h"
 #include "openvino_api.h"
 
 #ifndef EDGECORE_OPENVINO_VERSION
@@ -139,13 +141,25 @@ struct Delegate {
 
   uint64_t argument_count() const noexcept { return payload.inputs.size() + payload.outputs.size(); }
 
+  // A compiled model, and the core that it needs.
+  struct Executable {
+    SharedCore core;
+    Compiled compiled;
+  };
+
   // Returns the compiled model for a number of threads; all instances with that number of threads share it.
   ov_compiled *compiled(uint32_t threads) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    ForThreads &entry = compiled_[threads];
-    if (entry.compiled == nullptr) compile(threads, entry);
+    Executable &entry = compiled_[threads];
+    if (entry.compiled == nullptr) entry = compile(threads, false);
     return entry.compiled.get();
   }
+
+  // Returns a compiled model of the caller's own whose inference request tells times of nodes.
+  Executable profiled(uint32_t threads) const { return compile(threads, true); }
+
+  // Only the device CPU is known to tell the times of nodes in the order in which they run.
+  bool tells_times() const { return payload.device == "CPU"; }
 
   // Infers the output shapes from the input shapes, by reshaping model_, which is not compiled.
   std::vector<std::vector<int64_t>> output_shapes(const std::vector<std::vector<int64_t>> &inputs) {
@@ -177,11 +191,6 @@ struct Delegate {
   }
 
  private:
-  struct ForThreads {
-    SharedCore core;
-    Compiled compiled;
-  };
-
   Model read_model(ov_core *core) const {
     ov_model *created = nullptr;
     api().check(api().ov_core_read_model_from_memory_buffer(core, reinterpret_cast<const char *>(payload.model.data),
@@ -190,12 +199,13 @@ struct Delegate {
     return Model(created);
   }
 
-  void compile(uint32_t threads, ForThreads &out) const {
+  Executable compile(uint32_t threads, bool is_profiled) const {
     Properties properties = payload.properties;
     // Only the device CPU has the property INFERENCE_NUM_THREADS.
     if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
-    out.core = program_.driver.core(payload.device, properties);
-    ov_core *core = out.core.get();
+    if (is_profiled) properties.emplace_back("PERF_COUNT", "YES");
+    SharedCore shared = program_.driver.core(payload.device, properties);
+    ov_core *core = shared.get();
     ov_compiled *created = nullptr;
     if (payload.kind == Kind::kPortable) {
       const Model model = read_model(core);  // not model_, whose shapes output_shapes changes
@@ -219,7 +229,7 @@ struct Delegate {
            "the blob is damaged: its model has %zu inputs and %zu outputs, its header %zu and %zu", inputs, outputs,
            payload.inputs.size(), payload.outputs.size());
     }
-    out.compiled = std::move(owned);
+    return {std::move(shared), std::move(owned)};
   }
 
   Program &program_;
@@ -232,20 +242,27 @@ struct Delegate {
   Tensor weights_;
   Model model_;  // for output_shapes; null if all sizes are static
   std::mutex mutex_;
-  std::map<uint32_t, ForThreads> compiled_;
+  std::map<uint32_t, Executable> compiled_;
 };
 
 // The execution state of a delegate in one method: an inference request of OpenVINO.
 class Instance {
  public:
-  Instance(Delegate &delegate, const Host &host)
+  Instance(Delegate &delegate, const Host &host, const edgecore_instance_info &info)
       : delegate_(delegate),
         payload_(delegate.payload),
         host_(host),
         types_(delegate.argument_count()),
         shapes_(delegate.argument_count()),
         bound_(delegate.argument_count(), nullptr) {
-    ov_compiled *compiled = delegate.compiled(std::max<uint32_t>(host.worker_count(), 1));
+    const uint32_t threads = std::max<uint32_t>(host.worker_count(), 1);
+    ov_compiled *compiled;
+    if ((info.flags & EDGECORE_INSTANCE_PROFILED) != 0 && delegate.tells_times()) {
+      profiled_ = delegate.profiled(threads);
+      compiled = profiled_.compiled.get();
+    } else {
+      compiled = delegate.compiled(threads);
+    }
     ov_request *created = nullptr;
     api().check(api().ov_compiled_model_create_infer_request(compiled, &created), EDGECORE_MEMORY_ALLOCATION_FAILED,
                 "OpenVINO cannot create an inference request");
@@ -290,14 +307,24 @@ class Instance {
   }
 
   void execute(const Arguments &args, const Memory &) {
+    const auto start = std::chrono::steady_clock::now();
     if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute was called without a successful prepare");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
       // A request keeps pointing to the memory that it was bound to, and accesses it in infer only.
       if (data != bound_[i] || data == nullptr) bind(i, data);
     }
-    const Event event(host_, "OpenVINO", 0);
-    api().check(api().ov_infer_request_infer(request_.get()), EDGECORE_INTERNAL, "OpenVINO cannot run the model");
+    if (profiled_.compiled == nullptr) {
+      const Event event(host_, "OpenVINO", 0);
+      infer();
+      return;
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    infer();
+    const std::chrono::nanoseconds length = std::chrono::steady_clock::now() - begin;
+    const std::chrono::nanoseconds before = begin - start;
+    times_.add(request_.get());
+    times_.report(host_, static_cast<uint64_t>(before.count()), static_cast<uint64_t>(length.count()));
   }
 
  private:
@@ -311,6 +338,10 @@ class Instance {
            static_cast<long long>(expected.max_shape[d]));
     }
     return {tensor.dl.shape, tensor.dl.shape + expected.rank()};
+  }
+
+  void infer() const {
+    api().check(api().ov_infer_request_infer(request_.get()), EDGECORE_INTERNAL, "OpenVINO cannot run the model");
   }
 
   void bind(size_t index, void *data) {
@@ -331,7 +362,9 @@ class Instance {
   Delegate &delegate_;
   const Payload &payload_;
   Host host_;
+  Delegate::Executable profiled_;  // empty unless the method is traced, and OpenVINO tells times of nodes
   Request request_;
+  NodeTimes times_;
   std::vector<uint32_t> types_;               // by argument: the element type, as OpenVINO numbers it
   std::vector<std::vector<int64_t>> shapes_;  // by argument: the shape in the last prepare
   std::vector<void *> bound_;                 // by argument: the memory that the request is bound to, or null

@@ -41,6 +41,16 @@ struct ov_property {
   const char *key;
   const void *value;  // a NUL-terminated string
 };
+struct ov_profiling_info {
+  int status;                   // kExecuted, or another number for a node that did not run
+  int64_t real_time, cpu_time;  // microseconds
+  const char *node_name, *exec_type, *node_type;
+};
+constexpr int kExecuted = 2;
+struct ov_profiling_list {
+  ov_profiling_info *infos;
+  size_t size;
+};
 struct ov_version {
   const char *build_number;
   const char *description;
@@ -69,17 +79,19 @@ struct ov_version {
   X(ov_infer_request_set_input_tensor_by_index, ov_request *, size_t, const ov_tensor *)                             \
   X(ov_infer_request_set_output_tensor_by_index, ov_request *, size_t, const ov_tensor *)                            \
   X(ov_infer_request_infer, ov_request *)                                                                            \
+  X(ov_infer_request_get_profiling_info, const ov_request *, ov_profiling_list *)                                    \
   X(ov_shape_free, ov_shape *)
 
 // X(name of the C function, parameter). These functions return nothing and release an object.
-#define EDGECORE_OPENVINO_RELEASES(X)      \
-  X(ov_version_free, ov_version *)         \
-  X(ov_core_free, ov_core *)               \
-  X(ov_model_free, ov_model *)             \
-  X(ov_compiled_model_free, ov_compiled *) \
-  X(ov_infer_request_free, ov_request *)   \
-  X(ov_tensor_free, ov_tensor *)           \
-  X(ov_output_const_port_free, ov_port *)  \
+#define EDGECORE_OPENVINO_RELEASES(X)                 \
+  X(ov_version_free, ov_version *)                    \
+  X(ov_core_free, ov_core *)                          \
+  X(ov_model_free, ov_model *)                        \
+  X(ov_compiled_model_free, ov_compiled *)            \
+  X(ov_infer_request_free, ov_request *)              \
+  X(ov_tensor_free, ov_tensor *)                      \
+  X(ov_output_const_port_free, ov_port *)             \
+  X(ov_profiling_info_list_free, ov_profiling_list *) \
   X(ov_free, const char *)
 
 // Pointers to the C functions that the two macros above list; open_library gets them from OpenVINO's library.

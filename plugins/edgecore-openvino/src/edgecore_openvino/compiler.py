@@ -10,10 +10,11 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_openvino import native_library, openvino_library
-from edgecore_openvino.blob import decode
+from edgecore_openvino.blob import Kind, decode
+from edgecore_openvino.ir import graph_of
 from edgecore_openvino.operators import STATIC_TABLE, TABLE
 from edgecore_openvino.options import OpenvinoOptions
 from edgecore_openvino.preprocess import DEVICE, HALF_WEIGHTS, PAYLOAD, preprocess
@@ -22,7 +23,7 @@ INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
 
 class OpenvinoCompiler:
-    """OpenVINO's implementation of `QuantizingCompiler` and `ReportingCompiler`, protocols of `edgecore.plugin`."""
+    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobGraphReader` of `edgecore.plugin`."""
 
     Options = OpenvinoOptions
 
@@ -51,6 +52,17 @@ class OpenvinoCompiler:
         except FormatError as error:
             return [str(error)]
         return []
+
+    def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
+        """Return the operators of the model in a blob, for the graph view.
+
+        Raises:
+            FormatError: The blob is damaged, or its model is compiled; the file's metadata have the graph then.
+        """
+        payload = decode(blob)
+        if payload.kind == Kind.DEVICE:
+            raise FormatError("the blob has a compiled model, which only OpenVINO reads")
+        return graph_of(payload.model)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`."""

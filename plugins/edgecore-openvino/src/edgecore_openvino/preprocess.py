@@ -20,6 +20,7 @@ from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_openvino.blob import VERSION, Argument, Kind, Payload, encode
+from edgecore_openvino.ir import WHOLE, graph_of
 from edgecore_openvino.operators import TABLE
 from edgecore_openvino.operators.builder import OV_TYPES, Builder
 
@@ -43,11 +44,12 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
     inputs, outputs = (
         tuple(_argument(partition, node) for node in nodes) for nodes in (partition.inputs, partition.outputs)
     )
-    model = build(partition, inputs)
+    model, handles = build(partition, inputs)
     if half_weights:
         _compress_to_fp16(model)
     with tempfile.TemporaryDirectory() as name:
         content, weights = _serialize(model, Path(name))
+        ir = content
         compatibility = f"openvino-ir {VERSION}"
         if kind == "blob":
             content, weights, compatibility = _compile(Path(name), device, properties), b"", _blob_compatibility(device)
@@ -57,20 +59,26 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
     max_bytes = sum(partition.max_bytes(node) for node in partition.calls if isinstance(node.meta["val"], torch.Tensor))
     return PreprocessResult(
         blob=encode(payload),
-        debug_handle_map={0: debug_handles(*partition.calls)},
+        debug_handle_map={WHOLE: debug_handles(*partition.calls), **handles},
+        graph=graph_of(ir) if kind == "blob" else None,
         compatibility=compatibility,
         memory=(MemoryNeed("persistent", max_bytes),) if max_bytes else (),
     )
 
 
-def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
-    """Build the OpenVINO model of a partition. Operators get numbered names, so equal partitions give equal bytes."""
+def build(partition: PartitionView, inputs: Sequence[Argument]) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
+    """Build the OpenVINO model of a partition, and list the debug handles of its operators.
+
+    Operators get numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces name them by
+    their numbers. A constant has no handles.
+    """
     builder = Builder(partition)
     parameters = []
     for node, argument in zip(partition.inputs, inputs, strict=True):
         sizes = [ov.Dimension(lower, upper) for lower, upper in argument.sizes]
         parameters.append(ops.parameter(ov.PartialShape(sizes), OV_TYPES[argument.dtype]))
         builder.values[node] = parameters[-1]
+        builder.owners[parameters[-1].get_name()] = None
     for node in partition.calls:
         if node.target is operator.getitem:
             producer: Any = node.args[0]
@@ -80,16 +88,21 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> ov.Model:
                 builder.values[node] = results[index]
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
+        builder.own(builder.values[node], node)
     results = [ops.result(_copied(builder.values[node], parameters)) for node in partition.outputs]
     # `ov.Model` derives the names of tensors from these names, so set them first.
     for letter, ends in (("input", parameters), ("output", results)):
         for index, end in enumerate(ends):
             end.set_friendly_name(f"{letter}_{index}")
     model = ov.Model(results, parameters, "edgecore")
+    handles: dict[int | str, tuple[int, ...]] = {}
     for index, op in enumerate(model.get_ordered_ops()):
         if op not in (*parameters, *results):
             op.set_friendly_name(f"{op.get_type_name()}_{index}")
-    return model
+            owner = builder.owners.get(op.get_name())
+            if owner is not None and op.get_type_name() != "Constant":
+                handles[index] = debug_handles(owner)
+    return model, handles
 
 
 def _copied(value: Any, parameters: Sequence[Any]) -> Any:

@@ -11,7 +11,8 @@ import torch
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import PartitionView
+from edgecore.plugin import BlobGraph, BlobNode
+from edgecore.sdk import PartitionView, debug_handles
 from edgecore_qnn.operators import TABLE
 from edgecore_qnn.operators.builder import Builder, shape
 from edgecore_qnn.operators.quantized import scale_of
@@ -45,6 +46,36 @@ class OnnxGraph:
     owners: Mapping[str, Node]
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
+
+    def debug_handle_map(self) -> dict[int | str, tuple[int, ...]]:
+        """Return the debug handles of each ONNX node, by its name."""
+        return {name: handles for name, node in self.owners.items() if (handles := debug_handles(node))}
+
+    def blob_graph(self) -> BlobGraph:
+        """Return the ONNX nodes without constants, for the graph view: a context binary does not tell its operations."""
+        from onnx import TensorProto, shape_inference
+
+        inferred = shape_inference.infer_shapes(self.model).graph
+        texts = {}
+        for value in (*inferred.input, *inferred.value_info, *inferred.output):
+            tensor = value.type.tensor_type
+            sizes = [dim.dim_value for dim in tensor.shape.dim]
+            texts[value.name] = f"{TensorProto.DataType.Name(tensor.elem_type).lower()} {sizes}"
+        nodes = self.model.graph.node
+        names = [*(tensor.name for tensor in self.inputs), *(name for node in nodes for name in node.output)]
+        numbers = {name: number for number, name in enumerate(names)}
+        return BlobGraph(
+            tuple(
+                BlobNode(
+                    node.name, node.op_type, tuple(numbers[name] for name in node.input if name in numbers),
+                    tuple(numbers[name] for name in node.output),
+                )
+                for node in nodes
+            ),
+            tuple(numbers[tensor.name] for tensor in self.inputs),
+            tuple(numbers[tensor.name] for tensor in self.outputs),
+            {number: texts.get(name, "") for name, number in numbers.items()},
+        )  # fmt: skip
 
     def to_bytes(self) -> bytes:
         """Return the model as bytes; equal partitions have equal bytes."""

@@ -65,7 +65,8 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> QnnRes
         _dump(model, answer, blob, table, options)
     return QnnResult(
         blob=blob,
-        debug_handle_map={0: debug_handles(*partition.calls)},
+        debug_handle_map={0: debug_handles(*partition.calls), **graph.debug_handle_map()},
+        graph=graph.blob_graph(),
         compatibility=f"{FORMAT} {header.sdk_build} {header.soc}",
         memory=(MemoryNeed("persistent", len(answer.context)),),
         soc=header.soc,

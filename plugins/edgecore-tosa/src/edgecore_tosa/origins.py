@@ -39,13 +39,19 @@ def assign_the_others(graph: Graph, calls: Sequence[Node], values: Mapping[Node,
                 found[node] = readers
 
 
+WHOLE = 0
+"""The key of the partition as a whole, which the event of a delegate names that runs all operators at once."""
+
+
 def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
     """Return the debug handles of the calls that each operator computes, by `Operator.name`, in the model's order.
 
-    The graph has been written already, which names its operators.
+    The graph has been written already, which names its operators. `WHOLE` has all handles.
     """
-    return {
+    found: dict[int | str, tuple[int, ...]] = {
         operator.name: debug_handles(*sorted([operator.source, *operator.others]))
         for operator in graph.operators
         if operator.source is not None
     }
+    every = sorted({handle for handles in found.values() for handle in handles})
+    return {**found, WHOLE: tuple(every)}

@@ -11,6 +11,7 @@ from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
 from edgecore.sdk import PartitionView
 from edgecore_tosa.artifacts import artifact_folder
+from edgecore_tosa.blob_graph import blob_graph
 from edgecore_tosa.origins import debug_handle_map
 from edgecore_vgf import lowering
 from edgecore_vgf.converter import convert
@@ -49,6 +50,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> VgfRes
         debug_handle_map=debug_handle_map(graph),
         compatibility=COMPATIBILITY,
         memory=(MemoryNeed("persistent", sum(tensor.size for tensor in tensors)),),
+        graph=blob_graph(graph),  # the VGF file has SPIR-V, whose operations have no names
         vgf=vgf,
     )
 

@@ -10,12 +10,12 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_vulkan import native_library
 from edgecore_vulkan.blob import read_graph
 from edgecore_vulkan.costs import costs
-from edgecore_vulkan.describe import describe
+from edgecore_vulkan.describe import describe, graph_of
 from edgecore_vulkan.executorch_compat import incompatibilities
 from edgecore_vulkan.operators import TABLE, VulkanTable
 from edgecore_vulkan.options import VulkanOptions
@@ -24,7 +24,7 @@ from edgecore_vulkan.preprocess import preprocess
 
 
 class VulkanCompiler:
-    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements protocols of `edgecore.plugin`: recipes, reports, and readers of blobs and of their graphs."""
 
     Options = VulkanOptions
 
@@ -53,6 +53,10 @@ class VulkanCompiler:
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Return a line for each argument and call of a blob, for `edgecore inspect --blobs`."""
         return describe(blob)
+
+    def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
+        """Return the calls of a blob, for the graph view."""
+        return graph_of(blob)
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.

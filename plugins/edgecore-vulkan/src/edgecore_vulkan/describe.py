@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from edgecore.plugin import BlobGraph, BlobNode
 from edgecore.sdk.flat import Buffer
 from edgecore_vulkan.blob import read_graph
 from edgecore_vulkan.costs import costs
@@ -31,6 +32,38 @@ def describe(blob: Buffer) -> list[str]:
         arguments = ", ".join(_text(graph, number) for number in call.args[:-1])
         lines.append(f"call {call.node_id}: {call.name}({arguments}) -> {_text(graph, call.args[-1])}")
     return lines
+
+
+def graph_of(blob: Buffer) -> BlobGraph:
+    """Return the calls of a blob, with their tensors and symbolic sizes by number.
+
+    Raises:
+        FormatError: The blob is damaged.
+    """
+    graph = read_graph(blob)
+    nodes = [
+        BlobNode(
+            call.node_id, call.name,
+            tuple(number for argument in call.args[:-1] for number in _variables(graph, argument)),
+            tuple(_variables(graph, call.args[-1])),
+        )
+        for call in graph.chain
+    ]  # fmt: skip
+    texts = {
+        number: _text(graph, number).partition(" ")[2]
+        for number, entry in enumerate(graph.values)
+        if isinstance(entry.value, (s.VkTensor, s.SymInt))
+    }
+    return BlobGraph(tuple(nodes), tuple(graph.input_ids), tuple(graph.output_ids), texts)
+
+
+def _variables(graph: s.Graph, number: int) -> list[int]:
+    """Return the values that an argument names and that are no constants."""
+    value = graph.values[number].value
+    if isinstance(value, s.ValueList):
+        return [one for item in value.items for one in _variables(graph, item)]
+    is_variable = isinstance(value, s.SymInt) or (isinstance(value, s.VkTensor) and value.constant_id < 0)
+    return [number] if is_variable else []
 
 
 def _text(graph: s.Graph, number: int, is_item: bool = False) -> str:

@@ -25,6 +25,8 @@ class Builder:
     def __init__(self, partition: PartitionView) -> None:
         self.partition = partition
         self.values: dict[Node, Any] = {}
+        self.owners: dict[str, Node | None] = {}
+        """The node that needs each operator, by OpenVINO's unique name for the operator; None for a parameter."""
 
     def value(self, argument: Any, like: Node | None = None) -> Any:
         """Return the value of an argument: a node, or a number, which becomes a constant of the dtype of `like`."""
@@ -34,6 +36,16 @@ class Builder:
         if argument not in self.values:
             self.values[argument] = ops.constant(self.partition.constants[argument].contiguous().numpy())
         return self.values[argument]
+
+    def own(self, results: Any, node: Node) -> None:
+        """Note that `node` needs the operators that compute `results`, as far as no node before it does."""
+        found = [*results] if isinstance(results, (list, tuple)) else [results]
+        while found:
+            value = found.pop()
+            op = value.get_node() if isinstance(value, ov.Output) else value
+            if op.get_name() not in self.owners:
+                self.owners[op.get_name()] = node
+                found += [op.input_value(index) for index in range(op.get_input_size())]
 
 
 def ints(values: Sequence[int]) -> Any:
