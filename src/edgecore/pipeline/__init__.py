@@ -7,12 +7,14 @@ from edgecore.pipeline.bundled import (
     serialize_from_bundled_program_to_flatbuffer,
 )
 from edgecore.pipeline.compile import CompiledProgram
+from edgecore.pipeline.config import EdgeCompileConfig, ExecutorchBackendConfig
+from edgecore.pipeline.executorch_program import ExecutorchProgramManager
 from edgecore.pipeline.lower import to_edge, to_edge_transform_and_lower
-from edgecore.pipeline.managers import EdgeProgramManager, ExecutorchBackendConfig, ExecutorchProgramManager
+from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.report import BufferRow, DelegationReport, ReportRow
 
 __all__ = [
-    "BufferRow", "BundledProgram", "CompiledProgram", "DelegationReport", "EdgeProgramManager", "ExecutorchBackendConfig",
-    "ExecutorchProgramManager", "MethodTestCase", "MethodTestSuite", "ReportRow",
+    "BufferRow", "BundledProgram", "CompiledProgram", "DelegationReport", "EdgeCompileConfig", "EdgeProgramManager",
+    "ExecutorchBackendConfig", "ExecutorchProgramManager", "MethodTestCase", "MethodTestSuite", "ReportRow",
     "serialize_from_bundled_program_to_flatbuffer", "to_edge", "to_edge_transform_and_lower",
 ]  # fmt: skip

@@ -14,7 +14,7 @@ from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import scalar_type
-from edgecore.pipeline.managers import ExecutorchProgramManager
+from edgecore.pipeline.executorch_program import ExecutorchProgramManager
 from edgecore.pipeline.save import write_files
 
 _NUMBERS: dict[type, type] = {bool: fmt.Bool, int: fmt.Int, float: fmt.Double}
