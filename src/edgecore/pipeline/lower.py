@@ -23,6 +23,7 @@ from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.pipeline.whole_operators import WholeOperators
+from edgecore.pipeline.whole_program import place_lowered_modules
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
 PartitionerSpec = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None
@@ -275,6 +276,7 @@ class _Lowering:
         if _has_volumes(program):
             context.preserve_for = preserve_for
             program = self.apply(method, program, passes, context)
+        place_lowered_modules(program)
         add_debug_handles(program)
         return program
 
@@ -331,8 +333,10 @@ def add_debug_handles(program: ExportedProgram) -> None:
     Delegate blobs, `.pte` files and traces refer to nodes by these handles.
     """
     nodes = all_calls(program.graph_module)
-    existing = [node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)]
-    handle = max(existing, default=0)
+    existing = [node.meta.get("debug_handle", []) for node in nodes]
+    handle = max(
+        (one for handles in existing for one in (handles if isinstance(handles, list) else [handles])), default=0
+    )
     for node in nodes:
         if "debug_handle" not in node.meta:
             handle += 1
