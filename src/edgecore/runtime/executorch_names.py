@@ -16,6 +16,7 @@ from edgecore import format as fmt
 from edgecore import runtime
 from edgecore._runtime import Method as NativeMethod
 from edgecore._runtime import kernels, open_program
+from edgecore.errors import BackendError
 from edgecore.plugin import registry
 from edgecore.stability import warn_no_effect
 
@@ -137,8 +138,7 @@ class Program:
     def _plans(self) -> dict[str, fmt.ExecutionPlan]:
         content = self._file
         if isinstance(content, (str, os.PathLike)):
-            with open(content, "rb") as file:
-                content = file.read()
+            content = Path(content).read_bytes()
         if bytes(memoryview(content)[4:8]) == fmt.BPTE_IDENTIFIER:
             content = fmt.read_bpte(content).program
         return {plan.name: plan for plan in fmt.read_pte(content).program.execution_plan}
@@ -294,7 +294,7 @@ class BackendRegistry:
         """Return True if the backend is installed, and its package can be imported and has a library to run files."""
         try:
             return registry.find(backend_name).native_library is not None
-        except registry.BackendError:
+        except BackendError:
             return False
 
 
@@ -306,9 +306,9 @@ def _torch_tensor(value: Any) -> Any:
     """Return a tensor of the runtime or of numpy as a torch tensor, and other values as they are."""
     if not hasattr(value, "__dlpack__"):
         return value
-    import torch
+    import torch.utils.dlpack
 
-    return value if isinstance(value, torch.Tensor) else torch.from_dlpack(value)
+    return value if isinstance(value, torch.Tensor) else torch.utils.dlpack.from_dlpack(value)
 
 
 def _is_container(value: Any) -> bool:
