@@ -86,7 +86,7 @@ class MemoryPlanningPass:
         return spec.mem_id or DEFAULT_ARENA
 
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
-        """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]`. `plan` calls this method first.
+        """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]`, before memory is planned.
 
         This method chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
 
@@ -95,6 +95,10 @@ class MemoryPlanningPass:
             graph_signature: The signature of the program.
         """
         return PassResult(graph_module, False)
+
+    def choose_arenas(self, program: ExportedProgram) -> None:
+        """Call `run`. `plan` calls this method first."""
+        self.run(program.graph_module, program.graph_signature)
 
     def plan(self, program: ExportedProgram) -> MemoryPlan:
         """Set the lifetime, memory id and offset of every spec that needs memory, and check the plan.
@@ -109,7 +113,7 @@ class MemoryPlanningPass:
                 "memories=[...]; remove one of the two"
             )
         assign_specs(program)
-        self.run(program.graph_module, program.graph_signature)
+        self.choose_arenas(program)
         plan = MemoryPlan(state=_state(program))
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)

@@ -4,6 +4,7 @@ from edgecore.pipeline.bundled import (
     BundledProgram,
     MethodTestCase,
     MethodTestSuite,
+    deserialize_from_flatbuffer_to_bundled_program,
     serialize_from_bundled_program_to_flatbuffer,
 )
 from edgecore.pipeline.compile import CompiledProgram
@@ -17,5 +18,6 @@ from edgecore.pipeline.whole_program import WholeBackendModule, to_backend
 __all__ = [
     "BufferRow", "BundledProgram", "CompiledProgram", "DelegationReport", "EdgeCompileConfig", "EdgeProgramManager",
     "ExecutorchBackendConfig", "ExecutorchProgramManager", "MethodTestCase", "MethodTestSuite", "ReportRow",
-    "WholeBackendModule", "serialize_from_bundled_program_to_flatbuffer", "to_backend", "to_edge", "to_edge_transform_and_lower",
+    "WholeBackendModule", "deserialize_from_flatbuffer_to_bundled_program",
+    "serialize_from_bundled_program_to_flatbuffer", "to_backend", "to_edge", "to_edge_transform_and_lower",
 ]  # fmt: skip

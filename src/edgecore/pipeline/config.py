@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from torch._ops import OpOverload
@@ -142,4 +143,8 @@ class ExecutorchBackendConfig:
         """Return the memory planning pass of a method; a mapping need not have all methods."""
         given = self.memory_planning_pass
         planning = given.get(method, MemoryPlanningPass()) if isinstance(given, Mapping) else given
-        return planning if self.remove_view_copy else replace(planning, reuse=False)
+        if self.remove_view_copy:
+            return planning
+        changed = copy.copy(planning)  # not `replace`, since the constructor of a subclass may have other parameters
+        object.__setattr__(changed, "reuse", False)
+        return changed

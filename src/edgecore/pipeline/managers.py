@@ -150,6 +150,10 @@ class EdgeProgramManager:
         changed._programs = to_backend(changed._programs, partitioners, preprocess, changed._diagnostics, link=link)
         return changed
 
+    def __deepcopy__(self, memo: dict[int, object]) -> EdgeProgramManager:
+        """Return a copy that shares its weights; torch's copy of a graph may rename nodes."""
+        return self._copy()
+
     def _copy(self) -> EdgeProgramManager:
         return EdgeProgramManager(
             {name: copy_program(program) for name, program in self._programs.items()},

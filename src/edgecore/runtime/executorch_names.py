@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from edgecore import format as fmt
