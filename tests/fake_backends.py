@@ -1,11 +1,13 @@
 """Networks for partitioners, and the steps of a backend that works, or fails at a known line."""
 
+import pytest
 import torch
+from pydantic import BaseModel
 from torch import nn
 
-from edgecore.partition import PartitionDiagnostics, to_backend
+from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics, to_backend
 from edgecore.pipeline import to_edge
-from edgecore.plugin import PreprocessResult
+from edgecore.plugin import BackendInfo, PreprocessResult, hookimpl, registry
 
 aten = torch.ops.aten
 
@@ -107,3 +109,46 @@ def assert_unchanged(program, before):
     assert weights.keys() == before[1].keys()
     assert all(torch.equal(weights[name], before[1][name]) for name in weights)
     torch.testing.assert_close(program.module(check_guards=False)(*INPUT), exported().module()(*INPUT))
+
+
+class EchoCompiler:
+    """The compiler of a backend that exists in the process of a test only: the blob lists the operators."""
+
+    class Options(BaseModel):
+        pass
+
+    def partitioner(self, options, *, runtime):
+        return CapabilityPartitioner("EchoBackend", lambda program: lambda node: None)
+
+    def preprocess(self, program, specs):
+        if any(node.target is aten.sin.default for node in program.graph.nodes):
+            raise ValueError("sin is not supported")
+        names = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
+        return PreprocessResult("\n".join([*names, *(spec.key for spec in specs)]).encode())
+
+    def operator_support(self):
+        return []
+
+    def verify_blob(self, blob, named_data, *, runtime):
+        return []
+
+
+class EchoPackage:
+    """What `edgecore.plugin.register` needs of the package of a backend."""
+
+    __name__ = "fake_backends"
+
+    @staticmethod
+    @hookimpl
+    def edgecore_backends():
+        compiler = "fake_backends:EchoCompiler"
+        return [BackendInfo(name="echo", backend_id="EchoBackend", summary="lists operators", compiler=compiler)]
+
+
+@pytest.fixture
+def echo_backend(monkeypatch):
+    """The partitioner of `EchoBackend`, which is installed for one test."""
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+    registry.register(EchoPackage())
+    return EchoCompiler().partitioner(None, runtime="")

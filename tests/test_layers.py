@@ -12,7 +12,20 @@ ROOT = Path(__file__).resolve().parents[1] / "src" / "edgecore"
 ORDER = [
     # These import no torch.
     *("errors", "stability", "backend", "recipe", "html", "format", "plugin", "runtime"),
-    *("ir", "passes", "partition", "memory", "emit", "quantize", "pipeline", "devtools", "sdk", "conformance", "cli"),
+    *(
+        "ir",
+        "passes",
+        "partition",
+        "memory",
+        "emit",
+        "quantize",
+        "pipeline",
+        "devtools",
+        "sdk",
+        "conformance",
+        "compat",
+        "cli",
+    ),
 ]
 ANYWHERE = {"edgecore", "_runtime"}
 """The package itself, whose names are lazy, and the native module."""

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from edgecore.ir.lazy_constants import lazy_constant
     from edgecore.pipeline import (
         BundledProgram,
+        EdgeCompileConfig,
         EdgeProgramManager,
         ExecutorchBackendConfig,
         MethodTestCase,
@@ -39,6 +40,7 @@ __all__ = [
     "Backend",
     "BundledProgram",
     "BundledReport",
+    "EdgeCompileConfig",
     "EdgeProgramManager",
     "ExecutorchBackendConfig",
     "MethodTestCase",
@@ -64,6 +66,7 @@ _MODULE_OF = {
     "Backend": "edgecore.backend",
     "BundledProgram": "edgecore.pipeline",
     "BundledReport": "edgecore.runtime.bundled",
+    "EdgeCompileConfig": "edgecore.pipeline",
     "EdgeProgramManager": "edgecore.pipeline",
     "ExecutorchBackendConfig": "edgecore.pipeline",
     "MethodTestCase": "edgecore.pipeline",

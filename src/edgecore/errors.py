@@ -43,6 +43,13 @@ class FallbackWarning(UserWarning):
     """
 
 
+class NoEffectWarning(UserWarning):
+    """An argument that ExecuTorch's documentation has does nothing in edgecore, and the message says why.
+
+    Each argument is warned about once in a process.
+    """
+
+
 class WriteError(EdgecoreError, OSError):
     """A file cannot be written. Files that existed before are unchanged."""
 

@@ -1,4 +1,4 @@
-"""Lazy imports of a package's public names, and decorators for deprecated and experimental functions.
+"""Lazy imports of a package's public names, decorators for deprecated and experimental functions, arguments without effect.
 
 `docs/compatibility.md` says which names are stable and for how long a deprecated name keeps working. This module imports
 nothing at the top, because `import edgecore` imports it.
@@ -88,6 +88,28 @@ def experimental(marked: Marked) -> Marked:
     marked.__experimental__ = True  # type: ignore[attr-defined]
     marked.__doc__ = f"{(marked.__doc__ or '').rstrip()}\n\nExperimental: may change in any release."
     return marked
+
+
+_without_effect: set[str] = set()
+
+
+def warn_no_effect(argument: str, reason: str, stacklevel: int = 3) -> None:
+    """Issue a `NoEffectWarning` about an argument of ExecuTorch's interface, the first time that one is given.
+
+    Args:
+        argument: The argument as callers write it: `EdgeCompileConfig(_skip_dim_order=True)`.
+        reason: Why edgecore does not need it; the end of a sentence.
+        stacklevel: The frame of the user's call: 3 if a function calls this one, 4 if a dataclass does.
+    """
+    import warnings
+
+    from edgecore.errors import NoEffectWarning
+
+    if argument not in _without_effect:
+        _without_effect.add(argument)
+        warnings.warn(
+            f"{argument} has no effect in edgecore: {reason}", category=NoEffectWarning, stacklevel=stacklevel
+        )
 
 
 def _warn(name: str, use: str, since: str) -> None:

@@ -20,7 +20,7 @@ class Wide(nn.Module):
 
 def wide_plan(*memories):
     program = to_edge(torch.export.export(Wide(), (torch.randn(256),))).exported_program()
-    return MemoryPlanningPass(memories=memories).run(program)
+    return MemoryPlanningPass(memories=memories).plan(program)
 
 
 def test_the_most_used_tensors_go_to_the_cheapest_memory_where_they_fit():
@@ -39,4 +39,4 @@ def test_memories_that_are_too_small_are_refused_with_numbers():
 def test_memories_do_not_go_with_shared_buffers():
     program = to_edge(torch.export.export(nn.Sigmoid(), (torch.randn(256),))).exported_program()
     with pytest.raises(CompileError, match="reserves arena 2 for mutable buffers"):
-        MemoryPlanningPass(memories=[Memory("sram")], share_mutable_buffers=True).run(program)
+        MemoryPlanningPass(memories=[Memory("sram")], share_mutable_buffers=True).plan(program)

@@ -36,7 +36,7 @@ class Chain(nn.Module):
 
 def plan(**options):
     program = to_edge(torch.export.export(Chain(), (torch.randn(256),))).exported_program()
-    return MemoryPlanningPass(**options).run(program)
+    return MemoryPlanningPass(**options).plan(program)
 
 
 def test_memory_of_a_dead_tensor_is_used_again():
@@ -54,10 +54,35 @@ def test_memory_of_inputs_and_outputs_is_planned_on_request():
     assert plan(memory_planning_algo=naive, **everything).arenas == {1: 7 * 1024}
 
 
+def test_a_subclass_of_the_planning_pass_chooses_arenas_by_node():
+    class ByOperator(MemoryPlanningPass):
+        def run(self, graph_module, graph_signature=None):
+            assert graph_signature.user_inputs
+            for node in graph_module.graph.nodes:
+                if node.op != "output":
+                    node.meta["spec"].mem_id = 3 if node.target is torch.ops.aten.cos.default else 2
+            return super().run(graph_module, graph_signature)
+
+    class Mixed(nn.Module):
+        def forward(self, x):
+            return torch.cos(torch.sin(torch.cos(torch.sin(x))))
+
+    program = to_edge(torch.export.export(Mixed(), (torch.randn(256),))).exported_program()
+    assert ByOperator(reuse=False).plan(program).arenas == {2: 1024, 3: 1024}
+    places = {node.name: node.meta["spec"].mem_id for node in program.graph.nodes if node.op != "output"}
+    assert places == {
+        "x": None,
+        "sin": 2,
+        "cos": 3,
+        "sin_1": 2,
+        "cos_1": None,
+    }  # the caller supplies inputs and outputs
+
+
 def test_a_subclass_of_the_planning_pass_spreads_tensors_over_arenas():
     class Two(MemoryPlanningPass):
         def arena_of(self, spec):
             return 1 + spec.lifetime[0] % 2
 
     program = to_edge(torch.export.export(Chain(), (torch.randn(256),))).exported_program()
-    assert Two().run(program).sizes == [0, 1024, 1024]
+    assert Two().plan(program).sizes == [0, 1024, 1024]

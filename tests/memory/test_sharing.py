@@ -300,7 +300,7 @@ def test_a_delegate_never_reads_a_concatenation_and_its_operand_from_the_same_me
     only_add = lambda _: lambda node: None if node.target is torch.ops.aten.add.Tensor else "not supported"
     preprocess = lambda *_: (PreprocessResult(b"blob"), ("acme", "1"))
     delegate(program, CapabilityPartitioner("acme", only_add), preprocess)
-    MemoryPlanningPass().run(program)
+    MemoryPlanningPass().plan(program)
     ((call, _),) = delegates(program)
     specs = [node.meta["spec"] for node in call.all_input_nodes if "spec" in node.meta]
     assert len(specs) == 2

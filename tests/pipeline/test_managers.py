@@ -1,5 +1,7 @@
 """The managers of ExecuTorch's interface: programs stay as they are, and the order of passes."""
 
+import copy
+
 import torch
 from edge_programs import INPUTS, net
 from torch.export import export
@@ -41,3 +43,10 @@ def test_transform_returns_a_new_manager_and_leaves_the_old_one():
     changed = edge.transform([TanhToSigmoid()])
     assert aten.tanh.default in targets(edge) and aten.tanh.default not in targets(changed)
     torch.testing.assert_close(edgecore.load(edge.to_executorch().buffer).forward(*INPUTS), net()(*INPUTS))
+
+
+def test_a_deep_copy_of_a_manager_keeps_the_names_of_inputs():
+    edge = to_edge(export(torch.nn.Tanh(), (torch.randn(2),)))
+    copied = copy.deepcopy(edge)
+    names = [node.name for node in copied.exported_program().graph.nodes]
+    assert names == ["input", "tanh", "output"] and copied.exported_program() is not edge.exported_program()

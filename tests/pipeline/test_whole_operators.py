@@ -1,13 +1,15 @@
 """An operator stays whole for a backend unless backends of higher priority take all its parts."""
 
 import sys
+import warnings
 
 import pytest
 import torch
 from fake_backends import compiles
 from torch import nn
 
-from edgecore.partition import CapabilityPartitioner
+from edgecore.errors import FallbackWarning
+from edgecore.partition import CapabilityPartitioner, Partitioner, PartitionResult
 from edgecore.pipeline import to_edge_transform_and_lower
 
 aten = torch.ops.aten
@@ -117,3 +119,18 @@ def test_an_operator_without_a_decomposition_stays_for_the_later_backend(places)
 
         found = places(takes("First", aten.relu.default), takes("Later", whole=[twice]), model=Twice())
         assert found == {"aten.relu.default": {"First"}, "whole_operators.twice.default": {"Later"}}
+
+
+def test_a_partitioner_may_define_partition_only():
+    class OnlyPartition:
+        def partition(self, exported_program):
+            return PartitionResult(exported_program, {})
+
+    class Inherited(Partitioner):
+        def partition(self, exported_program):
+            return PartitionResult(exported_program, {})
+
+    exported = torch.export.export(torch.nn.Linear(2, 2), (torch.randn(1, 2),))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FallbackWarning)
+        to_edge_transform_and_lower(exported, partitioner=[OnlyPartition(), Inherited()])

@@ -29,6 +29,11 @@ def scalar_type(dtype: torch.dtype) -> ScalarType:
     return _SCALAR_TYPES[dtype]
 
 
+def torch_dtype(number: ScalarType) -> torch.dtype:
+    """Return the dtype with a number in files."""
+    return next(dtype for dtype, other in _SCALAR_TYPES.items() if other == number)
+
+
 def dtype_name(dtype: torch.dtype) -> str:
     """Return the name of a dtype without `torch.`, such as `float32`."""
     return str(dtype).removeprefix("torch.")

@@ -6,9 +6,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, ExportGraphSignature
 from torch.export.graph_signature import InputKind, OutputKind
-from torch.fx import Node
+from torch.fx import GraphModule, Node
+from torch.fx.passes.infra.pass_base import PassResult
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
@@ -55,7 +56,7 @@ class MemoryPlan:
 class MemoryPlanningPass:
     """Settings of the memory plan, for `edgecore.compile(memory=...)`.
 
-    A subclass may override `arena_of` to choose the arena of each tensor.
+    A subclass chooses the arenas of tensors by overriding `run`, which sees the graph, or `arena_of`.
 
     Attributes:
         memory_planning_algo: The planner, which places the tensors of one arena.
@@ -84,12 +85,27 @@ class MemoryPlanningPass:
         """Return the memory id (from 1) of the arena in which `spec` is placed."""
         return spec.mem_id or DEFAULT_ARENA
 
-    def run(self, program: ExportedProgram) -> MemoryPlan:
+    def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None = None) -> PassResult:
+        """Choose arenas by node: set `mem_id` of the specs in `node.meta["spec"]`, before memory is planned.
+
+        This method chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
+
+        Args:
+            graph_module: The graph, in the edge dialect; every node with tensors has its `TensorSpec`s.
+            graph_signature: The signature of the program.
+        """
+        return PassResult(graph_module, False)
+
+    def choose_arenas(self, program: ExportedProgram) -> None:
+        """Call `run`. `plan` calls this method first."""
+        self.run(program.graph_module, program.graph_signature)
+
+    def plan(self, program: ExportedProgram) -> MemoryPlan:
         """Set the lifetime, memory id and offset of every spec that needs memory, and check the plan.
 
         Raises:
-            CompileError: A size has no upper bound, a memory is too small, or the planner or `arena_of` made an invalid
-                plan.
+            CompileError: A size has no upper bound, a memory is too small, or the planner, `run` or `arena_of` made an
+                invalid plan.
         """
         if self.memories and self.share_mutable_buffers:
             raise CompileError(
@@ -97,9 +113,12 @@ class MemoryPlanningPass:
                 "memories=[...]; remove one of the two"
             )
         assign_specs(program)
+        self.choose_arenas(program)
         plan = MemoryPlan(state=_state(program))
         shared = set(plan.state.values()) if self.share_mutable_buffers else set()
         lifetimes = _Lifetimes(program, self.alloc_graph_input, self.alloc_graph_output)
+        for spec in lifetimes.unplanned:
+            spec.mem_id = None  # `run` may have chosen an arena for it
         for spec in lifetimes.planned:
             spec.mem_id = SHARED_ARENA if spec in shared else self.arena_of(spec)
             if shared and spec.mem_id == SHARED_ARENA and spec not in shared:
@@ -150,7 +169,7 @@ class _Lifetimes:
     """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
-    need memory in an arena, in the order of their first use. `fixed` are the specs that may not share memory: inputs,
+    need memory in an arena, in the order of their first use, `unplanned` those that do not. `fixed` are the specs that may not share memory: inputs,
     outputs, mutable buffers, arguments that operators write, and all that branches and loops use.
     """
 
@@ -194,6 +213,7 @@ class _Lifetimes:
                     state.add(spec)
         for spec, start in first.items():
             spec.lifetime = (start, end if spec in state else last[spec])
+        self.unplanned = unplanned
         self.planned = [spec for spec in first if spec not in unplanned]
 
     def uses(self) -> dict[TensorSpec, int]:

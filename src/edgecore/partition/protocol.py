@@ -96,5 +96,7 @@ class Partitioner(Protocol):
 
         The function returns True for a call that must stay; None in its place means that all calls stay. A call that
         stayed but is not delegated is decomposed after partitioning.
+
+        The default is none. A partitioner that is no subclass of this class may leave the method out.
         """
-        ...
+        return (), None

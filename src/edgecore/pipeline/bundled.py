@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ from torch.utils import _pytree as pytree
 from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
-from edgecore.ir.dtypes import scalar_type
-from edgecore.pipeline.managers import ExecutorchProgramManager
+from edgecore.ir.dtypes import scalar_type, torch_dtype
+from edgecore.pipeline.executorch_program import ExecutorchProgramManager
 from edgecore.pipeline.save import write_files
 
 _NUMBERS: dict[type, type] = {bool: fmt.Bool, int: fmt.Int, float: fmt.Double}
@@ -58,6 +58,7 @@ class BundledProgram:
         executorch_program: The result of `edgecore.compile` or `to_executorch`; None with `pte_file_path`.
         method_test_suites: The suites, at most one for each method.
         pte_file_path: A `.pte` file, instead of `executorch_program`.
+        pte: The bytes of such a file, instead.
 
     Raises:
         CompileError: A suite does not match the program; the message names the method, case and value.
@@ -72,8 +73,10 @@ class BundledProgram:
         executorch_program: ExecutorchProgramManager | None,
         method_test_suites: Sequence[MethodTestSuite],
         pte_file_path: str | Path | None = None,
+        *,
+        pte: bytes | None = None,
     ) -> None:
-        if (executorch_program is None) == (pte_file_path is None):
+        if sum(source is not None for source in (executorch_program, pte_file_path, pte)) != 1:
             raise CompileError("BundledProgram needs either executorch_program or pte_file_path, and not both")
         self.executorch_program = executorch_program
         self.method_test_suites = sorted(method_test_suites, key=lambda suite: suite.method_name)
@@ -81,11 +84,11 @@ class BundledProgram:
         if executorch_program is not None:
             self._program = executorch_program.buffer
         else:
-            self._program = Path(str(pte_file_path)).read_bytes()
-        pte = fmt.read_pte(self._program)
-        plans = {plan.name: plan for plan in pte.program.execution_plan}
+            self._program = Path(str(pte_file_path)).read_bytes() if pte is None else pte
+        file = fmt.read_pte(self._program)
+        plans = {plan.name: plan for plan in file.program.execution_plan}
         self._suites = [_suite(suite, plans.get(suite.method_name)) for suite in self.method_test_suites]
-        for finding in fmt.verify_cases(fmt.BpteFile(method_test_suites=self._suites, program=self._program), pte):
+        for finding in fmt.verify_cases(fmt.BpteFile(method_test_suites=self._suites, program=self._program), file):
             raise CompileError(str(finding))
         names = [suite.method_name for suite in self._suites]
         for name in names:
@@ -117,6 +120,39 @@ class BundledProgram:
 def serialize_from_bundled_program_to_flatbuffer(bundled_program: BundledProgram) -> bytes:
     """Return the `.bpte` as bytes. The function has the name of its counterpart in executorch."""
     return bundled_program.buffer
+
+
+def deserialize_from_flatbuffer_to_bundled_program(flatbuffer: bytes) -> BundledProgram:
+    """Return the program and the test cases in the bytes of a `.bpte` file.
+
+    Raises:
+        FormatError: The bytes are no `.bpte` file, or they are damaged.
+    """
+    file = fmt.read_bpte(flatbuffer)
+    suites = [
+        MethodTestSuite(
+            suite.method_name,
+            [MethodTestCase(_plain(case.inputs), _plain(case.expected_outputs)) for case in suite.test_cases],
+        )
+        for suite in file.method_test_suites
+    ]
+    return BundledProgram(None, suites, pte=bytes(file.program))
+
+
+def _plain(values: Sequence[fmt.Value]) -> list[Any]:
+    """Return the tensors and numbers of flatbuffer tables."""
+    return [_tensor(value.val) if isinstance(value.val, fmt.BundledTensor) else _number(value.val) for value in values]
+
+
+def _tensor(table: fmt.BundledTensor) -> torch.Tensor:
+    dtype = torch_dtype(table.scalar_type)
+    dense = torch.frombuffer(bytearray(table.data), dtype=dtype) if len(table.data) else torch.empty(0, dtype=dtype)
+    dense = dense.reshape([table.sizes[dim] for dim in table.dim_order])
+    return dense.permute([list(table.dim_order).index(dim) for dim in range(len(table.sizes))])
+
+
+def _number(table: Any) -> Any:
+    return next(getattr(table, field.name) for field in fields(table))
 
 
 def _suite(suite: MethodTestSuite, plan: fmt.ExecutionPlan | None) -> fmt.BundledMethodTestSuite:

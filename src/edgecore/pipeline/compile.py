@@ -23,9 +23,10 @@ from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES
 from edgecore.passes.pass_list import PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.compare import Comparison, Reference, compare
+from edgecore.pipeline.config import ExecutorchBackendConfig
+from edgecore.pipeline.executorch_program import ExecutorchProgramManager
 from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
 from edgecore.pipeline.lower import lower
-from edgecore.pipeline.managers import ExecutorchBackendConfig, ExecutorchProgramManager
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import BackendCompiler, registry
@@ -75,8 +76,8 @@ class CompiledProgram(ExecutorchProgramManager):
         references: Mapping[str, Reference],
         backends: Sequence[Backend],
     ) -> None:
-        super().__init__(finished.pte, finished.data, finished.report(), finished.methods, finished.config_methods)
-        self._etrecord, self.delegate_outputs = finished._etrecord, finished.delegate_outputs
+        super().__init__(finished.pte, finished.data, finished.report(), finished.programs, finished.config_methods)
+        self._etrecord = finished._etrecord
         self.seconds = seconds
         self.quantized = quantized
         self.backends = list(backends)

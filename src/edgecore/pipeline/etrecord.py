@@ -23,11 +23,12 @@ from edgecore.pipeline.same_nodes import same_nodes
 
 if TYPE_CHECKING:
     from edgecore.pipeline.bundled import BundledProgram
-    from edgecore.pipeline.managers import EdgeProgramManager, ExecutorchProgramManager
+    from edgecore.pipeline.executorch_program import ExecutorchProgramManager
+    from edgecore.pipeline.managers import EdgeProgramManager
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
 Maps = tuple[dict[str, Any], dict[str, Any], dict[str, Any]]
-"""The result of `_maps`."""
+"""The result of `instruction_maps`."""
 
 _NEW_KEYS = frozenset(
     ("torch_version", "guards_code", "sym_float_values", "kind", "is_hop_single_tensor_return",
@@ -136,7 +137,7 @@ class ETRecord:
             finished = finished.executorch_program
             if finished is None:
                 raise CompileError("an ETRecord needs the result of to_executorch, not a bundled program of a file")
-        self._maps = _maps(finished.pte, finished.delegate_outputs)
+        self._maps = instruction_maps(finished.pte, finished.delegate_outputs)
 
     def add_extra_export_modules(
         self, extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager]
@@ -354,7 +355,7 @@ def _origin(name: str) -> dict[str, Any]:
             "from_node": []}  # fmt: skip
 
 
-def _maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> Maps:
+def instruction_maps(pte: fmt.PteFile, outputs: Mapping[str, Sequence[int]]) -> Maps:
     """Return the maps from instructions to debug handles, delegates and numbers of outputs, by method.
 
     Operations of delegates with a number have the key `[12]`, which ExecuTorch looks for in the id `Conv2d [12]`.

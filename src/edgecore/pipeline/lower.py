@@ -7,20 +7,23 @@ from functools import partial
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
+from torch.fx import Node
 
 from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import PartitionDiagnostics, Partitioner, to_backend
-from edgecore.passes.decompose import REWRITES, Preserve, Rewrite, is_volume_convolution, preserve_nothing
+from edgecore.passes.decompose import REWRITES, Preserve, Rewrite, is_volume_convolution
 from edgecore.passes.manager import PassManager, check_structure
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList, Stage
 from edgecore.passes.pipeline import EDGE_PASSES
+from edgecore.pipeline.config import EdgeCompileConfig
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.pipeline.whole_operators import WholeOperators
+from edgecore.pipeline.whole_program import place_lowered_modules
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
 PartitionerSpec = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None
@@ -31,6 +34,7 @@ def to_edge(
     *,
     constant_methods: Mapping[str, object] | None = None,
     passes: PassList = EDGE_PASSES,
+    compile_config: EdgeCompileConfig | None = None,
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Lower exported programs to the edge dialect, without a backend.
@@ -42,6 +46,7 @@ def to_edge(
             method to the constant: a number, string, tensor, or a list of these.
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
+        compile_config: Operators that stay as they are; see `EdgeCompileConfig`.
         generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
 
     Returns:
@@ -55,15 +60,17 @@ def to_edge(
         >>> edge = edgecore.to_edge(torch.export.export(model, (torch.randn(1, 3, 224, 224),)))
         >>> edge.to_executorch().save("model.pte")
     """
-    lowering = _Lowering(passes)
+    config = compile_config or EdgeCompileConfig()
+    lowering = _Lowering(passes, config=config)
     edge = {}
     for name, program in lowering.exported(programs).items():
-        edge[name] = lowering.to_edge(name, program, PassContext(), lambda program: preserve_nothing)
-        verify(edge[name])
+        edge[name] = lowering.to_edge(name, program, lowering.context(), lambda program: lowering.is_preserved)
+        verify(edge[name], config.allowed)
     record = ETRecord(programs, _copies(edge)) if generate_etrecord else None
     return EdgeProgramManager(
-        edge, constant_methods=constant_methods, passes=passes, observer=lowering.observer, etrecord=record
-    )
+        edge, constant_methods=constant_methods, passes=passes, observer=lowering.observer, etrecord=record,
+        allowed=config.allowed,
+    )  # fmt: skip
 
 
 def _copies(programs: Mapping[str, ExportedProgram]) -> dict[str, ExportedProgram]:
@@ -77,6 +84,7 @@ def to_edge_transform_and_lower(
     partitioner: PartitionerSpec = None,
     constant_methods: Mapping[str, object] | None = None,
     passes: PassList = EDGE_PASSES,
+    compile_config: EdgeCompileConfig | None = None,
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Lower exported programs to the edge dialect, and delegate the operators that the partitioners tag.
@@ -96,6 +104,7 @@ def to_edge_transform_and_lower(
             method to the constant: a number, string, tensor, or a list of these.
         passes: The passes to run: `edgecore.passes.EDGE_PASSES`, or a list made from it with `insert_before`,
             `insert_after`, `replace` and `skip`.
+        compile_config: Operators that stay as they are unless a backend takes them; see `EdgeCompileConfig`.
         generate_etrecord: Keep the programs for `get_etrecord`, a copy without weights of their own.
 
     Returns:
@@ -116,8 +125,9 @@ def to_edge_transform_and_lower(
         >>> print(edge.report())
     """
     return lower(
-        programs, transform_passes, partitioner, constant_methods, passes=passes, generate_etrecord=generate_etrecord
-    )
+        programs, transform_passes, partitioner, constant_methods, passes=passes, generate_etrecord=generate_etrecord,
+        compile_config=compile_config,
+    )  # fmt: skip
 
 
 def lower(
@@ -131,20 +141,22 @@ def lower(
     dump: PassDump | None = None,
     rewrites: Mapping[OpOverload, Rewrite] = REWRITES,
     generate_etrecord: bool = False,
+    compile_config: EdgeCompileConfig | None = None,
 ) -> EdgeProgramManager:
     """Run `to_edge_transform_and_lower`; a failure of a partitioner in `required` is an error instead of a warning.
 
     Claims of partitioners in `skip_mutable_buffer` are refused. `dump` writes the graph after each pass. `rewrites` are
     those of the target runtime for operators that no backend gets.
     """
-    lowering = _Lowering(passes, dump, rewrites)
+    config = compile_config or EdgeCompileConfig()
+    lowering = _Lowering(passes, dump, rewrites, config)
     edge, diagnostics, chosen = {}, {}, {}
     for name, program in lowering.exported(programs).items():
         chosen[name] = list(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )
         # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
-        context = PassContext(rewrites=REWRITES if chosen[name] else rewrites)
+        context = lowering.context(REWRITES if chosen[name] else rewrites)
         diagnostics[name] = PartitionDiagnostics()
         whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
         edge[name] = lowering.to_edge_for_backends(name, program, context, whole, transform_passes)
@@ -165,10 +177,10 @@ def lower(
     for name, lowered in edge.items():
         edge[name] = lowering.decompose_undelegated(name, lowered, diagnostics[name])
         add_debug_handles(edge[name])
-        verify(edge[name])
+        verify(edge[name], config.allowed)
     return EdgeProgramManager(
         edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer,
-        etrecord=record,
+        etrecord=record, allowed=config.allowed,
     )  # fmt: skip
 
 
@@ -176,12 +188,25 @@ class _Lowering:
     """Runs the passes of each stage, for one call of `to_edge` or `to_edge_transform_and_lower`."""
 
     def __init__(
-        self, passes: PassList, dump: PassDump | None = None, rewrites: Mapping[OpOverload, Rewrite] = REWRITES
+        self,
+        passes: PassList,
+        dump: PassDump | None = None,
+        rewrites: Mapping[OpOverload, Rewrite] = REWRITES,
+        config: EdgeCompileConfig = EdgeCompileConfig(),
     ) -> None:
         self.passes = passes
         self.dump = dump
         self.rewrites = rewrites
+        self.config = config
         self.is_single = True  # True if there is only one method; set by `exported`
+
+    def context(self, rewrites: Mapping[OpOverload, Rewrite] = REWRITES) -> PassContext:
+        """Return a context for the passes over one method, in which the user's operators are allowed."""
+        return PassContext(preserved=set(self.config.allowed), rewrites=rewrites)
+
+    def is_preserved(self, node: Node) -> bool:
+        """Return True if the user asked not to decompose the operator of a node."""
+        return node.target in self.config.preserve_ops
 
     def observer(self, method: str) -> Callable[[str, ExportedProgram], None] | None:
         """Return the function that `PassManager` calls after each pass over a method; None if nothing is dumped."""
@@ -251,8 +276,13 @@ class _Lowering:
         if _has_volumes(program):
             context.preserve_for = preserve_for
             program = self.apply(method, program, passes, context)
+        place_lowered_modules(program)
         add_debug_handles(program)
         return program
+
+    def _preserve_for(self, whole: WholeOperators, program: ExportedProgram) -> Preserve:
+        preserve = whole.preserve_for(program)
+        return lambda node: self.is_preserved(node) or preserve(node)
 
     def to_edge_for_backends(
         self,
@@ -264,7 +294,7 @@ class _Lowering:
     ) -> ExportedProgram:
         """Run the stage `edge`, then the user's passes; once more if that decomposed calls that must stay whole."""
         for copy in (copy_program(program), program):
-            lowered = self.to_edge(method, copy, context, whole.preserve_for)
+            lowered = self.to_edge(method, copy, context, partial(self._preserve_for, whole))
             lowered = self.apply(method, lowered, transform_passes, context)
             if not whole.keep_untaken(lowered):
                 break
@@ -283,7 +313,9 @@ class _Lowering:
                 for backend, reason in diagnostics.by_node.get(node.name, ())
             ]
         stage: Stage = "edge" if _has_volumes(program) else "undelegated"
-        program = self.apply(method, program, self.passes.of_stage(stage), PassContext(rewrites=self.rewrites))
+        context = self.context(self.rewrites)
+        context.preserve_for = lambda program: self.is_preserved
+        program = self.apply(method, program, self.passes.of_stage(stage), context)
         for node in all_calls(program.graph_module):
             inherited = node.meta.pop("unsupported_reasons", [])
             if inherited:
@@ -301,8 +333,10 @@ def add_debug_handles(program: ExportedProgram) -> None:
     Delegate blobs, `.pte` files and traces refer to nodes by these handles.
     """
     nodes = all_calls(program.graph_module)
-    existing = [node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)]
-    handle = max(existing, default=0)
+    existing = [node.meta.get("debug_handle", []) for node in nodes]
+    handle = max(
+        (one for handles in existing for one in (handles if isinstance(handles, list) else [handles])), default=0
+    )
     for node in nodes:
         if "debug_handle" not in node.meta:
             handle += 1

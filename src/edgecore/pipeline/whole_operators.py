@@ -104,8 +104,9 @@ class WholeOperators:
         """Return a function (node) -> the priority, from 0, of the first backend that wants the node whole, or None."""
         wishes: dict[OpOverload, list[tuple[int, Preserve]]] = {}
         for priority, partitioner in enumerate(self._partitioners):
+            answer = getattr(partitioner, "ops_to_not_decompose", None)  # a partitioner may define `partition` only
             try:
-                operators, condition = partitioner.ops_to_not_decompose(program)
+                operators, condition = answer(program) if answer is not None else ((), None)
             except Exception as error:
                 self._fall_back(partitioner, "to list the operators that must not be decomposed", error)
                 continue

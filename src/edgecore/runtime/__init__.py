@@ -6,6 +6,7 @@ import os
 import sys
 
 from edgecore._runtime import DimInfo, Method, Run, Tensor, TensorInfo, kernels, open_program, set_log_level
+from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,10 +16,27 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from edgecore._runtime import Program as NativeProgram
+    from edgecore.runtime.executorch_names import BackendRegistry, OperatorRegistry, Runtime, Verification
     from edgecore.runtime.tracing import Trace
     from edgecore.runtime.values import OperationValue
 
-__all__ = ["DimInfo", "Method", "Program", "Run", "Tensor", "TensorInfo", "kernels", "load"]
+__all__ = [
+    "BackendRegistry",
+    "DimInfo",
+    "Method",
+    "OperatorRegistry",
+    "Program",
+    "Run",
+    "Runtime",
+    "Tensor",
+    "TensorInfo",
+    "Verification",
+    "kernels",
+    "load",
+]
+
+_EXECUTORCH_NAMES = ("BackendRegistry", "OperatorRegistry", "Runtime", "Verification")
+__getattr__ = lazy_names("edgecore.runtime", {name: "edgecore.runtime.executorch_names" for name in _EXECUTORCH_NAMES})
 
 
 class Program:

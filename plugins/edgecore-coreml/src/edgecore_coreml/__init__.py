@@ -10,6 +10,20 @@ from edgecore.plugin import BackendInfo, hookimpl, lazy_names, own_library
 __getattr__ = lazy_names("edgecore_coreml", {"CoreMLQuantizer": "edgecore_coreml.quantizer"})
 
 
+executorch_modules = {
+    "executorch.backends.apple.coreml.partition": {
+        "CoreMLPartitioner": "edgecore_coreml.executorch_names:coreml_partitioner",
+    },
+    "executorch.backends.apple.coreml.partition.coreml_partitioner": {
+        "CoreMLPartitioner": "edgecore_coreml.executorch_names:coreml_partitioner",
+    },
+    "executorch.backends.apple.coreml.quantizer": {
+        "CoreMLQuantizer": "edgecore_coreml.quantizer:CoreMLQuantizer",
+    },
+}
+"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+
+
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""
     return own_library(__path__, "edgecore_coreml")

@@ -9,6 +9,19 @@ import sys
 
 from edgecore.plugin import BackendInfo, hookimpl, installed_file, own_library
 
+executorch_modules = {
+    "executorch.backends.openvino.partitioner": {
+        "OpenvinoPartitioner": "edgecore_openvino.executorch_names:openvino_partitioner",
+    },
+    "executorch.backends.openvino.quantizer": {
+        "OpenVINOQuantizer": "edgecore_openvino.quantizer:OpenvinoQuantizer",
+    },
+    "executorch.backends.openvino.quantizer.quantizer": {
+        "OpenVINOQuantizer": "edgecore_openvino.quantizer:OpenvinoQuantizer",
+    },
+}
+"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+
 
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""

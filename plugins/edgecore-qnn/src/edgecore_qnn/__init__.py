@@ -7,6 +7,20 @@ import sys
 
 from edgecore.plugin import BackendInfo, hookimpl, installed_file, own_library
 
+executorch_modules = {
+    "executorch.backends.qualcomm.partition.qnn_partitioner": {
+        "QnnPartitioner": "edgecore_qnn.compile_spec:QnnPartitioner",
+    },
+    "executorch.backends.qualcomm.quantizer.quantizer": {
+        "QnnQuantizer": "edgecore_qnn.quantizer:QnnQuantizer",
+    },
+    "executorch.backends.qualcomm.utils.utils": {
+        "generate_htp_compiler_spec": "edgecore_qnn.compile_spec:generate_htp_compiler_spec",
+        "generate_qnn_executorch_compiler_spec": "edgecore_qnn.compile_spec:generate_qnn_executorch_compiler_spec",
+    },
+}
+"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+
 
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""

@@ -16,6 +16,19 @@ __getattr__ = lazy_names(
 )
 
 
+executorch_modules = {
+    "executorch.backends.arm.vgf": {
+        "VgfCompileSpec": "edgecore_vgf.compile_spec:VgfCompileSpec",
+        "VgfPartitioner": "edgecore_vgf.partitioner:VgfPartitioner",
+    },
+    "executorch.backends.arm.quantizer": {
+        "VgfQuantizer": "edgecore_vgf.quantizer:VgfQuantizer",
+        "get_symmetric_quantization_config": "edgecore_tosa.quantizer:get_symmetric_quantization_config",
+    },
+}
+"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+
+
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""
     return own_library(__path__, "edgecore_vgf")

@@ -4,6 +4,17 @@ from __future__ import annotations
 
 from edgecore.plugin import BackendInfo, hookimpl, own_library
 
+executorch_modules = {
+    "executorch.backends.vulkan.partitioner.vulkan_partitioner": {
+        "VulkanPartitioner": "edgecore_vulkan.executorch_names:vulkan_partitioner",
+    },
+    "executorch.backends.vulkan.quantizer.vulkan_quantizer": {
+        "VulkanQuantizer": "edgecore_vulkan.quantizer:VulkanQuantizer",
+        "get_symmetric_quantization_config": "edgecore_vulkan.quantizer:get_symmetric_quantization_config",
+    },
+}
+"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+
 
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""

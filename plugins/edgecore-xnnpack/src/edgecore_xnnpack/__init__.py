@@ -7,6 +7,40 @@ from __future__ import annotations
 
 from edgecore.plugin import BackendInfo, hookimpl, own_library
 
+_CONFIGURED = (
+    "Abs Add Addmm AvgPooling BMM BatchNorm Cat Ceil Clamp Clone ConstantPad Convolution Cos Div Exp Floor Gelu "
+    "Hardswish Hardtanh LeakyReLU Linear Log MM MaxDim MaxPool2d Maximum MeanDim Minimum Mul Neg Permute Pow "
+    "Prelu ReLU ReciprocalSquareRoot Sigmoid Sin SliceCopy Softmax SquareRoot Sub Tanh UnsqueezeCopy "
+    "UpsampleBilinear2d ViewCopy "
+)
+"""The operators for which `partition_config` has a configuration."""
+
+executorch_modules = {
+    "executorch.backends.xnnpack.partition.xnnpack_partitioner": {
+        "XnnpackPartitioner": "edgecore_xnnpack.partitioner:XnnpackPartitioner",
+        "XnnpackDynamicallyQuantizedPartitioner": "edgecore_xnnpack.executorch_names:XnnpackDynamicallyQuantizedPartitioner",
+        "XnnpackFloatingPointPartitioner": "edgecore_xnnpack.executorch_names:XnnpackFloatingPointPartitioner",
+    },
+    "executorch.backends.xnnpack.partition.config": {
+        name: f"edgecore_xnnpack.partition_config:{name}"
+        for name in (
+            "ALL_PARTITIONER_CONFIGS",
+            *(f"{operator}Config" for operator in _CONFIGURED.split()),
+        )
+    },
+    "executorch.backends.xnnpack.partition.config.xnnpack_config": {
+        "ConfigPrecisionType": "edgecore_xnnpack.partition_config:ConfigPrecisionType",
+    },
+    "executorch.backends.xnnpack.quantizer.xnnpack_quantizer": {
+        "XNNPACKQuantizer": "edgecore_xnnpack.quantizer:XNNPACKQuantizer",
+        "get_symmetric_quantization_config": "edgecore_xnnpack.quantizer:get_symmetric_quantization_config",
+    },
+    "executorch.backends.xnnpack.utils.configs": {
+        "get_xnnpack_edge_compile_config": "edgecore_xnnpack.executorch_names:get_xnnpack_edge_compile_config",
+    },
+}
+"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+
 
 def native_library() -> str:
     """Return the absolute path of the delegate's shared library."""

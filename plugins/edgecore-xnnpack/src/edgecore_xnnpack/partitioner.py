@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.export import ExportedProgram
@@ -14,9 +16,11 @@ from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.cache import can_hold, is_update
 from edgecore_xnnpack.options import XnnpackOptions
+from edgecore_xnnpack.partition_config import ConfigPrecisionType, OperatorConfig
 
 BACKEND_ID = "XnnpackBackend"
 FORCE_FP16 = CompileSpec("force_fp16", b"\x01")
+Precisions = ConfigPrecisionType | str
 
 
 class XnnpackPartitioner(CapabilityPartitioner):
@@ -26,9 +30,30 @@ class XnnpackPartitioner(CapabilityPartitioner):
     `ops_to_not_decompose`; a call of such an operator is still decomposed if the table does not support that call.
     """
 
-    def __init__(self, options: XnnpackOptions | None = None, runtime: str = "executorch-1.5") -> None:
-        """Make a partitioner for a target runtime; mutable buffers are claimed only for `edgecore`."""
-        self.options = options or XnnpackOptions()
+    def __init__(
+        self,
+        options: XnnpackOptions | None = None,
+        runtime: str = "executorch-1.5",
+        *,
+        configs: Sequence[str | type[OperatorConfig]] | None = None,
+        config_precisions: Precisions | Sequence[Precisions] | None = None,
+        per_op_mode: bool = False,
+        verbose: bool = False,
+    ) -> None:
+        """Make a partitioner.
+
+        Args:
+            options: All options; or None, and those that follow.
+            runtime: The target runtime; mutable buffers are claimed only for `edgecore`.
+            configs: Operators to delegate: names, or configurations such as `LinearConfig` of `partition_config`.
+            config_precisions: Kinds of operators to delegate: members of `ConfigPrecisionType`, or their names.
+            per_op_mode: Give each operator a delegate of its own.
+            verbose: Print each operator call that is not delegated, and the reason, on stderr.
+
+        Raises:
+            ValueError: An operator or a precision is not known.
+        """
+        self.options = options or _options(configs, config_precisions, per_op_mode, verbose)
         holds_state = runtime == "edgecore" and not self.options.per_op_mode
         super().__init__(
             BACKEND_ID,
@@ -66,6 +91,24 @@ class XnnpackPartitioner(CapabilityPartitioner):
             node.meta[TAG] = f"{BACKEND_ID}_{leader.name}"
             tags[node.meta[TAG]] = self.spec
         return PartitionResult(program, tags, result.unsupported_nodes)
+
+
+def _options(
+    configs: Sequence[str | type[OperatorConfig]] | None,
+    precisions: Precisions | Sequence[Precisions] | None,
+    per_op_mode: bool,
+    verbose: bool,
+) -> XnnpackOptions:
+    chosen: dict[str, Any] = {"per_op_mode": per_op_mode, "verbose": verbose}
+    if configs is not None:
+        names = [(one,) if isinstance(one, str) else one.operators for one in configs]
+        chosen["configs"] = tuple(name for of_config in names for name in of_config)
+    if precisions is not None:
+        several = [precisions] if isinstance(precisions, (str, ConfigPrecisionType)) else precisions
+        chosen["config_precisions"] = tuple(
+            one.name if isinstance(one, ConfigPrecisionType) else one for one in several
+        )
+    return XnnpackOptions.model_validate(chosen)
 
 
 def _booleans(node: Node) -> str | None:

@@ -1,0 +1,15 @@
+"""Functions that scripts of ExecuTorch use with the Vulkan backend."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from edgecore.sdk import Partitioner
+from edgecore_vulkan.compiler import VulkanCompiler
+from edgecore_vulkan.options import VulkanOptions
+
+
+def vulkan_partitioner(compile_options: Mapping[str, Any] | None = None) -> Partitioner:
+    """Make the partitioner that ExecuTorch calls `VulkanPartitioner`; the options are those of the backend."""
+    return VulkanCompiler().partitioner(VulkanOptions(**(compile_options or {})), runtime="executorch-1.5")

@@ -1,0 +1,113 @@
+"""The modules and names of ExecuTorch's documentation, and their counterparts in edgecore.
+
+`docs/coming-from-executorch.md` has the same tables. Importing this module imports nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+def _same(module: str, *names: str) -> dict[str, str]:
+    return {name: f"{module}:{name}" for name in names}
+
+
+_LOWERING = {
+    **_same("edgecore", "to_edge", "to_edge_transform_and_lower", "EdgeCompileConfig", "EdgeProgramManager"),
+    **_same("edgecore.pipeline", "ExecutorchProgramManager"),
+    **_same("edgecore.compat.config", "ExecutorchBackendConfig"),
+    "ExportedProgram": "torch.export:ExportedProgram",
+}
+_CONFIGS = {name: _LOWERING[name] for name in ("EdgeCompileConfig", "ExecutorchBackendConfig")}
+_BUNDLES = _same("edgecore", "BundledProgram", "MethodTestCase", "MethodTestSuite")
+_RECORDS = _same("edgecore.devtools", "ETRecord", "generate_etrecord", "parse_etrecord")
+_DELEGATION = _same(
+    "edgecore.devtools", "DelegationInfo", "format_delegated_graph", "get_delegation_info", "print_delegated_graph",
+    "print_delegation_info",
+)  # fmt: skip
+_INSPECTOR = _same("edgecore.devtools", "Event", "EventBlock", "Inspector", "PerfData", "TimeScale", "compare_results")
+_COMPARATORS = _same("edgecore.devtools", "L1Comparator", "MSEComparator", "NumericalComparatorBase", "SNRComparator")
+_PLANNING = _same("edgecore.compat.memory", "MemoryPlanningPass")
+_LOADING = _same(
+    "edgecore.compat.pybindings", "_get_operator_names", "_get_registered_backend_names", "_is_available",
+    "_load_for_executorch", "_load_for_executorch_from_buffer",
+)  # fmt: skip
+
+MODULES: Mapping[str, Mapping[str, str]] = {
+    "executorch.devtools": {**_same("edgecore", "BundledProgram"), **_RECORDS, **_INSPECTOR},
+    "executorch.devtools.backend_debug": _DELEGATION,
+    "executorch.devtools.bundled_program.config": _BUNDLES,
+    "executorch.devtools.bundled_program.core": _BUNDLES,
+    "executorch.devtools.bundled_program.serialize": _same(
+        "edgecore.pipeline", "serialize_from_bundled_program_to_flatbuffer",
+        "deserialize_from_flatbuffer_to_bundled_program",
+    ),
+    "executorch.devtools.etrecord": _RECORDS,
+    "executorch.devtools.inspector": {**_INSPECTOR, **_COMPARATORS},
+    "executorch.devtools.inspector.numerical_comparator": _COMPARATORS,
+    "executorch.exir": _LOWERING,
+    "executorch.exir.backend.backend_api": {
+        **_same("edgecore.pipeline", "to_backend"),
+        "LoweredBackendModule": "edgecore.pipeline:WholeBackendModule",
+    },
+    "executorch.exir.backend.backend_details": {
+        **_same("edgecore.compat.backend", "BackendDetails"),
+        "PreprocessResult": "edgecore.compat.backend:preprocess_result",
+        "CompileSpec": "edgecore.plugin:CompileSpec",
+        "ExportedProgram": "torch.export:ExportedProgram",
+    },
+    "executorch.exir.backend.compile_spec_schema": _same("edgecore.plugin", "CompileSpec"),
+    "executorch.exir.backend.partitioner": _same(
+        "edgecore.partition", "DelegationSpec", "PartitionResult", "Partitioner"
+    ),
+    "executorch.exir.backend.utils": {
+        **_DELEGATION,
+        **_same("edgecore.compat.backend", "tag_constant_data"),
+    },
+    "executorch.exir.capture": _CONFIGS,
+    "executorch.exir.capture._config": _CONFIGS,
+    "executorch.exir.delegate": {"executorch_call_delegate": "edgecore.ir.delegate:call_delegate"},
+    "executorch.exir.dialects._ops": {
+        "ops": "edgecore.compat.dialects:ops",
+        "bind_pattern_to_op": "edgecore.ir.backend_dialect:bind_pattern_to_op",
+    },
+    "executorch.exir.dialects.edge._ops": {"EdgeOpOverload": "torch._ops:OpOverload"},
+    "executorch.exir.lowered_backend_module": {"LoweredBackendModule": "edgecore.ir.delegate:LoweredBackendModule"},
+    "executorch.exir.memory_planning": {
+        **_same("edgecore.memory", "greedy", "naive"),
+        **_same("edgecore.compat.memory", "MemoryPlanningAlgorithmSuite"),
+    },
+    "executorch.exir.pass_base": _same("edgecore.passes", "ExportPass", "PassBase", "PassResult"),
+    "executorch.exir.pass_manager": _same("edgecore.passes", "PassManager"),
+    "executorch.exir.passes": _PLANNING,
+    "executorch.exir.passes.memory_planning_pass": _PLANNING,
+    "executorch.exir.print_program": _same("edgecore.devtools", "inspect_node"),
+    "executorch.exir.program": _LOWERING,
+    "executorch.exir.tensor": _same("edgecore.memory", "TensorSpec"),
+    "executorch.extension.export_util.utils": _same("edgecore.compat.pybindings", "save_pte_program"),
+    "executorch.extension.pybindings.portable_lib": _LOADING,
+    "executorch.runtime": _same(
+        "edgecore.runtime.executorch_names", "BackendRegistry", "Method", "MethodMeta", "OperatorRegistry", "Program",
+        "Runtime", "Verification",
+    ),
+    "executorch.util.activation_memory_profiler": _same("edgecore.devtools", "generate_memory_trace"),
+}  # fmt: skip
+"""Module of ExecuTorch -> name in it -> counterpart, as `module:attribute`. Backends contribute those of their own."""
+
+REASONS: Mapping[str, str] = {
+    "executorch.exir.capture.CaptureConfig": "programs come from torch.export; the nearest is edgecore.EdgeCompileConfig",
+    "executorch.exir.CaptureConfig": "programs come from torch.export; the nearest is edgecore.EdgeCompileConfig",
+    "executorch.exir.backend.test": "the nearest is a BackendDetails or Partitioner of your own",
+    "executorch.exir.passes.external_constants_pass": (
+        "the nearest is ExecutorchBackendConfig(external_constants=...), which puts weights into .ptd files by name"
+    ),
+    "executorch.examples": "the nearest is the command `edgecore compile`",
+    "executorch.backends.xnnpack": "its package is not installed; the nearest is pip install edgecore-xnnpack",
+    "executorch.backends.vulkan": "its package is not installed; the nearest is pip install edgecore-vulkan",
+    "executorch.backends.apple.coreml": "its package is not installed; the nearest is pip install edgecore-coreml",
+    "executorch.backends.qualcomm": "its package is not installed; the nearest is pip install edgecore-qnn",
+    "executorch.backends.openvino": "its package is not installed; the nearest is pip install edgecore-openvino",
+    "executorch.backends.arm": "no installed package has it; the nearest are edgecore-ethosu and edgecore-vgf",
+    "executorch.backends": "no installed package has it; the nearest are the backends that `edgecore backends` lists",
+}
+"""Names without counterpart, and why; the text of the error goes on with it."""

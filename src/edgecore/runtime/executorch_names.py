@@ -1,0 +1,347 @@
+"""ExecuTorch's Python runtime by its names: `Runtime`, and the programs, methods and registries that it gives.
+
+`edgecore.load` does the same in one call, without torch. These classes return torch tensors, as ExecuTorch's do.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import IntEnum
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from edgecore import format as fmt
+from edgecore import runtime
+from edgecore._runtime import Method as NativeMethod
+from edgecore._runtime import kernels, open_program
+from edgecore.errors import BackendError
+from edgecore.plugin import registry
+from edgecore.stability import warn_no_effect
+
+
+class Verification(IntEnum):
+    """How much of a file is checked before it is used. edgecore always checks all of it."""
+
+    Minimal = 0
+    InternalConsistency = 1
+
+
+class Runtime:
+    """ExecuTorch's entry to its runtime; `Runtime.get()` returns it.
+
+    Example:
+        >>> program = Runtime.get().load_program("model.pte")
+        >>> outputs = program.load_method("forward").execute([torch.randn(1, 8)])
+    """
+
+    _only: Runtime | None = None
+
+    @classmethod
+    def get(cls) -> Runtime:
+        """Return the runtime, the same object each time."""
+        if Runtime._only is None:
+            Runtime._only = cls()
+        return Runtime._only
+
+    @property
+    def operator_registry(self) -> OperatorRegistry:
+        """The operators that have kernels."""
+        return OperatorRegistry()
+
+    @property
+    def backend_registry(self) -> BackendRegistry:
+        """The installed backends."""
+        return BackendRegistry()
+
+    def load_program(
+        self,
+        data: Any,
+        *,
+        verification: Verification = Verification.InternalConsistency,
+        enable_etdump: bool = False,
+        debug_buffer_size: int = 0,
+        data_path: Any = None,
+    ) -> Program:
+        """Open and verify a file. Its backends and methods are loaded when the first method is.
+
+        Args:
+            data: The `.pte`: a path, bytes or a binary file object.
+            verification: `Minimal` has no effect.
+            enable_etdump: Record the times of runs for `Program.write_etdump_result_to_file`.
+            debug_buffer_size: Bytes for the values of outputs and operators in that dump; 0 for none.
+            data_path: A `.ptd` file with weights that are not in the `.pte`.
+
+        Raises:
+            FormatError: The file is not a `.pte` file, or it is damaged.
+            ExecutionError: The file cannot be read.
+        """
+        if verification != Verification.InternalConsistency:
+            warn_no_effect("Verification.Minimal", "a file is always verified, since it may be damaged")
+        return Program(data, [] if data_path is None else [data_path], enable_etdump, debug_buffer_size)
+
+
+class Program:
+    """A file that `Runtime.load_program` has opened."""
+
+    def __init__(self, file: Any, data: Sequence[Any], trace: bool, debug_bytes: int) -> None:
+        self._file = file.read() if hasattr(file, "read") else file
+        self._data = data
+        self._options: dict[str, Any] = {"trace": trace}
+        if trace and debug_bytes:
+            self._options |= {"debug": "values", "debug_limit": debug_bytes}
+        self._methods: dict[str, Method] = {}
+        open_program(_source(self._file), [_source(part) for part in data], {}, "mmap")  # raises for a damaged file
+
+    @property
+    def method_names(self) -> set[str]:
+        """Names of all methods."""
+        return set(self._plans)
+
+    def load_method(self, name: str) -> Method:
+        """Return a method, ready to run. The first call loads the backends and builds all methods.
+
+        Raises:
+            KeyError: The program has no method of that name.
+            BackendError: A backend that the file needs is not installed, broken or disabled.
+            ExecutionError: The file cannot run for another reason, such as a missing kernel.
+        """
+        if name not in self._methods:
+            metadata = self.metadata(name)
+            self._methods[name] = Method(self._loaded[name], metadata)
+        return self._methods[name]
+
+    def metadata(self, method_name: str) -> MethodMeta:
+        """Return the description of a method, without loading it.
+
+        Raises:
+            KeyError: The program has no method of that name.
+        """
+        if method_name not in self._plans:
+            raise KeyError(f"the program has no method {method_name!r}; it has: {', '.join(self._plans)}")
+        return MethodMeta(self._plans[method_name])
+
+    def write_etdump_result_to_file(self, etdump_path: str, debug_buffer_path: str | None = None) -> None:
+        """Write the recorded times, and the recorded values if a path is given for them.
+
+        Raises:
+            ExecutionError: The program was loaded without `enable_etdump`, or a file cannot be written.
+        """
+        self._loaded.write_trace(etdump_path, debug_buffer_path)
+
+    @cached_property
+    def _loaded(self) -> runtime.Program:
+        return runtime.load(self._file, self._data, **self._options)
+
+    @cached_property
+    def _plans(self) -> dict[str, fmt.ExecutionPlan]:
+        content = self._file
+        if isinstance(content, (str, os.PathLike)):
+            content = Path(content).read_bytes()
+        if bytes(memoryview(content)[4:8]) == fmt.BPTE_IDENTIFIER:
+            content = fmt.read_bpte(content).program
+        return {plan.name: plan for plan in fmt.read_pte(content).program.execution_plan}
+
+
+class Method:
+    """A method that `Program.load_method` has loaded."""
+
+    def __init__(self, method: NativeMethod, metadata: MethodMeta) -> None:
+        self._method = method
+        self._metadata = metadata
+
+    @property
+    def metadata(self) -> MethodMeta:
+        """The description of the method's inputs, outputs and mutable buffers."""
+        return self._metadata
+
+    def execute(self, inputs: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None) -> list[Any]:
+        """Run the method.
+
+        Args:
+            inputs: The inputs in order: either flat, one for each input of the file; or as `forward` was called, with
+                nested lists, tuples and dictionaries.
+            kwargs: More arguments by the names of `forward`'s parameters.
+
+        Returns:
+            All outputs in order: torch tensors and numbers.
+
+        Raises:
+            ExecutionError: An input does not fit, or a kernel or a backend failed.
+            TypeError: The arguments are not those with which the model was exported.
+        """
+        infos = self._method.inputs
+        is_flat = not kwargs and len(inputs) == len(infos) and not any(map(_is_container, inputs))
+        flat = inputs if is_flat else list(_flattened([info.name for info in infos], inputs, kwargs or {}))
+        result = self._method(*flat)
+        outputs = result if len(self._method.outputs) != 1 else [result]
+        return [_torch_tensor(output) for output in outputs]
+
+
+class MethodMeta:
+    """The description of a method in a file."""
+
+    def __init__(self, plan: fmt.ExecutionPlan) -> None:
+        self._plan = plan
+        self._attributes = [
+            value.val
+            for value in plan.values
+            if isinstance(value.val, fmt.Tensor) and value.val.allocation_info is not None
+            and value.val.extra_tensor_info is not None and value.val.extra_tensor_info.fully_qualified_name
+        ]  # fmt: skip
+
+    def name(self) -> str:
+        """Return the name of the method."""
+        return self._plan.name
+
+    def num_inputs(self) -> int:
+        """Return the number of inputs."""
+        return len(self._plan.inputs)
+
+    def num_outputs(self) -> int:
+        """Return the number of outputs."""
+        return len(self._plan.outputs)
+
+    def num_attributes(self) -> int:
+        """Return the number of mutable buffers."""
+        return len(self._attributes)
+
+    def input_tensor_meta(self, index: int) -> TensorMeta:
+        """Return the description of an input.
+
+        Raises:
+            IndexError: There is no such input.
+            TypeError: The input is no tensor.
+        """
+        return self._tensor(self._plan.inputs[index], f"input {index}")
+
+    def output_tensor_meta(self, index: int) -> TensorMeta:
+        """Return the description of an output; errors are those of `input_tensor_meta`."""
+        return self._tensor(self._plan.outputs[index], f"output {index}")
+
+    def attribute_tensor_meta(self, index: int) -> TensorMeta:
+        """Return the description of a mutable buffer."""
+        return TensorMeta(self._attributes[index])
+
+    def num_memory_planned_buffers(self) -> int:
+        """Return the number of arenas."""
+        return len(self._plan.non_const_buffer_sizes[1:])
+
+    def memory_planned_buffer_size(self, index: int) -> int:
+        """Return the size of an arena in bytes; the first has the index 0."""
+        return self._plan.non_const_buffer_sizes[1:][index]
+
+    def backend_names(self) -> list[str]:
+        """Return the ids of the backends that the method calls, each once."""
+        return list(dict.fromkeys(delegate.id for delegate in self._plan.delegates))
+
+    def __repr__(self) -> str:
+        return f"MethodMeta({self.name()!r}, {self.num_inputs()} inputs, {self.num_outputs()} outputs)"
+
+    def _tensor(self, value_index: int, what: str) -> TensorMeta:
+        value = self._plan.values[value_index].val
+        if not isinstance(value, fmt.Tensor):
+            raise TypeError(f"{what} of method {self.name()!r} is no tensor but {type(value).__name__.lower()}")
+        return TensorMeta(value)
+
+
+class TensorMeta:
+    """The description of a tensor in a file."""
+
+    def __init__(self, tensor: fmt.Tensor) -> None:
+        self._tensor = tensor
+
+    def sizes(self) -> tuple[int, ...]:
+        """Return the maximum size of each dim."""
+        return tuple(self._tensor.sizes)
+
+    def dtype(self) -> int:
+        """Return the number of the element type, as PyTorch's `ScalarType` has them: 6 is float32."""
+        return int(self._tensor.scalar_type)
+
+    def is_memory_planned(self) -> bool:
+        """Return True if the tensor lies in an arena of the method."""
+        return self._tensor.allocation_info is not None
+
+    def nbytes(self) -> int:
+        """Return the size in bytes at the maximum shape."""
+        return self._tensor.nbytes
+
+    def __repr__(self) -> str:
+        return f"TensorInfo(sizes={self.sizes()}, dtype={self._tensor.scalar_type.name}, nbytes={self.nbytes()})"
+
+
+class OperatorRegistry:
+    """The operators that the runtime has kernels for."""
+
+    @property
+    def operator_names(self) -> set[str]:
+        """Names with overloads, such as `aten::add.out`."""
+        return {f"{name}.{overload}" if overload else name for name, overload in kernels()}
+
+
+class BackendRegistry:
+    """The installed backends."""
+
+    @property
+    def registered_backend_names(self) -> list[str]:
+        """The ids of installed backends that no environment variable excludes; their packages are not imported."""
+        providers = (provider for provider in registry.providers_here() if not registry.excluded_by(provider))
+        return sorted({provider.name for provider in providers})
+
+    def is_available(self, backend_name: str) -> bool:
+        """Return True if the backend is installed, and its package can be imported and has a library to run files."""
+        try:
+            return registry.find(backend_name).native_library is not None
+        except BackendError:
+            return False
+
+
+def _source(file: Any) -> Any:
+    return (os.fsencode(file),) if isinstance(file, (str, os.PathLike)) else file
+
+
+def _torch_tensor(value: Any) -> Any:
+    """Return a tensor of the runtime or of numpy as a torch tensor, and other values as they are."""
+    if not hasattr(value, "__dlpack__"):
+        return value
+    import torch.utils.dlpack
+
+    return value if isinstance(value, torch.Tensor) else torch.utils.dlpack.from_dlpack(value)
+
+
+def _is_container(value: Any) -> bool:
+    return isinstance(value, (list, tuple, Mapping))
+
+
+_STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
+_ROOT = re.compile(r"[^.\[]+")
+
+
+def _flattened(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the value of each input. An input `past[0].key` is `args[i][0]["key"]` if `past` is the parameter i."""
+    matches = [_ROOT.match(name) for name in names]
+    roots = [match[0] if match else "" for match in matches]
+    parameters = list(dict.fromkeys(roots))
+    if "" in parameters:
+        raise TypeError("the file has no names of inputs, so it takes flat inputs: a tensor or number for each of them")
+    given = dict(zip(parameters, args, strict=False))
+    twice, unknown = sorted(set(given) & set(kwargs)), sorted(set(kwargs) - set(parameters))
+    if len(args) > len(parameters) or twice or unknown:
+        what = f"argument {(twice or unknown)[0]!r}" if twice or unknown else f"{len(args)} arguments"
+        raise TypeError(f"the method takes ({', '.join(parameters)}), not {what}{' twice' if twice else ''}")
+    given |= kwargs
+    for name, root in zip(names, roots, strict=True):
+        if root not in given:
+            raise TypeError(f"the method takes ({', '.join(parameters)}); {root!r} is missing")
+        value = given[root]
+        for index, key in _STEP.findall(name[len(root) :]):
+            try:
+                value = (
+                    value[int(index)] if index else value[key] if isinstance(value, Mapping) else getattr(value, key)
+                )
+            except (LookupError, TypeError, AttributeError):
+                raise TypeError(f"the argument {root!r} has no {name!r}, with which the model was exported") from None
+        yield value

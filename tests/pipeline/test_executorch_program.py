@@ -1,0 +1,46 @@
+"""The finished program: its final graphs, its instructions as text, the maps for developer tools."""
+
+import io
+
+from edge_programs import INPUTS, net
+from fake_backends import echo_backend  # noqa: F401
+from torch.export import export
+
+from edgecore.ir.graph import calls
+from edgecore.pipeline import to_edge, to_edge_transform_and_lower
+
+
+def test_the_final_program_has_the_place_of_each_tensor():
+    edge = to_edge(export(net(), INPUTS))
+    program = edge.to_executorch()
+    nodes = calls(program.exported_program().graph_module)
+    assert program.methods == {"forward"} and nodes
+    assert any(node.meta["spec"].mem_id == 1 for node in nodes[:-1])
+
+
+def test_the_handle_map_names_the_nodes_of_the_final_program():
+    program = to_edge(export(net(), INPUTS)).to_executorch()
+    handles = program.debug_handle_map["forward"]
+    instructions = program.executorch_program.execution_plan[0].chains[0].instructions
+    assert sorted(handles) == list(range(len(instructions)))
+    known = {node.meta["debug_handle"] for node in calls(program.exported_program().graph_module)}
+    assert set(handles.values()) <= known
+    assert program.delegate_map == program.instruction_id_to_num_outs_map == {"forward": {}}
+
+
+def test_the_delegate_map_names_the_backend(echo_backend):  # noqa: F811
+    program = to_edge_transform_and_lower(export(net(), INPUTS), partitioner=[echo_backend]).to_executorch()
+    ((index, delegate),) = program.delegate_map["forward"].items()
+    assert delegate["name"] == echo_backend.spec.backend_id
+    assert program.instruction_id_to_num_outs_map["forward"] == {index: 1}
+    assert isinstance(program.debug_handle_map["forward"][index], (int, list))
+
+
+def test_the_program_is_printed_as_text(capsys):
+    program = to_edge(export(net(), INPUTS)).to_executorch()
+    program.dump_executorch_program()
+    short = capsys.readouterr().out
+    assert short.startswith("forward(%") and "[0] aten::" in short and "float [" not in short
+    out = io.StringIO()
+    program.dump_executorch_program(verbose=True, out=out)
+    assert set(short.splitlines()) < set(out.getvalue().splitlines()) and "= float [" in out.getvalue()
