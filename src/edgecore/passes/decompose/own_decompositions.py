@@ -341,7 +341,6 @@ def _randint_like(value: Tensor, high: int, **options: Any) -> Tensor:
 @decomposes(aten.normal.Tensor_Tensor, aten.normal.Tensor_float, aten.normal.float_Tensor)
 def _normal(mean: Any, std: Any = 1.0, **options: Any) -> Tensor:
     """Scale and shift normally distributed numbers."""
-    tensors = [part for part in (mean, std) if isinstance(part, Tensor)]
-    shape = torch.broadcast_tensors(*tensors)[0].shape
-    numbers: Tensor = torch.randn(shape, dtype=tensors[0].dtype) * std + mean
+    like: Tensor = mean + std
+    numbers: Tensor = torch.randn(like.shape, dtype=like.dtype) * std + mean
     return numbers
