@@ -1,13 +1,17 @@
 """In-place operators and writes through views become operators that return new tensors."""
 
+import copy
+import random
+
 import pytest
 import torch
 from edge_programs import Model, export
 from torch import nn
 
+import edgecore
 from edgecore.ir.graph import calls
 from edgecore.ir.program import copy_program
-from edgecore.passes.functionalize import functionalize
+from edgecore.passes.functionalize import functionalize, is_mutable
 
 
 def inplace_chain(self, x):
@@ -48,6 +52,196 @@ def write_after_dropout(self, x):
     return z + y
 
 
+def assign_slices(self, x):
+    mask = x.new_zeros((6, 8))
+    for count, rows in enumerate((slice(0, -3), slice(-3, -1), slice(-1, None))):
+        mask[rows, 1:-2] = count
+    return mask.view(2, 3, 8) + x[0, 0]
+
+
+def write_through_a_chain_of_views(self, x):
+    y = x.clone()
+    row = y.transpose(0, 1)[1:3].unsqueeze(0)
+    before = row + 1
+    row.mul_(2)
+    row[0, 0].add_(before[0, 1])
+    return y, row, y.diagonal()
+
+
+def write_parts(self, x):
+    y = x * 2
+    first, second = y.split(2, 1)
+    first.copy_(second)
+    y.unbind(0)[1].fill_(3.0)
+    return first, second, y
+
+
+def write_a_diagonal(self, x):
+    y = x * 2
+    y.diagonal().zero_()
+    return y
+
+
+def write_a_copy_and_a_view(self, x):
+    y = x * 2
+    copied, viewed = y.t().reshape(-1), y.reshape(-1)
+    viewed[2:5].neg_()
+    copied[0] = 7
+    return y, copied, viewed, y.contiguous().clamp_(0, 1), y
+
+
+def write_another_dtype_and_shape(self, x):
+    y = torch.zeros(3, 4, dtype=torch.int32)
+    y.copy_(x[:1] * 10)
+    y[1].copy_(torch.tensor(2.7))
+    return y
+
+
+def write_channels_last(self, x):
+    y = x.view(1, 3, 2, 2).contiguous(memory_format=torch.channels_last) + 1
+    y[:, 1].relu_()
+    y.copy_(x.view(1, 3, 2, 2))
+    return torch.nn.functional.avg_pool2d(y, 2)
+
+
+def write_permuted(self, x):
+    y = x + 1
+    y.view(3, 2, 2).permute(2, 0, 1)[0].squeeze(0).exp_()
+    y.flatten()[-1:].sub_(1)
+    return y
+
+
+OWN = [
+    assign_slices,
+    write_through_a_chain_of_views,
+    write_parts,
+    write_a_diagonal,
+    write_a_copy_and_a_view,
+    write_another_dtype_and_shape,
+    write_channels_last,
+    write_permuted,
+]
+
+
+@pytest.fixture
+def without_torch(monkeypatch):
+    """Let torch's own functionalization fail."""
+
+    def refuse(*args, **kwargs):
+        raise AssertionError("torch's functionalization was called")
+
+    monkeypatch.setattr(torch.export.ExportedProgram, "run_decompositions", refuse)
+
+
+@pytest.mark.parametrize("function", OWN)
+def test_writes_through_views_need_no_functionalization_of_torch(function, without_torch):
+    x = torch.randn(3, 4)
+    program = functionalize(copy_program(export(function, x.clone())))
+    assert not [node for node in calls(program.graph_module) if is_mutable(node)]
+    torch.testing.assert_close(program.module(check_guards=False)(x.clone()), Model(function)(x.clone()))
+
+
+class Accumulates(nn.Module):
+    """Writes two buffers, one of them through a view, and its input."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4))
+        self.register_buffer("cache", torch.zeros(5, 4))
+        self.register_buffer("unused", torch.ones(2))
+
+    def forward(self, x, row):
+        self.cache[2:4] = x[:2]
+        self.total += self.cache.sum(0)
+        row.add_(self.total)
+        return self.cache[1:3] * 2, self.total.relu()
+
+
+def test_written_buffers_and_inputs_become_results(without_torch):
+    model, x, row = Accumulates().eval(), torch.randn(3, 4), torch.randn(4)
+    program = functionalize(copy_program(torch.export.export(copy.deepcopy(model), (x, row.clone()))))
+    kinds = [(spec.kind.name, spec.target) for spec in program.graph_signature.output_specs]
+    assert kinds == [
+        ("BUFFER_MUTATION", "total"), ("BUFFER_MUTATION", "cache"), ("USER_INPUT_MUTATION", "row"),
+        ("USER_OUTPUT", None), ("USER_OUTPUT", None),
+    ]  # fmt: skip
+    exported = program.module(check_guards=False)
+    for _ in range(3):
+        mine, theirs = row.clone(), row.clone()
+        torch.testing.assert_close(exported(x, mine), model(x, theirs))
+        torch.testing.assert_close(mine, theirs)
+    torch.testing.assert_close(exported.cache, model.cache)
+
+
+class Trains(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(3))
+        self.register_buffer("var", torch.ones(3))
+
+    def forward(self, x):
+        return nn.functional.batch_norm(x, self.mean, self.var, training=True, momentum=0.3)
+
+
+def test_a_batch_norm_in_training_updates_its_statistics():
+    model, x = Trains().eval(), torch.randn(2, 3, 4, 4)
+    program = edgecore.load(edgecore.compile(copy.deepcopy(model), (x,)).buffer)
+    for _ in range(3):
+        torch.testing.assert_close(program.forward(x), model(x))
+        x = x * 2 + program.forward(x).mean() - model(x).mean()
+    model.eval()
+    program = torch.export.export(copy.deepcopy(model), (x,))
+    updated = functionalize(copy_program(program)).module(check_guards=False)
+    torch.testing.assert_close(updated(x), model(x))
+    torch.testing.assert_close((updated.mean, updated.var), (model.mean, model.var))
+
+
+VIEWS = [
+    lambda t: t[1:], lambda t: t[:, ::2], lambda t: t[-1:], lambda t: t.t(), lambda t: t.select(0, 0).unsqueeze(1),
+    lambda t: t.reshape(-1, 1), lambda t: t.split(1, 1)[0], lambda t: t.narrow(0, 0, 1), lambda t: t.contiguous(),
+]  # fmt: skip
+WRITES = [
+    lambda t, x: t.mul_(2), lambda t, x: t.add_(x.sum()), lambda t, x: t.copy_(x[:1, :1]), lambda t, x: t.fill_(0.5),
+    lambda t, x: t.clamp_(max=1), lambda t, x: t.relu_().neg_(),
+]  # fmt: skip
+
+
+def drawn(seed):
+    """Return a function of random views of one tensor, and of writes to and reads of them."""
+
+    def function(self, x):
+        draw = random.Random(seed)
+        tensors, read = [x + 1], []
+        for _ in range(9):
+            tensor = draw.choice(tensors)
+            if draw.random() < 0.5:
+                tensors.append(draw.choice(VIEWS)(tensor))
+            elif draw.random() < 0.7:
+                draw.choice(WRITES)(tensor, x)
+            else:
+                read.append(tensor.sin())
+        return *read, *(tensor + 0 for tensor in tensors)
+
+    return function
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_views_and_writes_equal_eager(seed, without_torch):
+    check_drawn(seed)
+
+
+@pytest.mark.full
+def test_many_random_views_and_writes_equal_eager(without_torch):
+    for seed in range(12, 300):
+        check_drawn(seed)
+
+
+def check_drawn(seed):
+    x = torch.randn(4, 4)
+    program = functionalize(copy_program(export(drawn(seed), x)))
+    torch.testing.assert_close(program.module(check_guards=False)(x), Model(drawn(seed))(x))
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -57,6 +251,7 @@ def write_after_dropout(self, x):
         write_of_another_dtype,
         write_after_dropout,
         write_into_input,
+        *OWN,
     ],
 )
 def test_a_functionalized_program_equals_eager_and_torch(function):

@@ -10,7 +10,8 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from edgecore.ir.graph import edit
-from edgecore.passes.functionalize import aliased, is_mutable
+from edgecore.passes.functionalize import is_mutable
+from edgecore.passes.written_views import aliased
 
 
 def claim_constants(program: ExportedProgram) -> ExportedProgram:

@@ -2,57 +2,48 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from functools import cache, partial
+import operator
+from functools import cache
+from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
-from edgecore.ir.graph import REGIONS, all_calls, compute_val, edit, fake_mode, replace
+from edgecore.ir.graph import REGIONS, Editor, all_calls, edit, fake_mode, replace, same_layout, same_sizes
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
+from edgecore.passes.written_views import UnknownView, put_back, shared_source
 
 aten = torch.ops.aten
 
 _DROPOUTS = (aten.dropout.default, aten.feature_dropout.default, aten.alpha_dropout.default)
 
-_MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
-"""Composite operators that may return their input itself, although their schema does not say so."""
+_MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION}
+"""Kinds of inputs that a program may write, and the kinds of results that are their new contents."""
 
 
 def functionalize(program: ExportedProgram) -> ExportedProgram:
     """Return an equivalent program without in-place operators. `program` may be edited.
 
-    If no later node reads an alias of the tensor that an in-place operator writes, the node gets the functional
-    overload, and later users of the tensor read the result. torch's own functionalization, which traces the program
-    again, handles all other programs: those that write through an alias, into an input or a buffer, or inside a branch
-    or loop body, those that convert a result to the dtype of the tensor, and those with regions under
-    `torch.no_grad()` or `torch.autocast()`.
+    An in-place operator becomes its functional overload, and later users of the tensor read the result. A tensor that
+    shares memory with it is computed again from the new content when it is read; inputs and buffers that are written
+    become results of the program. torch's own functionalization, which traces the program again, handles programs that
+    write through rare views or inside branches and loop bodies, and those with regions under `torch.autocast()`.
     """
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
-    mutating = [node for node in nodes if is_mutable(node)]
-    if any(node.target in REGIONS for node in nodes) or any(node.graph is not program.graph for node in mutating):
+    writing = [node for node in nodes if is_mutable(node) or _writes_statistics(node)]
+    if any(node.target in REGIONS for node in nodes) or any(node.graph is not program.graph for node in writing):
         return copy_program(program.run_decompositions({}))
-    if not mutating:
+    if not writing:
         return program
-    if any(functional_form(node.target) is None for node in mutating):
+    try:
+        return _Functionalization(copy_program(program)).run()
+    except UnknownView:
         return copy_program(program.run_decompositions({}))
-    mode = fake_mode(program.graph_module)
-    if any(_converts(node, mode) for node in mutating) or _writes_through_alias(program):
-        return copy_program(program.run_decompositions({}))
-    with edit(program):
-        for node in mutating:
-            target = node.args[0]
-            assert isinstance(target, Node)
-            functional = functional_form(node.target)
-            assert functional is not None
-            node.target = functional
-            target.replace_all_uses_with(node, delete_user_cb=partial(_comes_after, node))
-    return program
 
 
 def _drop_dropouts(program: ExportedProgram) -> None:
@@ -90,67 +81,177 @@ def functional_form(target: OpOverload) -> OpOverload | None:
     return overload if isinstance(overload, OpOverload) else None
 
 
-def _converts(node: Node, mode: FakeTensorMode) -> bool:
-    """Return True if an in-place call converts its result to the dtype of the tensor that it writes.
+def _writes_statistics(node: Node) -> bool:
+    """Return True for a norm in training that updates running statistics, which its schema does not say."""
+    if node.target is aten.batch_norm.default:
+        return bool(argument(node, "training")) and argument(node, "running_mean") is not None
+    is_instance_norm = node.target is aten.instance_norm.default
+    return is_instance_norm and bool(argument(node, "use_input_stats")) and argument(node, "running_mean") is not None
 
-    An example is `x.gt_(0)` for a float tensor `x`: the functional overload `gt` returns booleans.
+
+class _Functionalization:
+    """One run over the graph of a program, in order, which makes it functional.
+
+    Tensors that share memory have one base; a view has a source, the node that it is a view of. Each write counts up
+    the version of the base. The content of a tensor at a version is a node, which is made when it is read: the view is
+    replayed on the content of its source.
     """
-    functional = functional_form(node.target)
-    assert functional is not None
-    return bool(compute_val(mode, functional, node.args, node.kwargs).dtype != node.meta["val"].dtype)
 
+    def __init__(self, program: ExportedProgram) -> None:
+        self.program = program
+        self.graph_module = program.graph_module
+        self.mode = fake_mode(self.graph_module)
+        self.tensor: dict[Node, Node] = {}  # the result of an in-place call -> the node of the tensor that it returns
+        self.source: dict[Node, Node] = {}  # a view -> the node that it is a view of
+        self.base: dict[Node, Node] = {}  # a view -> the base
+        self.version: dict[Node, int] = {}  # a base that was written -> the number of writes
+        self.content: dict[Node, tuple[int, Node]] = {}  # a base or view -> a version of the base, the content then
 
-def _writes_through_alias(program: ExportedProgram) -> bool:
-    """Return True if an in-place operator writes a program input, or a tensor with a live alias.
+    def run(self) -> ExportedProgram:
+        """Make the program functional and return it.
 
-    A live alias is another node that may share the tensor's memory and has a user after the in-place operator. That
-    user must see the written values, but the functional overload writes them to a new tensor.
-    """
-    graph = program.graph_module.graph
-    position = {node: index for index, node in enumerate(graph.nodes)}
-    base_of: dict[Node, Node] = {}
-    aliases: dict[Node, list[Node]] = defaultdict(list)
-    for node in graph.nodes:
-        source = aliased(node)
-        base_of[node] = base_of[source] if source is not None else node
-        aliases[base_of[node]].append(node)
-    for node in graph.nodes:
-        if node.op != "call_function" or not is_mutable(node):
-            continue
-        target = node.args[0]
-        if base_of[target].op != "call_function":
-            return True
-        chain = _in_place_chain(target)
-        for other in aliases[base_of[node]]:
-            if other in chain or other is node or position[other] > position[node]:
+        Raises:
+            UnknownView: The program writes in a way that has no functional form here.
+        """
+        with edit(self.program):
+            for node in list(self.program.graph.nodes):
+                if node.op == "call_function":
+                    self._visit(node)
+            output = self.program.graph.output_node()
+            self._read_contents(output)
+            self._return_written(output)
+            for node in reversed(list(self.tensor)):
+                self.program.graph.erase_node(node)
+        return self.program
+
+    def _visit(self, node: Node) -> None:
+        """Let a call read present contents; note the write of an in-place call, and the source of a view."""
+        if is_mutable(node):
+            written = node.args[0]
+            assert isinstance(written, Node)
+            self.tensor[node] = tensor = self.tensor.get(written, written)
+            self._read_contents(node)
+            if node.target is not aten.detach_.default:
+                self._write(Editor(self.graph_module, node, self.mode), tensor, self._result(node))
+        elif _writes_statistics(node):
+            statistics = [argument(node, name) for name in ("running_mean", "running_var")]
+            self._read_contents(node)
+            self._update_statistics(node, [self.tensor.get(tensor, tensor) for tensor in statistics])
+        else:
+            source = shared_source(node, self.mode)
+            if source is not None:
+                self.source[node] = source = self.tensor.get(source, source)
+                self.base[node] = base = self.base.get(source, source)
+                self.content[node] = (self.version.get(base, 0), node)
+            self._read_contents(node)
+
+    def _read_contents(self, node: Node) -> None:
+        """Replace the inputs of a node by their contents before it."""
+        editor = Editor(self.graph_module, node, self.mode)
+        for read in node.all_input_nodes:
+            content = self._content(editor, self.tensor.get(read, read))
+            if content is not read:
+                node.replace_input_with(read, content)
+
+    def _content(self, editor: Editor, tensor: Node) -> Node:
+        """Return the node with the present content of a tensor."""
+        version = self.version.get(self.base.get(tensor, tensor), 0)
+        known, content = self.content.get(tensor, (0, tensor))
+        if known != version:
+            source = self._content(editor, self.source[tensor])
+            # After a write, strides may differ from those that `view` accepts.
+            target = aten.reshape.default if tensor.target is aten.view.default else tensor.target
+            assert callable(target)
+            content = editor.call(target, source, *tensor.args[1:], val=tensor.meta["val"], **tensor.kwargs)
+            self.content[tensor] = (version, content)
+        return content
+
+    def _result(self, node: Node) -> Node:
+        """Insert the functional form of an in-place call, whose result has the dtype of the written tensor."""
+        editor = Editor(self.graph_module, node, self.mode)
+        written = node.args[0]
+        assert isinstance(written, Node) and isinstance(node.target, OpOverload)
+        functional = functional_form(node.target)
+        if functional is None or torch.Tag.inplace_view in node.target.tags:
+            raise UnknownView(str(node.target))
+        if node.target is aten.copy_.default:
+            return _copied(editor, written, node.args[1])
+        result = editor.call(functional, *node.args, **node.kwargs)
+        return _converted(editor, result, written.meta["val"].dtype)
+
+    def _update_statistics(self, node: Node, statistics: list[Node]) -> None:
+        """Replace a batch norm in training by the functional operator, and write the statistics that it returns."""
+        if node.target is not aten.batch_norm.default:
+            raise UnknownView(str(node.target))
+        editor = Editor(self.graph_module, node, self.mode)
+        names = ("input", "weight", "bias", "running_mean", "running_var", "training", "momentum", "eps")
+        arguments = [argument(node, name) for name in names]
+        norm = editor.call(aten._native_batch_norm_legit_functional.default, *arguments)
+        normed, mean, var = (editor.call(operator.getitem, norm, index) for index in (0, 3, 4))
+        for tensor, new in zip(statistics, (mean, var), strict=True):
+            self._write(editor, tensor, new)
+        replace(node, normed)
+
+    def _write(self, editor: Editor, tensor: Node, new: Node) -> None:
+        """Note that `new` is the content of a tensor from now on, and compute the content of what it is a view of."""
+        contents = [(tensor, new)]
+        while tensor in self.source:
+            view, tensor = tensor, self.source[tensor]
+            if view.target is operator.getitem:  # of a list of views
+                tensor = self.source[tensor]
+            new = put_back(editor, view, self._content(editor, tensor), new)
+            contents.append((tensor, new))
+        self.version[tensor] = version = self.version.get(tensor, 0) + 1
+        contents[-1] = (tensor, _relaid(editor, new, tensor.meta["val"]))
+        for written, content in contents:
+            # A view of other strides is replayed if it is read, so that the strides of what is computed from it hold.
+            if same_layout(written.meta["val"], content.meta["val"]):
+                self.content[written] = (version, content)
+
+    def _return_written(self, output: Node) -> None:
+        """Return the new contents of inputs and buffers before the results of the model."""
+        signature = self.program.graph_signature
+        placeholders = {node.name: node for node in self.program.graph.nodes if node.op == "placeholder"}
+        results, specs = [], []
+        for spec in signature.input_specs:
+            node = placeholders.get(getattr(spec.arg, "name", ""))
+            if node not in self.version:
                 continue
-            if any(position[user] > position[node] for user in other.users):
-                return True
-    return False
+            kind = _MUTATIONS.get(spec.kind)
+            name = spec.target if spec.kind == InputKind.BUFFER else node.name
+            if kind is None or any(other.target == name for other in signature.output_specs):
+                raise UnknownView(f"a write to {node.name}")
+            results.append(self.content[node][1])
+            specs.append(OutputSpec(kind, TensorArgument(results[-1].name), name))
+        returned = output.args[0]
+        assert isinstance(returned, (tuple, list))
+        output.args = ((*results, *returned),)
+        signature.output_specs[:0] = specs
 
 
-def _in_place_chain(node: Node) -> set[Node]:
-    """Return the nodes of a chain of in-place calls that write one tensor, from `node` back to the tensor's producer.
+def _copied(editor: Editor, written: Node, source: Any) -> Node:
+    """Return `source` with the dtype and shape of the tensor into which it is copied."""
+    val = written.meta["val"]
+    source = _converted(editor, source, val.dtype)
+    same = same_sizes(source.meta["val"].shape, val.shape)
+    return source if same else editor.call(aten.expand_as.default, source, written)
 
-    An in-place call returns the argument that it writes, so all these nodes have the same tensor as their value.
+
+def _converted(editor: Editor, value: Node, dtype: torch.dtype) -> Node:
+    return value if value.meta["val"].dtype == dtype else editor.call(aten.to.dtype, value, dtype)
+
+
+def _relaid(editor: Editor, content: Node, like: torch.Tensor) -> Node:
+    """Return a content with the strides of the tensor `like`, which what is computed from it was exported for.
+
+    Raises:
+        UnknownView: No memory format has these strides.
     """
-    chain = {node}
-    while isinstance(node, Node) and node.op == "call_function" and is_mutable(node):
-        node = node.args[0]  # type: ignore[assignment]
-        chain.add(node)
-    return chain
-
-
-def aliased(node: Node) -> Node | None:
-    """Return the argument whose memory the value of `node` may share, or None."""
-    if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
-        return None
-    if not isinstance(node.target, OpOverload):
-        return node.args[0]
-    schema = node.target._schema
-    aliases = any(value.alias_info is not None for value in schema.returns)
-    return node.args[0] if aliases or schema.name.partition("::")[2].rstrip("_") in _MAY_RETURN_INPUT else None
-
-
-def _comes_after(node: Node, user: Node) -> bool:
-    return user is not node and node < user
+    if same_layout(content.meta["val"], like):
+        return content
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        if memory_format == torch.contiguous_format or like.dim() == 4:
+            copy = editor.call(aten.clone.default, content, memory_format=memory_format)
+            if same_layout(copy.meta["val"], like):
+                return copy
+    raise UnknownView(f"a write to a tensor of the strides {like.stride()}")

@@ -14,6 +14,7 @@ from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
 from edgecore.passes.hoist_selects import hoist_selects
+from edgecore.passes.inline_regions import inline_regions
 from edgecore.passes.merge_common_subexpressions import merge_common_subexpressions
 from edgecore.passes.merge_views import merge_views
 from edgecore.passes.pack_weights import pack_weights
@@ -35,6 +36,13 @@ def _preserve_shared_buffers(program: ExportedProgram, context: PassContext) -> 
 
 EDGE_PASSES = PassList(
     (
+        NamedPass(
+            "inline_regions",
+            inline_regions,
+            "Nothing is under `torch.no_grad()` or a disabled `torch.autocast()`.",
+            "the model has such regions",
+            stage="exported",
+        ),
         NamedPass(
             "separate_writes",
             separate_writes,

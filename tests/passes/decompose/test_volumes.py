@@ -13,7 +13,6 @@ from volumes import LAYERS, VOLUME, normed
 
 import edgecore
 from edgecore import format as fmt
-from edgecore.errors import CompileError
 from edgecore.passes.decompose import volumes as decompositions
 
 aten = torch.ops.aten
@@ -53,11 +52,6 @@ def test_a_volume_in_channels_last_equals_eager():
     module = normed()
     with torch.no_grad():
         assert error(compiled(module, x).forward(x), module(x)) <= 1e-6
-
-
-def test_an_average_of_integer_volumes_has_no_kernel():
-    with pytest.raises(CompileError, match="no kernel in target runtime .*aten::avg_pool3d.out"):
-        edgecore.compile(nn.AvgPool3d(2).eval(), (torch.ones(1, 1, 2, 2, 2, dtype=torch.int64),))
 
 
 def test_a_norm_after_a_convolution_of_volumes_is_part_of_its_weights():

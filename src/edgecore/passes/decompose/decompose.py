@@ -30,7 +30,13 @@ from edgecore.ir.graph import (
     same_layout,
 )
 from edgecore.ir.tensors import dim_order
-from edgecore.passes.decompose import rewrites_complex, volumes  # noqa: F401  (they register their rewrites)
+from edgecore.passes.decompose import (  # noqa: F401  (they register their rewrites)
+    ordering,
+    pooling,
+    rewrites_complex,
+    scatters,
+    volumes,
+)
 from edgecore.passes.decompose.control_flow import (
     copy_body_results,
     copy_strided,

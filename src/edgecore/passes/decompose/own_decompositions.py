@@ -45,6 +45,11 @@ def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Ca
     return register
 
 
+def has_static_sizes(node: Node) -> bool:
+    """Return True if the sizes of the argument `self` are known."""
+    return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape)
+
+
 def _is_wrapping_pad(node: Node) -> bool:
     widths = argument(node, "pad")
     return argument(node, "mode") == "circular" and all(isinstance(width, int) and width >= 0 for width in widths)
@@ -76,35 +81,28 @@ def _col2im(
 ) -> Tensor:
     """Decompose `torch.nn.Fold`. Blocks that lie side by side and fill the image only need a permutation.
 
-    Overlapping blocks go through torch's decomposition, which adds them up by index.
+    Overlapping blocks are added up in a padded image by `scatter_add`, which is then cropped.
     """
     sizes = [size // kernel for size, kernel in zip(output_size, kernel_size, strict=True)]
     side_by_side = list(stride) == list(kernel_size) and list(dilation) == [1, 1] and list(padding) == [0, 0]
     covered = [count * kernel for count, kernel in zip(sizes, kernel_size, strict=True)] == list(output_size)
     if not side_by_side or not covered:
-        general: Decomposition = get_decompositions([aten.col2im.default])[aten.col2im.default]
-        added: Tensor = general(value, output_size, kernel_size, dilation, padding, stride)
-        return added
+        padded = [size + 2 * pad for size, pad in zip(output_size, padding, strict=True)]
+        places = []  # along each dim: [kernel, blocks]
+        for size, kernel, gap, step in zip(padded, kernel_size, dilation, stride, strict=True):
+            count = (size - gap * (kernel - 1) - 1) // step + 1
+            places.append((torch.arange(kernel) * gap).unsqueeze(1) + torch.arange(count) * step)
+        rows, columns = places
+        index = (rows.unsqueeze(1).unsqueeze(3) * padded[1] + columns.unsqueeze(1).unsqueeze(0)).reshape(-1)
+        flat = value.reshape(*value.shape[:-2], -1, index.numel())
+        image = value.new_zeros((*flat.shape[:-1], padded[0] * padded[1])).scatter_add(
+            -1, index.expand(flat.shape), flat
+        )
+        image = image.reshape(*flat.shape[:-1], *padded)
+        return image[..., padding[0] : padded[0] - padding[0], padding[1] : padded[1] - padding[1]]
     batch, channels = value.shape[:-2], value.shape[-2] // (kernel_size[0] * kernel_size[1])
     blocks = value.reshape(*(batch or (1,)), channels, *kernel_size, *sizes)
     return blocks.permute(0, 1, 4, 2, 5, 3).reshape(*batch, channels, *output_size)
-
-
-@decomposes(aten.sort.default, applies=lambda node: not isinstance(_sorted_size(node), torch.SymInt))
-def _sort(value: Tensor, dim: int = -1, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """Sort with `topk`, for k = size. The order of equal elements is unspecified, as in torch.
-
-    Booleans become uint8 for it: PyTorch, which computes the constants of a program, has no `topk` of booleans.
-    """
-    size = value.shape[dim] if value.dim() else 1
-    ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
-    values, indices = torch.topk(ordered, size, dim, largest=descending, sorted=True)
-    return values.to(value.dtype), indices
-
-
-def _sorted_size(node: Node) -> Any:
-    shape = argument(node, "self").meta["val"].shape
-    return shape[argument(node, "dim")] if shape else 1
 
 
 @decomposes(aten.exp2.default)
@@ -171,6 +169,137 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
     return products.sum(-1) if bias is None else products.sum(-1) + bias
 
 
+@decomposes(aten.round.decimals)
+def _round_to_decimals(value: Tensor, *, decimals: int) -> Tensor:
+    """Round multiples of a power of ten, in float32 for dtypes of 16 bits, as torch does."""
+    if decimals == 0 or not value.is_floating_point():
+        return torch.round(value)
+    exact = value.to(torch.float32) if value.dtype in (torch.float16, torch.bfloat16) else value
+    power = 10.0 ** abs(decimals)
+    rounded = torch.round(exact * power) / power if decimals > 0 else torch.round(exact / power) * power
+    return rounded.to(value.dtype)
+
+
+@decomposes(aten.copysign.Tensor)
+def _copysign(value: Tensor, sign: Tensor) -> Tensor:
+    """Give a tensor the signs of another; the reciprocal tells the two zeros apart."""
+    dtype = torch.result_type(value, sign)
+    dtype = dtype if dtype.is_floating_point else torch.get_default_dtype()
+    magnitude = value.to(dtype).abs()
+    return torch.where(_has_sign(sign), -magnitude, magnitude)
+
+
+@decomposes(aten.signbit.default)
+def _has_sign(value: Tensor) -> Tensor:
+    """Return True for negative numbers and, of floating-point numbers, for minus zero."""
+    if not value.is_floating_point():
+        return value < 0 if value.dtype != torch.bool else torch.zeros_like(value)
+    return torch.logical_or(value < 0, torch.logical_and(value == 0, value.reciprocal() < 0))
+
+
+@decomposes(aten.fmax.default)
+def _fmax(left: Tensor, right: Tensor) -> Tensor:
+    return _without_nan(left, right, torch.maximum)
+
+
+@decomposes(aten.fmin.default)
+def _fmin(left: Tensor, right: Tensor) -> Tensor:
+    return _without_nan(left, right, torch.minimum)
+
+
+def _without_nan(left: Tensor, right: Tensor, choose: Decomposition) -> Tensor:
+    """Choose between two elements; of a number and NaN, the number."""
+    chosen: Tensor = choose(left, right)
+    if not chosen.is_floating_point():
+        return chosen
+    left, right = (value.to(chosen.dtype).expand(chosen.shape) for value in (left, right))
+    return torch.where(left.isnan(), right, torch.where(right.isnan(), left, chosen))
+
+
+@decomposes(aten.hypot.default)
+def _hypot(left: Tensor, right: Tensor) -> Tensor:
+    """Compute sqrt(x^2 + y^2), scaled by the larger side so that no square overflows."""
+    longer, shorter = torch.maximum(left.abs(), right.abs()), torch.minimum(left.abs(), right.abs())
+    ratio = torch.where(longer == 0, 0.0, shorter / longer)
+    length = longer * torch.sqrt(1 + ratio * ratio)
+    return torch.where(torch.logical_or(left.isinf(), right.isinf()), torch.inf, length)
+
+
+@decomposes(aten.addmv.default)
+def _addmv(value: Tensor, matrix: Tensor, vector: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+    if not value.is_floating_point():
+        beta, alpha = int(beta), int(alpha)  # as torch does
+    product: Tensor = (matrix @ vector) * alpha
+    return product if beta == 0 else value * beta + product
+
+
+@decomposes(aten.dist.default)
+def _dist(left: Tensor, right: Tensor, p: Any = 2) -> Tensor:
+    length: Tensor = torch.linalg.vector_norm(left - right, p)
+    return length
+
+
+@decomposes(aten._native_batch_norm_legit_functional.default)
+def _batch_norm_in_training(
+    value: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    training: bool,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Normalize with the batch's own statistics, and compute the running statistics after it."""
+    if not training:
+        results = aten._native_batch_norm_legit_no_training(
+            value, weight, bias, running_mean, running_var, momentum, eps
+        )
+        return (*results, running_mean.clone(), running_var.clone())
+    normed, mean, invstd = aten._native_batch_norm_legit.no_stats(value, weight, bias, True, momentum, eps)
+    dims = [dim for dim in range(value.dim()) if dim != 1]
+    var = value.to(mean.dtype).var(dims, correction=1)
+    new_mean = running_mean * (1 - momentum) + mean * momentum
+    new_var = running_var * (1 - momentum) + var * momentum
+    return normed, mean, invstd, new_mean.to(running_mean.dtype), new_var.to(running_var.dtype)
+
+
+@decomposes(aten._batch_norm_with_update_functional.default)
+def _batch_norm_with_update(
+    value: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    running_mean: Tensor,
+    running_var: Tensor,
+    momentum: float,
+    eps: float,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Normalize as in training; on a CPU, the reserved tensor is empty."""
+    options = (running_mean, running_var, True, momentum, eps)
+    normed, mean, invstd, new_mean, new_var = _batch_norm_in_training(value, weight, bias, *options)
+    return normed, mean, invstd, value.new_empty(0, dtype=torch.uint8), new_mean, new_var
+
+
+_TORCH_DECOMPOSED = (
+    aten.embedding_dense_backward.default,
+    aten.native_layer_norm_backward.default,
+    aten.native_group_norm_backward.default,
+)
+for _operator in _TORCH_DECOMPOSED:  # they have the tag `core`, but no runtime has kernels for them
+    decomposes(_operator)(get_decompositions([_operator])[_operator])
+
+
+@decomposes(aten.empty_strided.default)
+def _empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
+    """Create a tensor in the default dim order, since its elements have no values yet."""
+    return torch.empty(size, dtype=options.get("dtype") or torch.get_default_dtype())
+
+
+@decomposes(aten.new_empty_strided.default)
+def _new_empty_strided(value: Tensor, size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
+    return torch.empty(size, dtype=options.get("dtype") or value.dtype)
+
+
 @decomposes(aten.rand_like.default)
 def _rand_like(value: Tensor, **options: Any) -> Tensor:
     return torch.rand(value.shape, dtype=options.get("dtype") or value.dtype)
@@ -179,3 +308,39 @@ def _rand_like(value: Tensor, **options: Any) -> Tensor:
 @decomposes(aten.randn_like.default)
 def _randn_like(value: Tensor, **options: Any) -> Tensor:
     return torch.randn(value.shape, dtype=options.get("dtype") or value.dtype)
+
+
+@decomposes(aten.randperm.default)
+def _randperm(count: int, **options: Any) -> Tensor:
+    """Order random numbers: their places are a random permutation."""
+    return torch.topk(torch.rand(count), count).indices.to(options.get("dtype") or torch.int64)
+
+
+@decomposes(aten.randint.low)
+def _randint_from(low: int, high: int, size: Sequence[int], **options: Any) -> Tensor:
+    """Scale random numbers of float64 in [0, 1): they have 53 bits, which leaves no bias that matters."""
+    numbers = torch.rand(size, dtype=torch.float64) * (high - low) + low
+    return torch.floor(numbers).to(options.get("dtype") or torch.int64)
+
+
+@decomposes(aten.randint.default)
+def _randint(high: int, size: Sequence[int], **options: Any) -> Tensor:
+    return _randint_from(0, high, size, **options)
+
+
+@decomposes(aten.randint_like.low_dtype)
+def _randint_like_from(value: Tensor, low: int, high: int, **options: Any) -> Tensor:
+    return _randint_from(low, high, value.shape, dtype=options.get("dtype") or value.dtype)
+
+
+@decomposes(aten.randint_like.default)
+def _randint_like(value: Tensor, high: int, **options: Any) -> Tensor:
+    return _randint_like_from(value, 0, high, **options)
+
+
+@decomposes(aten.normal.Tensor_Tensor, aten.normal.Tensor_float, aten.normal.float_Tensor)
+def _normal(mean: Any, std: Any = 1.0, **options: Any) -> Tensor:
+    """Scale and shift normally distributed numbers."""
+    like: Tensor = mean + std
+    numbers: Tensor = torch.randn(like.shape, dtype=like.dtype) * std + mean
+    return numbers

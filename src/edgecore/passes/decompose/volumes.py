@@ -14,7 +14,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgecore.ir.graph import for_each
-from edgecore.passes.decompose.own_decompositions import decomposes
+from edgecore.passes.decompose.own_decompositions import decomposes, has_static_sizes
+from edgecore.passes.decompose.pooling import adaptive_max_pool_2d, average_windows
 
 aten = torch.ops.aten
 
@@ -184,13 +185,33 @@ def max_pool_with_indices(
     along_depth = ([values[0], neutral] for values, neutral in ((kernel, 1), (steps, 1), (pads, 0), (gaps, 1)))
     result, indices = aten.max_pool2d_with_indices.default(_columns(maxima, volume), *along_depth, ceil_mode)
     shape = (*volume.shape[:-3], result.shape[2], *maxima.shape[2:])
-    # `indices` has, for each result, its position in the maxima of the planes: depth * pixels + pixel. At this position,
-    # `plane_indices` has the index of the maximum in its plane, H x W.
-    flat, pixels = indices.flatten(1), maxima.shape[2] * maxima.shape[3]
+    return result.reshape(shape), _indices_in_volume(volume, plane_indices, indices).reshape(shape)
+
+
+def _indices_in_volume(volume: Tensor, plane_indices: Tensor, indices: Tensor) -> Tensor:
+    """Return the index in the volume of each maximum.
+
+    Args:
+        volume: The volume.
+        plane_indices: The index of each plane's maxima in the plane, H x W.
+        indices: The index of each result in the maxima of the planes: depth * pixels + pixel.
+    """
+    flat, pixels = indices.flatten(1), plane_indices.shape[2] * plane_indices.shape[3]
     depths = torch.div(flat, pixels, rounding_mode="floor")
     in_plane = _columns(plane_indices, volume).flatten(1).gather(1, flat)
-    in_volume = in_plane + depths * (volume.shape[-2] * volume.shape[-1])
-    return result.reshape(shape), in_volume.reshape(shape)
+    return in_plane + depths * (volume.shape[-2] * volume.shape[-1])
+
+
+@decomposes(aten.adaptive_max_pool3d.default, applies=has_static_sizes)
+def adaptive_max_pool(volume: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
+    """Pool each plane to a size, then the maxima along the depth, as `max_pool_with_indices` does."""
+    depth, height, width = for_each(output_size, 3)
+    shape = (*volume.shape[:-3], depth, height, width)
+    if 0 in (depth, height, width):
+        return volume.new_zeros(shape), volume.new_zeros(shape, dtype=torch.int64)
+    maxima, plane_indices = adaptive_max_pool_2d(_planes(volume), [height, width])
+    result, indices = adaptive_max_pool_2d(_columns(maxima, volume), [depth, height * width])
+    return result.reshape(shape), _indices_in_volume(volume, plane_indices, indices).reshape(shape)
 
 
 @decomposes(aten.max_pool3d.default)
@@ -200,12 +221,7 @@ def max_pool(volume: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     return maxima
 
 
-def is_floating_average(node: Node) -> bool:
-    """Return True for an average of floating-point volumes; of integers, two averages would be rounded twice."""
-    return bool(node.args[0].meta["val"].is_floating_point())  # type: ignore[union-attr]
-
-
-@decomposes(aten.avg_pool3d.default, applies=is_floating_average)
+@decomposes(aten.avg_pool3d.default)
 def average_pool(
     volume: Tensor,
     kernel_size: Numbers,
@@ -221,14 +237,33 @@ def average_pool(
     numbers that it counts along each dim.
     """
     kernel, steps, pads = (for_each(value, 3) for value in (kernel_size, stride or kernel_size, padding))
-    divisors = (None, None) if divisor_override is None else (kernel[1] * kernel[2], kernel[0])
+    is_integer = not volume.is_floating_point()
+    divisors: tuple[int | None, int | None] = (None, None)
+    if is_integer:  # two averages would be rounded twice: sum twice, then divide once
+        divisors = (1, 1)
+    elif divisor_override is not None:
+        divisors = (kernel[1] * kernel[2], kernel[0])
     planes = aten.avg_pool2d.default(
         _planes(volume), kernel[1:], steps[1:], pads[1:], ceil_mode, count_include_pad, divisors[0]
     )
     along_depth = ([values[0], neutral] for values, neutral in ((kernel, 1), (steps, 1), (pads, 0)))
     columns = aten.avg_pool2d.default(_columns(planes, volume), *along_depth, ceil_mode, count_include_pad, divisors[1])
     result: Tensor = columns.reshape(*volume.shape[:-3], columns.shape[2], *planes.shape[2:])
+    if is_integer:
+        counts = divisor_override or _counts(volume, result, kernel, steps, pads, count_include_pad)
+        return torch.div(result, counts, rounding_mode="trunc")
     return result if divisor_override is None else result * (kernel[0] * kernel[1] * kernel[2] / divisor_override)
+
+
+def _counts(
+    volume: Tensor, result: Tensor, kernel: Numbers, steps: Numbers, pads: Numbers, include_pad: bool
+) -> Tensor:
+    """Return the number of elements that each window of an average counts, [D, H, W]."""
+    depth, height, width = (
+        average_windows(*options, include_pad)[2]
+        for options in zip(volume.shape[-3:], result.shape[-3:], kernel, steps, pads, strict=True)
+    )
+    return depth.view(-1, 1, 1) * height.view(-1, 1) * width
 
 
 @decomposes(aten.adaptive_avg_pool3d.default, aten._adaptive_avg_pool3d.default)

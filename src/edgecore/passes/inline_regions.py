@@ -1,0 +1,71 @@
+"""Inline regions under `torch.no_grad()` and under `torch.autocast(enabled=False)`, which change nothing on a device."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.ir.graph import REGIONS, calls, edit, graph_modules
+
+_GRAD, _AUTOCAST = REGIONS
+
+
+def inline_regions(program: ExportedProgram) -> ExportedProgram:
+    """Replace each call of such a region by the nodes of its graph, in place.
+
+    Regions that cast stay: `functionalize` leaves them to torch.
+    """
+    parts = list(graph_modules(program.graph_module))
+    if any(calls(part, *REGIONS) for part in parts):
+        with edit(program):
+            for part in parts:
+                _inline_calls(part)
+    return program
+
+
+def _inline_calls(graph_module: GraphModule) -> None:
+    for node in calls(graph_module, *REGIONS):
+        first = 1 if node.target is _GRAD else 4  # (enabled, body, ...), or (device, dtype, enabled, cache, body, ...)
+        if node.target is _AUTOCAST and node.args[2]:
+            continue
+        body = getattr(graph_module, node.args[first].target)  # type: ignore[union-attr,arg-type]
+        _inline_calls(body)
+        _inline(graph_module, node, body, list(node.args[first + 1 :]))
+
+
+def _inline(graph_module: GraphModule, node: Node, body: GraphModule, operands: list[Any]) -> None:
+    """Copy the nodes of a body before the call `node`, and let the users of the call read their results."""
+    copies: dict[Node, Any] = {}
+    inputs = iter(operands)
+    results: Any = ()
+    for inner in body.graph.nodes:
+        if inner.op == "placeholder":
+            copies[inner] = next(inputs)
+        elif inner.op == "output":
+            results = torch.fx.map_arg(inner.args[0], copies.__getitem__)
+        else:
+            with graph_module.graph.inserting_before(node):
+                copy = graph_module.graph.node_copy(inner, copies.__getitem__)
+            copy.meta = dict(inner.meta)
+            if inner.op == "get_attr":  # the body of a region that stays
+                copy.target = _add_module(graph_module, getattr(body, str(inner.target)))
+            copies[inner] = copy
+    for user in list(node.users):
+        assert user.target is operator.getitem
+        result = results[user.args[1]]
+        user.replace_all_uses_with(result)
+        graph_module.graph.erase_node(user)
+    graph_module.graph.erase_node(node)
+
+
+def _add_module(graph_module: GraphModule, module: torch.nn.Module) -> str:
+    """Add a submodule under a new name and return the name."""
+    number = len(graph_module._modules)
+    while hasattr(graph_module, f"inlined_{number}"):
+        number += 1
+    graph_module.add_module(f"inlined_{number}", module)
+    return f"inlined_{number}"

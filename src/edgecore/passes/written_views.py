@@ -1,0 +1,205 @@
+"""Views in a graph that writes in place: the tensor that a view shares memory with, and what a write to it changes there.
+
+`functionalize` replays a view after its base was written, and puts a written view back into its base.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Node
+
+from edgecore.ir.graph import Editor
+from edgecore.ir.op_args import argument
+
+aten = torch.ops.aten
+
+
+class UnknownView(Exception):
+    """A view through which edgecore cannot write; torch's functionalization handles it."""
+
+
+PutBack = Callable[[Editor, Node, Node, Node], Node]
+"""A function (editor, view, source, new) -> the content of `source`, the input of `view`, after `new` became the view's
+content."""
+
+_MAY_RETURN_INPUT = {"contiguous", "to", "type_as"}
+"""Composite operators that may return their input itself, although their schema does not say so."""
+
+
+def aliased(node: Node) -> Node | None:
+    """Return the argument whose memory the value of `node` may share, or None."""
+    if node.op != "call_function" or not node.args or not isinstance(node.args[0], Node):
+        return None
+    if not isinstance(node.target, OpOverload):
+        return node.args[0]
+    schema = node.target._schema
+    aliases = any(value.alias_info is not None for value in schema.returns)
+    return node.args[0] if aliases or schema.name.partition("::")[2].rstrip("_") in _MAY_RETURN_INPUT else None
+
+
+def shared_source(node: Node, mode: Any) -> Node | None:
+    """Return the argument whose memory the value of `node` shares, or None.
+
+    Operators such as `reshape` and `contiguous` return a copy or a view, depending on strides: the fake tensors tell.
+    """
+    source = aliased(node)
+    if source is None or node.target is operator.getitem:
+        return source if source is not None and aliased(source) is not None and _is_list_of_views(source) else None
+    if not isinstance(node.target, OpOverload):
+        return None
+    if node.target in _ALWAYS_VIEWS:
+        return source
+    with mode:
+        args, kwargs = torch.fx.map_arg((node.args, dict(node.kwargs)), lambda leaf: leaf.meta["val"])
+        result = node.target(*args, **kwargs)
+    results = result if isinstance(result, (list, tuple)) else [result]
+    memory = source.meta["val"].untyped_storage()._cdata
+    return source if any(item.untyped_storage()._cdata == memory for item in results) else None
+
+
+def _is_list_of_views(node: Node) -> bool:
+    return isinstance(node.target, OpOverload) and isinstance(node.meta["val"], (list, tuple))
+
+
+def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    """Return the content of `source` after `new` became the content of its view.
+
+    Args:
+        editor: The position for new nodes.
+        view: The node of the view; its first argument may be an older content of `source`.
+        source: The content of the view's input before the write.
+        new: The new content of the view.
+
+    Raises:
+        UnknownView: There is no operator for it.
+    """
+    if view.target is operator.getitem:
+        parts = view.args[0]
+        assert isinstance(parts, Node)
+        return _put_part_back(editor, parts, view.args[1], source, new)
+    put = _PUT_BACK.get(view.target)
+    if put is None:
+        raise UnknownView(str(view.target))
+    return put(editor, view, source, new)
+
+
+def _put_part_back(editor: Editor, parts: Node, index: Any, source: Node, new: Node) -> Node:
+    """Put one of several parts back, which `split` or `unbind` returned."""
+    if parts.target is aten.unbind.int:
+        return editor.call(aten.select_scatter.default, source, new, argument(parts, "dim"), index)
+    if parts.target not in (aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes, aten.chunk.default):
+        raise UnknownView(str(parts.target))
+    dim = argument(parts, "dim")
+    sizes = [part.shape[dim] for part in parts.meta["val"][: index + 1]]
+    if not all(isinstance(size, int) for size in sizes):
+        raise UnknownView(f"{parts.target} with symbolic sizes")
+    return editor.call(aten.slice_scatter.default, source, new, dim, sum(sizes[:-1]), sum(sizes))
+
+
+def _same(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    return new
+
+
+def _reshaped(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    shape = list(source.meta["val"].shape)
+    if all(isinstance(size, int) for size in shape):
+        return editor.call(aten.reshape.default, new, shape)
+    return editor.call(aten.reshape_as.default, new, source)
+
+
+def _expanded(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    if list(view.meta["val"].shape) == list(source.meta["val"].shape):
+        return new
+    raise UnknownView("a write to repeated elements")
+
+
+def _slice(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    options = [argument(view, name) for name in ("dim", "start", "end", "step")]
+    return editor.call(aten.slice_scatter.default, source, new, *options)
+
+
+def _narrow(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    dim, start, length = (argument(view, name) for name in ("dim", "start", "length"))
+    if not isinstance(start, int) or not isinstance(length, int):
+        raise UnknownView("narrow with symbolic sizes")
+    size = source.meta["val"].shape[dim]
+    start = start + size if start < 0 else start
+    return editor.call(aten.slice_scatter.default, source, new, dim, start, start + length)
+
+
+def _select(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    return editor.call(aten.select_scatter.default, source, new, argument(view, "dim"), argument(view, "index"))
+
+
+def _diagonal(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    options = [argument(view, name) for name in ("offset", "dim1", "dim2")]
+    return editor.call(aten.diagonal_scatter.default, source, new, *options)
+
+
+def _transposed(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    return editor.call(aten.transpose.int, new, argument(view, "dim0"), argument(view, "dim1"))
+
+
+def _t(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    return editor.call(aten.t.default, new)
+
+
+def _permuted(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    dims = [dim % new.meta["val"].dim() for dim in argument(view, "dims")]
+    return editor.call(aten.permute.default, new, [dims.index(dim) for dim in range(len(dims))])
+
+
+_PUT_BACK: dict[Any, PutBack] = {
+    aten.alias.default: _same,
+    aten.detach.default: _same,
+    aten.contiguous.default: _same,
+    aten.to.dtype: _same,
+    aten.to.dtype_layout: _same,
+    aten.to.device: _same,
+    aten.to.other: _same,
+    aten.type_as.default: _same,
+    aten.view.default: _reshaped,
+    aten.view_as.default: _reshaped,
+    aten.reshape.default: _reshaped,
+    aten.reshape_as.default: _reshaped,
+    aten.flatten.using_ints: _reshaped,
+    aten.unflatten.int: _reshaped,
+    aten.squeeze.default: _reshaped,
+    aten.squeeze.dim: _reshaped,
+    aten.squeeze.dims: _reshaped,
+    aten.unsqueeze.default: _reshaped,
+    aten.expand.default: _expanded,
+    aten.expand_as.default: _expanded,
+    aten.slice.Tensor: _slice,
+    aten.narrow.default: _narrow,
+    aten.select.int: _select,
+    aten.diagonal.default: _diagonal,
+    aten.transpose.int: _transposed,
+    aten.t.default: _t,
+    aten.permute.default: _permuted,
+}
+
+_ALWAYS_VIEWS = {
+    aten.alias.default,
+    aten.detach.default,
+    aten.view.default,
+    aten.squeeze.default,
+    aten.squeeze.dim,
+    aten.squeeze.dims,
+    aten.unsqueeze.default,
+    aten.expand.default,
+    aten.slice.Tensor,
+    aten.select.int,
+    aten.diagonal.default,
+    aten.transpose.int,
+    aten.t.default,
+    aten.permute.default,
+    aten.split.Tensor,
+    aten.split_with_sizes.default,
+    aten.unbind.int,
+}
