@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 import edgecore
-from edgecore.devtools import profile
+from edgecore.devtools import diff, profile
 from edgecore.html import arena, page, table
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -167,6 +167,76 @@ def test_the_filter_keeps_the_rows_that_have_all_words(opened: Any) -> None:
     assert sorted(texts(browser, "td.name")) == ["blocks.1.narrow", "blocks.1.wide"]
     assert "filter=blocks.1+linear" in browser.current_url
     assert texts(browser, ".bar .note")[0].startswith("2 rows, ")
+
+
+def traced(path: Path) -> Path:
+    """Run a file some times, and return its ETDump."""
+    program = edgecore.load(path, trace=True, threads=1)
+    for _ in range(13):
+        program.forward(np.zeros((3, 16), np.float32))
+    program.write_trace(path.with_suffix(".etdp"))
+    return path.with_suffix(".etdp")
+
+
+@pytest.fixture(scope="module")
+def compared(files: Path) -> Path:
+    """`files`, with pages that compare a model with itself on XNNPACK: with times and without."""
+    edgecore.compile(Net().eval(), (torch.randn(3, 16),), backends=["xnnpack"]).save(files / "other.pte")
+    pair = files / "model.pte", files / "other.pte"
+    for name, traces in (("timed", tuple(traced(path) for path in pair)), ("placed", None)):
+        (files / f"{name}.html").write_text(diff(*pair, traces=traces).to_html(), encoding="utf-8")
+    return files
+
+
+@pytest.mark.parametrize("name", ["timed.html", "placed.html"])
+def test_a_comparison_has_operators_placement_memory_and_what_differs(opened: Any, compared: Path, name: str) -> None:
+    browser = opened(name)
+    views = [tab.get_attribute("id").removeprefix("tab-") for tab in find(browser, "[role=tab]")]
+    assert views == ["summary", "compare", "placement", "memory", "tables"]
+    for view in views:
+        find(browser, f"#tab-{view}")[0].click()
+        assert find(browser, f"#view-{view} :is(dd, tr, rect)")
+    assert not find(browser, "img") and browser.title != "broken"
+    titles = texts(browser, "#view-summary h2")
+    assert any(one.startswith("size: ") for one in titles) and any(one.startswith("operators: ") for one in titles)
+
+
+def test_a_comparison_shows_both_times_with_an_interval_or_says_that_it_cannot_tell(
+    opened: Any, compared: Path
+) -> None:
+    browser = opened("timed.html", "view=compare")
+    heads = texts(browser, "#view-compare th")
+    rows = browser.execute_script(
+        "return [...document.querySelectorAll('#view-compare tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
+    )
+    both = [dict(zip(heads, row, strict=True)) for row in rows if "only in" not in row[-1]]
+    assert both and all(row["B is"] in ("slower", "faster", "same", "cannot tell") for row in both)
+    assert all(" to " in row["95 % interval"] and row["time A"] and row["time B"] for row in both)
+    alone = [dict(zip(heads, row, strict=True)) for row in rows if "only in" in row[-1]]
+    assert all(bool(row["time A"]) == row["B is"].endswith("A") and row["difference"] == "" for row in alone)
+    find(browser, "#view-compare select option[value=module]")[0].click()
+    names = texts(browser, "#view-compare tbody tr:not(.rest) td.name")
+    assert {"blocks.0.wide", "blocks.1.narrow"} <= set(names)
+    assert any("</script><img" in name for name in names)
+
+
+def test_a_selection_in_a_comparison_is_one_in_all_its_views(opened: Any, compared: Path) -> None:
+    browser = opened("placed.html", "view=placement")
+    row = next(one for one in find(browser, "#view-placement tbody tr") if "blocks.0.wide" in one.text)
+    row.click()
+    find(browser, "#tab-compare")[0].click()
+    assert [one.text for one in find(browser, "#view-compare tr.selected")] != []
+    assert all("blocks.0.wide" in one.text for one in find(browser, "#view-compare tr.selected"))
+    find(browser, "#view-compare input")[0].send_keys("blocks.1.narrow")
+    assert {one.split()[0] for one in texts(browser, "#view-compare tbody td.name")} == {"linear"}
+
+
+@pytest.mark.parametrize("view", ["summary", "compare", "placement", "memory", "tables"])
+def test_a_comparison_fits_into_a_narrow_window(opened: Any, compared: Path, view: str) -> None:
+    browser = opened("timed.html", f"view={view}")
+    size = {"width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 400
 
 
 def test_what_is_selected_in_one_view_is_selected_in_all_and_after_a_reload(opened: Any) -> None:

@@ -33,6 +33,7 @@ def command(
         list[Path] | None, typer.Option("--data-b", metavar="FILE.ptd", help="Weights of the second file.")
     ] = None,
     as_json: Annotated[Path | None, typer.Option("--json", metavar="OUT", help="Write everything as JSON.")] = None,
+    html: Annotated[Path | None, typer.Option(metavar="OUT", help="Write a page for a browser, in one file.")] = None,
     fail_on: Annotated[
         str, typer.Option(metavar="LIST", help="Exit with 1 if one of these differs: " + ",".join(SECTIONS))
     ] = "",
@@ -63,6 +64,8 @@ def command(
                 arguments=lambda loaded, file: random_arguments(file, name, loaded.inputs),
             )  # fmt: skip
         print(found.text())
+        if html:
+            html.write_text(found.to_html(), encoding="utf-8")
         if as_json:
             as_json.write_text(json.dumps(found.as_dict(), indent=2), encoding="utf-8")
     if set(named) & set(found.different()):

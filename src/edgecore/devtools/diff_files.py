@@ -47,6 +47,8 @@ class Diff:
     weights: dict[str, Any]
     memory: dict[str, Any]
     time: dict[str, Any] | None = None
+    sources: tuple[tuple[Any, Any], tuple[Any, Any] | None, str] = field(default=(("", ""), None, ""), repr=False)
+    """The two files, their ETDumps or None, and the method whose times were compared."""
 
     def different(self) -> list[str]:
         """Return the names of the sections that differ."""
@@ -63,6 +65,12 @@ class Diff:
         from edgecore.devtools.diff_text import diff_text
 
         return diff_text(self)
+
+    def to_html(self) -> str:
+        """Return the comparison as a page that people open in a browser; operators have times if traces were given."""
+        from edgecore.devtools.diff_page import diff_page
+
+        return diff_page(self, *self.sources)
 
 
 @dataclass(slots=True)
@@ -127,6 +135,7 @@ def diff(
         compare_weights(weights_of(one.pte, known[0]), weights_of(other.pte, known[1])),
         _memory(one, other),
         times,
+        ((a, b), traces, method),
     )
 
 

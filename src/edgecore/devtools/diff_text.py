@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.diff_time import FEWEST
@@ -20,21 +19,18 @@ _WIDTH = 118
 
 def diff_text(diff: Diff) -> str:
     """Return the text of a comparison."""
-    parts = [_size, _signature, _operators, _weights, _memory, _time]
     nothing = "identical" if diff.identical else "nothing that is compared differs, but some bytes do"
     names = diff.different()
     lines = [f"{diff.a} -> {diff.b}: " + (f"{', '.join(names)} changed" if names else nothing)]
-    for part in parts:
-        lines += part(diff)
+    for title, *rows in sections(diff):
+        shown = rows if len(rows) <= _ROWS else [*rows[: _ROWS - 1], f"and {len(rows) - _ROWS + 1} more"]
+        lines += [title, *(f"  {row}" for row in shown)]
     return join_lines(line if len(line) <= _WIDTH else line[: _WIDTH - 3] + "..." for line in lines)
 
 
-def _section(title: str, rows: Sequence[str]) -> list[str]:
-    """Return a heading with the first rows; the last one says how many are left out."""
-    shown = list(rows[:_ROWS])
-    if len(rows) > _ROWS:
-        shown = [*rows[: _ROWS - 1], f"and {len(rows) - _ROWS + 1} more"]
-    return [title, *(f"  {row}" for row in shown)]
+def sections(diff: Diff) -> list[list[str]]:
+    """Return the parts of a comparison, each a title and its rows."""
+    return [part(diff) for part in (_size, _signature, _operators, _weights, _memory, _time)]
 
 
 def _change(a: float, b: float) -> str:
@@ -47,7 +43,7 @@ def _size(diff: Diff) -> list[str]:
     kinds = dict.fromkeys([*a["kinds"], *b["kinds"]])
     pairs = [(kind, a["kinds"].get(kind, 0), b["kinds"].get(kind, 0)) for kind in kinds]
     pairs = sorted((pair for pair in pairs if pair[1] != pair[2]), key=lambda pair: -abs(pair[2] - pair[1]))
-    return _section(f"size: {_change(a['bytes'], b['bytes'])} bytes", [f"{k}: {_change(x, y)}" for k, x, y in pairs])
+    return [f"size: {_change(a['bytes'], b['bytes'])} bytes", *(f"{k}: {_change(x, y)}" for k, x, y in pairs)]
 
 
 def _signature(diff: Diff) -> list[str]:
@@ -58,7 +54,7 @@ def _signature(diff: Diff) -> list[str]:
     rows += [f"method {name}: only in {diff.b}" for name in found["only"]["b"]]
     rows += [f"{one['method']} {one['kind']} {one['index']}: {one['a'] or 'none'} -> {one['b'] or 'none'}"
              for one in found["changed"]]  # fmt: skip
-    return _section("signature:", rows)
+    return ["signature:", *rows]
 
 
 def _operators(diff: Diff) -> list[str]:
@@ -67,13 +63,13 @@ def _operators(diff: Diff) -> list[str]:
     placed = f"delegates {blobs[0]}" + (f" -> {blobs[1]}" if blobs[0] != blobs[1] else "")
     if found["unknown"]:
         return [f"operators: not compared, since the delegates of {' and '.join(found['unknown'])} are unknown",
-                f"  {placed}"]  # fmt: skip
+                placed]  # fmt: skip
     rows = [f"moved: {_name(one)}: {one['a']} -> {one['b']}" for one in found["moved"]]
     rows += [f"changed: {_name(one)}: {', '.join(one['a'])} -> {', '.join(one['b'])}" for one in found["changed"]]
     rows += [f"gone: {_name(one)} ({one['backend']})" for one in found["gone"]]
     rows += [f"added: {_name(one)} ({one['backend']})" for one in found["added"]]
     counts = ", ".join(f"{len(found[key])} {key}" for key in ("moved", "changed", "gone", "added"))
-    return _section(f"operators: {_change(found['count']['a'], found['count']['b'])}: {counts}; {placed}", rows)
+    return [f"operators: {_change(found['count']['a'], found['count']['b'])}: {counts}; {placed}", *rows]
 
 
 def _name(one: dict[str, Any]) -> str:
@@ -92,7 +88,7 @@ def _weights(diff: Diff) -> list[str]:
             noise = "" if one["sqnr_db"] is None else f", {one['sqnr_db']:.1f} dB"
             rows.append(f"changed: {_short(one['name'])}: by at most {one['max_abs']:.4g}{noise}")
         else:
-            forms = [f"{_form(one[key])}" for key in "ab"]
+            forms = [f"{form_of(one[key])}" for key in "ab"]
             rows.append(
                 f"changed: {_short(one['name'])}: " + (" -> ".join(forms) if forms[0] != forms[1] else forms[0])
             )
@@ -100,13 +96,14 @@ def _weights(diff: Diff) -> list[str]:
         f"moved: {_short(one['name'])}: {one['a']} -> {one['b']}, {one['bytes']:,} bytes" for one in found["moved"]
     ]
     for key in ("gone", "added"):
-        rows += [f"{key}: {_short(one['name'])}: {_form(one)}" for one in found[key]]
+        rows += [f"{key}: {_short(one['name'])}: {form_of(one)}" for one in found[key]]
     rows += [f"unknown: {_short(name)} is in a .ptd that was not given" for name in found["unknown"]]
     counts = ", ".join(f"{len(found[key])} {key}" for key in ("changed", "moved", "gone", "added"))
-    return _section(f"weights: {found['equal']} equal, {counts}", rows)
+    return [f"weights: {found['equal']} equal, {counts}", *rows]
 
 
-def _form(one: dict[str, Any]) -> str:
+def form_of(one: dict[str, Any]) -> str:
+    """Return dtype and sizes of a weight; of data of a delegate its bytes."""
     return f"{one['dtype']} {one['shape']}" if one["dtype"] else f"{one['bytes']:,} bytes of a delegate"
 
 
@@ -132,7 +129,7 @@ def _memory(diff: Diff) -> list[str]:
             needs = [sum(side["delegates"].get(backend, {}).values()) for side in (a, b)]
             if needs[0] != needs[1]:
                 rows.append(f"{one['method']}: {backend} declares {_change(*needs)} bytes")
-    return _section("memory:", rows) if rows else ["memory: same"]
+    return ["memory:", *rows] if rows else ["memory: same"]
 
 
 def _time(diff: Diff) -> list[str]:
@@ -146,4 +143,4 @@ def _time(diff: Diff) -> list[str]:
     figures = f"{found['a']['median_ms']:.3f} -> {found['b']['median_ms']:.3f} ms"
     change = f"{100 * found['difference']:+.1f} %, {interval}"
     rows = [f"{row['module']}: {row['a_ms'] or 0:.3f} -> {row['b_ms'] or 0:.3f} ms" for row in found["modules"]]
-    return _section(f"time: {found['verdict']}: {figures} ({change}; {found['how']})", rows)
+    return [f"time: {found['verdict']}: {figures} ({change}; {found['how']})", *rows]

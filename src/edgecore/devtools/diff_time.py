@@ -115,11 +115,7 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
         FormatError: A file or a trace is damaged.
         EdgecoreError: A trace has fewer than three runs of the method.
     """
-    read = [_trace(file, dump).select(method) for file, dump in zip(files, traces, strict=True)]
-    for dump, trace in zip(traces, read, strict=True):
-        if len(trace.runs) < 3:
-            raise EdgecoreError(f"{dump} has {len(trace.runs)} runs of {method}; a comparison needs at least 3")
-        trace.runs = trace.runs[1:]  # in the first one backends prepare
+    read = [trace_of(file, dump, method) for file, dump in zip(files, traces, strict=True)]
     times = [[run.duration / 1e6 for run in trace.runs] for trace in read]
     result = _result(times[0], times[1], "traces", paired=False)
     rows = [{row.label: row.mean / 1e6 for row in summarize(trace, "module").rows} for trace in read]
@@ -129,12 +125,22 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
     return result
 
 
-def _trace(file: Any, dump: Any) -> Trace:
+def trace_of(file: Any, dump: Any, method: str) -> Trace:
+    """Return the runs of a method that count: not the first one, in which backends prepare.
+
+    Raises:
+        FormatError: The file or the trace is damaged.
+        EdgecoreError: The trace has fewer than three runs of the method.
+    """
     program = program_file(file)
     try:
-        return Trace.read(dump, program=program)
+        trace = Trace.read(dump, program=program).select(method)
     except FormatError as error:
         raise FormatError(f"{dump}: {error}") from error
+    if len(trace.runs) < 3:
+        raise EdgecoreError(f"{dump} has {len(trace.runs)} runs of {method}; a comparison needs at least 3")
+    trace.runs = trace.runs[1:]
+    return trace
 
 
 def measured_times(

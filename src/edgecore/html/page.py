@@ -10,7 +10,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("model", "dom", "state", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
+SCRIPTS = ("model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
 """The scripts of a page, in the order in which they need one another."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
@@ -38,6 +38,10 @@ def page(title: str, content: Mapping[str, Any]) -> str:
             - "accuracy": "rows" with "module", "operator", "line", "backend", "local" and "accumulated" (dB; None for equal
               values, -1000 for values that are no numbers), "wrong" and "why"; "culprit": index of the first row that is
               wrong, or None.
+            - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators with "members",
+              the indexes of their operators. Operators have "a" and "b" (nanoseconds or None), "difference", "interval"
+              and "verdict" as `edgecore.devtools.diff_time.difference` returns them. "placement": rows with "kind",
+              "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
 
     Returns:

@@ -64,7 +64,7 @@ function memoryView(section) {
   const [width, height] = [1000, 300];
   for (const arena of report.memory) {
     const boxes = arena.tensors.flatMap(([name, module, line, offset, size, first, last]) => {
-      const members = operators.filter(one => !one.rest && one.instruction === first).map(one => one.index);
+      const members = operators.filter(one => isCompared ? module && one.module === module : !one.rest && one.instruction === first).map(one => one.index);
       const tooltip = `${name}${module ? " of " + module : ""}${line ? " at " + line : ""}: ${bytes(size)} at ${offset.toLocaleString("en-US")}, instructions ${first} to ${last}`;
       const high = size / arena.bytes * height;
       return box(first / arena.steps * width, height - (offset + size) / arena.bytes * height, (last - first + 1) / arena.steps * width,

@@ -1,8 +1,10 @@
 // The page: a tab for each view that the report has data for, and the facts of what is selected.
 const VIEWS = [
   ["summary", "Summary", report.facts, summaryView],
-  ["table", "Table", operators.length, tableView],
-  ["flame", "Modules", operators.length, flameView],
+  ["compare", "Operators", isCompared && operators.length, compareView],
+  ["placement", "Placement", report.placement && report.placement.length, placementView],
+  ["table", "Table", !isCompared && operators.length, tableView],
+  ["flame", "Modules", !isCompared && operators.length, flameView],
   ["timeline", "Timeline", report.timeline && report.timeline.length, timelineView],
   ["graph", "Graph", nodes.length, graphView],
   ["memory", "Memory", report.memory && report.memory.length, memoryView],
@@ -31,11 +33,13 @@ function describe() {
   const chosen = [...state.selected].map(index => operators[index]);
   aside.hidden = !chosen.length;
   if (!chosen.length) return;
-  const sum = chosen.reduce((ns, one) => ns + one.ns, 0);
-  const facts = [["time", `${time(sum)}, ${percent(sum / total)} of the run`]];
+  const sum = key => chosen.reduce((ns, one) => ns + (one[key] || 0), 0);
+  const facts = !isCompared ? [["time", `${time(sum("ns"))}, ${percent(sum("ns") / total)} of the run`]]
+    : report.compare.timed ? [["time A, B", `${time(sum("a"))}, ${time(sum("b"))}`]] : [];
   if (chosen.length === 1) {
     const [one] = chosen;
-    facts.push(["fastest, slowest", `${time(one.min)}, ${time(one.max)}`]);
+    if (!isCompared) facts.push(["fastest, slowest", `${time(one.min)}, ${time(one.max)}`]);
+    if (one.verdict) facts.push(["B is", [one.verdict, differenceOf(one), interval(one)].filter(Boolean).join(", ")]);
     for (const key of ["operator", "module", "line", "kernel", "backend"]) if (one[key]) facts.push([GROUPS[key], one[key]]);
   }
   const title = chosen.length === 1 ? chosen[0].name : `${chosen.length} operators`;

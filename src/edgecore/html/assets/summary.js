@@ -2,7 +2,10 @@ function summaryView(section) {
   const facts = (report.facts || []).flatMap(([name, value]) => [element("dt", {}, name), element("dd", {}, value)]);
   const parts = [element("dl", {}, ...facts)];
   if (report.runs && report.runs.length > 1) parts.push(element("h2", {}, "Runs in the order of time"), runs(report.runs));
-  const top = grouped("module", "").filter(row => !row.rest).sort((a, b) => b.ns - a.ns).slice(0, 5);
+  for (const { title, lines } of report.sections || []) {
+    parts.push(element("h2", {}, title), element("ul", {}, ...lines.map(line => element("li", {}, line))));
+  }
+  const top = isCompared ? [] : grouped("module", "").filter(row => !row.rest).sort((a, b) => b.ns - a.ns).slice(0, 5);
   if (top.length) {
     parts.push(element("h2", {}, "Where the time goes"), element("ol", {}, ...top.map(row =>
       element("li", {}, `${row.label}: ${time(row.ns)}, ${percent(row.ns / total)}`))));

@@ -1,0 +1,185 @@
+"""The page of a comparison of two files: operators with both times, where they run, memory and what else differs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from edgecore.devtools.diff_text import form_of, sections
+from edgecore.devtools.diff_time import difference, trace_of
+from edgecore.devtools.graph_operators import Operator, operators_of
+from edgecore.devtools.pages import memory_views
+from edgecore.devtools.sources import program_file
+from edgecore.devtools.summary import KERNELS, label, label_of_origins, parts, short_operator
+from edgecore.devtools.trace import Trace
+from edgecore.html import page, table
+
+if TYPE_CHECKING:
+    from edgecore.devtools.diff_files import Diff
+
+Key = tuple[str, str, int]
+"""Module, operators and number among equal ones of what an event computes: the same in both files."""
+Place = tuple[str, str]
+"""Module and operator of a node."""
+
+
+@dataclass(slots=True)
+class _Row:
+    """What one file does for a key.
+
+    Attributes:
+        backend: Id of the backend, or "kernels".
+        line: Line of the source.
+        times: Nanoseconds in each run; empty if there is no trace.
+        places: The nodes that it computes.
+    """
+
+    backend: str
+    line: str
+    times: list[int] = field(default_factory=list)
+    places: set[Place] = field(default_factory=set)
+
+
+def diff_page(diff: Diff, files: Sequence[Any], traces: Sequence[Any] | None, method: str) -> str:
+    """Return a comparison as an HTML page.
+
+    Args:
+        diff: The comparison.
+        files: The two files.
+        traces: ETDumps of both, or None: then operators have no times.
+        method: The method whose operators and memory are shown.
+    """
+    programs = [program_file(file) for file in files]
+    if traces:
+        sides = [_traced(trace_of(file, dump, method)) for file, dump in zip(files, traces, strict=True)]
+    else:
+        sides = [_placed(one for one in operators_of(pte) if one.method == method) for pte in programs]
+    keys = list(dict.fromkeys([*sides[0], *sides[1]]))
+    rows = [
+        _compared(key[1] + (f" #{key[2]}" if key[2] else ""), key[0], [side.get(key) for side in sides], not key[0])
+        for key in keys
+    ]
+    members: dict[Place, list[int]] = {}
+    for index, key in enumerate(keys):
+        for place in {place for side in sides if key in side for place in side[key].places}:
+            members.setdefault(place, []).append(index)
+    content = {
+        "facts": [("A", diff.a), ("B", diff.b), ("what differs", ", ".join(diff.different()) or "nothing that is compared")],
+        "sections": [{"title": lines[0], "lines": lines[1:]} for lines in sections(diff)],
+        "operators": rows,
+        "compare": {"timed": bool(traces), "modules": _modules(keys, sides)},
+        "placement": _placement(diff, method, members),
+        "memory": [
+            arena | {"name": f"{letter} ({name}): {arena['name']}"}
+            for letter, name, pte in zip("AB", (diff.a, diff.b), programs, strict=True)
+            if any(plan.name == method for plan in pte.program.execution_plan)
+            for arena in memory_views(pte, method)
+        ],
+        "tables": [
+            one for one in (
+                table("Weights that differ", ["name", "change", "A", "B"], _weights(diff)),
+                table("Inputs and outputs that differ", ["method", "value", "A", "B"],
+                      [(one["method"], f"{one['kind']} {one['index']}", one["a"] or "none", one["b"] or "none")
+                       for one in diff.signature["changed"]]),
+            ) if one["rows"]
+        ],
+    }  # fmt: skip
+    return page(f"{diff.a} and {diff.b}", content)
+
+
+def _traced(trace: Trace) -> dict[Key, _Row]:
+    """Return the times of a trace; what is no operator's has the module "" and a name in parentheses."""
+    found: dict[Key, _Row] = {}
+    for index, run in enumerate(trace.runs):
+        counts: Counter[tuple[str, str]] = Counter()
+        for event, rest in parts(run):
+            module, name = ("", rest) if rest else (label(event, "module"), label(event, "operator"))
+            number = 0 if rest else counts[module, name]
+            counts[module, name] += 1
+            row = found.get((module, name, number))
+            if row is None:
+                backend = "" if rest else event.backend or KERNELS
+                row = found[module, name, number] = _Row(
+                    backend, "" if rest else label_of_origins(event.origins, "line")
+                )
+                row.times = [0] * len(trace.runs)
+                row.places = {(origin.module, origin.operator) for origin in event.origins} if not rest else set()
+            row.times[index] += event.own
+    return found
+
+
+def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
+    """Return the operators of a file that nobody has timed."""
+    return {
+        (one.module or "(the model itself)", short_operator(one.operator), one.ordinal):
+            _Row(one.backend, one.source, places={(one.module, one.operator)})
+        for one in operators
+    }  # fmt: skip
+
+
+def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:
+    """Return a row of the page: what is in both files has a difference, its interval and a verdict."""
+    backends = [side.backend if side else "" for side in sides]
+    means = [sum(side.times) / len(side.times) if side and side.times else None for side in sides]
+    found: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
+    if all(means):
+        times = [side.times for side in sides if side]
+        found = difference(*times)
+    elif None not in means:
+        found["verdict"] = "cannot tell"  # too short for the clock
+    elif None in sides:
+        found["verdict"] = "only in " + ("B" if sides[0] is None else "A")
+    known = next(side for side in sides if side)
+    return {
+        "name": name, "operator": name, "module": module, "line": known.line, "kernel": "", "handles": [], "node": "",
+        "instruction": -1, "backend": backends[0] if backends[0] == backends[1] else " -> ".join(one or "none" for one in backends),
+        "rest": rest, "ns": means[0] or means[1] or 0, "a": means[0], "b": means[1], **found,
+    }  # fmt: skip
+
+
+def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict[str, Any]]:
+    """Return a row for each module, with the indexes of its operators."""
+    members: dict[str, list[int]] = {}
+    for index, (module, name, _) in enumerate(keys):
+        members.setdefault(module or name, []).append(index)
+    rows = []
+    for module, indexes in members.items():
+        sums: list[_Row | None] = []
+        for side in sides:
+            inside = [side[keys[index]] for index in indexes if keys[index] in side]
+            times = [sum(values) for values in zip(*(row.times for row in inside), strict=True)]
+            backends = "+".join(dict.fromkeys(row.backend for row in inside if row.backend))
+            sums.append(_Row(backends, "", times) if inside else None)
+        rows.append(_compared(module, "", sums, not keys[indexes[0]][0]) | {"members": indexes})
+    return rows
+
+
+def _placement(diff: Diff, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
+    """Return the operators of which the place or the arguments differ, with the indexes of their rows."""
+    rows = []
+    for kind in ("moved", "changed", "gone", "added"):
+        for one in diff.operators[kind]:
+            if one["method"] != method:
+                continue
+            a, b = {
+                "moved": (one.get("a"), one.get("b")), "changed": (str(one.get("a")), str(one.get("b"))),
+                "gone": (one.get("backend"), "none"), "added": ("none", one.get("backend")),
+            }[kind]  # fmt: skip
+            rows.append({
+                "kind": kind, "module": one["module"], "operator": one["operator"], "line": one["source"], "a": a, "b": b,
+                "members": members.get((one["module"], one["operator"]), []),
+            })  # fmt: skip
+    return rows
+
+
+def _weights(diff: Diff) -> list[tuple[str, str, str, str]]:
+    found = diff.weights
+    rows = []
+    for one in found["changed"]:
+        error = "" if one["max_abs"] is None else f", by at most {one['max_abs']:.4g}"
+        rows.append((one["name"], f"changed{error}", form_of(one["a"]), form_of(one["b"])))
+    rows += [(one["name"], "moved", str(one["a"]), str(one["b"])) for one in found["moved"]]
+    rows += [(one["name"], "gone", form_of(one), "") for one in found["gone"]]
+    return rows + [(one["name"], "added", "", form_of(one)) for one in found["added"]]
