@@ -15,6 +15,7 @@ PAGES = {
     "delegate_debugging": "debug-backend-delegate",
     "delegates_and_partitioners": "compiler-delegate-and-partitioner",
     "export_and_lower": "using-executorch-export",
+    "export_recipe": "etrecord",
     "getting_started": "getting-started",
     "memory_planning": "compiler-memory-planning",
     "runtime_python": "runtime-python-api-reference",
@@ -27,8 +28,6 @@ NOT_RUN = {
     " names the weights of a .ptd file, so no pass has to tag them",
     "compiler-backend-dialect: _trace_and_lower_to_edge_ops": "torch's subgraph_rewriter makes nodes without `val`, which "
     "an edge program must have; edgecore.passes.replace_pattern is the nearest",
-    "compiler-custom-compiler-passes: torch.tensor(value) as an argument of call_operator": "values are nodes of the graph, "
-    "not tensors",
     "ir-exir: exir_ops.edge.aten.sigmoid.default._schema.arguments[0].allowed_types": "edge operators are torch's own, "
     "whose schemas have no such field",
     "api-life-cycle: CaptureConfig": "the class was removed from ExecuTorch, which the page shows",

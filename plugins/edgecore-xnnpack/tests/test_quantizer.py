@@ -341,3 +341,34 @@ def test_quantized_constants_stay_inside():
     torch.manual_seed(0)
     quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config())
     assert check(Constants(), torch.randn(1, 5, 8), quantizer=quantizer)["FullyConnected"] == 2
+
+
+def test_a_configuration_for_a_function_applies_to_its_calls() -> None:
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.linear = nn.Conv2d(1, 2, 1), nn.Linear(8, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.linear(self.conv(x).flatten(1))
+
+    inputs = (torch.randn(1, 1, 2, 2),)
+    quantizer = XNNPACKQuantizer().set_object_type(F.linear, PER_CHANNEL)
+    graph = converted(Mixed().eval(), inputs, quantizer).graph
+    rounded = {
+        node.target
+        for node in graph.nodes
+        if any("dequantize" in str(source.target) for source in node.all_input_nodes)
+        and "quantize" not in str(node.target)
+        and node.op != "output"
+    }
+    assert rounded == {torch.ops.aten.linear.default}
+    both = XNNPACKQuantizer().set_global(PER_CHANNEL).set_object_type(F.conv2d, None)
+    assert "conv2d" not in str([node.name for node in converted(Mixed().eval(), inputs, both).graph.nodes
+                                if any("dequantize" in str(source.target) for source in node.all_input_nodes)])  # fmt: skip
+
+
+def test_a_configuration_for_a_function_that_is_called_nowhere_is_an_error() -> None:
+    quantizer = XNNPACKQuantizer().set_object_type(F.conv3d, PER_CHANNEL)
+    with pytest.raises(ValueError, match="set_object_type got conv3d, a function that the model calls nowhere"):
+        converted(nn.Linear(2, 2).eval(), (torch.randn(1, 2),), quantizer)

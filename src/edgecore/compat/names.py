@@ -13,18 +13,14 @@ def _same(module: str, *names: str) -> dict[str, str]:
 
 
 _LOWERING = {
-    **_same("edgecore", "to_edge", "to_edge_transform_and_lower", "EdgeCompileConfig", "EdgeProgramManager"),
+    **_same("edgecore", "EdgeProgramManager", "to_edge", "to_edge_transform_and_lower"),
     **_same("edgecore.pipeline", "ExecutorchProgramManager"),
-    **_same("edgecore.compat.config", "ExecutorchBackendConfig"),
-    "ExportedProgram": "torch.export:ExportedProgram",
 }
-_CONFIGS = {name: _LOWERING[name] for name in ("EdgeCompileConfig", "ExecutorchBackendConfig")}
-_BUNDLES = _same("edgecore", "BundledProgram", "MethodTestCase", "MethodTestSuite")
+_CONFIGS = {
+    **_same("edgecore", "EdgeCompileConfig"),
+    **_same("edgecore.compat.config", "ExecutorchBackendConfig"),
+}
 _RECORDS = _same("edgecore.devtools", "ETRecord", "generate_etrecord", "parse_etrecord")
-_DELEGATION = _same(
-    "edgecore.devtools", "DelegationInfo", "format_delegated_graph", "get_delegation_info", "print_delegated_graph",
-    "print_delegation_info",
-)  # fmt: skip
 _INSPECTOR = _same("edgecore.devtools", "Event", "EventBlock", "Inspector", "PerfData", "TimeScale", "compare_results")
 _COMPARATORS = _same("edgecore.devtools", "L1Comparator", "MSEComparator", "NumericalComparatorBase", "SNRComparator")
 _PLANNING = _same("edgecore.compat.memory", "MemoryPlanningPass")
@@ -34,18 +30,20 @@ _LOADING = _same(
 )  # fmt: skip
 
 MODULES: Mapping[str, Mapping[str, str]] = {
-    "executorch.devtools": {**_same("edgecore", "BundledProgram"), **_RECORDS, **_INSPECTOR},
-    "executorch.devtools.backend_debug": _DELEGATION,
-    "executorch.devtools.bundled_program.config": _BUNDLES,
-    "executorch.devtools.bundled_program.core": _BUNDLES,
+    "executorch.devtools": {**_same("edgecore", "BundledProgram"), **_RECORDS, **_same("edgecore.devtools", "Inspector")},
+    "executorch.devtools.backend_debug": _same(
+        "edgecore.devtools", "DelegationBreakdown", "get_delegation_info", "print_delegation_info"
+    ),
+    "executorch.devtools.bundled_program.config": _same("edgecore", "MethodTestCase", "MethodTestSuite"),
+    "executorch.devtools.bundled_program.core": _same("edgecore", "BundledProgram"),
     "executorch.devtools.bundled_program.serialize": _same(
         "edgecore.pipeline", "serialize_from_bundled_program_to_flatbuffer",
         "deserialize_from_flatbuffer_to_bundled_program",
     ),
     "executorch.devtools.etrecord": _RECORDS,
-    "executorch.devtools.inspector": {**_INSPECTOR, **_COMPARATORS},
+    "executorch.devtools.inspector": _INSPECTOR,
     "executorch.devtools.inspector.numerical_comparator": _COMPARATORS,
-    "executorch.exir": _LOWERING,
+    "executorch.exir": {**_LOWERING, **_CONFIGS, "ExportedProgram": "torch.export:ExportedProgram"},
     "executorch.exir.backend.backend_api": {
         **_same("edgecore.pipeline", "to_backend"),
         "LoweredBackendModule": "edgecore.pipeline:WholeBackendModule",
@@ -56,12 +54,15 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "CompileSpec": "edgecore.plugin:CompileSpec",
         "ExportedProgram": "torch.export:ExportedProgram",
     },
+    "executorch.exir.backend.canonical_partitioners.pattern_op_partitioner": _same(
+        "edgecore.partition", "generate_partitions_from_list_of_nodes", "generate_pattern_op_partitions"
+    ),
     "executorch.exir.backend.compile_spec_schema": _same("edgecore.plugin", "CompileSpec"),
     "executorch.exir.backend.partitioner": _same(
         "edgecore.partition", "DelegationSpec", "PartitionResult", "Partitioner"
     ),
     "executorch.exir.backend.utils": {
-        **_DELEGATION,
+        **_same("edgecore.devtools", "DelegateMappingBuilder", "format_delegated_graph", "print_delegated_graph"),
         **_same("edgecore.compat.backend", "tag_constant_data"),
     },
     "executorch.exir.capture": _CONFIGS,
@@ -79,11 +80,16 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "executorch.exir.pass_base": _same("edgecore.passes", "ExportPass", "PassBase", "PassResult"),
     "executorch.exir.pass_manager": _same("edgecore.passes", "PassManager"),
-    "executorch.exir.passes": _PLANNING,
+    "executorch.exir.passes": {**_PLANNING, **_same("edgecore.passes", "ScalarToTensorPass")},
     "executorch.exir.passes.memory_planning_pass": _PLANNING,
+    "executorch.exir.passes.scalar_to_tensor_pass": _same("edgecore.passes", "ScalarToTensorPass"),
     "executorch.exir.print_program": _same("edgecore.devtools", "inspect_node"),
     "executorch.exir.program": _LOWERING,
     "executorch.exir.tensor": _same("edgecore.memory", "TensorSpec"),
+    "executorch.export": _same(
+        "edgecore.compat.export", "AOQuantizationConfig", "ExportRecipe", "ExportSession", "LoweringRecipe",
+        "QuantizationRecipe", "StageType", "export",
+    ),
     "executorch.extension.export_util.utils": _same("edgecore.compat.pybindings", "save_pte_program"),
     "executorch.extension.pybindings.portable_lib": _LOADING,
     "executorch.runtime": _same(

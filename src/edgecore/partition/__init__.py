@@ -6,6 +6,12 @@ from edgecore.partition.delegate import to_backend
 from edgecore.partition.fallback import Failure, PartitionDiagnostics
 from edgecore.partition.node_query import NodeQuery
 from edgecore.partition.operator_table import Constraint, OperatorRow, OperatorTable, at_most_dims, contiguous_only
+from edgecore.partition.pattern_partitions import (
+    create_op_support,
+    create_pattern_support,
+    generate_partitions_from_list_of_nodes,
+    generate_pattern_op_partitions,
+)
 from edgecore.partition.protocol import (
     TAG,
     DelegationSpec,
@@ -34,7 +40,11 @@ __all__ = [
     "at_most_dims",
     "claimable_buffers",
     "contiguous_only",
+    "create_op_support",
+    "create_pattern_support",
     "debug_handles",
+    "generate_partitions_from_list_of_nodes",
+    "generate_pattern_op_partitions",
     "held_buffers",
     "to_backend",
 ]

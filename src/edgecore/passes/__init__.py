@@ -10,6 +10,7 @@ from edgecore.passes.pass_list import NamedPass, PassContext, PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.passes.remove_dead_code import remove_dead_code
 from edgecore.passes.replace_pattern import expand_bound_operators, replace_pattern
+from edgecore.passes.scalar_to_tensor import ScalarToTensorPass
 
 __all__ = [
     "EDGE_PASSES",
@@ -20,6 +21,7 @@ __all__ = [
     "PassList",
     "PassManager",
     "PassResult",
+    "ScalarToTensorPass",
     "convert_dim_order",
     "expand_bound_operators",
     "merge_common_subexpressions",

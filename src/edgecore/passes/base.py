@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
+from torch.utils._pytree import tree_map_only
 
-from edgecore.ir.graph import KEPT_META, calls, compute_val, fake_mode, graph_modules, replace
+from edgecore.errors import CompileError
+from edgecore.ir.graph import KEPT_META, calls, compute_val, describe, fake_mode, graph_modules, replace
+
+aten = torch.ops.aten
 
 
 class ExportPass(PassBase):
@@ -38,19 +43,39 @@ class ExportPass(PassBase):
         This method inserts a call of `op` before the visited call, or returns the visited call if nothing has changed.
         A subclass calls it with another operator or other arguments.
 
+        A tensor without dims as an argument, `torch.tensor(2.0)`, becomes a call of `aten.full`.
+
         Args:
             op: The operator.
             args: Its arguments; values are nodes.
             kwargs: Its keyword arguments.
             meta: The `meta` of the visited call.
+
+        Raises:
+            CompileError: An argument is a tensor with dims.
         """
         node = self._node
+        args, kwargs = tree_map_only(torch.Tensor, self._full, (tuple(args), dict(kwargs)))
         if op is node.target and args == node.args and kwargs == node.kwargs:
             return node
         with node.graph.inserting_before(node):
             created: Node = node.graph.call_function(op, tuple(args), dict(kwargs))
         created.meta = {key: meta[key] for key in KEPT_META if key in meta}
         created.meta["val"] = compute_val(self._mode, op, created.args, created.kwargs)
+        return created
+
+    def _full(self, value: torch.Tensor) -> Node:
+        """Insert a call that makes a tensor without dims."""
+        if value.dim():
+            raise CompileError(
+                f"{describe(self._node)}: a pass gave a tensor of shape {tuple(value.shape)} as an argument; only a tensor "
+                "without dims can be one, so add a buffer to the program"
+            )
+        with self._node.graph.inserting_before(self._node):
+            created: Node = self._node.graph.call_function(
+                aten.full.default, ([], value.item()), {"dtype": value.dtype}
+            )
+        created.meta["val"] = compute_val(self._mode, aten.full.default, created.args, created.kwargs)
         return created
 
 

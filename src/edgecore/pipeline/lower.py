@@ -26,6 +26,7 @@ from edgecore.pipeline.whole_operators import WholeOperators
 from edgecore.pipeline.whole_program import place_lowered_modules
 
 Programs = ExportedProgram | Mapping[str, ExportedProgram]
+TransformPasses = Sequence[Pass | NamedPass] | Mapping[str, Sequence[Pass | NamedPass]]
 PartitionerSpec = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None
 
 
@@ -80,7 +81,7 @@ def _copies(programs: Mapping[str, ExportedProgram]) -> dict[str, ExportedProgra
 def to_edge_transform_and_lower(
     programs: Programs,
     *,
-    transform_passes: Sequence[Pass | NamedPass] = (),
+    transform_passes: TransformPasses = (),
     partitioner: PartitionerSpec = None,
     constant_methods: Mapping[str, object] | None = None,
     passes: PassList = EDGE_PASSES,
@@ -98,7 +99,8 @@ def to_edge_transform_and_lower(
     Args:
         programs: A program, which becomes the method `forward`, or a mapping from names of methods to programs. The
             programs are copied, not changed.
-        transform_passes: Additional passes, which run after the stage `edge` and before the first partitioner.
+        transform_passes: Additional passes, which run after the stage `edge` and before the first partitioner; or a
+            mapping from names of methods to such passes.
         partitioner: Partitioners in order of priority, or a mapping from names of methods to such lists.
         constant_methods: Additional methods without inputs that return a constant, as a mapping from the name of the
             method to the constant: a number, string, tensor, or a list of these.
@@ -132,7 +134,7 @@ def to_edge_transform_and_lower(
 
 def lower(
     programs: Programs,
-    transform_passes: Sequence[Pass | NamedPass] = (),
+    transform_passes: TransformPasses = (),
     partitioner: PartitionerSpec = None,
     constant_methods: Mapping[str, object] | None = None,
     required: Sequence[Partitioner] = (),
@@ -159,7 +161,8 @@ def lower(
         context = lowering.context(REWRITES if chosen[name] else rewrites)
         diagnostics[name] = PartitionDiagnostics()
         whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
-        edge[name] = lowering.to_edge_for_backends(name, program, context, whole, transform_passes)
+        extra = transform_passes.get(name, ()) if isinstance(transform_passes, Mapping) else transform_passes
+        edge[name] = lowering.to_edge_for_backends(name, program, context, whole, extra)
     record = ETRecord(programs, _copies(edge)) if generate_etrecord else None
     for priority in range(max(map(len, chosen.values()), default=0)):
         partitioners = {name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)}

@@ -92,13 +92,16 @@ class EdgeProgramManager:
         """
         return self._programs[method_name]
 
-    def transform(self, passes: Sequence[Pass | NamedPass]) -> EdgeProgramManager:
+    def transform(
+        self, passes: Sequence[Pass | NamedPass] | Mapping[str, Sequence[Pass | NamedPass]]
+    ) -> EdgeProgramManager:
         """Apply passes to a copy of every method, and verify the results.
 
         The copies share their weights with this manager.
 
         Args:
-            passes: Functions from program to program, or `PassBase` objects, in the order in which they run.
+            passes: Functions from program to program, or `PassBase` objects, in the order in which they run; or a
+                mapping from names of methods to such passes.
 
         Returns:
             A new manager; this one does not change.
@@ -111,7 +114,8 @@ class EdgeProgramManager:
         """
         changed = self._copy()
         for name, program in changed._programs.items():
-            changed._programs[name] = self._pass_manager(name, passes)(program)
+            of_method = passes.get(name, ()) if isinstance(passes, Mapping) else passes
+            changed._programs[name] = self._pass_manager(name, of_method)(program)
             verify(changed._programs[name], self._allowed)
         return changed
 

@@ -5,7 +5,7 @@ Experimental: may change in any release.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -80,14 +80,15 @@ OBSERVERS: Mapping[str, Any] = {
 class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     """A `Quantizer` with a configuration for each module; a backend's subclass overrides `annotate_node`.
 
-    A configuration for a module's name has precedence over one for its type, which has precedence over the global
-    one. The configuration None leaves a module in floating point.
+    A configuration for a module's name has precedence over one for its type, this over one for a function, and this
+    over the global one. The configuration None leaves a module in floating point.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self._names: dict[str, Config | None] = {}
         self._types: dict[str, Config | None] = {}
+        self._functions: dict[str, Config | None] = {}
         self._global: Config | None = None
 
     def set_global(self: Self, quantization_config: Config | None) -> Self:
@@ -95,8 +96,16 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         self._global = quantization_config
         return self
 
-    def set_object_type(self: Self, object_type: type[torch.nn.Module], quantization_config: Config | None) -> Self:
-        """Set the configuration of operators in modules of a type."""
+    def set_object_type(
+        self: Self, object_type: type[torch.nn.Module] | Callable[..., Any], quantization_config: Config | None
+    ) -> Self:
+        """Set the configuration of operators in modules of a type, or of calls of a function.
+
+        The function is one of torch, such as `torch.nn.functional.linear`; modules call these functions, too.
+        """
+        if not isinstance(object_type, type):
+            self._functions[object_type.__name__] = quantization_config
+            return self
         self._types[f"{object_type.__module__}.{object_type.__qualname__}"] = quantization_config
         return self
 
@@ -111,7 +120,13 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         Nodes that are annotated already, results that are not float32, nodes that read tensors without elements, whose
         range an observer cannot determine, and linear layers with a vector as weight, whose result has no channels,
         stay as they are.
+
+        Raises:
+            ValueError: A function of `set_object_type` is called nowhere in the model.
         """
+        called = {name for node in model.graph.nodes for name in _functions_of(node)}
+        if unused := sorted(set(self._functions) - called):
+            raise ValueError(f"set_object_type got {unused[0]}, a function that the model calls nowhere")
         for node in model.graph.nodes:
             if node.op != "call_function" or is_annotated(node) or not is_float(node) or _reads_empty(node):
                 continue
@@ -138,7 +153,15 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
             text = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
             if text in self._types:
                 return self._types[text]
-        return self._global
+        return next((self._functions[name] for name in _functions_of(node) if name in self._functions), self._global)
+
+
+def _functions_of(node: Node) -> list[str]:
+    """Return the names of the function of torch that the model called, and of the operator that it became."""
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return []
+    name = node.target._schema.name.partition("::")[2]
+    return [str(node.meta.get("torch_fn", ("", ""))[1]).rpartition(".")[2], name, name.removesuffix("_")]
 
 
 def is_float(node: Any) -> bool:

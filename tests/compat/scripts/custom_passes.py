@@ -2,9 +2,11 @@
 
 import torch
 from executorch.exir import to_edge
+from executorch.exir.backend.canonical_partitioners.pattern_op_partitioner import generate_pattern_op_partitions
 from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassBase, PassResult
 from executorch.exir.pass_manager import PassManager
+from executorch.exir.passes import ScalarToTensorPass
 from torch.export import export
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase
@@ -32,6 +34,18 @@ class RemoveNeg(ExportPass):
         if op not in (torch.ops.aten.neg.default,):
             return super().call_operator(op, args, kwargs, meta)
         return args[0]
+
+
+class ScalarToTensor(ExportPass):
+    def call_operator(self, op, args, kwargs, meta):
+        schema = op._schema.arguments
+
+        def coerce(value, argument):
+            is_number = isinstance(value, (float, int, bool)) and type(argument.type) is torch.TensorType
+            return torch.tensor(value) if is_number else value
+
+        args = tuple(coerce(value, argument) for value, argument in zip(args, schema, strict=False))
+        return super().call_operator(op, args, kwargs, meta)
 
 
 class CountCalls(PassBase):
@@ -65,9 +79,25 @@ manager.add_checks(lambda module: checked.append(module))
 assert manager(graph_module).graph_module is graph_module and count.calls == 4 and len(checked) == 2
 
 
+class Doubled(ExportPass):
+    def call_operator(self, op, args, kwargs, meta):
+        if op != torch.ops.aten.neg.default:
+            return super().call_operator(op, args, kwargs, meta)
+        return super().call_operator(torch.ops.aten.mul.Tensor, (args[0], torch.tensor(2.0)), {}, meta)
+
+
+edge = to_edge(export(Model(), inputs)).transform([Doubled(), ScalarToTensor(), ScalarToTensorPass()])
+torch.testing.assert_close(edge.exported_program().module()(*inputs), (torch.tanh(inputs[0]) + inputs[1]) * 2)
+
+
 class Sums(torch.nn.Module):
     def forward(self, x, y):
         return x + y
+
+
+class NegSupport(OperatorSupportBase):
+    def is_node_supported(self, submodules, node):
+        return node.target == torch.ops.aten.neg.default
 
 
 class AddSupport(OperatorSupportBase):
@@ -77,6 +107,9 @@ class AddSupport(OperatorSupportBase):
 
 pattern = to_edge(export(Sums(), inputs)).exported_program().graph_module.graph
 graph_module = to_edge(export(Model(), inputs)).exported_program().graph_module
+supported = NegSupport()
+partitions = generate_pattern_op_partitions(graph_module, patterns=[pattern], op_support=supported)
+assert [sorted(node.name for node in partition.nodes) for partition in partitions] == [["add", "neg"]]
 assert len(SubgraphMatcher(pattern).match(graph_module.graph)) == 1
 proposed = CapabilityBasedPartitioner(graph_module, AddSupport(), allows_single_node_partition=True)
 assert len(proposed.propose_partitions()) == 1

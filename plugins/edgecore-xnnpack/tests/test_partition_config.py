@@ -1,0 +1,46 @@
+"""ExecuTorch's names for the options of `XnnpackPartitioner`."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import edgecore
+import edgecore_xnnpack
+from edgecore_xnnpack import partition_config
+from edgecore_xnnpack.operators import TABLE
+from edgecore_xnnpack.partition_config import CONFIGS, ConfigPrecisionType
+from edgecore_xnnpack.partitioner import XnnpackPartitioner
+
+INPUTS = (torch.randn(2, 4),)
+
+
+def outside(partitioner: XnnpackPartitioner) -> list[str]:
+    """The operators that the partitioner leaves to kernels."""
+    model = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4)).eval()
+    edge = edgecore.to_edge_transform_and_lower(torch.export.export(model, INPUTS), partitioner=[partitioner])
+    return [row.operator for row in edge.report().rows if row.where == "edgecore"]
+
+
+def test_each_configuration_names_operators_of_the_table() -> None:
+    for name, config in CONFIGS.items():
+        TABLE.check_names(config.operators, namespace="aten")
+        assert getattr(partition_config, name) is config and config.operators
+    contributed = edgecore_xnnpack.executorch_modules["executorch.backends.xnnpack.partition.config"]
+    assert set(contributed) == {*CONFIGS, "ALL_PARTITIONER_CONFIGS"}
+
+
+def test_configurations_and_precisions_choose_what_is_delegated() -> None:
+    assert outside(XnnpackPartitioner()) == []
+    linear = XnnpackPartitioner(configs=[CONFIGS["LinearConfig"]], config_precisions=ConfigPrecisionType.FP32)
+    assert set(outside(linear)) == {"aten.tanh.default"}
+    assert len(outside(XnnpackPartitioner(config_precisions=[ConfigPrecisionType.DYNAMIC_QUANT]))) == 3
+    assert XnnpackPartitioner(per_op_mode=True, verbose=True).options.per_op_mode
+
+
+def test_an_unknown_operator_or_precision_is_refused() -> None:
+    with pytest.raises(ValueError, match="linaer"):
+        XnnpackPartitioner(configs=["linaer"])
+    with pytest.raises(ValueError, match="config_precisions"):
+        XnnpackPartitioner(config_precisions="FP64")
