@@ -45,6 +45,10 @@ OWN: list[Call] = [
     ("edgecore::scaled_dot_product_attention.out",
      [torch.ones(2, 4, 3, 5), torch.ones(2, 2, 7, 5), torch.ones(2, 2, 7, 6), mask, is_causal, 0.5, torch.ones(2, 4, 3, 6)])
     for mask, is_causal in ((torch.ones(3, 7), False), (torch.ones(2, 1, 3, 7, dtype=torch.bool), False), (None, True))
+] + [
+    ("aten::scatter_reduce.two_out",
+     [torch.ones(4, 5), 1, torch.ones(3, 6, dtype=torch.int64), torch.ones(3, 6), reduce, False, torch.ones(4, 5)])
+    for reduce in ("sum", "mean", "prod", "amax", "amin")
 ]  # fmt: skip
 """Calls of the operators that only edgecore has."""
 

@@ -58,6 +58,36 @@ def test_scatter_equals_eager(library: Library, dtype: torch.dtype, swap: bool) 
     run(library, "aten::scatter.value_out", *args[:3], 1, expected=x.scatter(1, index, 1), swap=swap)
 
 
+@pytest.mark.parametrize("included", [False, True])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.int64, torch.uint8, torch.bool])
+def test_scatter_with_a_reduction_equals_eager(
+    library: Library, dtype: torch.dtype, reduce: str, included: bool
+) -> None:
+    if dtype == torch.bool and reduce == "mean":
+        return  # eager has none
+    x, source = numbers(4, 5, 3, dtype=dtype), numbers(4, 6, 3, dtype=dtype)
+    index = torch.randint(0, 5, (3, 6, 2), generator=torch.Generator().manual_seed(0))
+    expected = x.scatter_reduce(1, index, source, reduce, include_self=included)
+    for swap, layout in ((False, torch.Tensor.contiguous), (True, swapped)):
+        args = layout(x), -2, layout(index), layout(source), reduce, included
+        run(library, "aten::scatter_reduce.two_out", *args, expected=expected, swap=swap)
+
+
+def test_scatter_with_a_reduction_keeps_nan_and_rounds_integers_down(library: Library) -> None:
+    x, source = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([math.nan, 5.0, 7.0, 1.0])
+    index = torch.tensor([0, 1, 1, 1])
+    for reduce in ("amax", "amin"):
+        expected = x.scatter_reduce(0, index, source, reduce)
+        run(library, "aten::scatter_reduce.two_out", x, 0, index, source, reduce, True, expected=expected)
+    x, source = torch.tensor([-8, 2, 3]), torch.tensor([1, -5, -7, -1])
+    expected = x.scatter_reduce(0, index, source, "mean")
+    run(library, "aten::scatter_reduce.two_out", x, 0, index, source, "mean", True, expected=expected)
+    number = torch.tensor(3.0)
+    args = number, 0, torch.tensor(0), torch.tensor(2.0), "prod", True
+    run(library, "aten::scatter_reduce.two_out", *args, expected=torch.tensor(6.0))
+
+
 def test_scatter_of_tensors_without_dims_equals_eager(library: Library) -> None:
     x, source, index = torch.tensor(3.0), torch.tensor(1.5), torch.tensor(0)
     run(library, "aten::scatter_add.out", x, -1, index, source, expected=x + source)
@@ -327,6 +357,10 @@ HOSTILE: list[tuple[str, tuple[Any, ...], str]] = [
     ("aten::scatter.value_out", (floats(4), 0, floats(1), 1.0, floats(4)), "an index must be int32 or int64"),
     ("aten::scatter_add.out", (floats(2, 2), 0, ints(0), floats(2, 2), floats(2, 2)), "does not fit"),
     ("aten::scatter_add.out", (floats(2), 0, ints(0), ints(1), floats(2)), "the source must have the input's dtype"),
+    ("aten::scatter_reduce.two_out", (floats(4), 0, ints(4), floats(1), "sum", True, floats(4)), "index 4 is out of range"),
+    ("aten::scatter_reduce.two_out", (floats(4), 0, ints(0), floats(1), "max", True, floats(4)), "'reduce' must be 'sum'"),
+    ("aten::scatter_reduce.two_out", (floats(4), 0, ints(0), ints(1), "sum", True, floats(4)), "the source must have"),
+    ("aten::scatter_reduce.two_out", (floats(4), 0, ints(0, 1), floats(1), "sum", True, floats(4)), "does not fit"),
     ("aten::index_put.out", (floats(4), [ints(INT64_MAX)], floats(1), False, floats(4)), "is out of range for size 4"),
     ("aten::index_put.out", (floats(4), [ints(0), ints(0)], floats(1), False, floats(4)), "more indices than dims"),
     ("aten::index_put.out", (floats(4, 4), [ints(0, 1), ints(0, 1, 2)], floats(1), False, floats(4, 4)), "not broadcast"),

@@ -1,5 +1,8 @@
 // Operators that scatter (an index tensor says which elements they write), and operators whose output size depends on
 // the values of the input.
+#include <type_traits>
+
+#include "lib/math.h"
 #include "ops/index.h"
 
 namespace edgecore {
@@ -137,6 +140,67 @@ int32_t scatter(Call &call, bool accumulate) {
   return call.status();
 }
 
+enum class Reduction { kSum, kMean, kProduct, kMaximum, kMinimum };
+
+// The reductions by name, as ATen calls them.
+constexpr struct {
+  const char *name;
+  uint64_t size;
+  Reduction reduction;
+} kReductions[] = {
+    {"sum", 3, Reduction::kSum},      {"mean", 4, Reduction::kMean},    {"prod", 4, Reduction::kProduct},
+    {"amax", 4, Reduction::kMaximum}, {"amin", 4, Reduction::kMinimum},
+};
+
+template <class C>
+C combined(Reduction reduction, C a, C b) {
+  if (reduction == Reduction::kMaximum) return nan_max(a, b);
+  if (reduction == Reduction::kMinimum) return nan_min(a, b);
+  if constexpr (std::is_same_v<C, int64_t>) {  // sums and products wrap
+    const auto x = static_cast<uint64_t>(a);
+    const auto y = static_cast<uint64_t>(b);
+    return static_cast<C>(reduction == Reduction::kProduct ? x * y : x + y);
+  } else {
+    return reduction == Reduction::kProduct ? a * b : a + b;
+  }
+}
+
+// The mean of `count` > 0 elements; of integers, rounded down.
+template <class C>
+C mean_of(C sum, int64_t count) {
+  if constexpr (std::is_same_v<C, int64_t>) {
+    return sum / count - (sum % count < 0 ? 1 : 0);
+  } else {
+    return sum / static_cast<C>(count);
+  }
+}
+
+// Combines the entries of `source` with the elements of `out`, which is a copy of self. The first entry of an element
+// takes its place if self is not included. `counts` has the number of combined values for each element.
+template <class C>
+void scatter_reduce(Call &call, Tensor out, Tensor index, int dim, Tensor source, Reduction reduction,
+                    int64_t *counts) {
+  const Type type = out.type();
+  const int64_t item = item_size(type);
+  const char *first = out.data();
+  for_each_entry(call, out, index, dim, &source, [&](char *to, const char *from) {
+    C a;
+    C b;
+    load(type, to, 0, 1, &a);
+    load(type, from, 0, 1, &b);
+    if (counts[(to - first) / item]++ > 0) b = combined(reduction, a, b);
+    store(type, to, 0, 1, &b);
+  });
+  if (call.failed() || reduction != Reduction::kMean) return;
+  for (int64_t i = 0; i < out.numel(); ++i) {
+    if (counts[i] < 2) continue;
+    C sum;
+    load(type, out.data() + i * item, 0, 1, &sum);
+    sum = mean_of(sum, counts[i]);
+    store(type, out.data() + i * item, 0, 1, &sum);
+  }
+}
+
 // Writes `values` to out[indices], or adds them if `accumulate`. `out` is self itself, or already a copy of self.
 int32_t index_put(Call &call, Tensor self, Tensor values, bool accumulate, Tensor out) {
   call.check(values.type() == self.type(), "the values must have the input's dtype");
@@ -206,6 +270,33 @@ int32_t scatter_src_out(const edgecore_call *raw) {
 int32_t scatter_add_out(const edgecore_call *raw) {
   Call call(raw, "aten::scatter_add.out");
   return scatter(call, true);
+}
+
+int32_t scatter_reduce_two_out(const edgecore_call *raw) {
+  Call call(raw, "aten::scatter_reduce.two_out");
+  const Tensor self = call.tensor(0);
+  const int dim = call.dim(1, self.ndim());
+  const Tensor index = call.tensor(2);
+  const Tensor source = call.tensor(3);
+  const edgecore_str name = call.string(4);
+  const bool include_self = call.flag(5);
+  const Tensor out = call.tensor(6);
+  if (call.failed()) return call.status();
+  const auto *chosen = &kReductions[0];
+  const auto *end = chosen + sizeof(kReductions) / sizeof(kReductions[0]);
+  while (chosen < end && (name.size != chosen->size || __builtin_memcmp(name.data, chosen->name, name.size) != 0)) {
+    ++chosen;
+  }
+  call.check(chosen < end, "argument 'reduce' must be 'sum', 'mean', 'prod', 'amax' or 'amin'");
+  call.check(call.failed() || source.type() == self.type(), "the source must have the input's dtype");
+  if (call.failed() || !copy_self(call, out, self)) return call.status();
+  int64_t *counts = call.scratch<int64_t>(out.numel());
+  if (counts == nullptr) return call.status();
+  for (int64_t i = 0; i < out.numel(); ++i) counts[i] = include_self ? 1 : 0;
+  with_compute(out.type(), [&](auto zero) {
+    scatter_reduce<decltype(zero)>(call, out, index, dim, source, chosen->reduction, counts);
+  });
+  return call.status();
 }
 
 int32_t scatter_value_out(const edgecore_call *raw) {

@@ -13,7 +13,13 @@ from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
 from edgecore.partition import PartitionDiagnostics, Partitioner, to_backend
-from edgecore.passes.decompose import REWRITES, Preserve, Rewrite, is_volume_convolution
+from edgecore.passes.decompose import (
+    REWRITES,
+    Preserve,
+    Rewrite,
+    before_backends,
+    is_volume_convolution,
+)
 from edgecore.passes.manager import PassManager, check_structure
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList, Stage
 from edgecore.passes.pipeline import EDGE_PASSES
@@ -158,7 +164,7 @@ def lower(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )
         # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
-        context = lowering.context(REWRITES if chosen[name] else rewrites)
+        context = lowering.context(before_backends(rewrites) if chosen[name] else rewrites)
         diagnostics[name] = PartitionDiagnostics()
         whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
         extra = transform_passes.get(name, ()) if isinstance(transform_passes, Mapping) else transform_passes

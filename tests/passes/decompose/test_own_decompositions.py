@@ -112,3 +112,10 @@ def test_a_model_of_core_operators_equals_eager(name):
     model, inputs = MODELS[name]
     loaded = edgecore.load(edgecore.compile(model, inputs, runtime=fmt.EDGECORE).buffer)
     assert_equal(loaded.forward(*inputs), model(*inputs))
+
+
+@pytest.mark.parametrize("runtime, whole", [(fmt.EDGECORE, True), (fmt.EXECUTORCH_1_5, False)])
+def test_only_a_runtime_with_a_kernel_gets_scatter_reduce_whole(runtime, whole):
+    model, inputs = MODELS["scattered amax"]
+    (plan,) = edgecore.compile(model, inputs, runtime=runtime).pte.program.execution_plan
+    assert ("aten::scatter_reduce.two_out" in [operator.key for operator in plan.operators]) == whole

@@ -6,7 +6,7 @@ from edgecore.passes.decompose.decompose import (
     inline_decomposition,
     preserve_nothing,
 )
-from edgecore.passes.decompose.kernel_rewrites import KERNEL_REWRITES
+from edgecore.passes.decompose.kernel_rewrites import KERNEL_REWRITES, before_backends
 from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
 from edgecore.passes.decompose.volumes import is_volume_convolution
 
@@ -15,6 +15,7 @@ __all__ = [
     "REWRITES",
     "Preserve",
     "Rewrite",
+    "before_backends",
     "decompose",
     "inline_decomposition",
     "is_volume_convolution",

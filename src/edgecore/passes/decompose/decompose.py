@@ -130,6 +130,8 @@ def _expand(
     if rewrite is not None:
         editor = Editor(graph_module, node, mode)
         replacement = rewrite(editor, node)
+        if replacement is node:
+            return []
         if replacement is not None:
             _note_layout(node, replacement, layout_changed)
             replace(node, replacement)

@@ -48,5 +48,20 @@ def _fit(*tensors: Node) -> bool:
     return same and not statically_known_true(key_heads == 0) and statically_known_true(heads % key_heads == 0)
 
 
-KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {aten.scaled_dot_product_attention.default: _attention}
+def _keep(editor: Editor, node: Node) -> Node:
+    return node
+
+
+KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
+    aten.scaled_dot_product_attention.default: _attention,
+    aten.scatter_reduce.two: _keep,
+}
 """All rewrites for the target runtime `edgecore`."""
+
+
+def before_backends(rewrites: Mapping[OpOverload, Rewrite]) -> Mapping[OpOverload, Rewrite]:
+    """Return the rewrites for programs of which backends may get parts.
+
+    Backends may support the operators of a decomposition, so only operators whose parts no backend wants stay whole.
+    """
+    return REWRITES | {target: rewrite for target, rewrite in rewrites.items() if rewrite is _keep}

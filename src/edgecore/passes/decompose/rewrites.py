@@ -21,7 +21,8 @@ from edgecore.ir.op_args import argument
 aten = torch.ops.aten
 
 Rewrite = Callable[[Editor, Node], "Node | None"]
-"""A function (editor, node) -> the node that replaces `node`, or None if the rewrite does not apply to it."""
+"""A function (editor, node) -> the node that replaces `node`; `node` itself, if it stays whole; or None if the rewrite
+does not apply to it."""
 
 REWRITES: dict[OpOverload, Rewrite] = {}
 

@@ -1,5 +1,6 @@
 """Decompositions of operators that reduce elements by index: `scatter_reduce`, `index_reduce`, `_embedding_bag`.
 
+The target runtime `edgecore` has a kernel for `scatter_reduce`, which `kernel_rewrites.py` keeps whole: it needs no mask.
 Each function has the arguments of its ATen operator; `decompose` traces it.
 """
 
@@ -74,7 +75,7 @@ _EXTREMA = {"amax": torch.maximum, "amin": torch.minimum}
 @decomposes(aten.scatter.reduce)
 def _scatter_with_reduction(value: Tensor, dim: int, index: Tensor, source: Tensor, *, reduce: str) -> Tensor:
     """Reduce with `scatter_reduce`, whose names of the two reductions are others."""
-    return _scatter_reduce(value, dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
+    return value.scatter_reduce(dim, index, source, {"add": "sum", "multiply": "prod"}[reduce])
 
 
 @decomposes(aten.scatter.value_reduce)
@@ -89,11 +90,11 @@ def _index_reduce(
 ) -> Tensor:
     """Reduce with `scatter_reduce`, with the index repeated along the other dims."""
     if value.dim() == 0:
-        return _scatter_reduce(value, 0, index, source, reduce, include_self=include_self)
+        return value.scatter_reduce(0, index, source, reduce, include_self=include_self)
     shape = [1] * value.dim()
     shape[dim] = index.numel()
     places = index.reshape(shape).expand(source.shape)
-    return _scatter_reduce(value, dim, places, source, reduce, include_self=include_self)
+    return value.scatter_reduce(dim, places, source, reduce, include_self=include_self)
 
 
 _SUM, _MEAN, _MAX = range(3)
@@ -130,11 +131,11 @@ def _embedding_bag(
     start = rows.new_zeros((count + 1, weight.shape[1]))
     places = torch.zeros(0, dtype=torch.int64)
     if mode == _MAX:
-        result = _scatter_reduce(start, 0, columns, rows, "amax", include_self=False)
+        result = start.scatter_reduce(0, columns, rows, "amax", include_self=False)
         row_numbers = torch.arange(indices.numel()).unsqueeze(1)
         chosen = torch.where(rows == result[target], row_numbers, indices.numel())
         none = torch.zeros((count + 1, weight.shape[1]), dtype=torch.int64)
-        first = _scatter_reduce(none, 0, columns, chosen, "amin", include_self=False)
+        first = none.scatter_reduce(0, columns, chosen, "amin", include_self=False)
         is_empty = (sizes == 0).unsqueeze(1)
         places = torch.where(is_empty, 0, indices[torch.clamp(first[:bags], max=indices.numel() - 1)])
     else:
