@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.diff_text import form_of, sections
 from edgecore.devtools.diff_time import difference, trace_of
+from edgecore.devtools.graph_builder import kernel_name
 from edgecore.devtools.graph_operators import Operator, operators_of
 from edgecore.devtools.pages import memory_views
 from edgecore.devtools.sources import program_file
@@ -112,11 +113,15 @@ def _traced(trace: Trace) -> dict[Key, _Row]:
 
 def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
     """Return the operators of a file that nobody has timed."""
-    return {
-        (one.module or "(the model itself)", short_operator(one.operator), one.ordinal):
-            _Row(one.backend, one.source, places={(one.module, one.operator)})
-        for one in operators
-    }  # fmt: skip
+    found: dict[Key, _Row] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for one in operators:
+        module = one.module or "(the model itself)"
+        name = kernel_name(one.operator) if "::" in one.operator else short_operator(one.operator)
+        key = (module, name, counts[module, name])
+        found[key] = _Row(one.backend, one.source, places={(one.module, one.operator)})
+        counts[module, name] += 1
+    return found
 
 
 def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:

@@ -7,7 +7,7 @@ function differenceOf(row) {
 }
 
 function interval(row) {
-  if (!row.interval) return row.a === null || row.b === null ? "" : "fewer than 10 runs";
+  if (!row.interval) return row.difference === null ? "" : "fewer than 10 runs";
   return row.interval.map(one => (one >= 0 ? "+" : "−") + percent(Math.abs(one))).join(" to ");
 }
 
