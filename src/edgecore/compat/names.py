@@ -101,11 +101,11 @@ MODULES: Mapping[str, Mapping[str, str]] = {
 """Module of ExecuTorch -> name in it -> counterpart, as `module:attribute`. Backends contribute those of their own."""
 
 REASONS: Mapping[str, str] = {
-    "executorch.exir.capture.CaptureConfig": "programs come from torch.export; the nearest is edgecore.EdgeCompileConfig",
-    "executorch.exir.CaptureConfig": "programs come from torch.export; the nearest is edgecore.EdgeCompileConfig",
+    "executorch.exir.capture.CaptureConfig": "programs come from torch.export; the nearest is EdgeCompileConfig",
+    "executorch.exir.CaptureConfig": "programs come from torch.export; the nearest is EdgeCompileConfig",
     "executorch.exir.backend.test": "the nearest is a BackendDetails or Partitioner of your own",
     "executorch.exir.passes.external_constants_pass": (
-        "the nearest is ExecutorchBackendConfig(external_constants=...), which puts weights into .ptd files by name"
+        "the nearest is ExecutorchBackendConfig(external_constants=...)"
     ),
     "executorch.examples": "the nearest is the command `edgecore compile`",
     "executorch.backends.xnnpack": "its package is not installed; the nearest is pip install edgecore-xnnpack",

@@ -51,7 +51,7 @@ class EdgeCompileConfig:
         return frozenset(self._core_aten_ops_exception_list) | frozenset(self.preserve_ops)
 
 
-_NO_EFFECT = {
+NO_EFFECT = {
     "propagate_device_config": "the runtime finds by itself which values can stay on a device",
     "to_out_var_pass": "the compiler chooses the out variant of each operator when it writes the file",
     "dynamic_memory_planning_mode": "memory is planned for the upper bounds of sizes",
@@ -118,9 +118,9 @@ class ExecutorchBackendConfig:
 
     def __post_init__(self) -> None:
         for setting in fields(self):
-            if setting.name in _NO_EFFECT and getattr(self, setting.name) != setting.default:
+            if setting.name in NO_EFFECT and getattr(self, setting.name) != setting.default:
                 argument = f"ExecutorchBackendConfig({setting.name}=...)"
-                warn_no_effect(argument, _NO_EFFECT[setting.name], stacklevel=4)
+                warn_no_effect(argument, NO_EFFECT[setting.name], stacklevel=4)
 
     def alignments(self) -> fmt.Alignments:
         """Return the alignments of segments and constants.
