@@ -98,13 +98,25 @@ def test_an_unknown_instruction_set_is_an_error(tmp_path):
 @pytest.mark.parametrize("bits", [4, 8])
 def test_products(bits, instructions, tmp_path):
     torch.manual_seed(bits)
-    for outputs, inputs, rows in ((70, 200, 5), (64, 512, 1), (33, 96, 30)):
+    for outputs, inputs, rows in ((70, 200, 5), (64, 512, 1), (33, 96, 30), (150, 2080, 1)):
         matrix = quantize(torch.randn(outputs, inputs), bits)
         model = Call(lambda x, packed, n=outputs: ops.linear(x, packed, n), pack(matrix))
         x = torch.randn(rows, inputs)
         file = compiled(model, (x,), tmp_path / "model.pte")
         (found,) = run(file, [(x,)], instructions, tmp_path)
         torch.testing.assert_close(found, model(x), rtol=1e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("instructions", INSTRUCTIONS)
+@pytest.mark.parametrize("bits", [4, 8])
+def test_a_row_has_the_same_bits_alone_and_among_others(bits, instructions, tmp_path):
+    torch.manual_seed(bits)
+    model = Call(lambda x, packed: ops.linear(x, packed, 150), pack(quantize(torch.randn(150, 2080), bits)))
+    x = torch.randn(3, 2080)
+    rows = torch.export.Dim("rows", max=3)
+    file = compiled(model, (x,), tmp_path / "model.pte", {"inputs": (({0: rows}),)})
+    together, *alone = run(file, [(x,), *((row[None],) for row in x)], instructions, tmp_path)
+    assert torch.equal(torch.cat(alone), together)
 
 
 @pytest.mark.parametrize("instructions", INSTRUCTIONS)

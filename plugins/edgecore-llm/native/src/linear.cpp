@@ -11,6 +11,9 @@ namespace {
 // Work that is worth another thread, in bytes of weights.
 constexpr int64_t kBytesOfPiece = 64 * 1024;
 
+// A piece of a single row has a multiple of so many tiles: the most that a variant multiplies at once.
+constexpr int64_t kTilesOfPiece = 8;
+
 // Reads a packed matrix [tiles, groups, bytes of a block], uint8, of which `outputs` outputs exist.
 PackedMatrix packed_matrix(Call &call, uint64_t index, const char *name, int64_t outputs) {
   const Tensor tensor = call.tensor(index, name, Dtype::kUint8, 3);
@@ -98,7 +101,8 @@ int32_t EDGECORE_CALL linear(const edgecore_call *c) {
   }
   const int64_t tiles = is_gated ? 2 : 1;  // of an item of work
   const int64_t tile_bytes = w.groups * static_cast<int64_t>(w.bits == 4 ? sizeof(Block4) : sizeof(Block8));
-  const int64_t grain = rows > 4 ? 1 : 1 + kBytesOfPiece / (tiles * tile_bytes);
+  int64_t grain = rows > 4 ? 1 : 1 + kBytesOfPiece / (tiles * tile_bytes);
+  if (rows == 1) grain = (grain * tiles + kTilesOfPiece - 1) / kTilesOfPiece * kTilesOfPiece / tiles;
   call.parallel_for(w.tiles() / tiles, grain, [&](int64_t begin, int64_t end, uint32_t) {
     functions.multiply(rounded, w, begin * tiles, end * tiles, products);
     const int64_t first = begin * tiles * kBlockOutputs;

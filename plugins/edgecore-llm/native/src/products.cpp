@@ -12,6 +12,11 @@ namespace {
 
 constexpr int64_t kRoundedBytes = 512 * 1024;  // of rounded inputs that stay in the cache of level 2 while weights pass
 
+// A single row takes as long as its weights need from memory, and a core reads several streams faster than one. A
+// stream must be long: on Zen 4, 8 tiles at once take 0.71 of the time of one after the other with 8,192 inputs (72 KiB
+// a tile), 0.91 with 2,048 (18 KiB), and 1.1 with 1,536 (13.5 KiB).
+constexpr int64_t kStreamBytes = 16 * 1024;
+
 // Adds the products of one block and `kCount` rows to the totals of these rows.
 template <class Block, int kCount>
 inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int64_t group, Floats (&totals)[kCount]) {
@@ -39,22 +44,30 @@ inline void add_block(const Block &block, const RoundedRows &x, int64_t row, int
   }
 }
 
-template <class Block, int kCount>
-void multiply_tile(const RoundedRows &x, int64_t row, const PackedMatrix &w, int64_t tile, float *y) {
-  const Block *block = reinterpret_cast<const Block *>(w.data) + tile * w.groups;
-  Floats totals[kCount];
-  for (Floats &total : totals) total = zero();
-  for (int64_t g = 0; g < w.groups; ++g, ++block) add_block<Block, kCount>(*block, x, row, g, totals);
-  const int64_t column = tile * kBlockOutputs;
-  const int64_t count = w.outputs - column < kBlockOutputs ? w.outputs - column : kBlockOutputs;
-  for (int r = 0; r < kCount; ++r) {
-    float *target = y + (row + r) * w.outputs + column;
-    if (count == kBlockOutputs) {
-      store(target, totals[r]);
-    } else {
-      float values[kBlockOutputs];
-      store(values, totals[r]);
-      memcpy(target, values, static_cast<size_t>(count) * sizeof(float));
+// Multiplies kCount rows by kTiles neighbouring tiles.
+template <class Block, int kTiles, int kCount>
+void multiply_tiles(const RoundedRows &x, int64_t row, const PackedMatrix &w, int64_t tile, float *y) {
+  const Block *blocks = reinterpret_cast<const Block *>(w.data) + tile * w.groups;
+  Floats totals[kTiles][kCount];
+  for (auto &of_tile : totals) {
+    for (Floats &total : of_tile) total = zero();
+  }
+  for (int64_t g = 0; g < w.groups; ++g) {
+#pragma GCC unroll 8
+    for (int t = 0; t < kTiles; ++t) add_block<Block, kCount>(blocks[t * w.groups + g], x, row, g, totals[t]);
+  }
+  for (int t = 0; t < kTiles; ++t) {
+    const int64_t column = (tile + t) * kBlockOutputs;
+    const int64_t count = w.outputs - column < kBlockOutputs ? w.outputs - column : kBlockOutputs;
+    for (int r = 0; r < kCount; ++r) {
+      float *target = y + (row + r) * w.outputs + column;
+      if (count == kBlockOutputs) {
+        store(target, totals[t][r]);
+      } else {
+        float values[kBlockOutputs];
+        store(values, totals[t][r]);
+        memcpy(target, values, static_cast<size_t>(count) * sizeof(float));
+      }
     }
   }
 }
@@ -63,13 +76,16 @@ using TileFunction = void (*)(const RoundedRows &, int64_t, const PackedMatrix &
 
 template <class Block, int... kCounts>
 TileFunction tile_function(int64_t rows, std::integer_sequence<int, kCounts...>) {
-  constexpr TileFunction functions[] = {multiply_tile<Block, kCounts + 1>...};
+  constexpr TileFunction functions[] = {multiply_tiles<Block, 1, kCounts + 1>...};
   return functions[rows - 1];
 }
 
 template <class Block>
 void multiply_blocks(const RoundedRows &x, const PackedMatrix &w, int64_t begin, int64_t end, float *y) {
   const auto counts = std::make_integer_sequence<int, kRows>();
+  if (x.rows == 1 && w.groups * static_cast<int64_t>(sizeof(Block)) >= kStreamBytes) {
+    for (; begin + kTilesOfRow <= end; begin += kTilesOfRow) multiply_tiles<Block, kTilesOfRow, 1>(x, 0, w, begin, y);
+  }
   const int64_t fit = kRoundedBytes / (x.groups * kGroup) / kRows * kRows;
   const int64_t part = fit < kRows ? kRows : fit;
   for (int64_t first = 0; first < x.rows; first += part) {

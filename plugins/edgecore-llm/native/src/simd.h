@@ -26,6 +26,7 @@ inline int32_t load_int32(const int8_t *source) {
 #if defined(__AVX512VNNI__)
 
 constexpr int kRows = 12;                // rows of a tile: 12 sums and a block in 32 registers
+constexpr int kTilesOfRow = 8;           // tiles that a single row is multiplied by at once, see kStreamBytes
 constexpr int32_t kOffsetOfBytes = 128;  // the instruction takes weights without a sign
 using Sums = __m512i;
 using Floats = __m512;
@@ -54,6 +55,7 @@ inline void store(float *target, Floats values) { _mm512_storeu_ps(target, value
 #elif defined(__AVX2__)
 
 constexpr int kRows = 4;
+constexpr int kTilesOfRow = 1;         // several were slower
 constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
 struct Sums {
   __m256i half[2];
@@ -112,6 +114,7 @@ inline void store(float *target, Floats values) {
 #elif defined(__aarch64__)
 
 constexpr int kRows = 4;
+constexpr int kTilesOfRow = 1;         // several were slower
 constexpr int32_t kOffsetOfBytes = 0;  // byte_values subtracts it
 struct Sums {
   int32x4_t quarter[4];
@@ -186,6 +189,7 @@ inline void store(float *target, Floats values) {
 #else
 
 constexpr int kRows = 1;
+constexpr int kTilesOfRow = 1;
 constexpr int32_t kOffsetOfBytes = 128;
 struct Sums {
   int32_t value[kBlockOutputs];
