@@ -101,6 +101,23 @@ def test_a_record_of_a_model_whose_values_are_named_as_new_keys_can_be_loaded(tm
     torch.testing.assert_close(program.module()(X, X), torch.relu(X) + X)
 
 
+def test_a_record_of_a_model_with_infinity_can_be_run(tmp_path: Path) -> None:
+    class Masked(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return (x == float("-inf")) | (x > float("inf"))
+
+    x = torch.tensor([0.0, float("-inf")])
+    exported = torch.export.export(Masked(), (x,))
+    edgecore.to_edge(exported, generate_etrecord=True).to_executorch().get_etrecord().save(tmp_path / "m.etrecord")
+    programs = [parse_etrecord(tmp_path / "m.etrecord").edge_dialect_program]
+    pytest.importorskip("executorch.devtools")
+    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
+
+    programs.append(parse_of_executorch(str(tmp_path / "m.etrecord")).edge_dialect_program)
+    for program in programs:
+        torch.testing.assert_close(program.module()(x), torch.tensor([False, True]))
+
+
 def test_a_record_without_weights_is_small_and_still_names_the_events(tmp_path: Path) -> None:
     record = finished([]).get_etrecord()
     sizes = {}

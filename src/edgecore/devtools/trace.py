@@ -24,7 +24,7 @@ from edgecore.devtools.symbols import (
     method_of,
     operation_number,
 )
-from edgecore.format.etdump import ETDump, ProfileEvent, RunData, write_etdump
+from edgecore.format.etdump import ETDump, ProfileEvent, RunData, garbage_kept, write_etdump
 
 EXECUTE = "Method::execute"
 _THREAD = re.compile(r"thread (\d+) of instruction \d+$")
@@ -111,8 +111,9 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        self._found: dict[tuple[Any, ...], tuple[Any, ...]] = {}
-        blocks = [self._block(run) for run in etdump.run_data]
+        self._known: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # by the name and the events of blocks
+        with garbage_kept():
+            blocks = [self._block(run) for run in etdump.run_data]
         self.runs = [block for block in blocks if block.execution is not None]
         self.others = [block for block in blocks if block.execution is None and block.events]
 
@@ -138,7 +139,8 @@ class Trace:
             symbols = RecordSymbols(record_file(etrecord))
         elif program is not None:
             symbols = ProgramSymbols(program_file(program))
-        return cls(dump_file(etdump, program), symbols)
+        with garbage_kept():
+            return cls(dump_file(etdump, program), symbols)
 
     def select(self, method: str | None = None, skip: int = 0) -> Trace:
         """Return a trace with the runs of one method, or of all, without the first `skip` of them."""
@@ -152,28 +154,39 @@ class Trace:
         Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
 
     def _block(self, run: RunData) -> Run:
+        """Return the block of a run. Most runs have the same events, which are looked up once for all of them."""
         events = [event.profile_event for event in run.events if event.profile_event]
-        method = method_of(self._symbols, run.name, events)
-        made = [self._event(method, event) for event in events]
-        made.sort(key=lambda event: (event.start, _ORDER.get(event.kind, 3)))
+        shape = run.name, tuple([
+            (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
+            for e in events
+        ])  # fmt: skip
+        known = self._known.get(shape)
+        if known is None:
+            method = method_of(self._symbols, run.name, events)
+            known = self._known[shape] = method, [self._meaning(method, event) for event in events]
+        method, meanings = known
+        made = []
+        for event, (kind, name, kernel, origins, backend, operation) in zip(events, meanings, strict=True):
+            start, end = event.start_time, event.end_time
+            end = max(start, end)
+            made.append(TraceEvent(kind, name, kernel, event.instruction_id, start, end, origins, backend, None, True,
+                                   end - start, operation))  # fmt: skip
+        made.sort(key=_place)
         _nest(made)
         return Run(run.name or "", method, made, run)
 
-    def _event(self, method: str, event: ProfileEvent) -> TraceEvent:
-        key = (method, event.instruction_id, event.name, event.delegate_debug_id_int, event.delegate_debug_id_str,
-               event.delegate_debug_metadata)  # fmt: skip
-        fixed = self._found.get(key)
-        if fixed is None:
-            kind, name, kernel = _described(event)
-            unknown = method == "" and not isinstance(self._symbols, NoSymbols)
-            found = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
-            number = operation_number(event)
-            operation = identifier(event) if number is None else number
-            fixed = self._found[key] = (kind, name, kernel, found.origins, found.backend, operation)
-        kind, name, kernel, origins, backend, operation = fixed
-        end = max(event.end_time, event.start_time)
-        return TraceEvent(kind, name, kernel, event.instruction_id, event.start_time, end, origins, backend,
-                          operation=operation)  # fmt: skip
+    def _meaning(self, method: str, event: ProfileEvent) -> tuple[Any, ...]:
+        """Return kind, name, kernel, origins, backend and operation of an event."""
+        kind, name, kernel = _described(event)
+        unknown = method == "" and not isinstance(self._symbols, NoSymbols)
+        found = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
+        number = operation_number(event)
+        return kind, name, kernel, found.origins, found.backend, identifier(event) if number is None else number
+
+
+def _place(event: TraceEvent) -> tuple[int, int]:
+    """Return the place of an event in the order of time, where an outer event is before those in it."""
+    return event.start, _ORDER.get(event.kind, 3)
 
 
 def _described(event: ProfileEvent) -> tuple[str, str, str]:
@@ -206,22 +219,22 @@ def _kernel(metadata: Any) -> str:
 
 
 def _nest(events: Sequence[TraceEvent]) -> None:
-    """Set the parents of events that are in order, and the time that is each event's own."""
+    """Set the parents of events that are in order, and take the time of an event from that of its parent's own."""
     stack: list[TraceEvent] = []
     for event in events:
-        event.own = event.duration
-        if event.kind == "thread":
+        kind = event.kind
+        if kind == "thread":
             continue
         while stack and not _contains(stack[-1], event):
             stack.pop()
         parent = stack[-1] if stack else None
-        if event.kind == "operation" and (parent is None or parent.kind not in ("delegate", "operation")):
+        if kind == "operation" and (parent is None or parent.kind not in ("delegate", "operation")):
             event.placed = False
             continue
         event.parent = parent
         if parent is not None:
-            parent.own -= event.duration
-        if event.kind != "kernel":
+            parent.own -= event.end - event.start
+        if kind != "kernel":
             stack.append(event)
 
 

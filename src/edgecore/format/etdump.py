@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import gc
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import IntEnum
 from operator import itemgetter
@@ -181,7 +182,23 @@ def read_etdump(buffer: Buffer) -> ETDump:
     if size > len(content):
         raise FormatError(f"the ETDump is cut off: it should have {size} bytes, but has {len(content)}")
     reader = _DumpReader(content)
-    return reader.table(ETDump, reader.follow(4, "ETDump"), "ETDump")
+    with garbage_kept():
+        return reader.table(ETDump, reader.follow(4, "ETDump"), "ETDump")
+
+
+@contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Stop Python's garbage collector for the block, which makes many objects that are no garbage.
+
+    It would look through all of them again and again: half of the time in which a trace is read.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +236,7 @@ class _DumpReader(Reader):
             return super().child(wire, position, what)
         first, count = self.vector(position, 4, 4, what)
         self.spend(count * _EVENT_BYTES, what)
-        collects = gc.isenabled()
-        gc.disable()  # it would look through all events again and again: 20 % of the time, for nothing
-        try:
-            return self.events(first, count)
-        finally:
-            if collects:
-                gc.enable()
+        return self.events(first, count)
 
     def events(self, first: int, count: int) -> list[Event]:
         content = self.content

@@ -1,6 +1,7 @@
 """ETRecords of what edgecore compiles: the edge graphs with debug handles, for ExecuTorch's developer tools.
 
-ExecuTorch reads programs in torch's JSON of an older schema (5.4). It is torch's own (8.20) without the keys that are new.
+ExecuTorch reads programs in torch's JSON of an older schema (5.4). It is torch's own (8.20) without the keys that are new,
+and with Infinity and NaN as numbers, which torch writes as strings.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ _BY_NAME = frozenset(
      "as_string_to_argument", "opset_version")
 )  # fmt: skip
 """Objects whose keys are names of the model, which may be equal to a new key."""
+_FLOATS = frozenset(("as_float", "as_floats"))
 _SYMBOL = re.compile(r"Symbol\('(\w+)'[^()]*\)")
 _GRAPH_ID = 1
 """The id of the graph of `exported_program`, by which `from_node` of the edge program names its nodes."""
@@ -328,11 +330,20 @@ def _without_new_keys(value: Any, by_name: bool = False) -> Any:
         if symbol:  # the older schema has the name only, by which it finds the range
             return {**value, "expr_str": symbol[1]}
         return {
-            key: _without_new_keys(item, not by_name and key in _BY_NAME)
+            key: _number(item)
+            if not by_name and key in _FLOATS
+            else _without_new_keys(item, not by_name and key in _BY_NAME)
             for key, item in value.items()
             if by_name or key not in _NEW_KEYS
         }
     return [_without_new_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def _number(value: Any) -> Any:
+    """Return floats, also those that torch writes as strings: Infinity, -Infinity and NaN."""
+    if isinstance(value, list):
+        return [_number(item) for item in value]
+    return float(value) if isinstance(value, str) else value
 
 
 def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Mapping[str, str]) -> None:
