@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -127,12 +128,11 @@ def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
 def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:
     """Return a row of the page: what is in both files has a difference, its interval and a verdict."""
     backends = [side.backend if side else "" for side in sides]
-    means = [sum(side.times) / len(side.times) if side and side.times else None for side in sides]
+    times = [statistics.median(side.times) if side and side.times else None for side in sides]
     found: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
-    if all(means):
-        times = [side.times for side in sides if side]
-        found = difference(*times)
-    elif None not in means:
+    if all(times):
+        found = difference(*(side.times for side in sides if side))
+    elif None not in times:
         found["verdict"] = "cannot tell"  # too short for the clock
     elif None in sides:
         found["verdict"] = "only in " + ("B" if sides[0] is None else "A")
@@ -140,7 +140,7 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
     return {
         "name": name, "operator": name, "module": module, "line": known.line, "kernel": "", "handles": [], "node": "",
         "instruction": -1, "backend": backends[0] if backends[0] == backends[1] else " -> ".join(one or "none" for one in backends),
-        "rest": rest, "ns": means[0] or means[1] or 0, "a": means[0], "b": means[1], **found,
+        "rest": rest, "ns": times[0] or times[1] or 0, "a": times[0], "b": times[1], **found,
     }  # fmt: skip
 
 
