@@ -145,20 +145,35 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
 
 
 def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict[str, Any]]:
-    """Return a row for each module, with the indexes of its operators."""
+    """Return a row for each module, with the indexes of its operators.
+
+    What is only in one file counts for the module around it that is only in the other one: a backend that fuses a
+    convolution with its activation names the module of both, and kernels those of each.
+    """
     members: dict[str, list[int]] = {}
+    inside = [{module for module, _, _ in side} for side in sides]
     for index, (module, name, _) in enumerate(keys):
-        members.setdefault(module or name, []).append(index)
+        members.setdefault(_shared_module(module, inside) or name, []).append(index)
     rows = []
     for module, indexes in members.items():
         sums: list[_Row | None] = []
         for side in sides:
-            inside = [side[keys[index]] for index in indexes if keys[index] in side]
-            times = [sum(values) for values in zip(*(row.times for row in inside), strict=True)]
-            backends = "+".join(dict.fromkeys(row.backend for row in inside if row.backend))
-            sums.append(_Row(backends, "", times) if inside else None)
+            mine = [side[keys[index]] for index in indexes if keys[index] in side]
+            times = [sum(values) for values in zip(*(row.times for row in mine), strict=True)]
+            backends = "+".join(dict.fromkeys(row.backend for row in mine if row.backend))
+            sums.append(_Row(backends, "", times) if mine else None)
         rows.append(_compared(module, "", sums, not keys[indexes[0]][0]) | {"members": indexes})
     return rows
+
+
+def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
+    """Return the module for which a module's operators count, given the modules of each file."""
+    own, other = inside if module in inside[0] else inside[::-1]
+    if module in other:
+        return module
+    parts = module.split(".")
+    around = (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+    return next((one for one in around if one in other and one not in own), module)
 
 
 def _placement(diff: Diff, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:
