@@ -47,3 +47,13 @@ def test_a_module_has_the_sum_of_its_operators_in_each_run() -> None:
     block, rest = diff_page._modules(keys, sides)
     assert (block["name"], block["a"], block["b"], block["members"], block["rest"]) == ("block", 30, 40, [0, 1], False)
     assert (rest["name"], rest["a"], rest["members"], rest["rest"]) == ("(runtime)", 15, [2], True)
+
+
+def test_a_fused_operator_stands_beside_the_operators_of_the_modules_in_it() -> None:
+    a = [("net.0.0", "conv", 0), ("net.0.1", "relu", 0), ("net", "add", 0), ("net.1", "linear", 0)]
+    b = [("net.0", "conv + relu", 0), ("net", "add", 0)]
+    sides = [{key: diff_page._Row("kernels", "", [10]) for key in keys} for keys in (a, b)]
+    rows = {row["name"]: row for row in diff_page._modules(list(dict.fromkeys([*a, *b])), sides)}
+    assert {name: (row["a"], row["b"]) for name, row in rows.items()} == {
+        "net.0": (20, 10), "net": (10, 10), "net.1": (10, None)
+    }  # fmt: skip

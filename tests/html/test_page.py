@@ -214,10 +214,11 @@ def test_a_comparison_shows_both_times_with_an_interval_or_says_that_it_cannot_t
     assert all(" to " in row["95 % interval"] and row["time A"] and row["time B"] for row in both)
     alone = [dict(zip(heads, row, strict=True)) for row in rows if "only in" in row[-1]]
     assert all(bool(row["time A"]) == row["B is"].endswith("A") and row["difference"] == "" for row in alone)
-    find(browser, "#view-compare select option[value=module]")[0].click()
     names = texts(browser, "#view-compare tbody tr:not(.rest) td.name")
     assert {"blocks.0.wide", "blocks.1.narrow"} <= set(names)
     assert any("</script><img" in name for name in names)
+    find(browser, "#view-compare select option[value=operator]")[0].click()
+    assert any("only in B" in verdict for verdict in texts(browser, "#view-compare td:last-child"))
 
 
 def test_a_selection_in_a_comparison_is_one_in_all_its_views(opened: Any, compared: Path) -> None:
@@ -225,6 +226,7 @@ def test_a_selection_in_a_comparison_is_one_in_all_its_views(opened: Any, compar
     row = next(one for one in find(browser, "#view-placement tbody tr") if "blocks.0.wide" in one.text)
     row.click()
     find(browser, "#tab-compare")[0].click()
+    find(browser, "#view-compare select option[value=operator]")[0].click()
     assert [one.text for one in find(browser, "#view-compare tr.selected")] != []
     assert all("blocks.0.wide" in one.text for one in find(browser, "#view-compare tr.selected"))
     find(browser, "#view-compare input")[0].send_keys("blocks.1.narrow")

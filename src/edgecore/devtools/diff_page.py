@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -127,12 +128,11 @@ def _placed(operators: Iterable[Operator]) -> dict[Key, _Row]:
 def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) -> dict[str, Any]:
     """Return a row of the page: what is in both files has a difference, its interval and a verdict."""
     backends = [side.backend if side else "" for side in sides]
-    means = [sum(side.times) / len(side.times) if side and side.times else None for side in sides]
+    times = [statistics.median(side.times) if side and side.times else None for side in sides]
     found: dict[str, Any] = {"difference": None, "interval": None, "verdict": ""}
-    if all(means):
-        times = [side.times for side in sides if side]
-        found = difference(*times)
-    elif None not in means:
+    if all(times):
+        found = difference(*(side.times for side in sides if side))
+    elif None not in times:
         found["verdict"] = "cannot tell"  # too short for the clock
     elif None in sides:
         found["verdict"] = "only in " + ("B" if sides[0] is None else "A")
@@ -140,25 +140,40 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
     return {
         "name": name, "operator": name, "module": module, "line": known.line, "kernel": "", "handles": [], "node": "",
         "instruction": -1, "backend": backends[0] if backends[0] == backends[1] else " -> ".join(one or "none" for one in backends),
-        "rest": rest, "ns": means[0] or means[1] or 0, "a": means[0], "b": means[1], **found,
+        "rest": rest, "ns": times[0] or times[1] or 0, "a": times[0], "b": times[1], **found,
     }  # fmt: skip
 
 
 def _modules(keys: Sequence[Key], sides: Sequence[dict[Key, _Row]]) -> list[dict[str, Any]]:
-    """Return a row for each module, with the indexes of its operators."""
+    """Return a row for each module, with the indexes of its operators.
+
+    What is only in one file counts for the module around it that is only in the other one: a backend that fuses a
+    convolution with its activation names the module of both, and kernels those of each.
+    """
     members: dict[str, list[int]] = {}
+    inside = [{module for module, _, _ in side} for side in sides]
     for index, (module, name, _) in enumerate(keys):
-        members.setdefault(module or name, []).append(index)
+        members.setdefault(_shared_module(module, inside) or name, []).append(index)
     rows = []
     for module, indexes in members.items():
         sums: list[_Row | None] = []
         for side in sides:
-            inside = [side[keys[index]] for index in indexes if keys[index] in side]
-            times = [sum(values) for values in zip(*(row.times for row in inside), strict=True)]
-            backends = "+".join(dict.fromkeys(row.backend for row in inside if row.backend))
-            sums.append(_Row(backends, "", times) if inside else None)
+            mine = [side[keys[index]] for index in indexes if keys[index] in side]
+            times = [sum(values) for values in zip(*(row.times for row in mine), strict=True)]
+            backends = "+".join(dict.fromkeys(row.backend for row in mine if row.backend))
+            sums.append(_Row(backends, "", times) if mine else None)
         rows.append(_compared(module, "", sums, not keys[indexes[0]][0]) | {"members": indexes})
     return rows
+
+
+def _shared_module(module: str, inside: Sequence[set[str]]) -> str:
+    """Return the module for which a module's operators count, given the modules of each file."""
+    own, other = inside if module in inside[0] else inside[::-1]
+    if module in other:
+        return module
+    parts = module.split(".")
+    around = (".".join(parts[:count]) for count in range(len(parts) - 1, 0, -1))
+    return next((one for one in around if one in other and one not in own), module)
 
 
 def _placement(diff: Diff, method: str, members: dict[Place, list[int]]) -> list[dict[str, Any]]:

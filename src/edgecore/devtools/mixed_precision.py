@@ -37,7 +37,7 @@ class Step:
     Attributes:
         skip: The modules that stay in floating point.
         score: The metric of the program on this machine.
-        kept: True if the last module of `skip` stays in the suggestion.
+        kept: True if the suggestion became these modules.
         bytes: Size of the file.
     """
 
@@ -91,7 +91,7 @@ class Suggestion:
             + (f", a run {self.ms[0]:.3f} -> {self.ms[1]:.3f} ms" if self.ms else ""),
         ]
         for step in self.steps:
-            lines.append(f"  {'+' if step.kept else '-'} {step.skip[-1]}: {step.score:.4g}")
+            lines.append(f"  {'+' if step.kept else '-'} {', '.join(step.skip)}: {step.score:.4g}")
         recipe = re.sub(r"\b(Recipe|Rule)\(", r"edgecore.\1(", repr(self.recipe))
         lines.append(f"quantize={recipe}")
         return "\n".join(lines)
@@ -115,10 +115,10 @@ def suggest(
     """Find the modules to leave in floating point, so that a quantized model loses at most `max_drop`.
 
     Layers are tried in the order of the noise that each adds to its inputs, in eager mode. Each step compiles the model
-    with one more module in floating point, and measures the program on this machine; a module that does not help is
-    quantized again. That an order of single layers misses two that help only together is a limit of the method. Operators
-    that belong to a module with other modules inside, such as the sum of a residual block, are left in floating point
-    only with all of it.
+    with one more module in floating point, and measures the program on this machine and the noise of the other layers. A
+    module that does not help is quantized again, but the next ones are tried together with it: two spoilt layers may help
+    only together. When such modules help, each that is not needed for it is quantized again. Operators that belong to a module with other
+    modules inside, such as the sum of a residual block, are left in floating point only with all of it.
 
     Args:
         model: The float model, in eval mode.
@@ -130,7 +130,7 @@ def suggest(
             outputs on `samples` compared with the float model, in dB; the float model's own is then the target of 40 dB.
         samples: Inputs for the default metric, tuples or tensors; by default those of `calibration`.
         max_drop: The largest acceptable difference of the float model's metric and the program's.
-        candidates: Largest number of modules to try.
+        candidates: Largest number of modules to try; each takes one or two steps.
         max_share: Largest share of the layers in floating point.
         runs: Number of runs for the times of the two programs; 0: measure no times.
         on_step: Gets each step when it is done.
@@ -179,18 +179,39 @@ def suggest(
     )  # fmt: skip
     skip: tuple[str, ...] = ()
     best = first
-    for module in noise:
-        if suggestion.score >= float_score - max_drop or len(suggestion.steps) == candidates:
-            break
-        in_float = _inside((*skip, module), noise)
-        if in_float == suggestion.in_float or in_float > limit:
-            continue
-        program, score = build((*skip, module))
-        step = Step((*skip, module), score, score > suggestion.score, len(program.buffer))
+
+    def attempt(modules: tuple[str, ...], at_least: bool = False) -> tuple[bool, Any]:
+        """Measure a program with these modules in floating point, and keep them if its score is higher, or not lower."""
+        nonlocal skip, best
+        program, score = build(modules)
+        kept = score > suggestion.score or (at_least and score == suggestion.score)
+        step = Step(modules, score, kept, len(program.buffer))
         suggestion.steps.append(step)
         on_step(step)
-        if step.kept:
-            skip, best, suggestion.score, suggestion.in_float = step.skip, program, score, in_float
+        if kept:
+            skip, best, suggestion.score, suggestion.in_float = modules, program, score, _inside(modules, noise)
+        return kept, program
+
+    waiting: list[str] = []  # modules that did not help so far
+    tried: set[str] = set()
+    ranking = noise
+    while suggestion.score < float_score - max_drop and len(tried) < candidates:
+        module = next((one for one in ranking if one not in tried and
+                       suggestion.in_float < _inside((*skip, one), noise) <= limit), None)  # fmt: skip
+        if module is None:
+            break
+        tried.add(module)
+        while _inside((*skip, *waiting, module), noise) > limit:
+            waiting.pop(0)
+        kept, program = attempt((*skip, *waiting, module))
+        # A spoilt layer hides the noise of those behind it, so measure again without it.
+        ranking = _noise(program.report(quantization=True).quantization or ())
+        if kept:
+            for other in waiting:
+                attempt(tuple(one for one in skip if one != other), at_least=True)
+            waiting = []
+        elif not waiting or suggestion.steps[-1].score == suggestion.score or not attempt((*skip, module))[0]:
+            waiting.append(module)
     suggestion.recipe = _with_skip(recipe, skip)
     suggestion.reached = suggestion.score >= float_score - max_drop
     suggestion.bytes = (len(first.buffer), len(best.buffer))

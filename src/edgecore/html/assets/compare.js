@@ -21,7 +21,7 @@ function compareView(section) {
     ["by", "B − A", "number"], ["difference", "difference", "number"], ["interval", "95 % interval", "number"]] : []), ["verdict", "B is", ""]];
   const filter = element("input", { type: "search", placeholder: "filter", "aria-label": "Filter", oninput: () => draw() });
   const group = element("select", { "aria-label": "Group by", onchange: () => draw() },
-    element("option", { value: "operator" }, "by operator"), element("option", { value: "module" }, "by module"));
+    element("option", { value: "module" }, "by module"), element("option", { value: "operator" }, "by operator"));
   const count = element("span", { class: "note" });
   const head = element("tr"), body = element("tbody");
   let sort = timed ? "by" : "name", descending = timed, limit = SHOWN;
@@ -49,7 +49,7 @@ function compareView(section) {
     mark(section);
   }
   const more = element("button", { type: "button", onclick: () => { limit = Infinity; draw(); } });
-  const note = timed ? "An interval holds the difference with a probability of at least 95 %. \"same\": it differs by at most 3 %; \"cannot tell\": the runs do not show it."
+  const note = timed ? "Medians of the runs. An interval holds the difference with a probability of at least 95 %. \"same\": it differs by at most 3 %; \"cannot tell\": the runs do not show it."
     : "Nobody has measured these files; --trace A.etdp B.etdp adds the times.";
   section.append(element("p", { class: "note" }, note), element("div", { class: "bar" }, group, filter, count),
     element("div", { class: "wide" }, element("table", {}, element("thead", {}, head), body)), more);

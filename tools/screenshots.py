@@ -1,0 +1,82 @@
+"""Make the pictures of pages in docs/images: `python tools/screenshots.py`, with Chromium and chromedriver of the system.
+
+Each is at most 60 kB: 1000 pixels wide, with 64 colours.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from PIL import Image
+from selenium import webdriver
+
+import edgecore
+from edgecore.devtools import compare, diff, profile
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from zoo import make
+
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
+VIEWS = {
+    "profile-summary": 380, "profile-table": 480, "profile-flame": 280, "profile-timeline": 280, "profile-graph": 600,
+    "plain-memory": 600, "compare-accuracy": 600, "diff-summary": 600, "diff-compare": 480, "diff-placement": 400,
+}  # fmt: skip
+"""Name of the page and of the view, and the height of the picture."""
+FILES = {"profile-flame": "profile-modules", "plain-memory": "profile-memory", "diff-compare": "diff-operators"}
+"""Names of pictures that differ from those of the views."""
+MAX_BYTES = 60_000
+
+
+def pages(folder: Path) -> None:
+    """Write the pages of MobileNetV2 into a folder."""
+    torch.manual_seed(0)
+    model, (x,) = make("mobilenet_v2")
+    traces = []
+    for name, backends in (("profile", ["xnnpack"]), ("plain", [])):
+        path = folder / f"{name}.pte"
+        edgecore.compile(model, (x,), backends=backends).save(path)
+        measured = profile(path, np.asarray(x), runs=12, warmup=2, threads=1)
+        traces.append(folder / f"{name}.etdp")
+        measured.trace.save(traces[-1])
+        (folder / f"{name}.html").write_text(measured.to_html(), encoding="utf-8")
+    files = folder / "plain.pte", folder / "profile.pte"
+    (folder / "diff.html").write_text(diff(*files, traces=(traces[1], traces[0])).to_html(), encoding="utf-8")
+    (folder / "compare.html").write_text(
+        compare(model, (x,), backends=["xnnpack"], samples=1).to_html(), encoding="utf-8"
+    )
+
+
+def main() -> None:
+    """Make all pictures."""
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or "chromium"
+    for argument in ("--headless=new", "--no-sandbox", "--host-resolver-rules=MAP * ~NOTFOUND"):
+        options.add_argument(argument)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+    try:
+        with tempfile.TemporaryDirectory() as name:
+            pages(Path(name))
+            for view, height in VIEWS.items():
+                page, _, part = view.partition("-")
+                size = {"width": 1000, "height": height, "deviceScaleFactor": 1, "mobile": False}
+                driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+                driver.get("about:blank")
+                driver.get(f"{(Path(name) / f'{page}.html').as_uri()}#view={part}")
+                image = Image.open(io.BytesIO(driver.get_screenshot_as_png())).convert("RGB")
+                path = IMAGES / f"{FILES.get(view, view)}.png"
+                image.quantize(64, method=Image.Quantize.MEDIANCUT, dither=Image.Dither.NONE).save(path, optimize=True)
+                if path.stat().st_size > MAX_BYTES:
+                    raise SystemExit(f"{path} has {path.stat().st_size} bytes; at most {MAX_BYTES} are allowed")
+                print(f"{path.name}: {path.stat().st_size:,} bytes")
+    finally:
+        driver.quit()
+
+
+if __name__ == "__main__":
+    main()
