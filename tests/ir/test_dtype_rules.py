@@ -5,7 +5,7 @@ import torch
 
 from edgecore.ir import dtype_rules
 from edgecore.ir.dialect import edge_operators
-from edgecore.ir.dtype_rules import dtype_finding
+from edgecore.ir.dtype_rules import allowed_types, dtype_finding
 from edgecore.ir.graph import calls, edit
 from edgecore.ir.verifier import VerificationError, verify
 from edgecore.pipeline import to_edge
@@ -86,3 +86,13 @@ def test_the_verifier_names_node_line_and_dtype_rule():
         r"\(dtype rule of aten.embedding.default\)",
     ):
         verify(edge)
+
+
+def test_the_dtypes_that_an_operator_may_have_are_listed_by_argument():
+    types = allowed_types(aten.embedding.default)
+    assert types["indices"] == {torch.int32, torch.int64} and torch.float16 in types["weight"]
+    assert allowed_types(aten.where.self)["condition"] == {torch.bool}
+    assert torch.int64 in allowed_types(aten.cat.default)["tensors"]
+    returned = allowed_types(aten.sigmoid.default)["return"]
+    assert torch.float32 in returned and torch.int32 not in returned
+    assert "min" not in allowed_types(aten.clamp.default) and not allowed_types(aten.hardswish.default)

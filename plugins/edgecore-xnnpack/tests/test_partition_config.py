@@ -10,6 +10,7 @@ import edgecore
 import edgecore_xnnpack
 from edgecore_xnnpack import partition_config
 from edgecore_xnnpack.operators import TABLE
+from edgecore_xnnpack.options import XnnpackOptions
 from edgecore_xnnpack.partition_config import CONFIGS, ConfigPrecisionType
 from edgecore_xnnpack.partitioner import XnnpackPartitioner
 
@@ -44,3 +45,5 @@ def test_an_unknown_operator_or_precision_is_refused() -> None:
         XnnpackPartitioner(configs=["linaer"])
     with pytest.raises(ValueError, match="config_precisions"):
         XnnpackPartitioner(config_precisions="FP64")
+    with pytest.raises(ValueError, match="or all of them by name"):
+        XnnpackPartitioner(XnnpackOptions(), verbose=True)

@@ -29,7 +29,10 @@ def main(arguments: list[str]) -> None:
             sys.exit(f"there is no script {arguments[0]}")
         install()
         sys.argv = arguments
-        sys.path[0] = str(Path(arguments[0]).resolve().parent)
+        if not getattr(
+            sys.flags, "safe_path", sys.flags.isolated
+        ):  # otherwise Python added no folder that could change
+            sys.path[0] = str(Path(arguments[0]).resolve().parent)
         runpy.run_path(arguments[0], run_name="__main__")
     else:
         print(USAGE)

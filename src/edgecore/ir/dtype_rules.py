@@ -21,6 +21,7 @@ in slots, it gave all arguments but the first the same dtype: with 12 real dtype
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ MAX_SLOTS = 3
 """Maximum number of arguments for which tools/make_dtype_rules.py tried all combinations of dtypes."""
 
 _NAMES = {letter: dtype_name(dtype) for dtype, letter in DTYPE_LETTERS.items()}
+_ITEM = re.compile(r"\([^)]*\)|.")
+"""A slot in a key."""
 _KINDS = {"I": "int", "F": "float", "B": "bool", "-": "none"}
 
 
@@ -100,6 +103,36 @@ def _rule(target: OpOverload) -> tuple[dict[str, str], frozenset[str]] | None:
         letters, _, keys = group.partition(":")
         results.update(dict.fromkeys(keys.split(","), letters))
     return results, frozenset(patterns)
+
+
+def allowed_types(operator: OpOverload) -> dict[str, frozenset[torch.dtype]]:
+    """Return the dtypes that the tensors and the argument `dtype` of an edge operator may have, and those of its results.
+
+    Which combinations of these are allowed, the verifier decides.
+
+    Args:
+        operator: The operator, such as `torch.ops.aten.sigmoid.default`.
+
+    Returns:
+        Name of the argument -> dtypes; of the results under `return`. Empty if the edge dialect has no rule for the
+        operator.
+
+    Example:
+        >>> allowed_types(torch.ops.aten.sigmoid.default)["return"]
+        frozenset({torch.float32, torch.float64, ...})
+    """
+    rule = _rule(operator)
+    if rule is None:
+        return {}
+    names = [name for _, name, _ in _slots(operator)]
+    letters: dict[str, set[str]] = {}
+    for key, results in rule[0].items():
+        for name, item in zip(names, _ITEM.findall(key), strict=False):
+            letters.setdefault(name, set()).update(item)
+        letters.setdefault("return", set()).update(results)
+    dtypes = {letter: dtype for dtype, letter in DTYPE_LETTERS.items()}
+    found = {name: frozenset(dtypes[one] for one in of_name if one in dtypes) for name, of_name in letters.items()}
+    return {name: of_name for name, of_name in found.items() if of_name}
 
 
 def dtype_finding(target: OpOverload, args: Any, kwargs: Any, result: Any) -> str | None:

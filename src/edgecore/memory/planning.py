@@ -169,8 +169,8 @@ class _Lifetimes:
     """Computes the lifetimes of all specs, as positions in `order` (all nodes in the order of execution).
 
     In `order`, a control-flow node occurs twice, before and after the nodes of its bodies. `planned` are the specs that
-    need memory in an arena, in the order of their first use, `unplanned` those that do not. `fixed` are the specs that may not share memory: inputs,
-    outputs, mutable buffers, arguments that operators write, and all that branches and loops use.
+    need memory in an arena, in the order of their first use, `unplanned` those that do not. `fixed` are the specs that
+    may not share memory: inputs, outputs, mutable buffers, arguments that operators write, and all that branches and loops use.
     """
 
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:

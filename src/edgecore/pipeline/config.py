@@ -17,7 +17,7 @@ from edgecore.passes.pass_list import NamedPass, Pass
 from edgecore.stability import warn_no_effect
 
 
-@dataclass(frozen=True)
+@dataclass
 class EdgeCompileConfig:
     """Settings of `to_edge` and `to_edge_transform_and_lower`: the argument `compile_config`.
 

@@ -67,16 +67,15 @@ def to_edge(
         >>> edge = edgecore.to_edge(torch.export.export(model, (torch.randn(1, 3, 224, 224),)))
         >>> edge.to_executorch().save("model.pte")
     """
-    config = compile_config or EdgeCompileConfig()
-    lowering = _Lowering(passes, config=config)
+    lowering = _Lowering(passes, config=compile_config)
     edge = {}
     for name, program in lowering.exported(programs).items():
         edge[name] = lowering.to_edge(name, program, lowering.context(), lambda program: lowering.is_preserved)
-        verify(edge[name], config.allowed)
+        verify(edge[name], lowering.config.allowed)
     record = ETRecord(programs, _copies(edge)) if generate_etrecord else None
     return EdgeProgramManager(
         edge, constant_methods=constant_methods, passes=passes, observer=lowering.observer, etrecord=record,
-        allowed=config.allowed,
+        allowed=lowering.config.allowed,
     )  # fmt: skip
 
 
@@ -156,8 +155,7 @@ def lower(
     Claims of partitioners in `skip_mutable_buffer` are refused. `dump` writes the graph after each pass. `rewrites` are
     those of the target runtime for operators that no backend gets.
     """
-    config = compile_config or EdgeCompileConfig()
-    lowering = _Lowering(passes, dump, rewrites, config)
+    lowering = _Lowering(passes, dump, rewrites, compile_config)
     edge, diagnostics, chosen = {}, {}, {}
     for name, program in lowering.exported(programs).items():
         chosen[name] = list(
@@ -186,10 +184,10 @@ def lower(
     for name, lowered in edge.items():
         edge[name] = lowering.decompose_undelegated(name, lowered, diagnostics[name])
         add_debug_handles(edge[name])
-        verify(edge[name], config.allowed)
+        verify(edge[name], lowering.config.allowed)
     return EdgeProgramManager(
         edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer,
-        etrecord=record, allowed=config.allowed,
+        etrecord=record, allowed=lowering.config.allowed,
     )  # fmt: skip
 
 
@@ -201,12 +199,12 @@ class _Lowering:
         passes: PassList,
         dump: PassDump | None = None,
         rewrites: Mapping[OpOverload, Rewrite] = REWRITES,
-        config: EdgeCompileConfig = EdgeCompileConfig(),
+        config: EdgeCompileConfig | None = None,
     ) -> None:
         self.passes = passes
         self.dump = dump
         self.rewrites = rewrites
-        self.config = config
+        self.config = config or EdgeCompileConfig()
         self.is_single = True  # True if there is only one method; set by `exported`
 
     def context(self, rewrites: Mapping[OpOverload, Rewrite] = REWRITES) -> PassContext:

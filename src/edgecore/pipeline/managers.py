@@ -120,6 +120,7 @@ class EdgeProgramManager:
         return changed
 
     def _pass_manager(self, method: str, passes: Sequence[Pass | NamedPass]) -> PassManager:
+        """Make the manager of passes over a method, which allows the operators that the user chose."""
         check = partial(verify, preserved=self._allowed)
         return PassManager(passes, check_program=check, after_pass=self._observer(method))
 

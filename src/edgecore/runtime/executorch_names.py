@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,8 @@ class Program:
     def _plans(self) -> dict[str, fmt.ExecutionPlan]:
         content = self._file
         if isinstance(content, (str, os.PathLike)):
-            content = Path(content).read_bytes()
+            with Path(content).open("rb") as file:
+                content = mmap(file.fileno(), 0, access=ACCESS_READ)  # its weights need not be read
         if bytes(memoryview(content)[4:8]) == fmt.BPTE_IDENTIFIER:
             content = fmt.read_bpte(content).program
         return {plan.name: plan for plan in fmt.read_pte(content).program.execution_plan}

@@ -20,6 +20,7 @@ Compiling a partition, in `preprocess`.
 - `Constants`: read, replace and add weights.
 - `Bounds`: minimum and maximum of symbolic sizes.
 - `dim_order`: the order of a tensor's dims in memory.
+- `allowed_types`: the dtypes that an operator's tensors may have.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
@@ -52,6 +53,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgecore.ir.attention import without_repeated_heads
     from edgecore.ir.constants import Constants
+    from edgecore.ir.dtype_rules import allowed_types
     from edgecore.ir.dtypes import dtype_name
     from edgecore.ir.graph import (
         Editor,
@@ -116,6 +118,7 @@ __all__ = [
     "SplitNames",
     "UnsupportedNode",
     "UnsupportedReason",
+    "allowed_types",
     "argument",
     "arguments_by_name",
     "at_most_dims",
@@ -148,6 +151,7 @@ __all__ = [
 _NAMES_OF = {
     "edgecore.ir.attention": ("without_repeated_heads",),
     "edgecore.ir.constants": ("Constants",),
+    "edgecore.ir.dtype_rules": ("allowed_types",),
     "edgecore.ir.dtypes": ("dtype_name",),
     "edgecore.ir.graph": (
         "Editor", "calls", "describe", "edit", "fake_mode", "for_each", "module_path", "operator_name", "replace",

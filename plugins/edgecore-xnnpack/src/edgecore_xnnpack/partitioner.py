@@ -51,8 +51,10 @@ class XnnpackPartitioner(CapabilityPartitioner):
             verbose: Print each operator call that is not delegated, and the reason, on stderr.
 
         Raises:
-            ValueError: An operator or a precision is not known.
+            ValueError: An operator or a precision is not known, or options are given twice.
         """
+        if options is not None and (configs or config_precisions or per_op_mode or verbose):
+            raise ValueError("give all options in `options`, or all of them by name")
         self.options = options or _options(configs, config_precisions, per_op_mode, verbose)
         holds_state = runtime == "edgecore" and not self.options.per_op_mode
         super().__init__(
