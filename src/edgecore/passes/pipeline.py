@@ -39,8 +39,8 @@ EDGE_PASSES = PassList(
         NamedPass(
             "inline_regions",
             inline_regions,
-            "Nothing is under `torch.no_grad()` or a disabled `torch.autocast()`.",
-            "the model has such regions",
+            "No `torch.no_grad()` and no disabled `torch.autocast()` is left.",
+            "it has such regions",
             stage="exported",
         ),
         NamedPass(
