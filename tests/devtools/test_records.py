@@ -242,13 +242,18 @@ def test_executorch_reads_our_three_files_completely(make: Any, backends: list[s
         # executorch's gap does not run branches. Of an operator with several outputs, such as native_layer_norm, edgecore
         # records a list where executorch's runtime records each output, and its gap refuses that.
         return
+    # Of several outputs executorch compares the last with the one that a delegate records, the first.
+    frame = ours.calculate_numeric_gap("SNR")
+    operators = zip(frame["runtime_debug_handle"], frame["aot_ops"], strict=True)
+    several = {handles for handles, names in operators if any("native_layer_norm" in name for name in names)}
     for distance in ("SNR", "MSE"):
         found = gaps(ours, distance)
         theirs = gaps(peer, distance, reference_graph="edge_dialect_exported_program")
         assert found.keys() == theirs.keys()
         for handles, gap in found.items():
             assert not math.isnan(gap)
-            assert gap == pytest.approx(theirs[handles], rel=1e-4), handles
+            if handles not in several:
+                assert gap == pytest.approx(theirs[handles], rel=1e-4), handles
     assert len(found) >= len(case.operators)
     if not case.options.get("quantize"):
         assert min(gaps(ours, "SNR").values()) > 60
@@ -285,10 +290,10 @@ def test_the_three_files_of_executorch_are_read_completely(make: Any, backends: 
     for distance in ("SNR", "MSE"):
         found = gaps(ours, distance)
         theirs = gaps(peer, distance, reference_graph="edge_dialect_exported_program")
-        assert found.keys() == theirs.keys()
-        assert found
-        for handles, gap in found.items():
-            assert gap == pytest.approx(theirs[handles], rel=1e-4), handles
+        assert theirs.keys() <= found.keys()  # executorch leaves out operators with several outputs
+        assert theirs
+        for handles, gap in theirs.items():
+            assert found[handles] == pytest.approx(gap, rel=1e-4), handles
 
 
 @pytest.mark.parametrize("write", [our_files, pytest.param(their_files, marks=pytest.mark.full)])
@@ -323,3 +328,15 @@ def test_each_of_several_methods_is_read_completely(write: Any, tmp_path: Path) 
     assert {"gelu.default", "add.Tensor"} <= operators["forward"]
     assert {"tanh.default", "sigmoid.default"} <= operators["head"]
     assert "tanh.default" not in operators["forward"]
+
+
+@pytest.mark.parametrize("backends", [[], ["xnnpack"]], ids=["kernels", "xnnpack"])
+def test_the_gap_of_an_operator_with_several_outputs_is_that_of_its_result(backends: list[str], tmp_path: Path) -> None:
+    if backends:
+        pytest.importorskip("edgecore_xnnpack")
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.ReLU()).eval()
+    inspector = Inspector(**our_files({"forward": model}, (torch.randn(2, 8),), tmp_path, backends))
+    found = gaps(inspector, "SNR")
+    assert len(found) == 2
+    assert min(found.values()) > 60
