@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.comparators import COMPARATORS, NumericalComparatorBase
@@ -94,7 +94,7 @@ def numeric_gap(
     for handles, event in _recorded(events).items():
         known = [handle for handle in handles if handle in values]
         if known:
-            mapping[handles] = (values[known[-1]], event.debug_data[-1])
+            mapping[handles] = _pair(values[known[-1]], event.debug_data)
             shown[handles] = (known, event)
     prepared = comparator.preprocessing(
         {((handles[-1],), _Keyed(a)): (handles, b) for handles, (a, b) in mapping.items()}
@@ -107,6 +107,19 @@ def numeric_gap(
         cells = (tuple(known), nodes, a, [event.name], handles, b, _gap(comparator, a, b))
         rows.append(dict(zip(COLUMNS, (*cells, {name: traces.get(name) for name in nodes}), strict=True)))
     return rows
+
+
+def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
+    """Return the values to compare of an operator, which may have several outputs.
+
+    edgecore's kernels record these as one list, ExecuTorch's runtime as a value each, and delegates the first only.
+    """
+    if isinstance(computed, (list, tuple)) and computed and _shapes(recorded[-1]) != _shapes(computed):
+        if _shapes(recorded) == _shapes(computed):
+            return computed, list(recorded)
+        if _shapes(recorded[-1]) == _shapes(computed[0]):
+            return computed[0], recorded[-1]
+    return computed, recorded[-1]
 
 
 class _Keyed:

@@ -111,7 +111,8 @@ class Trace:
 
     def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
         self._symbols: Symbols = symbols or NoSymbols()
-        self._known: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # by the name and the events of blocks
+        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # methods and meanings, by the events of blocks
+        self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # by method and event
         with garbage_kept():
             blocks = [self._block(run) for run in etdump.run_data]
         self.runs = [block for block in blocks if block.execution is not None]
@@ -156,14 +157,19 @@ class Trace:
     def _block(self, run: RunData) -> Run:
         """Return the block of a run. Most runs have the same events, which are looked up once for all of them."""
         events = [event.profile_event for event in run.events if event.profile_event]
-        shape = run.name, tuple([
+        keys = [
             (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
             for e in events
-        ])  # fmt: skip
-        known = self._known.get(shape)
+        ]
+        shape = run.name, tuple(keys)
+        known = self._shapes.get(shape)
         if known is None:
             method = method_of(self._symbols, run.name, events)
-            known = self._known[shape] = method, [self._meaning(method, event) for event in events]
+            by_key = self._meanings.setdefault(method, {})
+            for key, event in zip(keys, events, strict=True):
+                if key not in by_key:
+                    by_key[key] = self._meaning(method, event)
+            known = self._shapes[shape] = method, [by_key[key] for key in keys]
         method, meanings = known
         made = []
         for event, (kind, name, kernel, origins, backend, operation) in zip(events, meanings, strict=True):
