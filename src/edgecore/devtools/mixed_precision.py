@@ -115,10 +115,11 @@ def suggest(
     """Find the modules to leave in floating point, so that a quantized model loses at most `max_drop`.
 
     Layers are tried in the order of the noise that each adds to its inputs, in eager mode. Each step compiles the model
-    with one more module in floating point, and measures the program on this machine and the noise of the other layers. A
-    module that does not help is quantized again, but the next ones are tried together with it: two spoilt layers may help
-    only together. When such modules help, each that is not needed for it is quantized again. Operators that belong to a module with other
-    modules inside, such as the sum of a residual block, are left in floating point only with all of it.
+    with one more module in floating point, and measures the program on this machine and the noise of the other layers.
+    A module that does not help is quantized again, but the next ones are tried together with it: two spoilt layers may
+    help only together. When such modules help, each that is not needed for it is quantized again. Operators that belong
+    to a module with other modules inside, such as the sum of a residual block, are left in floating point only with all
+    of it.
 
     Args:
         model: The float model, in eval mode.
