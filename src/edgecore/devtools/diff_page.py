@@ -29,7 +29,7 @@ Place = tuple[str, str]
 
 @dataclass(slots=True)
 class _Row:
-    """What one file does for a key.
+    """The place, line and times of an operator in one file.
 
     Attributes:
         backend: Id of the backend, or "kernels".
