@@ -33,10 +33,12 @@ def test_a_difference_that_is_named_ends_with_1(edgecore, relu, tmp_path, named,
     other = tmp_path / "other.pte"
     other.write_bytes(fmt.write_pte(pte))
     out = tmp_path / "diff.json"
-    result = edgecore("diff", relu, other, "--fail-on", named, "--json", out)
+    page = tmp_path / "diff.html"
+    result = edgecore("diff", relu, other, "--fail-on", named, "--json", out, "--html", page)
     assert result.status == status, result.err
     assert "added: (the model itself) neg (kernels)" in result.out
     assert json.loads(out.read_text())["different"] == ["size", "operators", "memory"]
+    assert "<title>relu.pte and other.pte</title>" in page.read_text(encoding="utf-8")
 
 
 def test_files_that_cannot_be_compared_end_with_2(edgecore, relu, ptd, tmp_path):

@@ -10,6 +10,7 @@ import torch
 
 import edgecore
 from edgecore.cli import extract
+from edgecore.cli.blobs import describe_blobs
 from edgecore.format import read_pte
 from edgecore_coreml.blob import read_blob, resolve, write_blob, write_reference
 from edgecore_coreml.compiler import CoreMLCompiler
@@ -62,6 +63,7 @@ def test_two_methods_are_functions_of_one_model_with_the_weights_once(linked):
         assert graph.values[graph.inputs[0]] == f"float32 [{len(inputs[0])}, 64]"
         assert graph.nodes[-1].outputs == graph.outputs
     assert len(program.buffer) < 2 * WEIGHTS
+    assert [row["problem"] for row in describe_blobs(pte, None)] == ["", ""]
 
 
 def test_the_folder_has_the_metadata_of_executorch(linked):

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.diff_text import form_of, sections
-from edgecore.devtools.diff_time import difference, trace_of
+from edgecore.devtools.diff_time import difference, read_traces
 from edgecore.devtools.graph_builder import kernel_name
 from edgecore.devtools.graph_operators import Operator, operators_of
 from edgecore.devtools.pages import memory_views
@@ -29,7 +29,7 @@ Place = tuple[str, str]
 
 @dataclass(slots=True)
 class _Row:
-    """What one file does for a key.
+    """The place, line and times of an operator in one file.
 
     Attributes:
         backend: Id of the backend, or "kernels".
@@ -55,7 +55,7 @@ def diff_page(diff: Diff, files: Sequence[Any], traces: Sequence[Any] | None, me
     """
     programs = [program_file(file) for file in files]
     if traces:
-        sides = [_traced(trace_of(file, dump, method)) for file, dump in zip(files, traces, strict=True)]
+        sides = [_traced(trace) for trace in read_traces(files, traces, method)]
     else:
         sides = [_placed(one for one in operators_of(pte) if one.method == method) for pte in programs]
     keys = list(dict.fromkeys([*sides[0], *sides[1]]))
@@ -68,7 +68,7 @@ def diff_page(diff: Diff, files: Sequence[Any], traces: Sequence[Any] | None, me
         for place in {place for side in sides if key in side for place in side[key].places}:
             members.setdefault(place, []).append(index)
     content = {
-        "facts": [("A", diff.a), ("B", diff.b), ("what differs", ", ".join(diff.different()) or "nothing that is compared")],
+        "facts": [("A", diff.a), ("B", diff.b), ("what differs", ", ".join(diff.different()) or "nothing")],
         "sections": [{"title": lines[0], "lines": lines[1:]} for lines in sections(diff)],
         "operators": rows,
         "compare": {"timed": bool(traces), "modules": _modules(keys, sides)},
@@ -139,7 +139,7 @@ def _compared(name: str, module: str, sides: Sequence[_Row | None], rest: bool) 
     known = next(side for side in sides if side)
     return {
         "name": name, "operator": name, "module": module, "line": known.line, "kernel": "", "handles": [], "node": "",
-        "instruction": -1, "backend": backends[0] if backends[0] == backends[1] else " -> ".join(one or "none" for one in backends),
+        "instruction": -1, "backend": "" if rest else " -> ".join(dict.fromkeys(one or "none" for one in backends)),
         "rest": rest, "ns": times[0] or times[1] or 0, "a": times[0], "b": times[1], **found,
     }  # fmt: skip
 

@@ -42,10 +42,10 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
         paired: The runs alternated, so that run i of both had the same conditions.
 
     Returns:
-        The keys `difference` (the median of the ratios `b / a`, minus 1), `interval` (in which it lies with a probability
-        of at least 95 %) and `verdict`: "slower" or "faster" (`b` differs from `a`, and it may be by more than 3 %), "same"
-        (it differs by at most 3 %) or "cannot tell". With fewer than 10 times of a file it cannot tell, and the interval is
-        None.
+        The keys `difference` (the median of the ratios `b / a`, minus 1), `interval` (in which it lies with a
+        probability of at least 95 %) and `verdict`: "slower" or "faster" (`b` differs from `a`, and it may be by more
+        than 3 %), "same" (it differs by at most 3 %) or "cannot tell". With fewer than 10 times of a file it cannot
+        tell, and the interval is None.
     """
     if paired:
         ratios = sorted(_ratio(one, other) for one, other in zip(a, b, strict=True))
@@ -115,7 +115,7 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
         FormatError: A file or a trace is damaged.
         EdgecoreError: A trace has fewer than three runs of the method.
     """
-    read = [trace_of(file, dump, method) for file, dump in zip(files, traces, strict=True)]
+    read = read_traces(files, traces, method)
     times = [[run.duration / 1e6 for run in trace.runs] for trace in read]
     result = _result(times[0], times[1], "traces", paired=False)
     rows = [{row.label: row.mean / 1e6 for row in summarize(trace, "module").rows} for trace in read]
@@ -125,22 +125,27 @@ def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -
     return result
 
 
-def trace_of(file: Any, dump: Any, method: str) -> Trace:
-    """Return the runs of a method that count: not the first one, in which backends prepare.
+def read_traces(files: Sequence[Any], dumps: Sequence[Any], method: str) -> list[Trace]:
+    """Return for each file the runs of a method that count: not the first one, in which backends prepare.
 
     Raises:
-        FormatError: The file or the trace is damaged.
-        EdgecoreError: The trace has fewer than three runs of the method.
+        FormatError: A file or a trace is damaged.
+        EdgecoreError: A trace has fewer than three runs of the method.
     """
+    traces = [_trace(file, dump).select(method) for file, dump in zip(files, dumps, strict=True)]
+    for dump, trace in zip(dumps, traces, strict=True):
+        if len(trace.runs) < 3:
+            raise EdgecoreError(f"{dump} has {len(trace.runs)} runs of {method}; a comparison needs at least 3")
+        trace.runs = trace.runs[1:]
+    return traces
+
+
+def _trace(file: Any, dump: Any) -> Trace:
     program = program_file(file)
     try:
-        trace = Trace.read(dump, program=program).select(method)
+        return Trace.read(dump, program=program)
     except FormatError as error:
         raise FormatError(f"{dump}: {error}") from error
-    if len(trace.runs) < 3:
-        raise EdgecoreError(f"{dump} has {len(trace.runs)} runs of {method}; a comparison needs at least 3")
-    trace.runs = trace.runs[1:]
-    return trace
 
 
 def measured_times(

@@ -115,10 +115,11 @@ def suggest(
     """Find the modules to leave in floating point, so that a quantized model loses at most `max_drop`.
 
     Layers are tried in the order of the noise that each adds to its inputs, in eager mode. Each step compiles the model
-    with one more module in floating point, and measures the program on this machine and the noise of the other layers. A
-    module that does not help is quantized again, but the next ones are tried together with it: two spoilt layers may help
-    only together. When such modules help, each that is not needed for it is quantized again. Operators that belong to a module with other
-    modules inside, such as the sum of a residual block, are left in floating point only with all of it.
+    with one more module in floating point, and measures the program on this machine and the noise of the other layers.
+    A module that does not help is quantized again, but the next ones are tried together with it: two spoilt layers may
+    help only together. When such modules help, each that is not needed for it is quantized again. Operators that belong
+    to a module with other modules inside, such as the sum of a residual block, are left in floating point only with all
+    of it.
 
     Args:
         model: The float model, in eval mode.
@@ -180,11 +181,11 @@ def suggest(
     skip: tuple[str, ...] = ()
     best = first
 
-    def attempt(modules: tuple[str, ...], at_least: bool = False) -> tuple[bool, Any]:
+    def attempt(modules: tuple[str, ...], or_equal: bool = False) -> tuple[bool, Any]:
         """Measure a program with these modules in floating point, and keep them if its score is higher, or not lower."""
         nonlocal skip, best
         program, score = build(modules)
-        kept = score > suggestion.score or (at_least and score == suggestion.score)
+        kept = score > suggestion.score or (or_equal and score == suggestion.score)
         step = Step(modules, score, kept, len(program.buffer))
         suggestion.steps.append(step)
         on_step(step)
@@ -208,7 +209,7 @@ def suggest(
         ranking = _noise(program.report(quantization=True).quantization or ())
         if kept:
             for other in waiting:
-                attempt(tuple(one for one in skip if one != other), at_least=True)
+                attempt(tuple(one for one in skip if one != other), or_equal=True)
             waiting = []
         elif not waiting or suggestion.steps[-1].score == suggestion.score or not attempt((*skip, module))[0]:
             waiting.append(module)

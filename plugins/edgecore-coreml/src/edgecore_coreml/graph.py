@@ -14,8 +14,9 @@ _CONSTANTS = ("const", "constexpr_")
 
 
 def graph_of(package: Package) -> BlobGraph:
-    """Return the operators of the function that a blob calls, without constants; an operator's key is the name
-    of its first result.
+    """Return the operators of the function that a blob calls, without constants but those that are outputs.
+
+    An operator's key is the name of its first result.
 
     Raises:
         FormatError: The model is compiled, or damaged.
@@ -40,7 +41,8 @@ def graph_of(package: Package) -> BlobGraph:
         add(value)
     nodes = []
     for op in block.operations:
-        if op.type.startswith(_CONSTANTS) or not op.outputs:
+        names = {value.name for value in op.outputs}
+        if not names or (op.type.startswith(_CONSTANTS) and names.isdisjoint(block.outputs)):
             continue
         read = [argument.name for value in op.inputs.values() for argument in value.arguments]
         inputs = tuple(numbers[name] for name in read if name in numbers)

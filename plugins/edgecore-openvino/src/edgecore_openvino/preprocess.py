@@ -100,8 +100,8 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> tuple[ov.Mode
         if op not in (*parameters, *results):
             op.set_friendly_name(f"{op.get_type_name()}_{index}")
             owner = builder.owners.get(op.get_name())
-            if owner is not None and op.get_type_name() != "Constant":
-                handles[index] = debug_handles(owner)
+            if owner is not None and op.get_type_name() != "Constant" and (found := debug_handles(owner)):
+                handles[index] = found
     return model, handles
 
 
