@@ -39,8 +39,8 @@ EDGE_PASSES = PassList(
         NamedPass(
             "inline_regions",
             inline_regions,
-            "Nothing is under `torch.no_grad()` or a disabled `torch.autocast()`.",
-            "the model has such regions",
+            "Nothing is under `no_grad()` or a disabled `autocast()`.",
+            "there are regions",
             stage="exported",
         ),
         NamedPass(
