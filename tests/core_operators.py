@@ -70,6 +70,7 @@ _CASES = {
     "maximum of images to a size that divides": (lambda x: F.adaptive_max_pool2d(x, (3, 4)), IMAGE),
     "maximum of images without a batch": (lambda x: F.adaptive_max_pool2d(x, (None, 3)), IMAGE[0]),
     "maximum of volumes to a size": (lambda x: F.adaptive_max_pool3d(x, (4, 3, 5), return_indices=True), VOLUME),
+    "maximum of no channels": (lambda x: F.adaptive_max_pool2d(x, (2, 3), True), normal(0, 6, 3)),
     "maximum of equal integers": (lambda x: F.adaptive_max_pool2d(x, (2, 3), True), integers(1, 2, 5, 7).float()),
     "places put back": (
         lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(9, 8)), IMAGE
