@@ -70,8 +70,11 @@ _CASES = {
     "maximum of images to a size that divides": (lambda x: F.adaptive_max_pool2d(x, (3, 4)), IMAGE),
     "maximum of images without a batch": (lambda x: F.adaptive_max_pool2d(x, (None, 3)), IMAGE[0]),
     "maximum of volumes to a size": (lambda x: F.adaptive_max_pool3d(x, (4, 3, 5), return_indices=True), VOLUME),
+    "maximum of no channels": (lambda x: F.adaptive_max_pool2d(x, (2, 3), True), normal(0, 6, 3)),
     "maximum of equal integers": (lambda x: F.adaptive_max_pool2d(x, (2, 3), True), integers(1, 2, 5, 7).float()),
-    "places put back": (lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(9, 8)), IMAGE),
+    "places put back": (
+        lambda x: F.max_unpool2d(*F.max_pool2d(x, 2, return_indices=True), 2, output_size=(9, 8)), IMAGE
+    ),
     "median": (torch.Tensor.median, WITH_NAN),
     "median along a dim": (lambda x: (*x.median(1), *x.nanmedian(1, keepdim=True)), DIFFERENT),
     "median with NaN": (lambda x: x.median(-1), WITH_NAN),
@@ -80,7 +83,10 @@ _CASES = {
     "most frequent value": (lambda x: x.mode(1)[0], integers(4, 9)),
     "sorted": (lambda x: (*x.sort(0), *x.sort(1, descending=True), x.argsort()), DIFFERENT),
     "sorted with NaN": (lambda x: x.sort(2)[0], WITH_NAN),
-    "sorted stably": (lambda x: (*torch.sort(x, dim=1, stable=True), x.argsort(stable=True, descending=True)), integers(3, 9)),
+    "sorted stably": (
+        lambda x: (*torch.sort(x, dim=1, stable=True), x.argsort(stable=True, descending=True)), integers(3, 9)
+    ),
+    "sorted stably, one element": (lambda x: torch.sort(x[:1], dim=0, stable=True), integers(3, 9)),
     "sorted booleans": (lambda x: torch.sort(x > 2, stable=True), integers(9)),
     "sorted rows": (torch.msort, normal(4, 3)),
     "running extrema": (lambda x: (*x.cummax(1), *x.cummin(0)), integers(4, 6)),
@@ -93,6 +99,9 @@ _CASES = {
     ),
     "embedding bags with offsets": (
         lambda x, o, m=nn.EmbeddingBag(10, 3, include_last_offset=True): m(x, o), WORDS.flatten(), OFFSETS
+    ),
+    "embedding bags, some empty": (
+        lambda x, o, m=nn.EmbeddingBag(10, 3, mode="max"): m(x, o), WORDS.flatten(), torch.tensor([0, 3, 3, 20])
     ),
     "largest of embedding bags": (
         lambda x, o: aten._embedding_bag(normal_table, x, o, False, 2)[::3], WORDS.flatten(), OFFSETS
@@ -138,7 +147,8 @@ for _reduce in ("sum", "prod", "mean", "amax", "amin"):
     for _included in (True, False):
         _CASES[f"scattered {_reduce}{' with the old element' * _included}"] = (
             lambda x, i, s, y, r=_reduce, included=_included: (
-                x.scatter_reduce(0, i, s, r, include_self=included), y.scatter_reduce(1, i, y[:2], r, include_self=included)
+                x.scatter_reduce(0, i, s, r, include_self=included),
+                y.scatter_reduce(1, i, y[:2], r, include_self=included),
             ),
             normal(3, 5), PLACES, normal(2, 4), integers(3, 4),
         )  # fmt: skip

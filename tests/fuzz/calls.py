@@ -265,7 +265,13 @@ def _index(d: Drawer) -> None:
         return d.call(aten.gather.default, x, dim, index)
     if d.flag():
         return d.call(aten.scatter.value, x, dim, index, d.number())  # equal values: the order does not matter
-    return d.call(aten.scatter_add.default, x, dim, index, d.leaf(part, d.value(x).dtype))
+    source = d.leaf(part, d.value(x).dtype)
+    reduce = d.pick(("sum", "amax", "amin", "mean"))
+    if reduce == "sum":
+        return d.call(aten.scatter_add.default, x, dim, index, source)
+    if d.value(x).dtype == torch.bool:
+        raise Rejected("torch has no such reductions of booleans")
+    return d.call(aten.scatter_reduce.two, x, dim, index, source, reduce, include_self=d.flag())
 
 
 def _search(d: Drawer) -> None:

@@ -2,11 +2,13 @@
 
 import copy
 import random
+from importlib.util import find_spec
 
 import pytest
 import torch
 from edge_programs import Model, export
 from torch import nn
+from zoo import torchvision_models
 
 import edgecore
 from edgecore.ir.graph import calls
@@ -139,6 +141,16 @@ def test_writes_through_views_need_no_functionalization_of_torch(function, witho
     program = functionalize(copy_program(export(function, x.clone())))
     assert not [node for node in calls(program.graph_module) if is_mutable(node)]
     torch.testing.assert_close(program.module(check_guards=False)(x.clone()), Model(function)(x.clone()))
+
+
+@pytest.mark.full
+def test_a_swin_transformer_needs_no_functionalization_of_torch(without_torch):
+    if find_spec("torchvision") is None:
+        pytest.skip("torchvision is not installed")
+    model, x = torchvision_models().swin_t().eval(), torch.randn(1, 3, 64, 64)
+    program = functionalize(copy_program(torch.export.export(model, (x,))))
+    with torch.no_grad():
+        torch.testing.assert_close(program.module(check_guards=False)(x), model(x), rtol=1e-4, atol=1e-5)
 
 
 class Accumulates(nn.Module):

@@ -232,6 +232,8 @@ class _Functionalization:
 def _copied(editor: Editor, written: Node, source: Any) -> Node:
     """Return `source` with the dtype and shape of the tensor into which it is copied."""
     val = written.meta["val"]
+    if not isinstance(source, Node):  # `torch.export` puts numbers in place of tensors
+        return editor.call(aten.full_like.default, written, source)
     source = _converted(editor, source, val.dtype)
     same = same_sizes(source.meta["val"].shape, val.shape)
     return source if same else editor.call(aten.expand_as.default, source, written)

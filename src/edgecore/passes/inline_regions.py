@@ -1,4 +1,4 @@
-"""Inline regions under `torch.no_grad()` and under `torch.autocast(enabled=False)`, which change nothing on a device."""
+"""Inline regions under `no_grad()` and under `autocast(enabled=False)`, which change nothing on a device."""
 
 from __future__ import annotations
 

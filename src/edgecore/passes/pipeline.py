@@ -39,8 +39,8 @@ EDGE_PASSES = PassList(
         NamedPass(
             "inline_regions",
             inline_regions,
-            "No `torch.no_grad()` and no disabled `torch.autocast()` is left.",
-            "it has such regions",
+            "Nothing is under `no_grad()` or a disabled `autocast()`.",
+            "there are regions",
             stage="exported",
         ),
         NamedPass(

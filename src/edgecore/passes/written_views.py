@@ -1,4 +1,4 @@
-"""Views in a graph that writes in place: the tensor that a view shares memory with, and what a write to it changes there.
+"""Views in a graph that writes in place: the tensor that a view shares memory with, and what a write changes there.
 
 `functionalize` replays a view after its base was written, and puts a written view back into its base.
 """
@@ -13,7 +13,7 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
-from edgecore.ir.graph import Editor
+from edgecore.ir.graph import Editor, compute_val
 from edgecore.ir.op_args import argument
 
 aten = torch.ops.aten
@@ -54,9 +54,7 @@ def shared_source(node: Node, mode: Any) -> Node | None:
         return None
     if node.target in _ALWAYS_VIEWS:
         return source
-    with mode:
-        args, kwargs = torch.fx.map_arg((node.args, dict(node.kwargs)), lambda leaf: leaf.meta["val"])
-        result = node.target(*args, **kwargs)
+    result = compute_val(mode, node.target, node.args, node.kwargs)
     results = result if isinstance(result, (list, tuple)) else [result]
     memory = source.meta["val"].untyped_storage()._cdata
     return source if any(item.untyped_storage()._cdata == memory for item in results) else None

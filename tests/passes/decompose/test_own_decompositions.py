@@ -119,3 +119,15 @@ def test_only_a_runtime_with_a_kernel_gets_scatter_reduce_whole(runtime, whole):
     model, inputs = MODELS["scattered amax"]
     (plan,) = edgecore.compile(model, inputs, runtime=runtime).pte.program.execution_plan
     assert ("aten::scatter_reduce.two_out" in [operator.key for operator in plan.operators]) == whole
+
+
+@pytest.mark.parametrize(
+    "pool, shape",
+    [(torch.nn.AdaptiveMaxPool2d((3, 2)), (2, 3, 7, 5)), (torch.nn.AdaptiveMaxPool3d(2), (2, 3, 5, 4, 3))],
+)
+def test_pooling_to_a_size_takes_batches_of_any_size(pool, shape):
+    x = torch.randn(shape)
+    program = edgecore.compile(pool.eval(), (x,), dynamic_shapes=({0: torch.export.Dim("n", max=4)},))
+    loaded = edgecore.load(program.buffer)
+    for batch in (x, x[:1], torch.cat([x, x])):
+        assert_equal(loaded.forward(batch), pool(batch))

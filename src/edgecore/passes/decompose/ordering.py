@@ -53,9 +53,9 @@ def _stable_sort(
     different, and ordered as the elements are.
     """
     values, indices = _sort(value, dim, descending)
-    if not stable or value.dim() == 0 or value.numel() == 0:
+    size = value.shape[dim] if value.dim() else 1
+    if not stable or size < 2:
         return values, indices
-    size = value.shape[dim]
     before, after = values.narrow(dim, 0, size - 1), values.narrow(dim, 1, size - 1)
     differs = after != before
     if value.is_floating_point():
@@ -137,7 +137,7 @@ def _mode(value: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, 
 
 
 def _prefixes(value: Tensor, dim: int, filling: Any) -> Tensor:
-    """Return, along two new last dims, an n x n matrix: row i has the first i + 1 elements along `dim`, then `filling`."""
+    """Return an n x n matrix in the last dims: row i has the first i + 1 elements along `dim`, then `filling`."""
     index = torch.arange(value.shape[dim])
     is_before = index.unsqueeze(0) <= index.unsqueeze(1)
     return torch.where(is_before, value.transpose(dim, -1).unsqueeze(-2), filling)

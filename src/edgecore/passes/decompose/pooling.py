@@ -10,13 +10,26 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.fx import Node
 
 from edgecore.ir.graph import for_each
-from edgecore.passes.decompose.own_decompositions import decomposes, has_static_sizes
+from edgecore.ir.op_args import argument
+from edgecore.passes.decompose.own_decompositions import decomposes
 
 aten = torch.ops.aten
 
 Numbers = Sequence[int]
+
+
+def has_static_space(node: Node) -> bool:
+    """Return True if the sizes of the pooled dims are known: the last two, or three for an operator of volumes."""
+    dims = 3 if "3d" in str(node.target) else 2
+    return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape[-dims:])
+
+
+def is_empty(*sizes: int) -> bool:
+    """Return True if a size is known to be 0."""
+    return any(isinstance(size, int) and size == 0 for size in sizes)
 
 
 @decomposes(aten.avg_pool1d.default)
@@ -70,11 +83,11 @@ def _windows_of_equal_size(image: Tensor, dim: int, count: int) -> tuple[Tensor,
     return image.index_select(dim, places), window, places
 
 
-@decomposes(aten.adaptive_max_pool2d.default, applies=has_static_sizes)
+@decomposes(aten.adaptive_max_pool2d.default, applies=has_static_space)
 def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
     """Pool with windows of equal size, which repeat elements of the image, and find the places in the image."""
     height, width = for_each(output_size, 2)
-    if 0 in (height, width):
+    if is_empty(height, width, *value.shape):
         shape = (*value.shape[:-2], height, width)
         return value.new_zeros(shape), value.new_zeros(shape, dtype=torch.int64)
     image = value if value.dim() == 4 else value.unsqueeze(0)
@@ -92,7 +105,7 @@ def adaptive_max_pool_2d(value: Tensor, output_size: Numbers) -> tuple[Tensor, T
 
 
 def _average_weights(size: int, start: Tensor, end: Tensor, divisor: Tensor) -> Tensor:
-    """Return the matrix [windows, size] that averages `size` elements to windows: the elements of each over `divisor`."""
+    """Return the matrix [windows, size] that averages `size` elements: those of each window over its `divisor`."""
     place = torch.arange(size)
     inside = torch.logical_and(place >= start.unsqueeze(1), place < end.unsqueeze(1))
     return inside.to(torch.float64) / divisor.unsqueeze(1)
@@ -113,7 +126,7 @@ def average_windows(
     return start, end, end - start if count_include_pad else inside
 
 
-@decomposes(aten._adaptive_avg_pool2d_backward.default, applies=has_static_sizes)
+@decomposes(aten._adaptive_avg_pool2d_backward.default, applies=has_static_space)
 def _adaptive_average_pool_backward(grad: Tensor, value: Tensor) -> Tensor:
     """Multiply the gradient with the matrices that averaged the rows and the columns."""
     weights = []
@@ -123,7 +136,7 @@ def _adaptive_average_pool_backward(grad: Tensor, value: Tensor) -> Tensor:
     return _gradient_of_average(grad, *weights)
 
 
-@decomposes(aten.avg_pool2d_backward.default, applies=has_static_sizes)
+@decomposes(aten.avg_pool2d_backward.default, applies=has_static_space)
 def _average_pool_backward(
     grad: Tensor,
     value: Tensor,

@@ -1,6 +1,6 @@
 """Decompositions of operators that reduce elements by index: `scatter_reduce`, `index_reduce`, `_embedding_bag`.
 
-The target runtime `edgecore` has a kernel for `scatter_reduce`, which `kernel_rewrites.py` keeps whole: it needs no mask.
+The target runtime `edgecore` has a kernel for `scatter_reduce`, without a mask: `kernel_rewrites.py` keeps it whole.
 Each function has the arguments of its ATen operator; `decompose` traces it.
 """
 
@@ -120,7 +120,9 @@ def _embedding_bag(
     """
     count = offsets.numel()
     bags = count - 1 if include_last_offset else count
-    bag = (offsets.unsqueeze(0) <= torch.arange(indices.numel()).unsqueeze(1)).to(torch.int64).sum(1) - 1
+    starts = torch.zeros(indices.numel() + 1, dtype=torch.int64)
+    starts = starts.scatter_add(0, offsets.to(torch.int64), torch.ones(count, dtype=torch.int64))
+    bag = starts.cumsum(0)[:-1] - 1
     # Rows that belong to no bag, because of the last offset or because they are padding, go into bags that are dropped.
     target = bag if padding_idx < 0 else torch.where(indices == padding_idx, count, bag)
     sizes = torch.zeros(count + 1, dtype=torch.int64).scatter_add(0, target, torch.ones_like(target))[:bags]

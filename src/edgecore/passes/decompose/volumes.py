@@ -14,8 +14,13 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgecore.ir.graph import for_each
-from edgecore.passes.decompose.own_decompositions import decomposes, has_static_sizes
-from edgecore.passes.decompose.pooling import adaptive_max_pool_2d, average_windows
+from edgecore.passes.decompose.own_decompositions import decomposes
+from edgecore.passes.decompose.pooling import (
+    adaptive_max_pool_2d,
+    average_windows,
+    has_static_space,
+    is_empty,
+)
 
 aten = torch.ops.aten
 
@@ -202,12 +207,12 @@ def _indices_in_volume(volume: Tensor, plane_indices: Tensor, indices: Tensor) -
     return in_plane + depths * (volume.shape[-2] * volume.shape[-1])
 
 
-@decomposes(aten.adaptive_max_pool3d.default, applies=has_static_sizes)
+@decomposes(aten.adaptive_max_pool3d.default, applies=has_static_space)
 def adaptive_max_pool(volume: Tensor, output_size: Numbers) -> tuple[Tensor, Tensor]:
     """Pool each plane to a size, then the maxima along the depth, as `max_pool_with_indices` does."""
     depth, height, width = for_each(output_size, 3)
     shape = (*volume.shape[:-3], depth, height, width)
-    if 0 in (depth, height, width):
+    if is_empty(*shape, *volume.shape):
         return volume.new_zeros(shape), volume.new_zeros(shape, dtype=torch.int64)
     maxima, plane_indices = adaptive_max_pool_2d(_planes(volume), [height, width])
     result, indices = adaptive_max_pool_2d(_columns(maxima, volume), [depth, height * width])
