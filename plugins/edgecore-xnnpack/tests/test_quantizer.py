@@ -372,3 +372,27 @@ def test_a_configuration_for_a_function_that_is_called_nowhere_is_an_error() -> 
     quantizer = XNNPACKQuantizer().set_object_type(F.conv3d, PER_CHANNEL)
     with pytest.raises(ValueError, match="set_object_type got conv3d, a function that the model calls nowhere"):
         converted(nn.Linear(2, 2).eval(), (torch.randn(1, 2),), quantizer)
+
+
+def test_a_configuration_for_a_module_that_is_called_nowhere_is_an_error() -> None:
+    model, inputs = nn.Sequential(nn.Linear(2, 2)).eval(), (torch.randn(1, 2),)
+    with pytest.raises(ValueError, match=r"set_object_type got torch.nn.modules.conv.Conv2d, a type of which the model"):
+        converted(model, inputs, XNNPACKQuantizer().set_global(PER_CHANNEL).set_object_type(nn.Conv2d, None))
+    with pytest.raises(ValueError, match="set_module_name got '1', a module that the model does not call; .* is '0'"):
+        converted(model, inputs, XNNPACKQuantizer().set_global(PER_CHANNEL).set_module_name("1", None))
+
+
+def test_the_name_of_a_list_of_modules_stands_for_its_modules() -> None:
+    class Layers(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers, self.head = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2)]), nn.Linear(2, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x)
+
+    quantizer = XNNPACKQuantizer().set_global(PER_CHANNEL).set_module_name("layers", None)
+    graph = converted(Layers().eval(), (torch.randn(1, 2),), quantizer).graph
+    assert len([node for node in graph.nodes if "dequantize_per_channel" in str(node.target)]) == 1

@@ -5,7 +5,8 @@ Experimental: may change in any release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -90,6 +91,7 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         self._types: dict[str, Config | None] = {}
         self._functions: dict[str, Config | None] = {}
         self._global: Config | None = None
+        self._is_branch = False  # a branch of a model need not have all modules that have a configuration
 
     def set_global(self: Self, quantization_config: Config | None) -> Self:
         """Set the configuration of all operators that no other configuration applies to."""
@@ -122,11 +124,10 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         stay as they are.
 
         Raises:
-            ValueError: A function of `set_object_type` is called nowhere in the model.
+            ValueError: A function, type or name that has a configuration occurs nowhere in the model.
         """
-        called = {name for node in model.graph.nodes for name in _functions_of(node)}
-        if unused := sorted(set(self._functions) - called):
-            raise ValueError(f"set_object_type got {unused[0]}, a function that the model calls nowhere")
+        if not self._is_branch:
+            self._check_settings(model)
         for node in model.graph.nodes:
             if node.op != "call_function" or is_annotated(node) or not is_float(node) or _reads_empty(node):
                 continue
@@ -146,14 +147,46 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
 
     def config_of(self, node: Node) -> Config | None:
         """Return the configuration of the module that a node belongs to."""
-        for name, kind in reversed(list(node.meta.get("nn_module_stack", {}).values())):
-            plain = name.removeprefix("L['self'].").removeprefix("L__self___")
-            if plain in self._names:
-                return self._names[plain]
-            text = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-            if text in self._types:
-                return self._types[text]
+        for name, kind in _modules_of(node):
+            if name in self._names:
+                return self._names[name]
+            if kind in self._types:
+                return self._types[kind]
         return next((self._functions[name] for name in _functions_of(node) if name in self._functions), self._global)
+
+    def _check_settings(self, model: GraphModule) -> None:
+        """Raise a `ValueError` if a function, type or name that has a configuration occurs nowhere in the model."""
+        nodes = [node for graph in _graphs(model) for node in graph.graph.nodes]
+        modules = {module for node in nodes for module in _modules_of(node)}
+        names, types = {name for name, _ in modules}, {kind for _, kind in modules}
+        if unused := sorted(set(self._functions) - {name for node in nodes for name in _functions_of(node)}):
+            raise ValueError(f"set_object_type got {unused[0]}, a function that the model calls nowhere")
+        if unused := sorted(set(self._types) - types):
+            raise ValueError(f"set_object_type got {unused[0]}, a type of which the model calls no module")
+        if unused := sorted(set(self._names) - names):
+            near = get_close_matches(unused[0], names, 1, 0)
+            hint = f"; the nearest is {near[0]!r}" if near and near[0] else ""
+            raise ValueError(f"set_module_name got {unused[0]!r}, a module that the model does not call{hint}")
+
+
+def _graphs(model: GraphModule) -> list[GraphModule]:
+    """Return a graph and those of its branches and loops."""
+    return [module for module in model.modules() if isinstance(module, GraphModule)]
+
+
+def _modules_of(node: Node) -> Iterator[tuple[str, str]]:
+    """Yield name and type of each module that a node belongs to, the innermost first.
+
+    Lists of modules are among them, with an empty type: nothing calls them, so torch does not record them.
+    """
+    stack = [
+        (name.removeprefix("L['self'].").removeprefix("L__self___"), kind)
+        for name, kind in reversed(node.meta.get("nn_module_stack", {}).values())
+    ]
+    for (name, kind), (outer, _) in zip(stack, [*stack[1:], ("", "")], strict=False):
+        yield name, kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+        while (name := name.rpartition(".")[0]) not in ("", outer):
+            yield name, ""
 
 
 def _functions_of(node: Node) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -250,8 +251,10 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         prepare = prepare_qat_pt2e if is_qat else prepare_pt2e
         branches = [name for name, module in model.named_children() if isinstance(module, GraphModule)]
         prepared = prepare(model, self)
+        of_branches = copy.copy(self)
+        of_branches._is_branch = True
         for name in branches:
-            setattr(prepared, name, prepare(getattr(prepared, name), self))
+            setattr(prepared, name, prepare(getattr(prepared, name), of_branches))
         with torch.no_grad():  # with gradients, torch.cond traces its branches, which observers do not allow
             for sample in calibration_samples:
                 prepared(*sample)
