@@ -157,7 +157,7 @@ def test_a_lowered_module_may_return_constants_and_takes_tensors_only():
             self.part = part
 
         def forward(self, x):
-            nothing, value, three = self.part(x)
+            _, value, three = self.part(x)
             return value + three
 
     part = lowered(X, module=Constants())

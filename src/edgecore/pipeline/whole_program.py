@@ -262,7 +262,7 @@ def _place_call(
     vals = list(inner.meta["val"])
     for index, output in enumerate(outputs):
         if output.op == "call_function" and output.args[0] is inner:
-            vals[output.args[1]] = node.meta["val"][index]
+            vals[output.args[1]] = node.meta["val"][index]  # type: ignore[index]
     offset = max((handle for other in calls(graph_module) for handle in _handles(other)), default=0)
     module = _renumbered(getattr(lowered.graph_module, str(inner.args[0].target)), offset)  # type: ignore[union-attr]
     name = f"lowered_module_{len(calls(graph_module, call_delegate))}"
