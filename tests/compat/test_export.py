@@ -73,12 +73,17 @@ class NoQuantizer:
     """A quantizer that must not be asked."""
 
 
-def test_only_the_stages_of_the_recipe_run():
+def test_only_the_stages_of_the_recipe_run(monkeypatch):
     stages = [StageType.TORCH_EXPORT, StageType.TO_EDGE, StageType.TO_EXECUTORCH]
     lowering = LoweringRecipe([Everything()], [lambda name, program: [1]], [lambda manager: [1]])
     recipe = ExportRecipe("some", QuantizationRecipe([NoQuantizer()]), lowering_recipe=lowering, pipeline_stages=stages)
-    session = export(torch.nn.Tanh(), [(torch.ones(2),)], recipe)
+    monkeypatch.setattr(stability, "_without_effect", set())
+    with pytest.warns(NoEffectWarning) as warned:
+        session = export(torch.nn.Tanh(), [(torch.ones(2),)], recipe)
     torch.testing.assert_close(session.run_method()[0], torch.ones(2).tanh())
+    texts = "\n".join(str(one.message) for one in warned)
+    assert "quantizers=...) has no effect in edgecore: pipeline_stages has no QUANTIZE" in texts
+    assert "no TO_EDGE_TRANSFORM_AND_LOWER or TO_BACKEND" in texts and len(warned) == 4
 
 
 def test_a_model_that_is_exported_already_is_not_quantized(tmp_path, monkeypatch):

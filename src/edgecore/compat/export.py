@@ -199,6 +199,7 @@ class ExportSession:
 
     def export(self) -> None:
         """Run all stages."""
+        self._warn_of_missing_stages()
         for method, model in self._models.items():
             if isinstance(model, ExportedProgram):
                 program = model
@@ -215,6 +216,27 @@ class ExportSession:
                 self._finished = self._edge.to_executorch(
                     self._recipe.executorch_backend_config or ExecutorchBackendConfig()
                 )
+
+    def _warn_of_missing_stages(self) -> None:
+        """Warn of settings that need a stage which `pipeline_stages` lacks."""
+        quantization = self._recipe.quantization_recipe or QuantizationRecipe()
+        lowering = self._recipe.lowering_recipe or LoweringRecipe()
+        together = StageType.TO_EDGE_TRANSFORM_AND_LOWER
+        needs: dict[str, tuple[Any, tuple[StageType, ...]]] = {
+            "ao_quantization_configs": (quantization.ao_quantization_configs, (StageType.SOURCE_TRANSFORM,)),
+            "quantizers": (quantization.get_quantizers(), (StageType.QUANTIZE,)),
+            "edge_transform_passes": (
+                lowering.edge_transform_passes, (together, StageType.EDGE_PROGRAM_MANAGER_TRANSFORM)
+            ),
+            "edge_manager_transform_passes": (
+                lowering.edge_manager_transform_passes, (StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,)
+            ),
+            "partitioners": (lowering.partitioners, (together, StageType.TO_BACKEND)),
+        }  # fmt: skip
+        for setting, (given, stages) in needs.items():
+            if given and not any(map(self._runs, stages)):
+                reason = f"pipeline_stages has no {' or '.join(stage.name for stage in stages)}"
+                warn_no_effect(f"ExportRecipe(...{setting}=...)", reason, stacklevel=5)
 
     def _runs(self, stage: StageType) -> bool:
         return not self._recipe.pipeline_stages or stage in self._recipe.pipeline_stages
