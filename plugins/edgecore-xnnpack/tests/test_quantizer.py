@@ -376,7 +376,9 @@ def test_a_configuration_for_a_function_that_is_called_nowhere_is_an_error() -> 
 
 def test_a_configuration_for_a_module_that_is_called_nowhere_is_an_error() -> None:
     model, inputs = nn.Sequential(nn.Linear(2, 2)).eval(), (torch.randn(1, 2),)
-    with pytest.raises(ValueError, match=r"set_object_type got torch.nn.modules.conv.Conv2d, a type of which the model"):
+    with pytest.raises(
+        ValueError, match=r"set_object_type got torch.nn.modules.conv.Conv2d, a type of which the model"
+    ):
         converted(model, inputs, XNNPACKQuantizer().set_global(PER_CHANNEL).set_object_type(nn.Conv2d, None))
     with pytest.raises(ValueError, match="set_module_name got '1', a module that the model does not call; .* is '0'"):
         converted(model, inputs, XNNPACKQuantizer().set_global(PER_CHANNEL).set_module_name("1", None))
