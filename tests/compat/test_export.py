@@ -3,9 +3,10 @@
 import pytest
 import torch
 
+from edgecore import stability
 from edgecore.compat.config import ExecutorchBackendConfig
 from edgecore.compat.export import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType, export
-from edgecore.errors import CompileError
+from edgecore.errors import CompileError, NoEffectWarning
 
 
 def test_a_session_of_two_methods_runs_each_with_its_inputs():
@@ -50,3 +51,65 @@ def test_combined_recipes_have_the_parts_of_all():
     by_method = ExportRecipe(lowering_recipe=LoweringRecipe(partitioners={"forward": [4]}))
     with pytest.raises(CompileError, match="partitioners by method"):
         ExportRecipe.combine([lowering, by_method])
+    strict = ExportRecipe.combine([ExportRecipe(strict=False), ExportRecipe(strict=False)])
+    assert not strict.strict
+    with pytest.raises(CompileError, match="their strict differ"):
+        ExportRecipe.combine([strict, first])
+    with pytest.raises(CompileError, match="no recipes to combine"):
+        ExportRecipe.combine([])
+
+
+class Everything:
+    """A partitioner that must not be asked."""
+
+    def partition(self, exported_program):
+        raise AssertionError
+
+    def ops_to_not_decompose(self, exported_program):
+        raise AssertionError
+
+
+class NoQuantizer:
+    """A quantizer that must not be asked."""
+
+
+def test_only_the_stages_of_the_recipe_run(monkeypatch):
+    stages = [StageType.TORCH_EXPORT, StageType.TO_EDGE, StageType.TO_EXECUTORCH]
+    lowering = LoweringRecipe([Everything()], [lambda name, program: [1]], [lambda manager: [1]])
+    recipe = ExportRecipe("some", QuantizationRecipe([NoQuantizer()]), lowering_recipe=lowering, pipeline_stages=stages)
+    monkeypatch.setattr(stability, "_without_effect", set())
+    with pytest.warns(NoEffectWarning) as warned:
+        session = export(torch.nn.Tanh(), [(torch.ones(2),)], recipe)
+    torch.testing.assert_close(session.run_method()[0], torch.ones(2).tanh())
+    texts = "\n".join(str(one.message) for one in warned)
+    assert "quantizers=...) has no effect in edgecore: pipeline_stages has no QUANTIZE" in texts
+    assert "no TO_EDGE_TRANSFORM_AND_LOWER or TO_BACKEND" in texts and len(warned) == 4
+
+
+def test_a_model_that_is_exported_already_is_not_quantized(tmp_path, monkeypatch):
+    monkeypatch.setattr(stability, "_without_effect", set())
+    exported = torch.export.export(torch.nn.Tanh(), (torch.ones(2),))
+    torch.export.save(exported, tmp_path / "model.pt2")
+    recipe = ExportRecipe("some", QuantizationRecipe([NoQuantizer()]))
+    for model in (exported, exported.module(), str(tmp_path / "model.pt2")):
+        stability._without_effect.clear()
+        with pytest.warns(NoEffectWarning, match="give the nn.Module"):
+            session = export(model, [(torch.ones(2),)], recipe)
+        torch.testing.assert_close(session.run_method()[0], torch.ones(2).tanh())
+
+
+def test_a_session_runs_with_weights_in_a_file_of_their_own():
+    model, x = torch.nn.Linear(2, 2), torch.ones(1, 2)
+    session = export(
+        model, [(x,)], ExportRecipe(executorch_backend_config=ExecutorchBackendConfig(external_constants=True))
+    )
+    torch.testing.assert_close(session.run_method()[0], model(x))
+
+
+def test_shapes_and_inputs_are_given_by_method():
+    x, batch = torch.ones(2, 3), torch.export.Dim("batch", min=1, max=8)
+    for shapes in ({"forward": {"input": {0: batch}}}, {"input": {0: batch}}):
+        session = export(torch.nn.Tanh(), [(x,)], dynamic_shapes=shapes)
+        assert session.run_method("forward", (torch.ones(5, 3),))[0].shape == (5, 3)
+    with pytest.raises(CompileError, match="example_inputs has the method 'forwrd', but the program has: forward"):
+        export(torch.nn.Tanh(), {"forwrd": [(x,)]})

@@ -23,6 +23,9 @@ PAGES = {
 }
 """Script -> the page of the documentation whose calls it makes."""
 
+QUICK = ("backend_dialect", "runtime_python")
+"""Scripts that also run in the quick form of the tests: one that lowers, and one that runs a file."""
+
 NOT_RUN = {
     "using-executorch-export: delegate_external_constants_pass_unlifted": "ExecutorchBackendConfig(external_constants=...)"
     " names the weights of a .ptd file, so no pass has to tag them",
@@ -40,8 +43,9 @@ def run(script: Path, folder: Path, *arguments: str) -> subprocess.CompletedProc
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.full) for name in PAGES]
+)
 def test_the_script_of_a_page_runs_unchanged(name, tmp_path):
     if "xnnpack" in (SCRIPTS / f"{name}.py").read_text().lower():
         pytest.importorskip("edgecore_xnnpack")

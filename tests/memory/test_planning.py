@@ -1,8 +1,11 @@
 """The memory planning pass: what it plans, and the plans that it refuses."""
 
+import copy
+
 import pytest
 import torch
 from torch import nn
+from torch.fx.passes.infra.pass_base import PassResult
 
 from edgecore.errors import CompileError
 from edgecore.memory import (
@@ -86,3 +89,13 @@ def test_a_subclass_of_the_planning_pass_spreads_tensors_over_arenas():
 
     program = to_edge(torch.export.export(Chain(), (torch.randn(256),))).exported_program()
     assert Two().plan(program).sizes == [0, 1024, 1024]
+
+
+def test_a_planning_pass_that_returns_another_graph_is_refused():
+    class Copies(MemoryPlanningPass):
+        def run(self, graph_module, graph_signature=None):
+            return PassResult(copy.deepcopy(graph_module), True)
+
+    program = to_edge(torch.export.export(Chain(), (torch.randn(256),))).exported_program()
+    with pytest.raises(CompileError, match="returned another graph than the one that it got"):
+        Copies().plan(program)

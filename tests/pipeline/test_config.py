@@ -107,3 +107,23 @@ def test_views_are_copied_if_the_configuration_says_so():
 
     assert "aten::view_copy" in operators(remove_view_copy=False)
     assert len(operators()) <= len(operators(remove_view_copy=False))
+
+
+def test_a_method_that_the_program_lacks_is_an_error():
+    programs = {"run": exported()}
+    edge = to_edge(programs)
+    for call in (
+        lambda: edge.transform({"ran": []}),
+        lambda: edge.to_backend({"ran": None}),
+        lambda: to_edge_transform_and_lower(programs, transform_passes={"ran": []}),
+        lambda: to_edge_transform_and_lower(programs, partitioner={"ran": []}),
+        lambda: edge.to_executorch(ExecutorchBackendConfig(memory_planning_pass={"ran": MemoryPlanningPass()})),
+    ):
+        with pytest.raises(CompileError, match="has the method 'ran', but the program has: run"):
+            call()
+
+
+def test_an_operator_without_its_overload_is_an_error():
+    with pytest.raises(CompileError, match="preserve_ops has aten.silu, which is no operator with its overload"):
+        EdgeCompileConfig(preserve_ops=[aten.silu])
+    assert EdgeCompileConfig(_core_aten_ops_exception_list=None).allowed == frozenset()

@@ -1,5 +1,7 @@
 """Whole programs as delegates: alone in a file, and as parts of other modules."""
 
+import copy
+
 import pytest
 import torch
 from fake_backends import echo_backend  # noqa: F401
@@ -134,3 +136,48 @@ def test_a_lowered_module_is_called_as_it_was_exported():
 def test_a_partitioner_lowers_a_copy_of_an_edge_program(echo_backend):  # noqa: F811
     program = to_edge(export(Affine(), (X, Y))).exported_program()
     assert len(delegates(to_backend(program, echo_backend))) == 1 and not delegates(program)
+
+
+def test_a_copy_of_a_composite_shares_its_lowered_modules():
+    module = Composite(lowered(X, Y))
+    copied = copy.deepcopy(module)
+    assert copied.part is module.part
+    copied_program = copy.deepcopy(to_edge(export(copied, (X, Y))).exported_program())
+    assert len(delegates(copied_program)) == 2
+
+
+def test_a_lowered_module_may_return_constants_and_takes_tensors_only():
+    class Constants(nn.Module):
+        def forward(self, x):
+            return None, torch.tanh(x) * 2.0, 3
+
+    class Around(nn.Module):
+        def __init__(self, part):
+            super().__init__()
+            self.part = part
+
+        def forward(self, x):
+            _, value, three = self.part(x)
+            return value + three
+
+    part = lowered(X, module=Constants())
+    nothing, value, three = part(X)
+    assert nothing is None and three == 3
+    torch.testing.assert_close(value, X.tanh() * 2)
+    composite = to_edge(export(Around(part), (X,)))
+    assert len(delegates(composite.exported_program())) == 1 and composite.to_executorch().buffer
+
+    class Scaled(nn.Module):
+        def forward(self, x, n: int):
+            return x * n
+
+    with pytest.raises(TypeError, match="takes tensors only, not 3"):
+        lowered(X, 3, module=Scaled())(X, 3)
+
+
+def test_what_is_no_edge_program_is_refused_in_one_sentence():
+    edge = to_edge(export(Affine(), (X, Y)))
+    with pytest.raises(TypeError, match="such as edge.exported_program.*not str and EdgeProgramManager"):
+        to_backend("EchoBackend", edge)
+    with pytest.raises(TypeError, match="not two edge programs"):
+        to_backend(edge.exported_program(), edge.exported_program())

@@ -114,3 +114,23 @@ def test_a_dump_of_times_is_written_on_request(path, tmp_path):
     program.load_method("forward").execute([X, KEY, SECOND, SCALE])
     program.write_etdump_result_to_file(str(tmp_path / "run.etdp"), str(tmp_path / "values.bin"))
     assert (tmp_path / "run.etdp").stat().st_size and (tmp_path / "values.bin").stat().st_size
+
+
+def test_inputs_and_positions_that_do_not_exist_are_one_sentence(path):
+    method = Runtime.get().load_program(path).load_method("forward")
+    with pytest.raises(TypeError, match="a list of inputs, not Tensor"):
+        method.execute(torch.randn(4, 2))  # its rows would be the four inputs
+    with pytest.raises(IndexError, match="there is no input -1; the method has 4"):
+        method.metadata.input_tensor_meta(-1)
+    with pytest.raises(IndexError, match="there is no arena -1"):
+        method.metadata.memory_planned_buffer_size(-1)
+    with pytest.raises(TypeError, match="a path, bytes, a binary file object or a compiled program is needed, not int"):
+        Runtime.get().load_program(5)
+
+
+def test_a_size_of_values_needs_a_dump(path, monkeypatch):
+    monkeypatch.setattr(stability, "_without_effect", set())
+    with pytest.warns(NoEffectWarning, match="pass enable_etdump=True"):
+        Runtime.get().load_program(path, debug_buffer_size=100)
+    with pytest.raises(ValueError, match="debug_buffer_size must be at least 0; got -1"):
+        Runtime.get().load_program(path, enable_etdump=True, debug_buffer_size=-1)

@@ -8,7 +8,10 @@ from torch import nn
 
 import edgecore
 import edgecore_xnnpack
+from edgecore import stability
+from edgecore.errors import NoEffectWarning
 from edgecore_xnnpack import partition_config
+from edgecore_xnnpack.executorch_names import get_xnnpack_edge_compile_config
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
 from edgecore_xnnpack.partition_config import CONFIGS, ConfigPrecisionType
@@ -47,3 +50,13 @@ def test_an_unknown_operator_or_precision_is_refused() -> None:
         XnnpackPartitioner(config_precisions="FP64")
     with pytest.raises(ValueError, match="or all of them by name"):
         XnnpackPartitioner(XnnpackOptions(), verbose=True)
+    with pytest.raises(TypeError, match=r"not list; write configs=\[...\]"):
+        XnnpackPartitioner([CONFIGS["LinearConfig"]])  # type: ignore[arg-type]
+
+
+def test_the_settings_for_xnnpack_take_the_argument_of_executorch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stability, "_without_effect", set())
+    with pytest.warns(NoEffectWarning, match="_skip_dim_order=True"):
+        get_xnnpack_edge_compile_config(skip_dim_order=True)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'preserve'"):
+        get_xnnpack_edge_compile_config(preserve=True)  # type: ignore[call-arg]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch.export import ExportedProgram
+from torch.fx import GraphModule
 
 from edgecore.compat.config import ExecutorchBackendConfig
 from edgecore.errors import CompileError
@@ -22,8 +23,10 @@ from edgecore.pipeline import (
     to_edge,
     to_edge_transform_and_lower,
 )
+from edgecore.pipeline.config import check_methods
 from edgecore.pipeline.etrecord import ETRecord
-from edgecore.runtime.executorch_names import Runtime
+from edgecore.runtime.executorch_names import Program
+from edgecore.stability import warn_no_effect
 
 Model = torch.nn.Module | ExportedProgram
 Inputs = Sequence[tuple[Any, ...]]
@@ -98,21 +101,22 @@ class ExportRecipe:
         name: Name of the recipe.
         quantization_recipe: How the model is quantized; None if it is not.
         aten_transform_passes: Functions of a method's name and its exported program, which return another program.
+        source_transform_in_place: Let `quantize_` change the given model, and not a copy.
         lowering_recipe: How the programs are lowered; None for no backend.
         executorch_backend_config: Settings of the file.
-        pipeline_stages: The stages; None for all. With `TO_EDGE`, backends get operators that are decomposed already.
+        pipeline_stages: The stages that run; None for all. With `TO_EDGE`, backends get operators that are decomposed
+            already, in the stage `TO_BACKEND`.
         strict: The argument of `torch.export.export`.
-        source_transform_in_place: Let `quantize_` change the given model, and not a copy.
     """
 
     name: str | None = None
     quantization_recipe: QuantizationRecipe | None = None
     aten_transform_passes: Sequence[Callable[[str, ExportedProgram], ExportedProgram]] | None = None
+    source_transform_in_place: bool = False
     lowering_recipe: LoweringRecipe | None = None
     executorch_backend_config: ExecutorchBackendConfig | None = None
     pipeline_stages: Sequence[StageType] | None = None
     strict: bool = True
-    source_transform_in_place: bool = False
 
     @classmethod
     def combine(cls, recipes: Sequence[ExportRecipe], recipe_name: str | None = None) -> ExportRecipe:
@@ -120,10 +124,12 @@ class ExportRecipe:
 
         Raises:
             CompileError: Two recipes have another setting, such as `executorch_backend_config`, that differs, or
-                partitioners by method.
+                partitioners by method; or there is no recipe.
         """
+        if not recipes:
+            raise CompileError("there are no recipes to combine")
         settings: dict[str, Any] = {}
-        for setting in ("executorch_backend_config", "pipeline_stages"):
+        for setting in ("executorch_backend_config", "pipeline_stages", "strict", "source_transform_in_place"):
             given = [getattr(recipe, setting) for recipe in recipes if getattr(recipe, setting) is not None]
             if any(one != given[0] for one in given):
                 raise CompileError(f"the recipes cannot be combined, since their {setting} differ")
@@ -159,7 +165,7 @@ class ExportSession:
 
     def __init__(
         self,
-        model: Model | Mapping[str, Model],
+        model: Model | Mapping[str, Model] | str | Path,
         example_inputs: Inputs | Mapping[str, Inputs] | None,
         export_recipe: ExportRecipe,
         name: str | None = None,
@@ -169,12 +175,18 @@ class ExportSession:
         generate_etrecord: bool = False,
     ) -> None:
         self.name = name or export_recipe.name
+        if isinstance(model, (str, Path)):
+            model = torch.export.load(model)
         self._models: dict[str, Model] = dict(model) if isinstance(model, Mapping) else {"forward": model}
         self._inputs = (
             dict(example_inputs) if isinstance(example_inputs, Mapping) else {"forward": example_inputs or ()}
         )
-        by_method = isinstance(model, Mapping) and isinstance(dynamic_shapes, Mapping)
+        # ExecuTorch takes every mapping as one by methods; torch.export has those by parameters, which scripts use, too.
+        by_method = isinstance(dynamic_shapes, Mapping) and (isinstance(model, Mapping) or "forward" in dynamic_shapes)
         self._shapes: dict[str, Any] = dict(dynamic_shapes) if by_method else {"forward": dynamic_shapes}
+        for argument, by_name in (("example_inputs", example_inputs), ("dynamic_shapes", self._shapes)):
+            if by_name is not self._shapes or by_method:
+                check_methods(by_name, self._models, argument)
         self._recipe = export_recipe
         self._constant_methods = {
             method: value() if callable(value) else value for method, value in (constant_methods or {}).items()
@@ -187,18 +199,47 @@ class ExportSession:
 
     def export(self) -> None:
         """Run all stages."""
-        stages = self._recipe.pipeline_stages
+        self._warn_of_missing_stages()
         for method, model in self._models.items():
-            program = model if isinstance(model, ExportedProgram) else self._export_module(method, model)
+            if isinstance(model, ExportedProgram):
+                program = model
+                if self._recipe.quantization_recipe is not None:
+                    _warn_not_quantized()
+            else:
+                program = self._export_module(method, model)
             for transform in self._recipe.aten_transform_passes or ():
                 program = transform(method, program)
             self._exported[method] = program
-        if stages is None or {StageType.TO_EDGE, StageType.TO_EDGE_TRANSFORM_AND_LOWER} & set(stages):
-            self._edge = self._lower(stages is not None and StageType.TO_EDGE in stages)
-            if stages is None or StageType.TO_EXECUTORCH in stages:
+        if self._runs(StageType.TO_EDGE) or self._runs(StageType.TO_EDGE_TRANSFORM_AND_LOWER):
+            self._edge = self._lower()
+            if self._runs(StageType.TO_EXECUTORCH):
                 self._finished = self._edge.to_executorch(
                     self._recipe.executorch_backend_config or ExecutorchBackendConfig()
                 )
+
+    def _warn_of_missing_stages(self) -> None:
+        """Warn of settings that need a stage which `pipeline_stages` lacks."""
+        quantization = self._recipe.quantization_recipe or QuantizationRecipe()
+        lowering = self._recipe.lowering_recipe or LoweringRecipe()
+        together = StageType.TO_EDGE_TRANSFORM_AND_LOWER
+        needs: dict[str, tuple[Any, tuple[StageType, ...]]] = {
+            "ao_quantization_configs": (quantization.ao_quantization_configs, (StageType.SOURCE_TRANSFORM,)),
+            "quantizers": (quantization.get_quantizers(), (StageType.QUANTIZE,)),
+            "edge_transform_passes": (
+                lowering.edge_transform_passes, (together, StageType.EDGE_PROGRAM_MANAGER_TRANSFORM)
+            ),
+            "edge_manager_transform_passes": (
+                lowering.edge_manager_transform_passes, (StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,)
+            ),
+            "partitioners": (lowering.partitioners, (together, StageType.TO_BACKEND)),
+        }  # fmt: skip
+        for setting, (given, stages) in needs.items():
+            if given and not any(map(self._runs, stages)):
+                reason = f"pipeline_stages has no {' or '.join(stage.name for stage in stages)}"
+                warn_no_effect(f"ExportRecipe(...{setting}=...)", reason, stacklevel=5)
+
+    def _runs(self, stage: StageType) -> bool:
+        return not self._recipe.pipeline_stages or stage in self._recipe.pipeline_stages
 
     def get_exported_program(self, method_name: str = "forward") -> ExportedProgram:
         """Return the exported program of a method."""
@@ -239,7 +280,8 @@ class ExportSession:
     def run_method(self, method_name: str = "forward", example_inputs: tuple[Any, ...] | None = None) -> list[Any]:
         """Run the finished program with inputs, by default the first example inputs."""
         inputs = self.get_example_input(method_name) if example_inputs is None else example_inputs
-        return Runtime.get().load_program(self.get_pte_buffer()).load_method(method_name).execute(inputs)
+        finished = self.get_executorch_program_manager()
+        return Program(finished.buffer, finished.data_buffers, False, 0).load_method(method_name).execute(inputs)
 
     def print_delegation_info(self) -> None:
         """Print which operators backends run, and why others are not delegated."""
@@ -253,9 +295,13 @@ class ExportSession:
         quantization = self._recipe.quantization_recipe or QuantizationRecipe()
         inputs = self.get_example_input(method)
         shapes = self._shapes.get(method)
-        for config in quantization.ao_quantization_configs or ():
+        configs = quantization.ao_quantization_configs if self._runs(StageType.SOURCE_TRANSFORM) else None
+        quantizers = quantization.get_quantizers() if self._runs(StageType.QUANTIZE) else None
+        if (configs or quantizers) and isinstance(model, GraphModule):
+            _warn_not_quantized()
+            configs = quantizers = None
+        for config in configs or ():
             model = _quantized_in_place(model, config, self._recipe.source_transform_in_place)
-        quantizers = quantization.get_quantizers()
         if quantizers:
             from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
             from torchao.quantization.pt2e.quantizer import ComposableQuantizer
@@ -268,12 +314,17 @@ class ExportSession:
             model = convert_pt2e(prepared)
         return torch.export.export(model, inputs, dynamic_shapes=shapes, strict=self._recipe.strict)
 
-    def _lower(self, separately: bool) -> EdgeProgramManager:
+    def _lower(self) -> EdgeProgramManager:
         lowering = self._recipe.lowering_recipe or LoweringRecipe()
-        passes = {
-            method: [one for of_recipe in lowering.edge_transform_passes or () for one in of_recipe(method, program)]
-            for method, program in self._exported.items()
-        }
+        separately = bool(self._recipe.pipeline_stages) and self._runs(StageType.TO_EDGE)
+
+        def passes_of(programs: Mapping[str, ExportedProgram]) -> dict[str, list[Pass | NamedPass]]:
+            given = lowering.edge_transform_passes or ()
+            return {
+                method: [one for of_recipe in given for one in of_recipe(method, program)]
+                for method, program in programs.items()
+            }
+
         common: dict[str, Any] = {
             "constant_methods": self._constant_methods,
             "compile_config": lowering.edge_compile_config,
@@ -281,19 +332,30 @@ class ExportSession:
         }
         if not separately:
             edge = to_edge_transform_and_lower(
-                self._exported, transform_passes=passes, partitioner=lowering.partitioners, **common
+                self._exported,
+                transform_passes=passes_of(self._exported),
+                partitioner=lowering.partitioners,
+                **common,
             )
         else:
-            edge = to_edge(self._exported, **common).transform(passes)
-        for of_manager in lowering.edge_manager_transform_passes or ():
-            edge = edge.transform(of_manager(edge))
-        if not separately:
+            edge = to_edge(self._exported, **common)
+        if self._runs(StageType.EDGE_PROGRAM_MANAGER_TRANSFORM):
+            if separately:
+                edge = edge.transform(passes_of({name: edge.exported_program(name) for name in self._exported}))
+            for of_manager in lowering.edge_manager_transform_passes or ():
+                edge = edge.transform(of_manager(edge))
+        if not separately or not self._runs(StageType.TO_BACKEND):
             return edge
         given = lowering.partitioners or ()
         by_method = given if isinstance(given, Mapping) else dict.fromkeys(self._exported, given)
         for priority in range(max(map(len, by_method.values()), default=0)):
             edge = edge.to_backend({name: of[priority] for name, of in by_method.items() if priority < len(of)})
         return edge
+
+
+def _warn_not_quantized() -> None:
+    reason = "a model that is a graph or an exported program already is not quantized; give the nn.Module"
+    warn_no_effect("ExportRecipe(quantization_recipe=...)", reason, stacklevel=5)
 
 
 def _present(result: Result | None, stage: StageType) -> Result:
@@ -303,7 +365,7 @@ def _present(result: Result | None, stage: StageType) -> Result:
 
 
 def export(
-    model: Model | Mapping[str, Model],
+    model: Model | Mapping[str, Model] | str | Path,
     example_inputs: Inputs | Mapping[str, Inputs] | None = None,
     export_recipe: ExportRecipe | None = None,
     name: str | None = None,
@@ -315,12 +377,13 @@ def export(
     """Quantize, export and lower a model, and make its file.
 
     Args:
-        model: A module or an exported program, which becomes the method `forward`, or a mapping from methods to these.
+        model: A module or an exported program, which becomes the method `forward`, or a mapping from methods to these;
+            or the path of an exported program.
         example_inputs: Tuples of inputs, or a mapping from names of methods to these. The first is exported with, all
             of them calibrate.
         export_recipe: What to do; by default no quantization and no backend.
         name: Name of the session.
-        dynamic_shapes: As for `torch.export.export`; for several methods a mapping.
+        dynamic_shapes: As for `torch.export.export`, or a mapping from names of methods to such shapes.
         constant_methods: Additional methods that return a constant: its value, or a function that returns it.
         artifact_dir: The folder of `save_to_pte`.
         generate_etrecord: Keep the programs for `get_etrecord`.

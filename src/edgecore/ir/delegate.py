@@ -40,6 +40,10 @@ class LoweredBackendModule(torch.nn.Module):
         self.original_module = original_module
         self.distribution = distribution
 
+    def __deepcopy__(self, memo: dict[int, object]) -> LoweredBackendModule:
+        """Return this module: it never changes, and its blob may be a view of memory that cannot be copied."""
+        return self
+
     @property
     def processed_bytes(self) -> bytes:
         """The blob; ExecuTorch's class of the same name calls it `processed_bytes`."""

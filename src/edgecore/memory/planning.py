@@ -98,7 +98,9 @@ class MemoryPlanningPass:
 
     def choose_arenas(self, program: ExportedProgram) -> None:
         """Call `run`. `plan` calls this method first."""
-        self.run(program.graph_module, program.graph_signature)
+        result = self.run(program.graph_module, program.graph_signature)
+        if result is not None and result.graph_module is not program.graph_module:
+            raise CompileError("run of the memory planning pass returned another graph than the one that it got")
 
     def plan(self, program: ExportedProgram) -> MemoryPlan:
         """Set the lifetime, memory id and offset of every spec that needs memory, and check the plan.

@@ -44,11 +44,18 @@ class EdgeCompileConfig:
         if self._skip_dim_order:
             reason = "dim orders are read off the strides of values"
             warn_no_effect("EdgeCompileConfig(_skip_dim_order=True)", reason, stacklevel=4)
+        for setting in ("_core_aten_ops_exception_list", "preserve_ops"):
+            for operator in getattr(self, setting) or ():
+                if not isinstance(operator, OpOverload):
+                    raise CompileError(
+                        f"{setting} has {operator}, which is no operator with its overload, "
+                        "such as torch.ops.aten.linear.default"
+                    )
 
     @property
     def allowed(self) -> frozenset[OpOverload]:
         """The operators that the verifier allows in addition to the edge dialect."""
-        return frozenset(self._core_aten_ops_exception_list) | frozenset(self.preserve_ops)
+        return frozenset(self._core_aten_ops_exception_list or ()) | frozenset(self.preserve_ops or ())
 
 
 NO_EFFECT = {
@@ -148,3 +155,10 @@ class ExecutorchBackendConfig:
         changed = copy.copy(planning)  # not `replace`, since the constructor of a subclass may have other parameters
         object.__setattr__(changed, "reuse", False)
         return changed
+
+
+def check_methods(by_method: Any, methods: Collection[str], argument: str) -> None:
+    """Raise a `CompileError` if an argument is a mapping with a method that the program lacks."""
+    unknown = [name for name in by_method if name not in methods] if isinstance(by_method, Mapping) else []
+    if unknown:
+        raise CompileError(f"{argument} has the method {unknown[0]!r}, but the program has: {', '.join(methods)}")

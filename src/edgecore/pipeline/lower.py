@@ -23,7 +23,7 @@ from edgecore.passes.decompose import (
 from edgecore.passes.manager import PassManager, check_structure
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList, Stage
 from edgecore.passes.pipeline import EDGE_PASSES
-from edgecore.pipeline.config import EdgeCompileConfig
+from edgecore.pipeline.config import EdgeCompileConfig, check_methods
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.managers import EdgeProgramManager
 from edgecore.pipeline.pass_dump import PassDump
@@ -157,7 +157,10 @@ def lower(
     """
     lowering = _Lowering(passes, dump, rewrites, compile_config)
     edge, diagnostics, chosen = {}, {}, {}
-    for name, program in lowering.exported(programs).items():
+    exported = lowering.exported(programs)
+    check_methods(transform_passes, exported, "transform_passes")
+    check_methods(partitioner, exported, "partitioner")
+    for name, program in exported.items():
         chosen[name] = list(
             (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
         )

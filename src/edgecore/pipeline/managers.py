@@ -21,7 +21,7 @@ from edgecore.passes.manager import PassManager
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.check_kernels import check_kernels
-from edgecore.pipeline.config import ExecutorchBackendConfig
+from edgecore.pipeline.config import ExecutorchBackendConfig, check_methods
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.executorch_program import ExecutorchProgramManager, present_record
 from edgecore.pipeline.preprocess import link, preprocess
@@ -112,6 +112,7 @@ class EdgeProgramManager:
         Example:
             >>> edge = edge.transform([edgecore.passes.narrow_integers])
         """
+        check_methods(passes, self._programs, "transform")
         changed = self._copy()
         for name, program in changed._programs.items():
             of_method = passes.get(name, ()) if isinstance(passes, Mapping) else passes
@@ -147,6 +148,7 @@ class EdgeProgramManager:
         Example:
             >>> edge = edgecore.to_edge(exported).to_backend(XnnpackPartitioner())
         """
+        check_methods(partitioner, self._programs, "to_backend")
         changed = self._copy()
         chosen = partitioner if isinstance(partitioner, Mapping) else dict.fromkeys(changed._programs, partitioner)
         partitioners = {name: chosen[name] for name in changed._programs if name in chosen}
@@ -198,6 +200,7 @@ class EdgeProgramManager:
         """
         config = config or ExecutorchBackendConfig()
         alignments = config.alignments()
+        check_methods(config.memory_planning_pass, self._programs, "memory_planning_pass")
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
         memory_passes = [named.bind(PassContext()) for named in self._passes.of_stage("memory")]
         for name, program in self._programs.items():

@@ -11,7 +11,7 @@ from typing import Any, overload
 import torch
 from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
@@ -80,7 +80,15 @@ class WholeBackendModule(LoweredBackendModule):
         inputs, given = pytree.tree_flatten((args, kwargs))
         if given != in_spec:
             raise TypeError(f"the lowered program takes {in_spec}, as it was exported, not {given}")
-        return pytree.tree_unflatten(torch.ops.edgecore.call_lowered(self._number, inputs), out_spec)
+        for value in inputs:
+            if not isinstance(value, torch.Tensor):
+                raise TypeError(f"a lowered program that is part of a module takes tensors only, not {value!r}")
+        results = iter(torch.ops.edgecore.call_lowered(self._number, inputs))
+        outputs = [spec.arg for spec in self.edge_program.graph_signature.output_specs]
+        if any(not isinstance(one, (TensorArgument, ConstantArgument)) for one in outputs):
+            raise TypeError("a lowered program that is part of a module returns tensors and constants only")
+        values = [one.value if isinstance(one, ConstantArgument) else next(results) for one in outputs]
+        return pytree.tree_unflatten(values, out_spec)
 
     def _finished(self) -> ExecutorchProgramManager:
         return EdgeProgramManager({"forward": copy_program(self.lowered)}).to_executorch()
@@ -97,7 +105,8 @@ def _call_lowered(number: int, inputs: Sequence[torch.Tensor]) -> list[torch.Ten
     in_spec, _ = module.edge_program.call_spec
     args, kwargs = pytree.tree_unflatten(list(inputs), in_spec)
     outputs = pytree.tree_leaves(module._eager(*args, **kwargs))
-    return [output.clone() for output in outputs]  # an operator must not return its input
+    # An operator must not return its input; `forward` adds the constants.
+    return [output.clone() for output in outputs if isinstance(output, torch.Tensor)]
 
 
 @_call_lowered.register_fake
@@ -109,7 +118,8 @@ def _(number: int, inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     placeholders = [node for node in program.graph.nodes if node.op == "placeholder"]
     values = [mode.from_tensor(load(constants.get(node))) if constants.has(node) else next(given)
               for node in placeholders]  # fmt: skip
-    return [value.clone() for value in Interpreter(program.graph_module).run(*values)]
+    outputs = Interpreter(program.graph_module).run(*values)
+    return [output.clone() for output in outputs if isinstance(output, torch.Tensor)]
 
 
 @overload
@@ -146,9 +156,15 @@ def to_backend(
         >>> Path("model.pte").write_bytes(lowered.buffer())
     """
     if isinstance(backend, ExportedProgram):
-        assert not isinstance(program, ExportedProgram)
+        if isinstance(program, ExportedProgram):
+            raise TypeError("to_backend takes an edge program and a partitioner, not two edge programs")
         return _delegated(backend, program, required=False)
-    assert isinstance(program, ExportedProgram)
+    if not isinstance(backend, str) or not isinstance(program, ExportedProgram):
+        given = f"{type(backend).__name__} and {type(program).__name__}"
+        raise TypeError(
+            "to_backend takes the id of a backend and an edge program, such as edge.exported_program(), or an edge "
+            f"program and a partitioner; not {given}"
+        )
     verify(program)
     if mutable_buffers(program):
         names = ", ".join(buffer.name for buffer in mutable_buffers(program))
@@ -228,9 +244,9 @@ def _place(graph_module: GraphModule, node: Node) -> None:
             with graph_module.graph.inserting_before(node):
                 copies[inner] = graph_module.graph.call_function(operator.getitem, (copies[inner.args[0]], position))
             copies[inner].meta = {"val": copies[inner.args[0]].meta["val"][position]}
-    outputs = lowered.graph.output_node().args[0]
+    outputs = _output_nodes(lowered)
     specs = lowered.graph_signature.output_specs
-    assert isinstance(outputs, (list, tuple)) and all(spec.kind == OutputKind.USER_OUTPUT for spec in specs)
+    assert all(spec.kind == OutputKind.USER_OUTPUT for spec in specs)
     for user in list(node.users):
         value = copies[outputs[user.args[1]]]  # type: ignore[index]  # a list of tensors is only read by getitem
         if value is None:
@@ -242,11 +258,11 @@ def _place_call(
     graph_module: GraphModule, node: Node, inner: Node, lowered: ExportedProgram, copies: dict[Node, Any]
 ) -> Node:
     """Insert the call of a delegate before `node`; `inner` is that call in the lowered program."""
-    outputs = list(lowered.graph.output_node().args[0])
+    outputs = _output_nodes(lowered)
     vals = list(inner.meta["val"])
     for index, output in enumerate(outputs):
         if output.op == "call_function" and output.args[0] is inner:
-            vals[output.args[1]] = node.meta["val"][index]
+            vals[output.args[1]] = node.meta["val"][index]  # type: ignore[index]
     offset = max((handle for other in calls(graph_module) for handle in _handles(other)), default=0)
     module = _renumbered(getattr(lowered.graph_module, str(inner.args[0].target)), offset)  # type: ignore[union-attr]
     name = f"lowered_module_{len(calls(graph_module, call_delegate))}"
@@ -259,6 +275,13 @@ def _place_call(
     call.meta = {**inner.meta, "val": tuple(vals)}
     call.meta["debug_handle"] = [handle + offset for handle in _handles(inner)]
     return call
+
+
+def _output_nodes(program: ExportedProgram) -> list[Node]:
+    """Return the outputs that are no constants, which are the results of a call of the program."""
+    outputs = program.graph.output_node().args[0]
+    assert isinstance(outputs, (list, tuple))
+    return [output for output in outputs if isinstance(output, Node)]
 
 
 def _handles(node: Node) -> list[int]:

@@ -12,7 +12,7 @@ from enum import IntEnum
 from functools import cached_property
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from edgecore import format as fmt
 from edgecore import runtime
@@ -21,6 +21,8 @@ from edgecore._runtime import kernels, open_program
 from edgecore.errors import BackendError
 from edgecore.plugin import registry
 from edgecore.stability import warn_no_effect
+
+Item = TypeVar("Item")
 
 
 class Verification(IntEnum):
@@ -72,15 +74,21 @@ class Runtime:
             data: The `.pte`: a path, bytes or a binary file object.
             verification: `Minimal` has no effect.
             enable_etdump: Record the times of runs for `Program.write_etdump_result_to_file`.
-            debug_buffer_size: Bytes for the values of outputs and operators in that dump; 0 for none.
+            debug_buffer_size: Bytes for the values of outputs and operators in that dump; 0 for none. Without
+                `enable_etdump` it has no effect.
             data_path: A `.ptd` file with weights that are not in the `.pte`.
 
         Raises:
             FormatError: The file is not a `.pte` file, or it is damaged.
             ExecutionError: The file cannot be read.
+            ValueError: `debug_buffer_size` is negative.
         """
         if verification != Verification.InternalConsistency:
             warn_no_effect("Verification.Minimal", "a file is always verified, since it may be damaged")
+        if debug_buffer_size < 0:
+            raise ValueError(f"debug_buffer_size must be at least 0; got {debug_buffer_size}")
+        if debug_buffer_size and not enable_etdump:
+            warn_no_effect("load_program(debug_buffer_size=...)", "values belong to a dump; pass enable_etdump=True")
         return Program(data, [] if data_path is None else [data_path], enable_etdump, debug_buffer_size)
 
 
@@ -94,7 +102,8 @@ class Program:
         if trace and debug_bytes:
             self._options |= {"debug": "values", "debug_limit": debug_bytes}
         self._methods: dict[str, Method] = {}
-        open_program(_source(self._file), [_source(part) for part in data], {}, "mmap")  # raises for a damaged file
+        sources = [runtime._source(part) for part in data]
+        open_program(runtime._source(self._file), sources, {}, "mmap")  # raises for a damaged file
 
     @property
     def method_names(self) -> set[str]:
@@ -174,6 +183,8 @@ class Method:
             ExecutionError: An input does not fit, or a kernel or a backend failed.
             TypeError: The arguments are not those with which the model was exported.
         """
+        if not isinstance(inputs, (list, tuple)):
+            raise TypeError(f"execute takes a list of inputs, not {type(inputs).__name__}; write execute([x])")
         infos = self._method.inputs
         is_flat = not kwargs and len(inputs) == len(infos) and not any(map(_is_container, inputs))
         flat = inputs if is_flat else list(_flattened([info.name for info in infos], inputs, kwargs or {}))
@@ -217,15 +228,15 @@ class MethodMeta:
             IndexError: There is no such input.
             TypeError: The input is no tensor.
         """
-        return self._tensor(self._plan.inputs[index], f"input {index}")
+        return self._tensor(self._plan.inputs, index, "input")
 
     def output_tensor_meta(self, index: int) -> TensorMeta:
         """Return the description of an output; errors are those of `input_tensor_meta`."""
-        return self._tensor(self._plan.outputs[index], f"output {index}")
+        return self._tensor(self._plan.outputs, index, "output")
 
     def attribute_tensor_meta(self, index: int) -> TensorMeta:
         """Return the description of a mutable buffer."""
-        return TensorMeta(self._attributes[index])
+        return TensorMeta(_item(self._attributes, index, "mutable buffer"))
 
     def num_memory_planned_buffers(self) -> int:
         """Return the number of arenas."""
@@ -233,7 +244,7 @@ class MethodMeta:
 
     def memory_planned_buffer_size(self, index: int) -> int:
         """Return the size of an arena in bytes; the first has the index 0."""
-        return self._plan.non_const_buffer_sizes[1:][index]
+        return _item(self._plan.non_const_buffer_sizes[1:], index, "arena")
 
     def backend_names(self) -> list[str]:
         """Return the ids of the backends that the method calls, each once."""
@@ -242,11 +253,17 @@ class MethodMeta:
     def __repr__(self) -> str:
         return f"MethodMeta({self.name()!r}, {self.num_inputs()} inputs, {self.num_outputs()} outputs)"
 
-    def _tensor(self, value_index: int, what: str) -> TensorMeta:
-        value = self._plan.values[value_index].val
+    def _tensor(self, places: Sequence[int], index: int, what: str) -> TensorMeta:
+        value = self._plan.values[_item(places, index, what)].val
         if not isinstance(value, fmt.Tensor):
-            raise TypeError(f"{what} of method {self.name()!r} is no tensor but {type(value).__name__.lower()}")
+            raise TypeError(f"{what} {index} of method {self.name()!r} is no tensor but {type(value).__name__.lower()}")
         return TensorMeta(value)
+
+
+def _item(items: Sequence[Item], index: int, what: str) -> Item:
+    if not 0 <= index < len(items):
+        raise IndexError(f"there is no {what} {index}; the method has {len(items)}")
+    return items[index]
 
 
 class TensorMeta:
@@ -299,10 +316,6 @@ class BackendRegistry:
             return registry.find(backend_name).native_library is not None
         except BackendError:
             return False
-
-
-def _source(file: Any) -> Any:
-    return (os.fsencode(file),) if isinstance(file, (str, os.PathLike)) else file
 
 
 def _torch_tensor(value: Any) -> Any:

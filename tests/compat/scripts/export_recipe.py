@@ -38,7 +38,13 @@ staged = ExportRecipe(
     lowering_recipe=LoweringRecipe(
         partitioners=[XnnpackPartitioner()], edge_transform_passes=[lambda method, program: [ReluToSigmoid()]]
     ),
-    pipeline_stages=[StageType.TORCH_EXPORT, StageType.TO_EDGE, StageType.TO_BACKEND, StageType.TO_EXECUTORCH],
+    pipeline_stages=[
+        StageType.TORCH_EXPORT,
+        StageType.TO_EDGE,
+        StageType.EDGE_PROGRAM_MANAGER_TRANSFORM,
+        StageType.TO_BACKEND,
+        StageType.TO_EXECUTORCH,
+    ],
 )
 session = export({"run": model}, {"run": example_inputs}, staged, constant_methods={"version": lambda: 3})
 expected = model[2](torch.sigmoid(model[0](example_inputs[0][0])))

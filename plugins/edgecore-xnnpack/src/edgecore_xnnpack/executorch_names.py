@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import edgecore
 from edgecore_xnnpack.partition_config import ConfigPrecisionType
 from edgecore_xnnpack.partitioner import XnnpackPartitioner
@@ -25,6 +23,6 @@ class XnnpackFloatingPointPartitioner(XnnpackPartitioner):
         super().__init__(config_precisions=ConfigPrecisionType.FP32)
 
 
-def get_xnnpack_edge_compile_config(**options: Any) -> edgecore.EdgeCompileConfig:
-    """Return the settings with which a program is lowered for XNNPACK: edgecore's own."""
-    return edgecore.EdgeCompileConfig()
+def get_xnnpack_edge_compile_config(skip_dim_order: bool = False) -> edgecore.EdgeCompileConfig:
+    """Return the settings with which a program is lowered for XNNPACK: edgecore's own. The argument has no effect."""
+    return edgecore.EdgeCompileConfig(_skip_dim_order=skip_dim_order)

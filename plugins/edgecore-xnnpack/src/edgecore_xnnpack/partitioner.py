@@ -52,7 +52,10 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
         Raises:
             ValueError: An operator or a precision is not known, or options are given twice.
+            TypeError: `options` is a list of configurations, which ExecuTorch's class has as its first argument.
         """
+        if options is not None and not isinstance(options, XnnpackOptions):
+            raise TypeError(f"options are XnnpackOptions, not {type(options).__name__}; write configs=[...]")
         if options is not None and (configs or config_precisions or per_op_mode or verbose):
             raise ValueError("give all options in `options`, or all of them by name")
         self.options = options or _options(configs, config_precisions, per_op_mode, verbose)
