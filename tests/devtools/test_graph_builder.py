@@ -59,3 +59,13 @@ def test_a_graph_in_the_metadata_needs_no_backend() -> None:
     assert {(edge.source, edge.target) for edge in method.edges} >= {
         (one.id, other.id) for one, other in itertools.pairwise(inside)
     }
+
+
+def test_an_open_blob_without_metadata_keeps_its_operations() -> None:
+    program = edgecore.compile(Residual().eval(), (torch.randn(4, 8),), backends=["xnnpack"])
+    meta = fmt.get_meta(program.pte)
+    meta.methods[0].delegates.clear()
+    fmt.set_meta(program.pte, meta)
+    (method,) = graph_of(program.pte, blobs=True).methods
+    inside = [node for node in method.nodes if node.kind == "operation"]
+    assert inside and not any(node.handles for node in inside)

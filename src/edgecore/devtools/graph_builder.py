@@ -156,7 +156,8 @@ class _Builder:
         self, call: Node, graph: BlobGraph, reads: Sequence[int], writes: Sequence[int], delegate: int
     ) -> None:
         """Add the operations of an open blob, which read and write the arguments of the call."""
-        operations = self._meta.delegates[delegate].operations if self._meta else []
+        metas = self._meta.delegates if self._meta else []
+        operations = metas[delegate].operations if delegate < len(metas) else []
         handles = {one.name or one.id: one.handles for one in operations}
         makers: dict[int, list[str]] = {}
         for number, index in zip(graph.inputs, reads, strict=False):
