@@ -10,7 +10,6 @@ from edgecore.devtools.graph import Edge, Graph, MethodGraph, Node
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import KERNELS, module, operators, short_operator
 from edgecore.devtools.symbols import Origin, ProgramSymbols
-from edgecore.errors import EdgecoreError
 
 if TYPE_CHECKING:
     from edgecore.plugin import BlobGraph
@@ -148,7 +147,7 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except EdgecoreError:  # the backend is not installed, or the blob is of another version
+        except Exception:  # the backend is not installed or is broken, or the blob is damaged or of another version
             pass
         return None
 
