@@ -235,6 +235,17 @@ def test_intervals_are_those_of_the_tables() -> None:
     assert sum(diff_time._rank_sums(5, 7)) == math.comb(12, 5)
 
 
+def test_thousands_of_pairs_have_an_interval() -> None:
+    found = difference([1.0] * 1100, [2.0, 3.0] * 550, paired=True)
+    assert found["interval"] == [1.0, 2.0] and found["verdict"] == "slower"
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_times_that_are_too_short_for_the_clock_are_equal(paired: bool) -> None:
+    times = [0.0, 0.0, 1.0] * 8
+    assert difference(times, times, paired=paired) == {"difference": 0.0, "interval": [0.0, 0.0], "verdict": "same"}
+
+
 def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:
     files = [save(tmp_path / "a.pte"), save(tmp_path / "b.pte", net(64))]
     traces = []

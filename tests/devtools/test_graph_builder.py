@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import pytest
 import torch
 
 import edgecore
@@ -59,3 +60,20 @@ def test_a_graph_in_the_metadata_needs_no_backend() -> None:
     assert {(edge.source, edge.target) for edge in method.edges} >= {
         (one.id, other.id) for one, other in itertools.pairwise(inside)
     }
+
+
+def test_an_open_blob_without_metadata_keeps_its_operations() -> None:
+    program = edgecore.compile(Residual().eval(), (torch.randn(4, 8),), backends=["xnnpack"])
+    meta = fmt.get_meta(program.pte)
+    meta.methods[0].delegates.clear()
+    fmt.set_meta(program.pte, meta)
+    (method,) = graph_of(program.pte, blobs=True).methods
+    inside = [node for node in method.nodes if node.kind == "operation"]
+    assert inside and not any(node.handles for node in inside)
+
+
+def test_a_backend_that_fails_on_a_blob_leaves_it_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = pytest.importorskip("edgecore_xnnpack.compiler").XnnpackCompiler
+    program = edgecore.compile(Residual().eval(), (torch.randn(4, 8),), backends=["xnnpack"])
+    monkeypatch.setattr(compiler, "blob_graph", lambda *args: {}["lost"])
+    assert graph_of(program.pte, blobs=True).as_dict() == graph_of(program.pte).as_dict()

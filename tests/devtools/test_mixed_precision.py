@@ -42,6 +42,7 @@ def digits():
     return net.eval(), images[1400:], labels[1400:], [(images[i : i + 1],) for i in range(0, 320, 10)]
 
 
+@pytest.mark.full
 def test_a_spoilt_layer_is_found_and_gives_the_accuracy_back(digits):
     net, images, labels, samples = digits
     spoil(net[1])

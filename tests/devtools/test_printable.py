@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import edgecore
-from edgecore.devtools import Inspector, diff, graph_of, profile
+from edgecore.devtools import Inspector, Step, Suggestion, diff, graph_of, inspect_node, profile
 from edgecore.devtools.memory_text import describe_memory, memory_text
 from edgecore.devtools.printable import join_lines, printable
 from edgecore.devtools.sources import program_file
@@ -63,6 +63,15 @@ def test_no_table_lets_control_characters_through(file: Path, tmp_path: Path) ->
     text = io.StringIO()
     Inspector(etdump_path=str(tmp_path / "runs.etdp"), program=file).print_data_tabular(text)
     check(text.getvalue())
+
+
+def test_suggestions_and_graphs_are_shown_as_escapes() -> None:
+    step = Step((HOSTILE,), 1.0, True, 10)
+    check(str(Suggestion(edgecore.Recipe("int8"), 1.0, 0.5, 1.0, True, 2, 1, (10, 12), steps=[step])))
+    graph = torch.fx.Graph()
+    node = graph.call_function(torch.add, (graph.placeholder("x"), HOSTILE))
+    node.meta["stack_trace"] = HOSTILE.replace("\n", "")
+    check(inspect_node(graph, node))
 
 
 def test_labels_of_a_history_are_shown_as_escapes() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -14,6 +15,8 @@ from edgecore.cli.blobs import describe_blobs
 from edgecore.format import read_pte
 from edgecore_coreml.blob import read_blob, resolve, write_blob, write_reference
 from edgecore_coreml.compiler import CoreMLCompiler
+from edgecore_coreml.describe import specification_of
+from edgecore_coreml.graph import graph_of
 from edgecore_coreml.package import Package, pack_functions, unpack
 from edgecore_coreml.standin.interpreter import StandIn
 
@@ -64,6 +67,16 @@ def test_two_methods_are_functions_of_one_model_with_the_weights_once(linked):
         assert graph.nodes[-1].outputs == graph.outputs
     assert len(program.buffer) < 2 * WEIGHTS
     assert [row["problem"] for row in describe_blobs(pte, None)] == ["", ""]
+
+
+def test_a_dtype_that_nobody_knows_is_shown_as_its_number(linked):
+    package = unpack(linked[1].pte.delegate_blobs[0], linked[1].pte.named_data)
+    spec = specification_of(package)
+    function = spec.mlProgram.functions["decode"]
+    block = function.block_specializations[function.opset]
+    block.operations[-1].outputs[0].type.tensorType.dataType = 999
+    graph = graph_of(replace(package, specification=spec.SerializeToString()))
+    assert graph.values[graph.outputs[0]] == "dtype 999 [1, 64]"
 
 
 def test_the_folder_has_the_metadata_of_executorch(linked):

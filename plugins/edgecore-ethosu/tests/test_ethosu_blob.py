@@ -118,6 +118,8 @@ def test_every_truncation_of_a_blob_is_refused():
     for size in range(len(blob)):
         with pytest.raises(FormatError):
             read_blob(blob[:size])
+        with pytest.raises(FormatError):
+            EthosUCompiler().blob_graph(blob[:size], {})
     with pytest.raises(FormatError, match="1 bytes follow"):
         read_blob(blob + b"\0")
 

@@ -64,6 +64,7 @@ def test_the_graph_has_the_operators_with_modules_and_shapes(tmp_path: Path, pay
     [
         b"<net><layers><layer",
         b"<!DOCTYPE net [<!ENTITY a 'b'>]><net/>",
+        "\ufeff<!DOCTYPE net [<!ENTITY a 'b'>]><net/>".encode("utf-16-le"),
         b"<net><layers><layer id='0' name='output_0' type='Result'/></layers></net>",
         b"<net><layers><layer id='0' type='Relu'/></layers></net>",
         b"<net><layers><layer id='0' name='Relu_1' type='Relu'><output><port id='0' precision='FP32'><dim>x</dim></port>"

@@ -64,6 +64,16 @@ def test_describe(result):
     assert "aten.mean.dim(" in lines[6] and "[-1, -2], True, None)" in lines[6]
 
 
+def test_a_list_in_itself_is_refused(result):
+    graph = read_graph(result.blob)
+    call = graph.chain[0]
+    graph.values.append(s.Value(s.ValueList([len(graph.values)])))
+    call.args[0] = len(graph.values) - 1
+    for read in (describe, graph_of):
+        with pytest.raises(FormatError, match="is a list of lists"):
+            read(write_graph(graph))
+
+
 def test_the_graph_has_the_calls_and_their_variables(result):
     graph, calls = graph_of(result.blob), read_graph(result.blob)
     assert [(node.operation, node.name) for node in graph.nodes] == [(one.node_id, one.name) for one in calls.chain]

@@ -50,6 +50,7 @@ def command(
         raise EdgecoreError("--markdown needs the NAME of a backend")
     from rich.table import Column, Table
 
+    from edgecore.devtools.printable import printable
     from edgecore.plugin import isolated_import
 
     installed, _ = isolated_import.installed(seconds)
@@ -76,10 +77,9 @@ def command(
     for backend in installed:
         state = "ambiguous" if backend.ambiguous and backend.state == "ok" else backend.state
         remark = backend.problem if backend.state != "ok" else backend.summary
-        table.add_row(
-            backend.name or "?", backend.backend_id, f"{backend.distribution} {backend.version}", state, remark
-        )
-    stdout.print(table)
+        cells = (backend.name or "?", backend.backend_id, f"{backend.distribution} {backend.version}", state, remark)
+        table.add_row(*map(printable, cells))
+    stdout.print(table, markup=False)
 
 
 def _key(provider: Provider) -> tuple[str, str]:
@@ -112,6 +112,7 @@ def _write_manifests(folder: Path) -> None:
 def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
     from rich.table import Table
 
+    from edgecore.devtools.printable import printable
     from edgecore.plugin import documentation, isolated_import, registry
 
     with progress(f"importing the compiler of {name}"):
@@ -134,5 +135,5 @@ def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
         for titles, rows in tables:
             table = Table(*titles)
             for row in rows:
-                table.add_row(*row)
+                table.add_row(*map(printable, row))
             stdout.print(table, markup=False) if rows else print(f"the backend declares no {titles[0]}s")

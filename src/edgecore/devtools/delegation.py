@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from edgecore.devtools.printable import join_lines, printable
+
 _NUMBER = re.compile(r"_\d+$")
 
 
@@ -97,7 +99,7 @@ def format_delegated_graph(graph_module: Any) -> str:
         if lowered is not None:
             lines += [f"    backend_id: {lowered.backend_id}", "    lowered graph():"]
             lines += [f"      {inner.format_node()}" for inner in lowered.original_module.graph.nodes]
-    return "\n".join(lines) + "\n"
+    return join_lines(lines) + "\n"
 
 
 def print_delegated_graph(graph_module: Any) -> None:
@@ -114,8 +116,8 @@ def inspect_node(graph: Any, node: Any) -> str:
             lines.append(("--> " if one is node else "    ") + text)
     lines.append(f"This node {node} has metadata of:")
     if node.meta.get("stack_trace"):
-        lines += ["The node stacktrace:", "Traceback (most recent call last):", node.meta["stack_trace"].rstrip()]
-    return "\n".join(lines) + "\n"
+        lines += ["The node stacktrace:", "Traceback (most recent call last):", *node.meta["stack_trace"].splitlines()]
+    return join_lines(lines) + "\n"
 
 
 def print_delegation_info(graph_module: Any) -> None:
@@ -125,7 +127,7 @@ def print_delegation_info(graph_module: Any) -> None:
     rows = [("operator", "in delegates", "outside"), *((name, str(a), str(b)) for name, a, b in info.rows())]
     width = max(len(name) for name, _, _ in rows)
     for name, inside, outside in rows:
-        print(f"{name:<{width}}  {inside:>12}  {outside:>7}")
+        print(printable(f"{name:<{width}}  {inside:>12}  {outside:>7}"))
 
 
 def _calls_delegate(node: Any) -> bool:

@@ -8,6 +8,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from edgecore.devtools.sources import program_file
@@ -19,8 +20,8 @@ NOTICEABLE = 0.03
 """A relative difference that counts: machines differ by less from one minute to the next."""
 FEWEST = 10
 """Runs of each file that a verdict needs: few runs see too little of what a machine does."""
-_ERROR = 0.05
-"""Largest probability that an interval does not contain the difference."""
+_SIDES = 40
+"""One divided by the largest probability that the difference is below an interval, or that it is above it: 95 %."""
 _GROUPS = 4
 """Smallest number of groups of runs for which a rank sum can reach that probability."""
 _WARMUP = 5
@@ -49,12 +50,11 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
     """
     if paired:
         ratios = sorted(_ratio(one, other) for one, other in zip(a, b, strict=True))
-        place = _place_of_bounds([math.comb(len(ratios), k) for k in range(len(ratios) // 2)], 2 ** len(ratios))
+        place = _place_of_sign(len(ratios))
     else:
         first, second = _medians(a), _medians(b)
         ratios = sorted(_ratio(one, other) for one in first for other in second)
-        counts = _rank_sums(len(first), len(second))
-        place = _place_of_bounds(counts[: len(ratios) // 2], sum(counts))
+        place = _place_of_rank_sum(len(first), len(second))
     found = {"difference": statistics.median(ratios) - 1, "interval": None, "verdict": "cannot tell"}
     if min(len(a), len(b)) < FEWEST:
         return found
@@ -67,7 +67,8 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool = False) 
 
 
 def _ratio(a: float, b: float) -> float:
-    return b / max(a, 1e-12)
+    """Return b / a; 1 for equal times, also for two that are too short for the clock."""
+    return 1.0 if a == b else b / max(a, 1e-12)
 
 
 def _medians(times: Sequence[float]) -> list[float]:
@@ -85,7 +86,18 @@ def _place_of_bounds(counts: Sequence[int], total: int) -> int:
         total: Number of all cases.
     """
     sums = list(itertools.accumulate(counts))
-    return bisect.bisect_right(sums, _ERROR / 2 * total)
+    return bisect.bisect_right(sums, total // _SIDES)  # integers, since a total of many runs is too large for a float
+
+
+@cache
+def _place_of_sign(pairs: int) -> int:
+    return _place_of_bounds([math.comb(pairs, k) for k in range(pairs // 2)], 2**pairs)
+
+
+@cache
+def _place_of_rank_sum(m: int, n: int) -> int:
+    counts = _rank_sums(m, n)
+    return _place_of_bounds(counts[: m * n // 2], sum(counts))
 
 
 def _rank_sums(m: int, n: int) -> list[int]:

@@ -10,7 +10,6 @@ from edgecore.devtools.graph import Edge, Graph, MethodGraph, Node
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import KERNELS, module, operators, short_operator
 from edgecore.devtools.symbols import Origin, ProgramSymbols
-from edgecore.errors import EdgecoreError
 
 if TYPE_CHECKING:
     from edgecore.plugin import BlobGraph
@@ -148,7 +147,7 @@ class _Builder:
             compiler = load_compiler(find(delegate.id))
             if isinstance(compiler, BlobGraphReader):
                 return compiler.blob_graph(bytes(self._pte.delegate_blob(delegate)), self._pte.named_data)
-        except EdgecoreError:  # the backend is not installed, or the blob is of another version
+        except Exception:  # the backend is not installed or is broken, or the blob is damaged or of another version
             pass
         return None
 
@@ -156,7 +155,8 @@ class _Builder:
         self, call: Node, graph: BlobGraph, reads: Sequence[int], writes: Sequence[int], delegate: int
     ) -> None:
         """Add the operations of an open blob, which read and write the arguments of the call."""
-        operations = self._meta.delegates[delegate].operations if self._meta else []
+        metas = self._meta.delegates if self._meta else []
+        operations = metas[delegate].operations if delegate < len(metas) else []
         handles = {one.name or one.id: one.handles for one in operations}
         makers: dict[int, list[str]] = {}
         for number, index in zip(graph.inputs, reads, strict=False):

@@ -17,6 +17,7 @@ from torch.utils._pytree import tree_leaves
 
 import edgecore
 from edgecore.devtools.compare_metrics import measure
+from edgecore.devtools.printable import join_lines
 from edgecore.devtools.profiler import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
 from edgecore.pipeline.compare import restored_buffers
@@ -94,7 +95,7 @@ class Suggestion:
             lines.append(f"  {'+' if step.kept else '-'} {', '.join(step.skip)}: {step.score:.4g}")
         recipe = re.sub(r"\b(Recipe|Rule)\(", r"edgecore.\1(", repr(self.recipe))
         lines.append(f"quantize={recipe}")
-        return "\n".join(lines)
+        return join_lines(lines)
 
 
 def suggest(

@@ -122,9 +122,14 @@ def _precision(op: Any) -> str | None:
     """Return the float type of an operator's first result; None for constants and other types."""
     if op.type == _SCALAR or not op.outputs:
         return None
-    data_type = op.outputs[0].type.tensorType.DESCRIPTOR.fields_by_name["dataType"].enum_type
-    name = data_type.values_by_number[op.outputs[0].type.tensorType.dataType].name
-    return name.lower() if name in _PRECISIONS else None
+    name = dtype_of(op.outputs[0].type.tensorType)
+    return name if name.upper() in _PRECISIONS else None
+
+
+def dtype_of(tensor: Any) -> str:
+    """Return the dtype of a tensor's type in lower case; a number that the specification does not know as "dtype 99"."""
+    names = tensor.DESCRIPTOR.fields_by_name["dataType"].enum_type.values_by_number
+    return names[tensor.dataType].name.lower() if tensor.dataType in names else f"dtype {tensor.dataType}"
 
 
 def _type(item: Any) -> str:
@@ -132,7 +137,7 @@ def _type(item: Any) -> str:
     if kind not in ("multiArrayType", "stateType"):
         return str(kind)
     array = item.type.multiArrayType if kind == "multiArrayType" else item.type.stateType.arrayType
-    name = array.ArrayDataType.Name(array.dataType).lower()
+    name = dtype_of(array)
     shapes = [list(shape.shape) for shape in array.enumeratedShapes.shapes]
     if shapes:
         return f"{name}, one of {', '.join(map(str, shapes))}"

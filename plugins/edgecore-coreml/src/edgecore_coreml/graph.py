@@ -7,7 +7,7 @@ from typing import Any
 from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, BlobNode
 from edgecore_coreml.compiled import ONLY_CORE_ML
-from edgecore_coreml.describe import specification_of
+from edgecore_coreml.describe import dtype_of, specification_of
 from edgecore_coreml.package import Package
 
 _CONSTANTS = ("const", "constexpr_")
@@ -62,6 +62,5 @@ def _text(value: Any) -> str:
     """Return dtype and sizes of a value; a size that is not fixed is "?"."""
     kind = value.type.WhichOneof("type")
     tensor = value.type.stateType.wrappedType.tensorType if kind == "stateType" else value.type.tensorType
-    name = tensor.DESCRIPTOR.fields_by_name["dataType"].enum_type.values_by_number[tensor.dataType].name.lower()
     sizes = [str(dim.constant.size) if dim.HasField("constant") else "?" for dim in tensor.dimensions]
-    return f"{name} [{', '.join(sizes)}]"
+    return f"{dtype_of(tensor)} [{', '.join(sizes)}]"

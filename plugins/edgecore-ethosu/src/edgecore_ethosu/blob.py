@@ -140,7 +140,12 @@ def tosa_key(blob: bytes) -> str:
 
     It has a hash of the blob: FNV-1a over words of 64 bits, where the upper half of the sum is also added to the lower
     one after each word. FNV-1a over bytes would take a second for a blob of 4 MB in Python.
+
+    Raises:
+        FormatError: The blob is cut off.
     """
+    if len(blob) % struct.calcsize("<Q"):
+        raise FormatError(f"the blob is damaged: its {len(blob):,} bytes are no whole number of blocks")
     total = _FNV_OFFSET
     for (word,) in struct.iter_unpack("<Q", blob):
         total = (total ^ word) * _FNV_PRIME & _WORD_MASK

@@ -307,14 +307,15 @@ class Instance {
   }
 
   void execute(const Arguments &args, const Memory &) {
-    const auto start = std::chrono::steady_clock::now();
+    const bool is_profiled = profiled_.compiled != nullptr;
+    const auto start = is_profiled ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     if (!prepared_) fail(EDGECORE_INVALID_STATE, "execute was called without a successful prepare");
     for (size_t i = 0; i < shapes_.size(); ++i) {
       void *data = args.data<void>(i);
       // A request keeps pointing to the memory that it was bound to, and accesses it in infer only.
       if (data != bound_[i] || data == nullptr) bind(i, data);
     }
-    if (profiled_.compiled == nullptr) {
+    if (!is_profiled) {
       const Event event(host_, "OpenVINO", 0);
       infer();
       return;

@@ -23,8 +23,8 @@ def graph_of(model: bytes) -> BlobGraph:
         FormatError: The model is damaged.
     """
     try:
-        if b"<!" in model:  # a document type could define entities that expand without end
-            raise ValueError("it has a document type")
+        if b"<!" in model or b"\0" in model:  # a document type, also in UTF-16: its entities could expand without end
+            raise ValueError("it has a document type, or is in UTF-16")
         return _read(ElementTree.fromstring(model))
     except (ElementTree.ParseError, ValueError, LookupError) as error:
         raise FormatError(f"the blob is damaged: its model is no XML of OpenVINO: {error}") from None

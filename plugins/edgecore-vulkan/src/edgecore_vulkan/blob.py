@@ -60,6 +60,8 @@ def _check(graph: s.Graph, data_size: int) -> None:
             raise FormatError(f"the blob is damaged: value {index} is empty")
         if isinstance(value, s.ValueList):
             _check_ids(value.items, count, f"value {index}")
+            if any(isinstance(graph.values[item].value, s.ValueList) for item in value.items):
+                raise FormatError(f"the blob is damaged: value {index} is a list of lists")
         if isinstance(value, s.VkTensor):
             if value.constant_id >= len(graph.constants):
                 raise FormatError(f"the blob is damaged: value {index} reads constant {value.constant_id}")

@@ -61,20 +61,19 @@ def _variables(graph: s.Graph, number: int) -> list[int]:
     """Return the values that an argument names and that are no constants."""
     value = graph.values[number].value
     if isinstance(value, s.ValueList):
-        return [one for item in value.items for one in _variables(graph, item)]
+        return [one for item in value.items for one in _variables(graph, item)]  # none of them is a list
     is_variable = isinstance(value, s.SymInt) or (isinstance(value, s.VkTensor) and value.constant_id < 0)
     return [number] if is_variable else []
 
 
-def _text(graph: s.Graph, number: int, is_item: bool = False) -> str:
+def _text(graph: s.Graph, number: int) -> str:
     value: Any = graph.values[number].value
     match value:
         case s.VkTensor():
             kind = "constant" if value.constant_id >= 0 else value.memory_layout.name.lower()
             return f"%{number} {value.datatype.name.lower()} {value.dims} {kind}"
         case s.ValueList():
-            items = ["..."] if is_item else [_text(graph, item, is_item=True) for item in value.items]
-            return f"[{', '.join(items)}]"
+            return f"[{', '.join(_text(graph, item) for item in value.items)}]"
         case s.SymInt():
             return f"%{number} size"
         case s.Null():

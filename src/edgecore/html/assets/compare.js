@@ -33,7 +33,7 @@ function compareView(section) {
 
   function draw() {
     const shown = columns.filter(([key]) => key !== "module" || group.value === "operator");
-    head.replaceChildren(...shown.map(([key, name, kind]) => element("th",
+    replaceHead(head, shown.map(([key, name, kind]) => element("th",
       { class: kind || null, scope: "col", "aria-sort": sort !== key ? "none" : descending ? "descending" : "ascending" },
       element("button", { type: "button", onclick: () => { descending = sort === key ? !descending : kind === "number"; sort = key; draw(); } },
         key === "name" ? group.value : name))));

@@ -28,6 +28,14 @@ function pressed(action) {
   };
 }
 
+// Replace the cells of a table's head; the button that has the focus keeps it.
+function replaceHead(head, cells) {
+  const place = [...head.children].findIndex(cell => cell.contains(document.activeElement));
+  head.replaceChildren(...cells);
+  const button = place < 0 || place >= head.children.length ? null : head.children[place].querySelector("button");
+  if (button) button.focus();
+}
+
 // A box of a drawing: a rectangle, its text if there is room, and all of it as a tooltip.
 function box(x, y, width, height, colour, text, tooltip, members, more = {}) {
   const shape = svg("rect", {

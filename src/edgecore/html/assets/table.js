@@ -13,10 +13,10 @@ function tableView(section) {
   function draw() {
     by.value = state.by;
     if (filter.value !== state.filter) filter.value = state.filter;
-    head.replaceChildren(...columns.map(([key, name, kind]) => element("th",
+    replaceHead(head, [...columns.map(([key, name, kind]) => element("th",
       { class: kind, scope: "col", "aria-sort": state.sort !== key ? "none" : state.descending ? "descending" : "ascending" },
       element("button", { type: "button", onclick: () => change({ sort: key, descending: state.sort === key ? !state.descending : kind === "number" }) },
-        key === "label" ? GROUPS[state.by] : name))), element("th", {}, ""));
+        key === "label" ? GROUPS[state.by] : name))), element("th", {}, "")]);
     const rows = grouped(state.by, state.filter);
     const key = state.sort === "share" ? "ns" : state.sort;
     const sign = state.descending ? -1 : 1;
