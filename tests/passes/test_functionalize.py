@@ -153,13 +153,11 @@ def test_a_swin_transformer_needs_no_functionalization_of_torch(without_torch):
         torch.testing.assert_close(program.module(check_guards=False)(x), model(x), rtol=1e-4, atol=1e-5)
 
 
-def write_and_read_views_of_composites(self, x):
+def write_a_view_of_a_composite(self, x):
     y = x + 1
-    row = torch.cartesian_prod(y[0])
-    wide, grid = torch.broadcast_tensors(y, x[:1])[0], torch.meshgrid(y[0], y[1], indexing="ij")[0]
-    torch.atleast_3d(y).add_(1)
-    row.sub_(3)
-    return y, row, wide, grid, y.sum_to_size(3, 4).neg_()
+    volume = torch.atleast_3d(y)
+    volume.add_(1)
+    return y, volume
 
 
 def write_powers(self, x):
@@ -176,7 +174,7 @@ def write_named_results(self, x):
     return torch.add(y, 1, out=y), both, y
 
 
-@pytest.mark.parametrize("function", [write_and_read_views_of_composites, write_powers, write_named_results])
+@pytest.mark.parametrize("function", [write_a_view_of_a_composite, write_powers, write_named_results])
 def test_writes_that_torch_may_have_to_make_functional_equal_eager(function):
     x = torch.rand(3, 4)
     got = edgecore.load(edgecore.compile(export(function, x)).buffer).forward(x)
