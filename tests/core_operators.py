@@ -91,6 +91,8 @@ _CASES = {
     "sorted rows": (torch.msort, normal(4, 3)),
     "running extrema": (lambda x: (*x.cummax(1), *x.cummin(0)), integers(4, 6)),
     "running extrema with NaN": (lambda x: (*x.cummax(1), *x.cummin(2)), WITH_NAN),
+    "running extrema of nothing": (lambda x: (*x.cummax(0), *x.cummin(1)), normal(0, 4)),
+    "medians of nothing": (lambda x: (x.median(), x.nanmedian()), normal(0)),
     "running logarithm of sums": (lambda x: x.logcumsumexp(1), ROW),
     "embedding bags": (lambda x, m=nn.EmbeddingBag(10, 3): m(x), WORDS),
     "embedding bags with padding": (lambda x, m=nn.EmbeddingBag(10, 3, mode="max", padding_idx=2): m(x), WORDS),
@@ -111,6 +113,11 @@ _CASES = {
     "products by index": (lambda x, s: x.index_reduce(0, PLACES[0], s, "prod"), normal(3, 4), normal(4, 4)),
     "rounded to decimals": (lambda x: (torch.round(x, decimals=2), torch.round(x * 100, decimals=-1)), ROW),
     "batch norm in training": (running, IMAGE, normal(4), normal(4).abs()),
+    "written diagonals": (
+        lambda x, s: (x.diagonal_scatter(s, 1), x.diagonal_scatter(s[:2], -1), x.diagonal_scatter(s, -1, 1, 0)),
+        normal(3, 6), normal(3),
+    ),
+    "written diagonals of a batch": (lambda x, s: x.diagonal_scatter(s, -2, 2, 0), normal(3, 2, 4), normal(2, 2)),
     "permutation": (lambda x: torch.sort(torch.randperm(17))[0] + x, integers(17)),
     "random integers": (lambda x: torch.randint(3, 4, (4,)) + torch.randint_like(x, 1), integers(4)),
     "memory with strides": (lambda x: x.new_empty_strided((2, 3), (1, 2)).fill_(1) + x, normal(2, 3)),
@@ -121,6 +128,7 @@ _CASES = {
     "circular padding that crops": (lambda x: F.pad(x, (2, -1), mode="circular"), ROW),
     "overlapping blocks": (lambda x: F.fold(x, (6, 7), (2, 3), padding=1, stride=2), normal(2, 12, 16)),
     "signs": (lambda x, y: (torch.copysign(x, y), torch.signbit(y)), normal(3, 4), torch.tensor([-0.0, 0.0, 2, -3])),
+    "signs of numbers": (lambda x: (torch.copysign(x, -2.0), torch.copysign(x.int(), 0.0)), normal(3, 4)),
     "extrema without NaN": (lambda x, y: (x.fmax(y), x.fmin(y)), WITH_NAN, normal(4, 5)),
     "hypotenuse": (torch.hypot, normal(3, 4), normal(3, 4)),
     "backward of averages": (

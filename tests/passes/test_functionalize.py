@@ -153,6 +153,35 @@ def test_a_swin_transformer_needs_no_functionalization_of_torch(without_torch):
         torch.testing.assert_close(program.module(check_guards=False)(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+def write_a_view_of_a_composite(self, x):
+    y = x + 1
+    volume = torch.atleast_3d(y)
+    volume.add_(1)
+    return y, volume
+
+
+def write_powers(self, x):
+    y = x + 1
+    y.pow_(2)
+    y **= 3
+    return y.pow_(x)
+
+
+def write_named_results(self, x):
+    y, both = x + 1, x.new_empty(6, 4)
+    torch.cat([y, y * 2], out=both)
+    both.mul_(2)
+    return torch.add(y, 1, out=y), both, y
+
+
+@pytest.mark.parametrize("function", [write_a_view_of_a_composite, write_powers, write_named_results])
+def test_writes_that_torch_may_have_to_make_functional_equal_eager(function):
+    x = torch.rand(3, 4)
+    got = edgecore.load(edgecore.compile(export(function, x)).buffer).forward(x)
+    want = Model(function)(x)
+    torch.testing.assert_close(tuple(got) if isinstance(want, tuple) else got, want)
+
+
 class Accumulates(nn.Module):
     """Writes two buffers, one of them through a view, and its input."""
 

@@ -10,7 +10,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from edgecore.ir.graph import edit
-from edgecore.passes.functionalize import is_mutable
+from edgecore.passes.functionalize import is_mutable, written_by
 from edgecore.passes.written_views import aliased
 
 
@@ -55,8 +55,8 @@ def _written(program: ExportedProgram) -> set[Node]:
     base_of: dict[Node, Node] = {}
     written = set()
     for node in program.graph.nodes:
-        source = aliased(node)
+        targets = written_by(node) if node.op == "call_function" and is_mutable(node) else []
+        source = targets[0] if targets else aliased(node)
         base_of[node] = base_of[source] if source is not None else node
-        if node.op == "call_function" and is_mutable(node):
-            written.add(base_of[node.args[0]])
+        written.update(base_of[target] for target in targets)
     return written

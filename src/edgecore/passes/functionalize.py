@@ -68,17 +68,34 @@ def is_mutable(node: Node) -> bool:
 def functional_form(target: OpOverload) -> OpOverload | None:
     """Return the functional overload of an in-place operator: `aten.relu.default` for `aten.relu_.default`.
 
-    Returns None if there is none, or if the operator writes or returns anything else than `self`.
+    Its name may differ: the one of `aten.pow_.Scalar` is `aten.pow.Tensor_Scalar`, since `aten.pow.Scalar` has a number
+    as `self`. Returns None if there is none, or if the operator writes or returns anything else than `self`.
     """
     name = target._schema.name.partition("::")[2]
     written = [arg for arg in target._schema.arguments if arg.alias_info is not None and arg.alias_info.is_write]
     if not name.endswith("_") or name.startswith("__") or len(written) != 1 or written[0].name != "self":
         return None
     packet = getattr(getattr(torch.ops, target.namespace), name[:-1], None)
-    overload = getattr(packet, target._overloadname, None) if packet is not None else None
-    if overload is None or len(overload._schema.arguments) != len(target._schema.arguments):
-        return None
-    return overload if isinstance(overload, OpOverload) else None
+    for overload_name in packet.overloads() if packet is not None else ():
+        overload: OpOverload = getattr(packet, overload_name)
+        if _parameters(overload) == _parameters(target):
+            return overload
+    return None
+
+
+def _parameters(target: OpOverload) -> list[tuple[str, str]]:
+    return [(parameter.name, str(parameter.type)) for parameter in target._schema.arguments]
+
+
+def written_by(node: Node) -> list[Node]:
+    """Return the tensors that a call writes, by the schema of its operator."""
+    assert isinstance(node.target, OpOverload)
+    parameters = [
+        one for one in node.target._schema.arguments if one.alias_info is not None and one.alias_info.is_write
+    ]
+    values = (argument(node, parameter.name) for parameter in parameters)
+    lists = (value if isinstance(value, (list, tuple)) else [value] for value in values)
+    return [tensor for tensors in lists for tensor in tensors if isinstance(tensor, Node)]
 
 
 def _writes_statistics(node: Node) -> bool:
@@ -127,8 +144,9 @@ class _Functionalization:
     def _visit(self, node: Node) -> None:
         """Let a call read present contents; note the write of an in-place call, and the source of a view."""
         if is_mutable(node):
-            written = node.args[0]
-            assert isinstance(written, Node)
+            if functional_form(node.target) is None:  # type: ignore[arg-type]
+                raise UnknownView(str(node.target))
+            (written,) = written_by(node)
             self.tensor[node] = tensor = self.tensor.get(written, written)
             self._read_contents(node)
             if node.target is not aten.detach_.default:

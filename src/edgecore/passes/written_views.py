@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -46,18 +47,34 @@ def shared_source(node: Node, mode: Any) -> Node | None:
     """Return the argument whose memory the value of `node` shares, or None.
 
     Operators such as `reshape` and `contiguous` return a copy or a view, depending on strides: the fake tensors tell.
+
+    Raises:
+        UnknownView: The operator returned a view, although its schema says that it returns a new tensor.
     """
     source = aliased(node)
-    if source is None or node.target is operator.getitem:
+    if node.target is operator.getitem:
         return source if source is not None and aliased(source) is not None and _is_list_of_views(source) else None
-    if not isinstance(node.target, OpOverload):
+    if not isinstance(node.target, OpOverload) or (source is None and not _is_composite(node.target)):
         return None
     if node.target in _ALWAYS_VIEWS:
         return source
     result = compute_val(mode, node.target, node.args, node.kwargs)
-    results = result if isinstance(result, (list, tuple)) else [result]
-    memory = source.meta["val"].untyped_storage()._cdata
-    return source if any(item.untyped_storage()._cdata == memory for item in results) else None
+    results = _memories(result if isinstance(result, (list, tuple)) else [result])
+    if source is not None:
+        return source if results & _memories([source.meta["val"]]) else None
+    if results & _memories([read.meta["val"] for read in node.all_input_nodes]):
+        raise UnknownView(str(node.target))
+    return None
+
+
+@cache
+def _is_composite(target: OpOverload) -> bool:
+    """Return True if an operator consists of others: `atleast_3d` returns a view, which its schema does not say."""
+    return torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
+
+
+def _memories(values: Iterable[Any]) -> set[int]:
+    return {value.untyped_storage()._cdata for value in values if isinstance(value, torch.Tensor)}
 
 
 def _is_list_of_views(node: Node) -> bool:

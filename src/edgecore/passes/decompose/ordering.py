@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgecore.ir.op_args import argument
-from edgecore.passes.decompose.own_decompositions import decomposes, has_static_sizes
+from edgecore.passes.decompose.own_decompositions import decomposes, has_static_sizes, is_empty
 
 aten = torch.ops.aten
 
@@ -112,12 +112,17 @@ def _nan_median(value: Tensor, dim: int, keepdim: bool = False) -> tuple[Tensor,
 
 @decomposes(aten.median.default, applies=has_static_sizes)
 def _median_of_all(value: Tensor) -> Tensor:
-    return _median(value.flatten(), 0)[0]
+    return _median_of_none(value.dtype) if value.numel() == 0 else _median(value.flatten(), 0)[0]
 
 
 @decomposes(aten.nanmedian.default, applies=has_static_sizes)
 def _nan_median_of_all(value: Tensor) -> Tensor:
-    return _nan_median(value.flatten(), 0)[0]
+    return _median_of_none(value.dtype) if value.numel() == 0 else _nan_median(value.flatten(), 0)[0]
+
+
+def _median_of_none(dtype: torch.dtype) -> Tensor:
+    """Return what torch has as the median of no elements: NaN, or the smallest integer."""
+    return torch.full((), torch.nan if dtype.is_floating_point else limits(dtype)[0], dtype=dtype)
 
 
 @decomposes(aten.mode.default, applies=_has_static_size)
@@ -147,6 +152,8 @@ def _running(value: Tensor, dim: int, largest: bool) -> tuple[Tensor, Tensor]:
     """Compute `cummax` or `cummin`, and the last place of each extremum so far."""
     if value.dim() == 0:
         return value.clone(), torch.zeros((), dtype=torch.int64)
+    if is_empty(*value.shape):
+        return value.clone(), torch.zeros_like(value, dtype=torch.int64)
     ordered = value.to(torch.uint8) if value.dtype == torch.bool else value
     lowest, highest = limits(ordered.dtype)
     prefixes = _prefixes(ordered, dim, lowest if largest else highest)

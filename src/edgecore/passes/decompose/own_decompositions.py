@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -48,6 +49,11 @@ def decomposes(*targets: OpOverload, applies: Applies = lambda node: True) -> Ca
 def has_static_sizes(node: Node) -> bool:
     """Return True if the sizes of the argument `self` are known."""
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape)
+
+
+def is_empty(*sizes: int) -> bool:
+    """Return True if a size is known to be 0."""
+    return any(isinstance(size, int) and size == 0 for size in sizes)
 
 
 def _is_wrapping_pad(node: Node) -> bool:
@@ -189,6 +195,13 @@ def _copysign(value: Tensor, sign: Tensor) -> Tensor:
     return torch.where(_has_sign(sign), -magnitude, magnitude)
 
 
+@decomposes(aten.copysign.Scalar)
+def _copysign_of_number(value: Tensor, sign: Any) -> Tensor:
+    dtype = value.dtype if value.is_floating_point() else torch.get_default_dtype()
+    magnitude = value.to(dtype).abs()
+    return -magnitude if math.copysign(1, sign) < 0 else magnitude
+
+
 @decomposes(aten.signbit.default)
 def _has_sign(value: Tensor) -> Tensor:
     """Return True for negative numbers and, of floating-point numbers, for minus zero."""
@@ -223,6 +236,17 @@ def _hypot(left: Tensor, right: Tensor) -> Tensor:
     ratio = torch.where(longer == 0, 0.0, shorter / longer)
     length = longer * torch.sqrt(1 + ratio * ratio)
     return torch.where(torch.logical_or(left.isinf(), right.isinf()), torch.inf, length)
+
+
+@decomposes(aten.diagonal_scatter.default, applies=has_static_sizes)
+def _diagonal_scatter(value: Tensor, source: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """Choose between the matrix and its new diagonal, of which each row, or each column, has one element."""
+    matrix = value.movedim((dim1, dim2), (-2, -1))
+    rows, columns = matrix.shape[-2:]
+    differences = torch.arange(columns).unsqueeze(0) - torch.arange(rows).unsqueeze(1)
+    length = rows if offset >= 0 else columns
+    filled = aten.constant_pad_nd(source, [0, length - source.shape[-1]]).unsqueeze(-1 if offset >= 0 else -2)
+    return torch.where(differences == offset, filled, matrix).movedim((-2, -1), (dim1, dim2))
 
 
 @decomposes(aten.addmv.default)

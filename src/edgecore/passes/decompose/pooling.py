@@ -14,7 +14,7 @@ from torch.fx import Node
 
 from edgecore.ir.graph import for_each
 from edgecore.ir.op_args import argument
-from edgecore.passes.decompose.own_decompositions import decomposes
+from edgecore.passes.decompose.own_decompositions import decomposes, is_empty
 
 aten = torch.ops.aten
 
@@ -25,11 +25,6 @@ def has_static_space(node: Node) -> bool:
     """Return True if the sizes of the pooled dims are known: the last two, or three for an operator of volumes."""
     dims = 3 if "3d" in str(node.target) else 2
     return all(isinstance(size, int) for size in argument(node, "self").meta["val"].shape[-dims:])
-
-
-def is_empty(*sizes: int) -> bool:
-    """Return True if a size is known to be 0."""
-    return any(isinstance(size, int) and size == 0 for size in sizes)
 
 
 @decomposes(aten.avg_pool1d.default)

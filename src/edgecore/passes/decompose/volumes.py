@@ -14,13 +14,8 @@ from torch import Tensor
 from torch.fx import Node
 
 from edgecore.ir.graph import for_each
-from edgecore.passes.decompose.own_decompositions import decomposes
-from edgecore.passes.decompose.pooling import (
-    adaptive_max_pool_2d,
-    average_windows,
-    has_static_space,
-    is_empty,
-)
+from edgecore.passes.decompose.own_decompositions import decomposes, is_empty
+from edgecore.passes.decompose.pooling import adaptive_max_pool_2d, average_windows, has_static_space
 
 aten = torch.ops.aten
 
