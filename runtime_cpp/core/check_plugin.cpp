@@ -75,7 +75,7 @@ Status check_backend(const edgecore_backend *backend, uint32_t host_features, St
   const uint32_t trust = backend->flags & (EDGECORE_VALIDATES_BLOBS | EDGECORE_NEEDS_TRUSTED_BLOBS);
   if (!exactly_one(threads) || !exactly_one(trust)) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The backend '", id, "' in ", where, " has flags ", backend->flags,
-                ": it must declare one way of threading, and whether it validates blobs or needs trusted ones.");
+                ": it must declare one way of threading, and whether it validates blobs or trusts them.");
   }
   const uint32_t foreign = backend->features & ~host_features;
   if (foreign != 0) {

@@ -55,7 +55,7 @@ Status check_trust(const MethodImpl &method, const DelegateInfo &info, Bytes blo
               index, " for backend '", info.backend_id, "' ",
               info.has_meta ? "does not match the SHA-256 in the file's metadata"
                             : "has no SHA-256, because the file carries no edgecore metadata",
-              ", and this backend cannot validate blobs itself; load with trust only a file whose origin you trust.");
+              ", and this backend cannot validate blobs; load with trust only files that you trust.");
 }
 
 }  // namespace

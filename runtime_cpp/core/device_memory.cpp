@@ -93,7 +93,7 @@ class Devices final : public DeviceMemory {
       return Status();
     }
     return fail(error, EDGECORE_NOT_SUPPORTED, "Method '", method.name, "': backend '", table.backend_id,
-                "' needs arguments in memory of its device, but lacks functions to create and map buffers there.");
+                "' needs arguments in its memory, but has no functions to create and map buffers.");
   }
 
   Status assign_buffers(MethodImpl &method, Error &error) const override {

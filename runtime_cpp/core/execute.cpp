@@ -119,7 +119,7 @@ class Interpreter {
     if (steps_ <= method_.config.instruction_limit) return Status();
     return fail(error_, EDGECORE_OUT_OF_RESOURCES, "Method '", method_.name, "' has not ended after ",
                 method_.config.instruction_limit,
-                " instructions and list entries, the limit instructions: raise it if the program needs more.");
+                " instructions and list entries, the limit instructions; raise it for longer programs.");
   }
 
   template <typename Work>
@@ -207,7 +207,7 @@ class Interpreter {
       if (lacks) {
         return kernel_failed(
             instruction, EDGECORE_INVALID_STATE, "argument ", i, " (value ", instruction.args[i],
-            ") has no memory: the file plans none for it, and no earlier instruction binds it to memory.");
+            ") has no memory: the file plans none, and no earlier instruction binds it.");
       }
     }
     return Status();

@@ -336,7 +336,7 @@ TEST(Method, AValueWithoutMemoryIsAnError) {
   std::vector<float> y(6);
   ASSERT_TRUE(loaded.set_floats_output(0, y));
   EXPECT_FALSE(loaded.execute());
-  EXPECT_SENTENCE(loaded, "argument 0 (value 0) has no memory: the file plans none for it");
+  EXPECT_SENTENCE(loaded, "argument 0 (value 0) has no memory: the file plans none");
 }
 
 TEST(Method, AKernelErrorNamesInstructionAndOperator) {

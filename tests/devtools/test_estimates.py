@@ -19,8 +19,10 @@ def estimated(path: Path) -> None:
     net = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 4)).eval()
     program = edgecore.compile(net, (torch.randn(2, 8),), backends=["xnnpack"])
     meta = fmt.get_meta(program.pte)
-    for operation, cycles in zip(meta.methods[0].delegates[0].operations, (900, 100), strict=True):
-        operation.estimated_cycles = cycles
+    delegate = meta.methods[0].delegates[0]
+    cycles = [fmt.CycleEstimate(one.id, one.name, cycles)
+              for one, cycles in zip(delegate.operations, (900, 100), strict=True)]  # fmt: skip
+    delegate.details = bytes(fmt.pack(fmt.DelegateDetails(cycles=cycles)))
     fmt.set_meta(program.pte, meta)
     path.write_bytes(fmt.write_pte(program.pte))
 

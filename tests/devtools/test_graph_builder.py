@@ -48,7 +48,7 @@ def test_a_graph_in_the_metadata_needs_no_backend() -> None:
     first, *rest = (fmt.GraphNode(one.id, one.name, "Step", [index], [index + 1])
                     for index, one in enumerate(delegate.operations))  # fmt: skip
     values = [fmt.GraphValue(1, "float32 [4, 8]")]
-    delegate.graph = fmt.DelegateGraph([first, *rest], [0], [len(rest) + 1], values)
+    delegate.details = bytes(fmt.pack(fmt.DelegateDetails([first, *rest], [0], [len(rest) + 1], values)))
     fmt.set_meta(program.pte, meta)
     program.pte.program.execution_plan[0].delegates[0].id = "UnknownBackend"
     (method,) = graph_of(program.pte, blobs=True).methods

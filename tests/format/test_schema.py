@@ -19,6 +19,14 @@ SCHEMAS = Path(fmt.__file__).parent / "schema"
 FLATC = shutil.which("flatc")
 pytestmark = pytest.mark.skipif(FLATC is None, reason="needs flatc (Debian package flatbuffers-compiler)")
 
+DETAILS = fmt.DelegateDetails(
+    [fmt.GraphNode(7, "", "Conv", [0], [1]), fmt.GraphNode(0, "layer_1", "Add", [0, 1], [2])],
+    [0],
+    [2],
+    [fmt.GraphValue(2, "int8 [1, 4]")],
+    [fmt.CycleEstimate(0, "layer_1", 2**40)],
+)
+
 META = fmt.Meta(
     "executorch-1.5",
     "edgecore",
@@ -36,14 +44,9 @@ META = fmt.Meta(
                     [1, 2],
                     [
                         fmt.DelegateOperation(7, "", [1, 2]),
-                        fmt.DelegateOperation(name="layer_1", handles=[2], estimated_cycles=2**40),
+                        fmt.DelegateOperation(name="layer_1", handles=[2]),
                     ],
-                    fmt.DelegateGraph(
-                        [fmt.GraphNode(7, "", "Conv", [0], [1]), fmt.GraphNode(0, "layer_1", "Add", [0, 1], [2])],
-                        [0],
-                        [2],
-                        [fmt.GraphValue(2, "int8 [1, 4]")],
-                    ),
+                    bytes(fmt.pack(DETAILS)),
                 )
             ],
             [fmt.InstructionHandles([3])],

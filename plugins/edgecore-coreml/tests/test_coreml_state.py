@@ -52,7 +52,7 @@ WRITES = {
     "a slice from the end": (assign(ALL, slice(-2, None)), X, ROWS),
     "a slice with steps": (assign(ALL, slice(0, None, 2)), X, ROWS),
     "a column": (assign(ALL, ALL, -1), X, X[..., 0].contiguous()),
-    "a copy with broadcasting": (lambda x, y: changed(x, lambda z: z.copy_(y)), X, ROW[:1, :, :1].contiguous()),
+    "a copy with broadcasting": (lambda x, y: changed(x, lambda z: z.copy_(y)) * 2, X, ROW[:1, :, :1].contiguous()),
     "rows that are read": (lambda x, i: (x + 1)[:, i] * 2, X, I),
 }
 

@@ -42,12 +42,13 @@ def estimates(pte: PteFile, method: str) -> list[Estimate]:
         return []
     nodes = {one.handle: Origin(one.handle, one.operator_name, one.module_path, one.source)
              for one in facts.debug_handles}  # fmt: skip
-    return [
-        Estimate(delegate.id, one.name or str(one.id), one.estimated_cycles,
-                 [nodes[handle] for handle in one.handles if handle in nodes])
-        for delegate, known in zip(plan.delegates, facts.delegates, strict=False)
-        for one in known.operations if one.estimated_cycles
-    ]  # fmt: skip
+    found = []
+    for delegate, known in zip(plan.delegates, facts.delegates, strict=False):
+        handles = {(one.id, one.name): one.handles for one in known.operations}
+        for one in known.read_details().cycles:
+            origins = [nodes[handle] for handle in handles.get((one.id, one.name), []) if handle in nodes]
+            found.append(Estimate(delegate.id, one.name or str(one.id), one.cycles, origins))
+    return found
 
 
 def estimate_lines(found: list[Estimate], by: str, top: int) -> list[str]:

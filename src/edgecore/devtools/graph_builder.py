@@ -285,13 +285,12 @@ def stored_graph(delegate: fmt.DelegateMeta) -> BlobGraph | None:
     """Return the graph of a blob that the metadata have; None if they have none."""
     from edgecore.plugin import BlobGraph, BlobNode
 
-    if delegate.graph is None:
+    details = delegate.read_details()
+    if not details.nodes:
         return None
-    nodes = (
-        BlobNode(one.name or one.id, one.kind, tuple(one.inputs), tuple(one.outputs)) for one in delegate.graph.nodes
-    )
-    texts = {one.number: one.text for one in delegate.graph.values}
-    return BlobGraph(tuple(nodes), tuple(delegate.graph.inputs), tuple(delegate.graph.outputs), texts)
+    nodes = (BlobNode(one.name or one.id, one.kind, tuple(one.inputs), tuple(one.outputs)) for one in details.nodes)
+    texts = {one.number: one.text for one in details.values}
+    return BlobGraph(tuple(nodes), tuple(details.inputs), tuple(details.outputs), texts)
 
 
 def kernel_name(key: str) -> str:

@@ -31,7 +31,7 @@ from edgecore.ir.program import buffer_of
 from edgecore.ir.writes import Writer, writer_of
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
-from edgecore.plugin import BlobGraph
+from edgecore.plugin import PreprocessResult
 
 PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
     operator.add: ("executorch_prim::add", "Scalar"), operator.sub: ("executorch_prim::sub", "Scalar"),
@@ -365,9 +365,8 @@ class Emitter:
         handles = [node.meta["debug_handle"] for node in nodes]
         operations = [
             fmt.DelegateOperation(
-                *((0, key) if isinstance(key, str) else (key, "")), handles=list(origin),
+                *_id_and_name(key), handles=list(origin),
                 dim_order=list(module.result.value_dim_orders.get(key, ())),
-                estimated_cycles=module.result.estimated_cycles.get(key, 0),
             )
             for key, origin in module.result.debug_handle_map.items()
         ]  # fmt: skip
@@ -375,7 +374,7 @@ class Emitter:
             fmt.DelegateMeta(
                 sha256=fmt.blob_digest(module.result.blob), compatibility=module.result.compatibility,
                 distribution=module.distribution[0], distribution_version=module.distribution[1], memory=needs,
-                handles=handles, operations=operations, graph=_blob_graph(module.result.graph),
+                handles=handles, operations=operations, details=_details(module.result),
             )
         )  # fmt: skip
         self.meta.debug_handles.extend(_debug_handle(node.meta["debug_handle"], node) for node in nodes)
@@ -410,19 +409,23 @@ class Emitter:
         self._new_state.append(state)
 
 
-def _blob_graph(graph: BlobGraph | None) -> fmt.DelegateGraph | None:
-    """Return the graph of a blob as the metadata have it."""
-    if graph is None:
-        return None
-    nodes = [
-        fmt.GraphNode(
-            *((0, one.operation) if isinstance(one.operation, str) else (one.operation, "")), one.name,
-            list(one.inputs), list(one.outputs),
-        )
-        for one in graph.nodes
-    ]  # fmt: skip
-    values = [fmt.GraphValue(number, text) for number, text in graph.values.items()]
-    return fmt.DelegateGraph(nodes, list(graph.inputs), list(graph.outputs), values)
+def _id_and_name(key: int | str) -> tuple[int, str]:
+    return (0, key) if isinstance(key, str) else (key, "")
+
+
+def _details(result: PreprocessResult) -> bytes:
+    """Return the facts of a blob that only tools read, as the metadata have them."""
+    details = fmt.DelegateDetails(
+        cycles=[fmt.CycleEstimate(*_id_and_name(key), cycles) for key, cycles in result.estimated_cycles.items()]
+    )
+    if result.graph is not None:
+        details.nodes = [
+            fmt.GraphNode(*_id_and_name(one.operation), one.name, list(one.inputs), list(one.outputs))
+            for one in result.graph.nodes
+        ]
+        details.inputs, details.outputs = list(result.graph.inputs), list(result.graph.outputs)
+        details.values = [fmt.GraphValue(number, text) for number, text in result.graph.values.items()]
+    return b"" if details == fmt.DelegateDetails() else bytes(fmt.pack(details))
 
 
 def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 from edgecore.errors import FormatError
 
-from .flat import Buffer, data, pack, scalar, string, strings, table, tables, unpack, vector
+from .flat import Buffer, data, pack, scalar, string, strings, tables, unpack, vector
 from .pte import NamedBlob, PteFile
 from .segments import CONSTANT_ALIGNMENT, parts
 
@@ -61,15 +61,12 @@ class DelegateOperation:
         handles: The debug handles of the graph nodes that the operation computes.
         dim_order: The dims of the operation's value from the outermost to the innermost in memory; empty if they are
             in the graph's order.
-        estimated_cycles: Cycles that the backend's compiler expects on its device, without a measurement; 0 if it says
-            nothing.
     """
 
     id: int = scalar(0, "i64")
     name: str = string(1)
     handles: list[int] = vector(2, "u32")
     dim_order: list[int] = vector(3, "u8")
-    estimated_cycles: int = scalar(4, "u64")
 
 
 @dataclass(slots=True)
@@ -92,13 +89,31 @@ class GraphValue:
 
 
 @dataclass(slots=True)
-class DelegateGraph:
-    """The operations of a blob in the order of execution, and the numbers of its inputs and outputs."""
+class CycleEstimate:
+    """Cycles that the backend's compiler expects for a `DelegateOperation` on its device, without a measurement."""
+
+    id: int = scalar(0, "i64")
+    name: str = string(1)
+    cycles: int = scalar(2, "u64")
+
+
+@dataclass(slots=True)
+class DelegateDetails:
+    """Facts of a delegate that only tools read.
+
+    Attributes:
+        nodes: The operations of the blob in the order of execution; empty if the blob itself tells its graph.
+        inputs: Numbers of the values that are inputs of the graph.
+        outputs: Numbers of the values that are outputs of the graph.
+        values: Texts of values.
+        cycles: What the backend's compiler expects.
+    """
 
     nodes: list[GraphNode] = tables(0, GraphNode)
     inputs: list[int] = vector(1, "u32")
     outputs: list[int] = vector(2, "u32")
     values: list[GraphValue] = tables(3, GraphValue)
+    cycles: list[CycleEstimate] = tables(4, CycleEstimate)
 
 
 @dataclass(slots=True)
@@ -113,7 +128,7 @@ class DelegateMeta:
         memory: The memory that the delegate needs.
         handles: Debug handles of the nodes in the delegate.
         operations: The delegate's own operations, with the nodes that they compute.
-        graph: The graph in the blob, if the blob itself does not tell it.
+        details: A flatbuffer of `DelegateDetails`, or empty. It is apart so that the runtime need not verify it.
     """
 
     sha256: Buffer = data(0)
@@ -123,7 +138,15 @@ class DelegateMeta:
     memory: list[MemoryNeed] = tables(4, MemoryNeed)
     handles: list[int] = vector(5, "u32")
     operations: list[DelegateOperation] = tables(6, DelegateOperation)
-    graph: DelegateGraph | None = table(7, DelegateGraph)
+    details: Buffer = data(7)
+
+    def read_details(self) -> DelegateDetails:
+        """Return the facts that only tools read; empty ones if there are none.
+
+        Raises:
+            FormatError: They are damaged.
+        """
+        return unpack(DelegateDetails, self.details) if len(self.details) else DelegateDetails()
 
 
 @dataclass(slots=True)

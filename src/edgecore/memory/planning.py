@@ -91,7 +91,7 @@ class MemoryPlanningPass:
         This method chooses none. A subclass that overrides it returns `super().run(graph_module, graph_signature)`.
 
         Args:
-            graph_module: The graph, in the edge dialect; every node with tensors has its `TensorSpec`s.
+            graph_module: The graph, in the edge dialect; each tensor of a node has a `TensorSpec`.
             graph_signature: The signature of the program.
         """
         return PassResult(graph_module, False)

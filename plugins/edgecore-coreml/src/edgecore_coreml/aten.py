@@ -116,7 +116,8 @@ def _as_number(graph: Graph, value: Any) -> Any:
 
 
 def _added(graph: Graph, target: Any, args: tuple[Any, ...], **kwargs: Any) -> Node:
-    node = graph.call_function(target, args, kwargs)
+    # The program's signature has the names of results: a new node must not take one before its node is copied.
+    node = graph.create_node("call_function", target, args, kwargs, name="rewritten")
     vals = map_arg(args, lambda arg: arg.meta["val"])
     node.meta = {"val": target(*vals, **kwargs)}
     return node
