@@ -205,9 +205,8 @@ class Interpreter {
         lacks = lacks || (tensor != nullptr && lacks_memory(*tensor));
       }
       if (lacks) {
-        return kernel_failed(
-            instruction, EDGECORE_INVALID_STATE, "argument ", i, " (value ", instruction.args[i],
-            ") has no memory: the file plans none, and no earlier instruction binds it.");
+        return kernel_failed(instruction, EDGECORE_INVALID_STATE, "argument ", i, " (value ", instruction.args[i],
+                             ") has no memory: the file plans none, and no earlier instruction binds it.");
       }
     }
     return Status();

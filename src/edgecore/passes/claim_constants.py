@@ -53,7 +53,7 @@ def _memory(tensor: torch.Tensor) -> tuple[Any, ...]:
 def _written(program: ExportedProgram) -> set[Node]:
     """Return the placeholders that in-place operators write, directly or through a view."""
     base_of: dict[Node, Node] = {}
-    written = set()
+    written = set[Node]()
     for node in program.graph.nodes:
         targets = written_by(node) if node.op == "call_function" and is_mutable(node) else []
         source = targets[0] if targets else aliased(node)

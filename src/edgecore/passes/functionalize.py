@@ -144,7 +144,8 @@ class _Functionalization:
     def _visit(self, node: Node) -> None:
         """Let a call read present contents; note the write of an in-place call, and the source of a view."""
         if is_mutable(node):
-            if functional_form(node.target) is None:  # type: ignore[arg-type]
+            assert isinstance(node.target, OpOverload)
+            if functional_form(node.target) is None:
                 raise UnknownView(str(node.target))
             (written,) = written_by(node)
             self.tensor[node] = tensor = self.tensor.get(written, written)

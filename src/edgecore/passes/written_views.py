@@ -70,7 +70,7 @@ def shared_source(node: Node, mode: Any) -> Node | None:
 @cache
 def _is_composite(target: OpOverload) -> bool:
     """Return True if an operator consists of others: `atleast_3d` returns a view, which its schema does not say."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd")
+    return torch._C._dispatch_has_kernel_for_dispatch_key(target._name, "CompositeImplicitAutograd")
 
 
 def _memories(values: Iterable[Any]) -> set[int]:
