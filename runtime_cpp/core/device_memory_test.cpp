@@ -172,7 +172,7 @@ TEST_F(DeviceBuffers, AnErrorNamesWhatTheHostOrTheBackendLacks) {
   backend.table = &table;
   old.config.backends = {&backend, 1};
   EXPECT_FALSE(load(old));
-  EXPECT_SENTENCE(old, "backend 'NullBackend' needs arguments in memory of its device, but lacks functions");
+  EXPECT_SENTENCE(old, "backend 'NullBackend' needs arguments in its memory, but has no functions");
 }
 
 TEST_F(DeviceBuffers, CanBeSharedByAHandle) {
