@@ -77,31 +77,25 @@ def _say(line: str) -> None:
     print(printable(line))
 
 
-def _cell(name: str) -> str:
-    """Return a name from the file as the cell of a table: as it is, without markup or control characters."""
-    from rich.markup import escape
-
-    from edgecore.devtools.printable import printable
-
-    return escape(printable(name))
-
-
 def _print_data(facts: dict[str, Any]) -> None:
     from rich.table import Table
+
+    from edgecore.devtools.printable import printable
 
     _say(f"{facts['file']}: {facts['bytes']:,} bytes, {len(facts['data'])} names, {len(facts['segments'])} segments")
     table = Table("name", "content", "bytes")
     for entry in facts["data"]:
         content = f"{entry['dtype']} {entry['shape']}" if "dtype" in entry else "data of a delegate"
-        table.add_row(_cell(entry["key"]), content, f"{entry['bytes']:,}")
+        table.add_row(printable(entry["key"]), content, f"{entry['bytes']:,}")
     if table.row_count:
-        stdout.print(table)
+        stdout.print(table, markup=False)
 
 
 def _print(facts: dict[str, Any]) -> None:
     from rich.table import Table
 
     from edgecore.devtools.describe import signature
+    from edgecore.devtools.printable import printable
 
     origin = f", made by {facts['producer']} for {facts['profile']}" if facts["producer"] else ""
     _say(f"{facts['file']}: {facts['bytes']:,} bytes{origin}")
@@ -122,11 +116,11 @@ def _print(facts: dict[str, Any]) -> None:
         _say(f"  memory: {memory}, {'unknown' if declared is None else f'{declared:,} bytes'} for delegates")
         table = Table("runs", "on", "size or count")
         for delegate in method["delegates"]:
-            table.add_row("delegate", _cell(delegate["backend_id"]), f"{delegate['bytes']:,} bytes")
+            table.add_row("delegate", printable(delegate["backend_id"]), f"{delegate['bytes']:,} bytes")
         for name, count in method["operators"].items():
-            table.add_row(_cell(name), "edgecore's kernels", str(count))
+            table.add_row(printable(name), "edgecore's kernels", str(count))
         if table.row_count:
-            stdout.print(table)
+            stdout.print(table, markup=False)
 
 
 def _print_blobs(rows: list[dict[str, Any]]) -> None:

@@ -81,18 +81,25 @@ class There:
         folder = Path(self._folder.name)
         file = folder / "program.pte"
         compiled.save(file)
+        programs = programs_for(self._device, file, self._build)
         tensors = _outputs(compiled.pte)
         count = max(1, OUTPUT_BYTES // max(1, sum(_bytes(tensor) for tensor in tensors)))
         return [
             outputs
             for first in range(0, len(samples), count)
-            for outputs in self._calls(file, tensors, samples[first : first + count])
+            for outputs in self._calls(file, programs, tensors, samples[first : first + count])
         ]
 
-    def _calls(self, file: Path, tensors: Sequence[Tensor | None], samples: Sequence[Sample]) -> list[Outputs]:
+    def _calls(
+        self,
+        file: Path,
+        programs: tuple[Path, list[Path]],
+        tensors: Sequence[Tensor | None],
+        samples: Sequence[Sample],
+    ) -> list[Outputs]:
         """Make the calls of some samples in one process."""
         folder, device = Path(self._folder.name), self._device
-        runner, libraries = programs_for(device, file, self._build)
+        runner, libraries = programs
         lines = []
         for sample in samples:
             lines += ["reset"] if self._has_state else []

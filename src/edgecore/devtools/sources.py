@@ -8,7 +8,7 @@ from typing import Any
 
 from edgecore.devtools.trace_records import MAGIC, etdump_of_records
 from edgecore.errors import FormatError
-from edgecore.format import BPTE_IDENTIFIER, PteFile, read_bpte, read_pte
+from edgecore.format import PteFile, embedded_pte, read_pte
 from edgecore.format.etdump import ETDump, read_etdump
 from edgecore.format.etrecord import EtRecordFile, read_etrecord
 
@@ -26,8 +26,7 @@ def program_file(program: Any) -> PteFile:
     """
     if isinstance(program, PteFile):
         return program
-    found = content(program)
-    return read_pte(read_bpte(found).program if bytes(found[4:8]) == BPTE_IDENTIFIER else found)
+    return read_pte(embedded_pte(content(program)))
 
 
 def dump_file(trace: Any, program: Any = None) -> ETDump:

@@ -185,8 +185,7 @@ class _Method:
         for instruction in (one.instr_args for chain in plan.chains for one in chain.instructions):
             kernel = backend = ""
             if isinstance(instruction, KernelCall) and 0 <= instruction.op_index < len(plan.operators):
-                operator = plan.operators[instruction.op_index]
-                kernel = operator.name.rpartition("::")[2] + ("." + operator.overload if operator.overload else "")
+                kernel = plan.operators[instruction.op_index].key.rpartition("::")[2]
             elif isinstance(instruction, DelegateCall) and 0 <= instruction.delegate_index < len(plan.delegates):
                 backend = plan.delegates[instruction.delegate_index].id
             self._kernels.append(kernel)

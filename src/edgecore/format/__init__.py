@@ -12,6 +12,7 @@ from .bpte import (
     BundledMethodTestSuite,
     BundledTensor,
     Value,
+    embedded_pte,
     read_bpte,
     write_bpte,
 )
@@ -207,6 +208,7 @@ __all__ = [
     "Value",
     "Violation",
     "blob_digest",
+    "embedded_pte",
     "get_meta",
     "pack",
     "profile_libraries",

@@ -101,6 +101,15 @@ def read_bpte(buffer: Buffer) -> BpteFile:
     return bpte
 
 
+def embedded_pte(content: Buffer) -> Buffer:
+    """Return the `.pte` in a `.bpte`; the content of another file as it is.
+
+    Raises:
+        FormatError: It is a damaged `.bpte`.
+    """
+    return read_bpte(content).program if bytes(memoryview(content)[4:8]) == BPTE_IDENTIFIER else content
+
+
 def _tensors(bpte: BpteFile) -> list[tuple[str, BundledTensor]]:
     """Return all tensors of the test cases, each with words that say where it is."""
     return [

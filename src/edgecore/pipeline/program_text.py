@@ -25,9 +25,7 @@ def _method(plan: fmt.ExecutionPlan, verbose: bool) -> Iterator[str]:
 def _call(plan: fmt.ExecutionPlan, call: fmt.InstructionArguments | None) -> str:
     match call:
         case fmt.KernelCall():
-            operator = plan.operators[call.op_index]
-            name = f"{operator.name}.{operator.overload}" if operator.overload else operator.name
-            return f"{name}({_named(call.args)})"
+            return f"{plan.operators[call.op_index].key}({_named(call.args)})"
         case fmt.DelegateCall():
             return f"delegate {call.delegate_index} {plan.delegates[call.delegate_index].id}({_named(call.args)})"
         case fmt.MoveCall():

@@ -151,9 +151,7 @@ class Program:
         if isinstance(content, (str, os.PathLike)):
             with Path(content).open("rb") as file:
                 content = mmap(file.fileno(), 0, access=ACCESS_READ)  # its weights need not be read
-        if bytes(memoryview(content)[4:8]) == fmt.BPTE_IDENTIFIER:
-            content = fmt.read_bpte(content).program
-        return {plan.name: plan for plan in fmt.read_pte(content).program.execution_plan}
+        return {plan.name: plan for plan in fmt.read_pte(fmt.embedded_pte(content)).program.execution_plan}
 
 
 class Method:

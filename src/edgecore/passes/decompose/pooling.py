@@ -37,7 +37,7 @@ def _average_pool_1d(
     count_include_pad: bool = True,
 ) -> Tensor:
     """Average a row as an image of height 1."""
-    kernel, steps, pads = ((*values, *values)[:1] for values in (kernel_size, stride or kernel_size, padding))
+    kernel, steps, pads = (for_each(value, 1) for value in (kernel_size, stride or kernel_size, padding))
     image = value.unsqueeze(-2)
     pooled = aten.avg_pool2d.default(image, [1, *kernel], [1, *steps], [0, *pads], ceil_mode, count_include_pad)
     return pooled.squeeze(-2)  # type: ignore[no-any-return]
