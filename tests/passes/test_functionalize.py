@@ -167,6 +167,13 @@ def write_powers(self, x):
     return y.pow_(x)
 
 
+def write_beside_a_number_of_the_data(self, x):
+    y, count = x + 1, x.flatten()[0].to(torch.int64).item()
+    torch._check(count >= 0)
+    y[torch.arange(2)] = torch.arange(x.shape[0] - 1).to(x.dtype)[:, None] + count
+    return y, torch.nonzero(y > 1).sum(), torch.where(y > 1)[0].sum()
+
+
 def write_named_results(self, x):
     y, both = x + 1, x.new_empty(6, 4)
     torch.cat([y, y * 2], out=both)
@@ -174,7 +181,10 @@ def write_named_results(self, x):
     return torch.add(y, 1, out=y), both, y
 
 
-@pytest.mark.parametrize("function", [write_a_view_of_a_composite, write_powers, write_named_results])
+@pytest.mark.parametrize(
+    "function",
+    [write_a_view_of_a_composite, write_powers, write_beside_a_number_of_the_data, write_named_results],
+)
 def test_writes_that_torch_may_have_to_make_functional_equal_eager(function):
     x = torch.rand(3, 4)
     got = edgecore.load(edgecore.compile(export(function, x)).buffer).forward(x)

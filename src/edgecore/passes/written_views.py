@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -58,7 +59,8 @@ def shared_source(node: Node, mode: Any) -> Node | None:
         return None
     if node.target in _ALWAYS_VIEWS:
         return source
-    result = compute_val(mode, node.target, node.args, node.kwargs)
+    with mode.shape_env.ignore_fresh_unbacked_symbols() if mode.shape_env is not None else nullcontext():
+        result = compute_val(mode, node.target, node.args, node.kwargs)  # `item` makes a symbol, which nobody uses
     results = _memories(result if isinstance(result, (list, tuple)) else [result])
     if source is not None:
         return source if results & _memories([source.meta["val"]]) else None
