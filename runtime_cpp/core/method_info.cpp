@@ -128,6 +128,11 @@ ValueInfo MethodInfo::output(size_t index) const {
   return info;
 }
 
+StringView MethodInfo::output_containers() const {
+  const fb::ContainerMetadata *containers = plan_of(program_, index_).container_meta_type();
+  return containers == nullptr ? StringView() : view_of(containers->encoded_out_str());
+}
+
 DimInfo MethodInfo::output_dim(size_t index, size_t dim) const {
   return dim_info(output(index).tensor, argument_at(outputs_of(program_, index_), index), dim);
 }

@@ -91,16 +91,18 @@ Args:
     *inputs: The values of the first inputs: for a tensor a numpy array, a torch tensor, or an object with the buffer
         protocol or DLPack, in CPU memory, of the declared dtype and of a shape within the declared sizes; a Python
         number for a number. Tensors may have any strides: a tensor that is not contiguous in the expected dim order
-        is copied.
-    **named_inputs: The values of the other inputs, by name (`TensorInfo.name` of the entries of `inputs`).
+        is copied. Instead of flat inputs, the arguments of the model's `forward` may be given, with their lists,
+        tuples, dicts and dataclasses.
+    **named_inputs: The values of the other inputs, by name (`TensorInfo.name` of the entries of `inputs`); of nested
+        arguments by the name of the parameter.
     out: A sequence with a writable buffer for each output: contiguous, with the output's dtype and its shape for these
         inputs. For a method with one output also the buffer itself. The call writes the results there and returns these
         objects.
 
 Returns:
-    The output itself if there is one, a list if there are several. Tensors are numpy arrays if the first tensor input
-    is a numpy array, torch tensors if it is a torch tensor, and `edgecore.Tensor` otherwise. They belong to the caller:
-    later runs do not change them.
+    The output itself if there is one, a list if there are several; if the model returns a dict or nested containers,
+    these. Tensors are numpy arrays if the first tensor input is a numpy array, torch tensors if it is a torch tensor,
+    and `edgecore.Tensor` otherwise. They belong to the caller: later runs do not change them.
 
 Raises:
     ExecutionError: An input does not fit (the error names the input and the expected value), or a kernel or a backend
@@ -134,6 +136,14 @@ constexpr const char *kMethodSignature = "Signature for `inspect.signature`: a p
 constexpr const char *kMethodName = R"(Name of the method in the file, such as "forward".)";
 constexpr const char *kMethodInputs = "Descriptions of all inputs, in the order of the positional arguments.";
 constexpr const char *kMethodOutputs = "Descriptions of all outputs, in the order of the results.";
+constexpr const char *kMethodOutputContainers =
+    "The tuples, lists and dicts around the outputs, as JSON of torch's pytree; empty if the file does not say.";
+constexpr const char *kMethodSetNesting = R"(Let the method take nested arguments and return nested results.
+
+Args:
+    flatten: A function from a tuple of the first arguments and a dict of named ones to the tuple of all inputs, or to
+        None if the arguments are flat inputs; None if no argument is nested.
+    unflatten: A function from the list of outputs to the results; None if these are one output or a list.)";
 constexpr const char *kMethodDelegates =
     R"(Backend ids of all delegates of the method, such as "XnnpackBackend"; one entry for each delegate.)";
 constexpr const char *kMethodPlannedBytes = "Bytes of planned memory: the arenas that hold intermediate tensors.";

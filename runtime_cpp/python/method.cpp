@@ -108,6 +108,19 @@ void PyMethod::refuse_count(size_t count) const {
   raise(error);
 }
 
+void PyMethod::set_nesting(nb::object flatten, nb::object unflatten) {
+  if (!flatten.is_none()) flatten_ = std::move(flatten);
+  if (!unflatten.is_none()) unflatten_ = std::move(unflatten);
+}
+
+nb::object PyMethod::flat_inputs(nb::handle inputs, nb::handle keywords) const {
+  if (flatten_.is_valid()) {
+    nb::object flat = flatten_(inputs, keywords.is_valid() ? nb::borrow(keywords) : nb::dict());
+    if (!flat.is_none()) return flat;
+  }
+  return keywords.is_valid() ? arrange(inputs, keywords) : nb::borrow(inputs);
+}
+
 nb::object PyMethod::arrange(nb::handle inputs, nb::handle keywords) const {
   Error error;
   const auto positional = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
@@ -193,10 +206,10 @@ nb::object PyMethod::call(nb::handle inputs, nb::handle out) {
   deliver_log();
   if (!status.ok()) raise(error);
 
-  if (outputs_.size() == 1) return slots.get()->result(kind);
+  if (outputs_.size() == 1 && !unflatten_.is_valid()) return slots.get()->result(kind);
   nb::list results;
   for (size_t i = 0; i < outputs_.size(); ++i) results.append(slots.get()[i].result(kind));
-  return results;
+  return unflatten_.is_valid() ? unflatten_(results) : results;
 }
 
 nb::object OutputSlot::result(const ArrayType *kind) {

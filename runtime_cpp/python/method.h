@@ -46,9 +46,12 @@ class PyMethod {
   // Every call holds `lock` while it runs.
   PyMethod(std::shared_ptr<Module> module, Method &method, std::shared_ptr<ExecutionLock> lock);
 
-  // Makes the tuple of all inputs from a tuple of the first inputs and a dict of the others by name. Ignores the key
-  // `out`.
-  nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
+  // Takes two functions, each of which may be None: one from a tuple of nested arguments and a dict of named ones to the
+  // tuple of all inputs, or to None if the arguments are not nested; one from the list of outputs to nested results.
+  void set_nesting(nanobind::object flatten, nanobind::object unflatten);
+
+  // Makes the tuple of all inputs from the arguments of a call. `keywords` may be an invalid handle.
+  nanobind::object flat_inputs(nanobind::handle inputs, nanobind::handle keywords) const;
 
   // Runs the method once with the tuple `inputs`. `out` is an invalid handle, None, or a sequence with one writable
   // buffer for every output, which are then the results; for a method with one output it may also be the buffer itself.
@@ -76,6 +79,9 @@ class PyMethod {
   };
 
   [[noreturn]] void refuse_count(size_t count) const;
+  // Makes the tuple of all inputs from a tuple of the first inputs and a dict of the others by name. Ignores the key
+  // `out`.
+  nanobind::object arrange(nanobind::handle inputs, nanobind::handle keywords) const;
   Status read_input(size_t index, PyObject *object, InputArg &arg, Error &error);
   Status read_out(size_t index, PyObject *object, OutputSlot &slot, Error &error);
   // Sets all inputs of the method and memory for all its outputs.
@@ -90,6 +96,8 @@ class PyMethod {
   Method &method_;
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
+  nanobind::object flatten_;    // invalid if no argument is nested
+  nanobind::object unflatten_;  // invalid if the results are one output or a list of outputs
 };
 
 }  // namespace edgecore::python

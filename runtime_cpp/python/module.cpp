@@ -370,10 +370,9 @@ PyObject *call_method(PyObject *self, PyObject *inputs, PyObject *keywords) {
   try {
     if (!nb::inst_ready(self)) throw nb::type_error("This Method was not made by edgecore.load.");
     PyMethod &method = *nb::inst_ptr<PyMethod>(self);
-    if (keywords == nullptr) return method.call(inputs, nb::handle()).release().ptr();
-    PyObject *out = PyDict_GetItemString(keywords, "out");
-    if (PyDict_Size(keywords) == (out == nullptr ? 0 : 1)) return method.call(inputs, out).release().ptr();
-    return method.call(method.arrange(inputs, keywords), out).release().ptr();
+    PyObject *out = keywords == nullptr ? nullptr : PyDict_GetItemString(keywords, "out");
+    const bool named = keywords != nullptr && PyDict_Size(keywords) > (out == nullptr ? 0 : 1);
+    return method.call(method.flat_inputs(inputs, named ? keywords : nullptr), out).release().ptr();
   } catch (nb::python_error &failure) {
     failure.restore();
   } catch (const nb::builtin_exception &failure) {
@@ -555,8 +554,8 @@ NB_MODULE(_runtime, module) {
       .def(
           "start",
           [](PyMethod &method, const nb::args &inputs, const nb::kwargs &named_inputs) {
-            return nb::len(named_inputs) == 0 ? method.start(inputs)
-                                              : method.start(method.arrange(inputs, named_inputs));
+            const nb::handle named = nb::len(named_inputs) == 0 ? nb::handle() : nb::handle(named_inputs);
+            return method.start(method.flat_inputs(inputs, named));
           },
           nb::keep_alive<0, 1>(), docs::kMethodStart)
       .def(
@@ -573,6 +572,11 @@ NB_MODULE(_runtime, module) {
           "name", [](const PyMethod &method) { return text(method.core().info().name()); }, docs::kMethodName)
       .def_prop_ro("inputs", inputs, docs::kMethodInputs)
       .def_prop_ro("outputs", outputs, docs::kMethodOutputs)
+      .def_prop_ro(
+          "output_containers",
+          [](const PyMethod &method) { return text(method.core().info().output_containers()); },
+          docs::kMethodOutputContainers)
+      .def("set_nesting", &PyMethod::set_nesting, "flatten"_a.none(), "unflatten"_a.none(), docs::kMethodSetNesting)
       .def_prop_ro("delegates", delegates, docs::kMethodDelegates)
       .def_prop_ro(
           "planned_bytes", [](const PyMethod &method) { return method.core().planned_bytes(); },

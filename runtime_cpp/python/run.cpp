@@ -80,7 +80,7 @@ std::unique_ptr<PyRun> PyMethod::start(nb::handle inputs) {
   }
   deliver_log();
   if (!status.ok()) raise(error);
-  return std::make_unique<PyRun>(lock_, run, slots, kind);
+  return std::make_unique<PyRun>(lock_, run, slots, kind, unflatten_);
 }
 
 bool PyRun::done() {
@@ -107,7 +107,8 @@ nb::object PyRun::wait() {
     copy.value = slot.value;
     list.append(copy.result(kind_));
   }
-  if (!outputs_.is_valid()) outputs_ = nb::len(list) == 1 ? nb::object(list[0]) : nb::object(list);
+  nb::object results = unflatten_.is_valid() ? unflatten_(list) : nb::len(list) == 1 ? nb::object(list[0]) : list;
+  if (!outputs_.is_valid()) outputs_ = std::move(results);
   return outputs_;
 }
 

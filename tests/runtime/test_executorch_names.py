@@ -8,7 +8,7 @@ from torch import nn
 
 import edgecore
 from edgecore import stability
-from edgecore.errors import FormatError, NoEffectWarning
+from edgecore.errors import ExecutionError, FormatError, NoEffectWarning
 from edgecore.runtime import Runtime, Verification
 
 
@@ -52,12 +52,12 @@ def test_nested_and_keyword_inputs_go_where_the_model_had_them(path):
         method.execute(kwargs={"past": [{"key": KEY}, SECOND], "x": X, "scale": SCALE})[0], expected
     )
     for args, kwargs, words in (
-        ([X, [{"key": KEY}, SECOND]], {}, "'scale' is missing"),
-        ([X, [{"key": KEY}, SECOND]], {"scale": X, "x": X}, "not argument 'x' twice"),
-        ([X], {"other": X}, "not argument 'other'"),
-        ([X, [{"value": KEY}, SECOND]], {"scale": X}, "has no 'past\\[0\\].key'"),
+        ([X, [{"key": KEY}, SECOND]], {}, "not given 'scale'"),
+        ([X, [{"key": KEY}, SECOND]], {"scale": X, "x": X}, "'x' of method 'forward' was given by position and by"),
+        ([X], {"other": X}, "no input 'other'"),
+        ([X, [{"value": KEY}, SECOND]], {"scale": X}, "'past\\[0\\]' of method .* with 'key', .* 'key' is missing"),
     ):
-        with pytest.raises(TypeError, match=words):
+        with pytest.raises(ExecutionError, match=words):
             method.execute(args, kwargs)
 
 

@@ -22,6 +22,7 @@ from edgecore.cli.common import (
 )
 from edgecore.devtools.random_inputs import NUMBERS, random_arguments
 from edgecore.errors import EdgecoreError
+from edgecore.runtime.nesting import leaves
 
 
 def command(
@@ -61,7 +62,7 @@ def command(
     elapsed = (time.perf_counter() - start) * 1e3
     if trace:
         model.write_trace(trace)
-    outputs = list(result) if isinstance(result, (list, tuple)) else [result]
+    outputs = leaves(result)
     rows = [_summary(output) for output in outputs]
     if output_dir:
         for row, path in zip(rows, _write_npy(outputs, output_dir), strict=True):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 import edgecore
 from edgecore.devtools.compare_metrics import measure
@@ -271,13 +271,12 @@ def _eager(model: torch.nn.Module) -> Run:
 def _on_device(program: Any) -> Run:
     """Return the program as a function of and to torch tensors."""
 
+    def to_torch(value: Any) -> Any:
+        return torch.utils.dlpack.from_dlpack(value).clone() if hasattr(value, "__dlpack__") else value
+
     def run(*args: Any) -> Any:
-        results = program.forward(*args)
-        values = [
-            torch.utils.dlpack.from_dlpack(one).clone() if hasattr(one, "__dlpack__") else one
-            for one in tree_leaves(results)
-        ]
-        return values[0] if len(values) == 1 else tuple(values)
+        results = tree_map(to_torch, program.forward(*args))
+        return tuple(results) if isinstance(results, list) else results
 
     return run
 

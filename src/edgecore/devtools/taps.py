@@ -24,6 +24,7 @@ from edgecore.errors import BackendError, CompileError, ExecutionError, Fallback
 from edgecore.ir.graph import calls
 from edgecore.ir.program import copy_program, make_program
 from edgecore.passes.pass_list import NamedPass, PassList
+from edgecore.runtime.nesting import leaves
 
 FAILURES = 24
 """The number of tapped programs that may fail while those taps are searched that change nothing."""
@@ -166,8 +167,7 @@ class Here:
         def run(sample: Sample) -> Sequence[Any]:
             if self._has_state:
                 loaded.reset()
-            results = loaded[METHOD](*sample)
-            return results if isinstance(results, (list, tuple)) else [results]
+            return leaves(loaded[METHOD](*sample))
 
         return run
 

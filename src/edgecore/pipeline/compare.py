@@ -18,6 +18,7 @@ from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.lazy_constants import load_all
 from edgecore.quantize.quality import decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
+from edgecore.runtime.nesting import leaves
 
 RELATIVE_BOUND = {torch.float64: 1e-3, torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 """Bound for the error of the runtime, relative to the largest magnitude of the output, by the dtype of the output.
@@ -242,7 +243,7 @@ def _compare_method(
 ) -> list[OutputRow]:
     """Run all calls. Return one row for each output, for the call with the largest ratio of the error to its bound."""
     model_results = _run(model.module() if isinstance(model, ExportedProgram) else model, calls)
-    program_results = [_results(method(*pytree.tree_leaves(call))) for call in calls]
+    program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
     quantized: list[list[list[Any]]] = []  # indices: way to choose dynamic scales, call, output
     noisy: list[list[list[Any]]] = []  # indices: seed of the noise, call, output
     steps: list[float | None] = []
@@ -324,10 +325,6 @@ def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
 
 def _apply(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [[_copy(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
-
-
-def _results(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, list) else [value]
 
 
 def _label(path: Sequence[Any]) -> str:

@@ -61,6 +61,10 @@ class Program:
         self._program = program
         self._methods = {method.name: method for method in methods}
         self._backends = backends
+        for method in filter(_is_nested, methods):
+            from edgecore.runtime.nesting import set_nesting
+
+            set_nesting(method)
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -316,6 +320,16 @@ def load(
     level = _trace_level(trace or debugged > 0)
     methods = program.load_methods(threads or 0, trust, share_state, level, trace_limit, values, debugged, debug_limit)
     return Program(program, methods, backends)
+
+
+def _is_nested(method: Method) -> bool:
+    """Return True if the model takes or returns containers other than one flat list, so that a call must translate them.
+
+    The text of the containers is searched, not parsed: an import of `json` takes longer than loading a small file.
+    """
+    containers = method.output_containers  # a dict has its keys, a JSON list, in "context"
+    has_nested_results = containers.count('"type": "') > 1 or '"context": "[' in containers
+    return has_nested_results or any("." in info.name or "[" in info.name for info in method.inputs)
 
 
 def _debug_level(debug: str) -> int:

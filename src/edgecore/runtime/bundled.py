@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecore import format as fmt
 from edgecore.errors import ErrorCode, ExecutionError
+from edgecore.runtime.nesting import leaves
 
 if TYPE_CHECKING:
     from edgecore.runtime import Method, Program
@@ -182,8 +183,7 @@ def _suite(program: Program, suite: fmt.BundledMethodTestSuite, rtol: float, ato
 
 
 def _outputs(method: Method, case: fmt.BundledMethodTestCase) -> list[Any]:
-    result = method(*(_argument(value.val) for value in case.inputs))
-    return list(result) if isinstance(result, (list, tuple)) else [result]
+    return leaves(method(*(_argument(value.val) for value in case.inputs)))
 
 
 def _argument(value: Any) -> Any:

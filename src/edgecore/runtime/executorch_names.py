@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from functools import cached_property
 from mmap import ACCESS_READ, mmap
@@ -20,6 +19,7 @@ from edgecore._runtime import Method as NativeMethod
 from edgecore._runtime import kernels, open_program
 from edgecore.errors import BackendError
 from edgecore.plugin import registry
+from edgecore.runtime.nesting import leaves
 from edgecore.stability import warn_no_effect
 
 Item = TypeVar("Item")
@@ -178,17 +178,13 @@ class Method:
             All outputs in order: torch tensors and numbers.
 
         Raises:
-            ExecutionError: An input does not fit, or a kernel or a backend failed.
-            TypeError: The arguments are not those with which the model was exported.
+            ExecutionError: The arguments are not those with which the model was exported, an input does not fit, or a
+                kernel or a backend failed.
+            TypeError: `inputs` is no list.
         """
         if not isinstance(inputs, (list, tuple)):
             raise TypeError(f"execute takes a list of inputs, not {type(inputs).__name__}; write execute([x])")
-        infos = self._method.inputs
-        is_flat = not kwargs and len(inputs) == len(infos) and not any(map(_is_container, inputs))
-        flat = inputs if is_flat else list(_flattened([info.name for info in infos], inputs, kwargs or {}))
-        result = self._method(*flat)
-        outputs = result if len(self._method.outputs) != 1 else [result]
-        return [_torch_tensor(output) for output in outputs]
+        return [_torch_tensor(output) for output in leaves(self._method(*inputs, **(kwargs or {})))]
 
 
 class MethodMeta:
@@ -323,38 +319,3 @@ def _torch_tensor(value: Any) -> Any:
     import torch.utils.dlpack
 
     return value if isinstance(value, torch.Tensor) else torch.utils.dlpack.from_dlpack(value)
-
-
-def _is_container(value: Any) -> bool:
-    return isinstance(value, (list, tuple, Mapping))
-
-
-_STEP = re.compile(r"\[(\d+)\]|\.([^.\[]+)")
-_ROOT = re.compile(r"[^.\[]+")
-
-
-def _flattened(names: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Iterator[Any]:
-    """Yield the value of each input. An input `past[0].key` is `args[i][0]["key"]` if `past` is the parameter i."""
-    matches = [_ROOT.match(name) for name in names]
-    roots = [match[0] if match else "" for match in matches]
-    parameters = list(dict.fromkeys(roots))
-    if "" in parameters:
-        raise TypeError("the file has no names of inputs, so it takes flat inputs: a tensor or number for each of them")
-    given = dict(zip(parameters, args, strict=False))
-    twice, unknown = sorted(set(given) & set(kwargs)), sorted(set(kwargs) - set(parameters))
-    if len(args) > len(parameters) or twice or unknown:
-        what = f"argument {(twice or unknown)[0]!r}" if twice or unknown else f"{len(args)} arguments"
-        raise TypeError(f"the method takes ({', '.join(parameters)}), not {what}{' twice' if twice else ''}")
-    given |= kwargs
-    for name, root in zip(names, roots, strict=True):
-        if root not in given:
-            raise TypeError(f"the method takes ({', '.join(parameters)}); {root!r} is missing")
-        value = given[root]
-        for index, key in _STEP.findall(name[len(root) :]):
-            try:
-                value = (
-                    value[int(index)] if index else value[key] if isinstance(value, Mapping) else getattr(value, key)
-                )
-            except (LookupError, TypeError, AttributeError):
-                raise TypeError(f"the argument {root!r} has no {name!r}, with which the model was exported") from None
-        yield value
