@@ -46,8 +46,9 @@ class PyMethod {
   // Every call holds `lock` while it runs.
   PyMethod(std::shared_ptr<Module> module, Method &method, std::shared_ptr<ExecutionLock> lock);
 
-  // Takes two functions, each of which may be None: one from a tuple of nested arguments and a dict of named ones to the
-  // tuple of all inputs, or to None if the arguments are not nested; one from the list of outputs to nested results.
+  // Takes two functions, each of which may be None: one from a tuple of nested arguments and a dict of named ones to
+  // the tuple of all inputs, or to None if the arguments are not nested; one from the list of outputs to nested
+  // results.
   void set_nesting(nanobind::object flatten, nanobind::object unflatten);
 
   // Makes the tuple of all inputs from the arguments of a call. `keywords` may be an invalid handle.

@@ -573,8 +573,7 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("inputs", inputs, docs::kMethodInputs)
       .def_prop_ro("outputs", outputs, docs::kMethodOutputs)
       .def_prop_ro(
-          "output_containers",
-          [](const PyMethod &method) { return text(method.core().info().output_containers()); },
+          "output_containers", [](const PyMethod &method) { return text(method.core().info().output_containers()); },
           docs::kMethodOutputContainers)
       .def("set_nesting", &PyMethod::set_nesting, "flatten"_a.none(), "unflatten"_a.none(), docs::kMethodSetNesting)
       .def_prop_ro("delegates", delegates, docs::kMethodDelegates)

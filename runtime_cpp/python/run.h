@@ -18,7 +18,10 @@ class PyRun {
   using Slots = std::vector<OutputSlot>;
   PyRun(std::shared_ptr<ExecutionLock> lock, std::shared_ptr<Run> run, std::shared_ptr<Slots> slots,
         const ArrayType *kind, nanobind::object unflatten)
-      : lock_(std::move(lock)), run_(std::move(run)), slots_(std::move(slots)), kind_(kind),
+      : lock_(std::move(lock)),
+        run_(std::move(run)),
+        slots_(std::move(slots)),
+        kind_(kind),
         unflatten_(std::move(unflatten)) {}
 
   // Advances the run without blocking. Returns true once it has finished.
@@ -33,7 +36,7 @@ class PyRun {
   std::shared_ptr<Slots> slots_;
   const ArrayType *kind_;
   nanobind::object unflatten_;  // as in PyMethod
-  nanobind::object outputs_;  // set by the first wait() that succeeds
+  nanobind::object outputs_;    // set by the first wait() that succeeds
 };
 
 void bind_run(nanobind::module_ &module);
