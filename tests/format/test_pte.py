@@ -97,6 +97,21 @@ def test_equal_blobs_are_stored_once(pte: PteFile) -> None:
     assert write_pte(read) == buffer
 
 
+def test_named_data_that_a_constant_tensor_has_too_are_stored_once(pte: PteFile) -> None:
+    shared = bytes(range(256)) * 64
+    pte.constants += [b"odd", shared, shared[:-1] + b"x"]
+    pte.named_data = {"tied": NamedBlob(bytes(shared), 16), "other": NamedBlob(shared[::-1], 16)}
+    content = write_pte(pte)
+    read = read_pte(content)
+    assert read.named_data["tied"].data == shared and read.named_data["other"].data == shared[::-1]
+    assert content.count(shared) == 1
+    pte.named_data["tied"].alignment = 1 << 20  # the tensor's place is no such multiple
+    assert write_pte(pte).count(shared) == 2
+    pte.named_data["tied"].alignment = 16
+    pte.alignments = fmt.Alignments(segment=4096)  # the user wants to map each segment on its own
+    assert write_pte(pte).count(shared) == 2
+
+
 def test_empty_blobs_are_written_and_read(pte: PteFile) -> None:
     pte.delegate_blobs = [b"", b"x"]
     pte.named_data = {"empty": NamedBlob(b"")}

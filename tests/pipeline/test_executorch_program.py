@@ -1,6 +1,7 @@
 """The finished program: its final graphs, its instructions as text, the maps for developer tools."""
 
 import io
+import re
 
 from edge_programs import INPUTS, net
 from fake_backends import echo_backend  # noqa: F401
@@ -34,6 +35,15 @@ def test_the_delegate_map_names_the_backend(echo_backend):  # noqa: F811
     assert delegate["name"] == echo_backend.spec.backend_id
     assert program.instruction_id_to_num_outs_map["forward"] == {index: 1}
     assert isinstance(program.debug_handle_map["forward"][index], (int, list))
+
+
+def test_the_repr_counts_delegates_kernels_and_bytes(echo_backend):  # noqa: F811
+    by_kernels = to_edge(export(net(), INPUTS)).to_executorch()
+    assert re.fullmatch(
+        r"<edgecore.ExecutorchProgramManager forward: \d+ x kernel; [\d,]+ bytes of .*>", repr(by_kernels)
+    )
+    program = to_edge_transform_and_lower(export(net(), INPUTS), partitioner=[echo_backend]).to_executorch()
+    assert f" forward: 1 x {echo_backend.spec.backend_id}; " in repr(program)
 
 
 def test_the_program_is_printed_as_text(capsys):

@@ -2,7 +2,8 @@
 
 Layout: u32 root offset, "ET12", at byte 8 the extended header (below), the rest of the flatbuffer, padding, then the
 segments in the order constants, mutable data, delegate blobs, named data, each at a multiple of lcm(segment alignment,
-its own alignment). Extended header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
+its own alignment); named data that a constant tensor has, too, are a part of the segment with the constants. Extended
+header: "eh00", u32 length (32), u64 program_size, u64 segment_base_offset, u64 segment_data_size.
 """
 
 from __future__ import annotations
@@ -24,12 +25,23 @@ from .program import (
     BackendDelegateDataReference,
     BackendDelegateInlineData,
     DataLocation,
+    DataSegment,
     ExecutionPlan,
     NamedData,
     Program,
     SubsegmentOffsets,
 )
-from .segments import DEFAULT_ALIGNMENTS, Alignments, Layout, Segment, SegmentReader, align, write_chunks
+from .segments import (
+    DEFAULT_ALIGNMENTS,
+    SEGMENT_ALIGNMENT,
+    Alignments,
+    Layout,
+    Segment,
+    SegmentReader,
+    align,
+    parts,
+    write_chunks,
+)
 
 _HEADER_MAGIC = b"eh00"
 _HEADER = struct.Struct("<4sIQQQ")
@@ -108,7 +120,7 @@ def _chunks(pte: PteFile) -> Iterator[Buffer]:
         backend_delegate_data=[BackendDelegateInlineData()] if has_empty else [],
         constant_segment=constant_segment,
         mutable_data_segments=[mutable] if mutable else None,
-        named_data=_add_named(layout, pte.named_data),
+        named_data=_add_named(layout, pte.named_data, _places(pte.constants, constant_segment)),
         segments=layout.segments,
     )
     flatbuffer = pack(program, PROGRAM_IDENTIFIER)
@@ -162,20 +174,51 @@ def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDa
     return replace(plan, delegates=delegates)
 
 
-def _add_named(layout: Layout, named: dict[str, NamedBlob]) -> list[NamedData] | None:
-    """Add named data sorted by key, so that the same program always gives the same file."""
+def _places(constants: Sequence[Buffer], segment: SubsegmentOffsets) -> dict[int, list[tuple[Buffer, int]]]:
+    """Return length in bytes -> the constant tensors of that length, with their offsets in the segment."""
+    places: dict[int, list[tuple[Buffer, int]]] = {}
+    for tensor, offset in zip(constants[1:], segment.offsets[1:], strict=True):
+        places.setdefault(memoryview(tensor).nbytes, []).append((tensor, offset))
+    return places
+
+
+def _add_named(
+    layout: Layout, named: dict[str, NamedBlob], constants: dict[int, list[tuple[Buffer, int]]]
+) -> list[NamedData] | None:
+    """Add named data sorted by key, so that the same program always gives the same file.
+
+    Data that a constant tensor has, too, such as the weight that an embedding shares with the output layer, are stored
+    once: their segment is a part of the one with the constants. It has the alignment of the data, but no larger one.
+    """
     alignments: dict[int, int] = {}
     for blob in named.values():
         alignments[id(blob.data)] = lcm(alignments.get(id(blob.data), 1), max(blob.alignment, 1))
+    shares = layout.alignments.segment == SEGMENT_ALIGNMENT
     indices: dict[int, int] = {}
     entries = []
     for key in sorted(named):
-        identity = id(named[key].data)
-        if identity not in indices:
-            indices[identity] = len(layout.segments)
-            layout.add([named[key].data], alignments[identity])
-        entries.append(NamedData(key, indices[identity]))
+        data = named[key].data
+        if id(data) not in indices:
+            indices[id(data)] = len(layout.segments)
+            place = _place_of(data, alignments[id(data)], constants) if shares else None
+            if place is None:
+                layout.add([data], alignments[id(data)])
+            else:  # the segment with the constants is the first
+                layout.segments.append(DataSegment(layout.segments[0].offset + place, memoryview(data).nbytes))
+        entries.append(NamedData(key, indices[id(data)]))
     return entries or None
+
+
+def _place_of(data: Buffer, alignment: int, constants: dict[int, list[tuple[Buffer, int]]]) -> int | None:
+    """Return the offset of the constant tensor with the same bytes and a fitting alignment, or None."""
+    for tensor, offset in constants.get(memoryview(data).nbytes, ()):
+        if offset % alignment == 0 and memoryview(tensor).nbytes and _equal(tensor, data):
+            return offset
+    return None
+
+
+def _equal(one: Buffer, other: Buffer) -> bool:
+    return all(a == b for a, b in zip(parts(one), parts(other), strict=True))
 
 
 def read_pte(buffer: Buffer) -> PteFile:

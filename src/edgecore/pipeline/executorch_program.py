@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -47,6 +48,21 @@ class ExecutorchProgramManager:
         self.programs = programs
         self.config_methods = config_methods
         self._report = report
+
+    def __repr__(self) -> str:
+        """Describe the methods, their delegates and operators, and the bytes of weights and blobs in all files."""
+        methods = []
+        for plan in self.pte.program.execution_plan:
+            delegates = Counter(delegate.id for delegate in plan.delegates)
+            parts = [f"{count} x {backend}" for backend, count in delegates.items()]
+            calls = sum(
+                isinstance(step.instr_args, fmt.KernelCall) for chain in plan.chains for step in chain.instructions
+            )
+            parts += [f"{calls} x kernel"] if calls else []
+            methods.append(f"{plan.name}: {', '.join(parts) or 'nothing to compute'}")
+        segments = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs]
+        size = sum(memoryview(part).nbytes for part in segments)
+        return f"<edgecore.{type(self).__name__} {'; '.join(methods)}; {size:,} bytes of weights and blobs>"
 
     @property
     def methods(self) -> set[str]:

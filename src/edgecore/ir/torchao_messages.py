@@ -1,0 +1,24 @@
+"""Drop two messages that importing torchao prints on every machine without CUDA, and that no user can act on."""
+
+from __future__ import annotations
+
+import logging
+
+_MESSAGES = {"torchao": "Failed to load ", "torch.utils._pytree": "<enum 'KernelPreference'> is an Enum subclass"}
+"""Beginnings of the messages by the name of their logger: of CUDA libraries that are not there, and of a deprecation
+inside torchao."""
+
+
+class _Drop(logging.Filter):
+    def __init__(self, beginning: str) -> None:
+        super().__init__()
+        self._beginning = beginning
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(self._beginning)
+
+
+def drop_torchao_messages() -> None:
+    """Let the loggers drop these messages. Call it once, before torchao is imported."""
+    for name, beginning in _MESSAGES.items():
+        logging.getLogger(name).addFilter(_Drop(beginning))
