@@ -19,11 +19,25 @@ def test_distances_are_those_of_executorch(name: str) -> None:
     ours = {"L1Comparator": L1Comparator, "MSEComparator": MSEComparator, "SNRComparator": SNRComparator}[name]()
     for a, b in ((A, B), (A, A), (3, 3.5), (torch.tensor([math.nan, 1.0]), torch.tensor([1.0, 1.5]))):
         assert ours.element_compare(a, b) == pytest.approx(peer.element_compare(a, b))
-    assert len(ours.compare_values([A, B], [B, B])) == 2
-    with pytest.raises(ValueError, match="lists of 1 and 2 values"):
-        ours.compare_values([A], [A, B])
-    with pytest.raises(ValueError, match="is a list"):
-        ours.compare_values([A], B)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "snr"),
+    [
+        ([-math.inf, 3.0], [-math.inf, 3.0], math.inf),  # as in a mask of attention
+        ([-math.inf, 3.0], [-math.inf, 2.7], 20.0),
+        ([-math.inf, 3.0], [1.0, 3.0], -math.inf),
+        ([1.0, 3.0], [math.inf, 3.0], -math.inf),
+        ([0.0, 0.0], [0.0, 0.0], math.inf),
+        ([0.0, 0.0], [0.0, 1.0], -math.inf),
+    ],
+)
+def test_equal_infinite_elements_are_no_error(a: list[float], b: list[float], snr: float) -> None:
+    first, second = torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64)
+    assert SNRComparator().element_compare(first, second) == pytest.approx(snr)
+    errors = [0 if x == y else abs(x - y) for x, y in zip(a, b, strict=True)]
+    assert L1Comparator().element_compare(first, second) == pytest.approx(sum(errors))
+    assert MSEComparator().element_compare(first, second) == pytest.approx(sum(error**2 for error in errors) / 2)
 
 
 def test_results_are_compared_as_by_executorch(capsys: pytest.CaptureFixture[str]) -> None:
@@ -44,11 +58,3 @@ def test_outputs_that_cannot_be_compared_are_errors() -> None:
         compare_results([A, A], [B])
     with pytest.raises(ValueError, match=r"output 1 has the shape \[2, 1\]; \[2, 3\] was to expect"):
         compare_results([A, A], [B, B[:, :1]])
-
-
-def test_values_of_other_shapes_or_numbers_have_no_gap() -> None:
-    from edgecore.devtools.numeric_gap import _gap
-
-    for a, b in (([A, B], [A]), ([A], [A[:1]]), (A, [A]), (A, A[:1])):
-        assert math.isnan(*_gap(MSEComparator(), a, b))
-    assert _gap(MSEComparator(), [A], (A,)) == [0]

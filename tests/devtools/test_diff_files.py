@@ -255,7 +255,11 @@ def test_times_come_from_traces_or_runs(tmp_path: Path) -> None:
             program.forward(X)
         program.write_trace(path.with_suffix(".etdp"))
         traces.append(path.with_suffix(".etdp"))
-    found = diff(*files, traces=tuple(traces)).time
+    traced = diff(*files, traces=tuple(traces))
+    for path in traces:
+        path.unlink()
+    assert traced.to_html()  # the traces were read once
+    found = traced.time
     assert found is not None
     assert (found["how"], found["a"]["runs"]) == ("traces", 4)
     assert {"0", "2"} <= {row["module"] for row in found["modules"]}

@@ -12,7 +12,8 @@ import torch
 import edgecore
 from edgecore.devtools import connect, profile_on
 from edgecore.devtools.remote import Device
-from edgecore.errors import EdgecoreError
+from edgecore.devtools.remote_profile import run_there
+from edgecore.errors import EdgecoreError, ExecutionError
 
 needs_runner = pytest.mark.skipif(
     not Path(sys.executable).with_name("edgecore-run").is_file(), reason="the wheel of edgecore is not installed here"
@@ -68,6 +69,18 @@ def test_a_runner_that_is_killed_is_one_sentence(device: Device, file: Path, tmp
     with pytest.raises(EdgecoreError, match=r"local: edgecore-run was killed by signal 9 \(SIGKILL\)"):
         profile_on(device, file, build=build(tmp_path, b"#!/bin/sh\nkill -9 $$\n"))
     assert not list(Path(device.folder).glob("run-*"))
+
+
+def test_the_reason_of_a_failure_is_the_last_line_or_the_call_that_failed(
+    device: Device, file: Path, tmp_path: Path
+) -> None:
+    warned = b"#!/bin/sh\necho 'a warning of a library' >&2\necho 'edgecore-run: no memory' >&2\nexit 1\n"
+    with pytest.raises(EdgecoreError, match=r"^local: edgecore-run: no memory$"):
+        profile_on(device, file, build=build(tmp_path, warned))
+    calls = b"#!/bin/sh\necho 'call 0: ok'\necho 'call 1: failed: no memory'\necho '1 of 2 calls failed' >&2\nexit 1\n"
+    (tmp_path / "calls").write_bytes(calls)
+    with pytest.raises(ExecutionError, match=r"^local: call 1: failed: no memory$"):
+        run_there(device, [device.push(tmp_path / "calls")])
 
 
 def test_a_folder_without_the_runner_is_one_sentence(device: Device, file: Path, tmp_path: Path) -> None:

@@ -20,6 +20,14 @@ def as_floats(value: Any) -> Any:
     )
 
 
+def difference(a: Any, b: Any) -> Any:
+    """Return the differences of all elements as a tensor of float64; equal infinite numbers differ by 0."""
+    import torch
+
+    first, second = as_floats(a), as_floats(b)
+    return torch.where(first == second, 0, first - second)
+
+
 class NumericalComparatorBase(ABC):
     """A distance between what a graph computes and what the device computed.
 
@@ -38,27 +46,13 @@ class NumericalComparatorBase(ABC):
     def element_compare(self, a: Any, b: Any) -> float:
         """Return the distance of the device's value `b` from the graph's value `a`."""
 
-    def compare_values(self, a: Any, b: Any) -> list[float]:
-        """Return the distances of two values, or of each of two lists of values.
-
-        Raises:
-            ValueError: The values differ in kind or number.
-        """
-        if isinstance(a, Sequence) != isinstance(b, Sequence):
-            raise ValueError("one of two values to compare is a list, the other is not")
-        if isinstance(a, Sequence):
-            if len(a) != len(b):
-                raise ValueError(f"lists of {len(a)} and {len(b)} values cannot be compared")
-            return [self.element_compare(x, y) for x, y in zip(a, b, strict=True)]
-        return [self.element_compare(a, b)]
-
 
 class L1Comparator(NumericalComparatorBase):
     """Sum of absolute differences."""
 
     def element_compare(self, a: Any, b: Any) -> float:
         """Return the sum of the absolute differences of all elements."""
-        return float((as_floats(a) - as_floats(b)).abs().sum())
+        return float(difference(a, b).abs().sum())
 
 
 class MSEComparator(NumericalComparatorBase):
@@ -66,20 +60,23 @@ class MSEComparator(NumericalComparatorBase):
 
     def element_compare(self, a: Any, b: Any) -> float:
         """Return the mean of the squared differences of all elements."""
-        return float((as_floats(a) - as_floats(b)).square().mean())
+        return float(difference(a, b).square().mean())
 
 
 class SNRComparator(NumericalComparatorBase):
     """Signal to noise ratio in dB."""
 
     def element_compare(self, a: Any, b: Any) -> float:
-        """Return the ratio of the power of `a` to that of the difference, in dB; infinite if they are equal."""
+        """Return the ratio of the power of `a` to that of the difference, in dB; infinite if they are equal.
+
+        Infinite elements of `a` have no power; they are an infinite difference if they differ.
+        """
         signal = as_floats(a)
-        noise = float((signal - as_floats(b)).square().mean())
-        power = float(signal.square().mean())
+        noise = float(difference(a, b).square().mean())
+        power = float(signal.masked_fill(signal.isinf(), 0).square().mean())
         if noise == 0:
             return math.inf
-        return 10 * math.log10(power / noise) if power else -math.inf
+        return 10 * math.log10(power / noise) if power and noise != math.inf else -math.inf
 
 
 COMPARATORS: dict[str, type[NumericalComparatorBase]] = {

@@ -15,10 +15,10 @@ import torch
 
 from edgecore.devtools.compare_sites import METHOD
 from edgecore.devtools.remote import Device
-from edgecore.devtools.remote_profile import programs_for
+from edgecore.devtools.remote_profile import programs_for, run_there
 from edgecore.devtools.taps import Sample
 from edgecore.devtools.values import Values
-from edgecore.errors import CompileError, EdgecoreError, ErrorCode, ExecutionError
+from edgecore.errors import CompileError, EdgecoreError
 from edgecore.format import DTYPES, PteFile, Tensor
 from edgecore.format.etdump import ETDump, RunData, read_etdump
 from edgecore.format.etdump import Value as Recorded
@@ -114,12 +114,7 @@ class There:
             command += ["--debug", "outputs", "--debug-buffer", f"{there}/values", "--debug-limit", str(limit)]
             for library in libraries:
                 command += ["--backend", self._push(library)]
-            done = device.run(command)
-            if done.status:
-                failed = [line for line in done.out.splitlines() if ": failed: " in line]
-                reasons = failed or [line for line in (done.err or done.out).splitlines() if line.strip()]
-                reason = reasons[0] if reasons else f"edgecore-run ended with {done.status}"
-                raise ExecutionError(f"{device.name}: {reason}", ErrorCode.INTERNAL)
+            run_there(device, command)
             device.pull(f"{there}/runs", dump)
             device.pull(f"{there}/values", values)
         found = _recorded(read_etdump(dump.read_bytes()))

@@ -10,11 +10,12 @@ from typing import Any
 
 from edgecore import format as fmt
 from edgecore.devtools.describe import describe, signature
-from edgecore.devtools.diff_time import measured_times, traced_times
+from edgecore.devtools.diff_time import measured_times, read_traces, traced_times
 from edgecore.devtools.diff_weights import compare_weights, weights_of
 from edgecore.devtools.graph_operators import Operator, operators_of
 from edgecore.devtools.memory import delegate_needs, peak
 from edgecore.devtools.sources import content, program_file
+from edgecore.devtools.trace import Trace
 from edgecore.format import BPTE_IDENTIFIER, META_KEY, Buffer, PteFile, get_meta, read_bpte
 
 SCHEMA = "edgecore.diff.v1"
@@ -47,8 +48,8 @@ class Diff:
     weights: dict[str, Any]
     memory: dict[str, Any]
     time: dict[str, Any] | None = None
-    sources: tuple[tuple[Any, Any], tuple[Any, Any] | None, str] = field(default=(("", ""), None, ""), repr=False)
-    """The two files, their ETDumps or None, and the method whose times were compared."""
+    sources: tuple[Sequence[PteFile], Sequence[Trace] | None, str] = field(default=((), None, ""), repr=False)
+    """The two programs, their traces or None, and the method whose times were compared: what the page is made of."""
 
     def different(self) -> list[str]:
         """Return the names of the sections that differ."""
@@ -120,9 +121,11 @@ def diff(
     """
     one, other = _side(a), _side(b)
     known = [_ptd(files) for files in data]
-    times = None
+    programs = (one.pte, other.pte)
+    times, read = None, None
     if traces:
-        times = traced_times((a, b), traces, method)
+        read = read_traces(programs, traces, method)
+        times = traced_times(read)
     elif runs:
         times = measured_times((a, b), runs, method, data, arguments, threads)
     return Diff(
@@ -135,7 +138,7 @@ def diff(
         compare_weights(weights_of(one.pte, known[0]), weights_of(other.pte, known[1])),
         _memory(one, other),
         times,
-        ((a, b), traces, method),
+        (programs, read, method),
     )
 
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.diff_text import form_of, sections
-from edgecore.devtools.diff_time import difference, read_traces
+from edgecore.devtools.diff_time import difference
 from edgecore.devtools.graph_builder import kernel_name
 from edgecore.devtools.graph_operators import Operator, operators_of
 from edgecore.devtools.pages import memory_views
-from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import KERNELS, label, label_of_origins, parts, short_operator
 from edgecore.devtools.trace import Trace
+from edgecore.format import PteFile
 from edgecore.html import page, table
 
 if TYPE_CHECKING:
@@ -44,18 +44,17 @@ class _Row:
     places: set[Place] = field(default_factory=set)
 
 
-def diff_page(diff: Diff, files: Sequence[Any], traces: Sequence[Any] | None, method: str) -> str:
+def diff_page(diff: Diff, programs: Sequence[PteFile], traces: Sequence[Trace] | None, method: str) -> str:
     """Return a comparison as an HTML page.
 
     Args:
         diff: The comparison.
-        files: The two files.
-        traces: ETDumps of both, or None: then operators have no times.
+        programs: The programs of the two files.
+        traces: The runs of both, or None: then operators have no times.
         method: The method whose operators and memory are shown.
     """
-    programs = [program_file(file) for file in files]
     if traces:
-        sides = [_traced(trace) for trace in read_traces(files, traces, method)]
+        sides = [_traced(trace) for trace in traces]
     else:
         sides = [_placed(one for one in operators_of(pte) if one.method == method) for pte in programs]
     keys = list(dict.fromkeys([*sides[0], *sides[1]]))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from edgecore.devtools.sources import program_file
 from edgecore.devtools.summary import summarize
 from edgecore.devtools.trace import Trace
 from edgecore.errors import EdgecoreError, FormatError
+from edgecore.format import PteFile
 
 NOTICEABLE = 0.03
 """A relative difference that counts: machines differ by less from one minute to the next."""
@@ -120,31 +120,25 @@ def _result(a: Sequence[float], b: Sequence[float], how: str, paired: bool) -> d
     return {"different": found["verdict"] in ("slower", "faster"), "how": how, **sides, **found, "modules": []}
 
 
-def traced_times(files: tuple[Any, Any], traces: tuple[Any, Any], method: str) -> dict[str, Any]:
-    """Compare the runs of two ETDumps, and the times of their modules.
-
-    Raises:
-        FormatError: A file or a trace is damaged.
-        EdgecoreError: A trace has fewer than three runs of the method.
-    """
-    read = read_traces(files, traces, method)
-    times = [[run.duration / 1e6 for run in trace.runs] for trace in read]
+def traced_times(traces: Sequence[Trace]) -> dict[str, Any]:
+    """Compare the runs of two traces, and the times of their modules."""
+    times = [[run.duration / 1e6 for run in trace.runs] for trace in traces]
     result = _result(times[0], times[1], "traces", paired=False)
-    rows = [{row.label: row.mean / 1e6 for row in summarize(trace, "module").rows} for trace in read]
+    rows = [{row.label: row.mean / 1e6 for row in summarize(trace, "module").rows} for trace in traces]
     labels = dict.fromkeys([*rows[0], *rows[1]])
     modules = [{"module": label, "a_ms": rows[0].get(label), "b_ms": rows[1].get(label)} for label in labels]
     result["modules"] = sorted(modules, key=lambda row: -abs((row["b_ms"] or 0) - (row["a_ms"] or 0)))
     return result
 
 
-def read_traces(files: Sequence[Any], dumps: Sequence[Any], method: str) -> list[Trace]:
-    """Return for each file the runs of a method that count: not the first one, in which backends prepare.
+def read_traces(programs: Sequence[PteFile], dumps: Sequence[Any], method: str) -> list[Trace]:
+    """Return for each program the runs of a method that count: not the first one, in which backends prepare.
 
     Raises:
-        FormatError: A file or a trace is damaged.
+        FormatError: A trace is damaged.
         EdgecoreError: A trace has fewer than three runs of the method.
     """
-    traces = [_trace(file, dump).select(method) for file, dump in zip(files, dumps, strict=True)]
+    traces = [_trace(program, dump).select(method) for program, dump in zip(programs, dumps, strict=True)]
     for dump, trace in zip(dumps, traces, strict=True):
         if len(trace.runs) < 3:
             raise EdgecoreError(f"{dump} has {len(trace.runs)} runs of {method}; a comparison needs at least 3")
@@ -152,8 +146,7 @@ def read_traces(files: Sequence[Any], dumps: Sequence[Any], method: str) -> list
     return traces
 
 
-def _trace(file: Any, dump: Any) -> Trace:
-    program = program_file(file)
+def _trace(program: PteFile, dump: Any) -> Trace:
     try:
         return Trace.read(dump, program=program)
     except FormatError as error:

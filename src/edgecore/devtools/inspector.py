@@ -274,7 +274,10 @@ class Inspector:
             raise ValueError("the numeric gap needs an ETRecord; pass etrecord to the Inspector")
         found = _graph(self._record, reference_graph or EDGE, self._method)
         blocks = zip(self.event_blocks, self._methods, strict=True)
-        events = (event for block, method in blocks if method == self._method for event in block.events)
+        # Of runs with other inputs the first counts, as its values do of runs in one block.
+        recorded = (block.events for block, method in blocks
+                    if method == self._method and any(event.debug_data for event in block.events))  # fmt: skip
+        events = next(recorded, [])
         return pandas.DataFrame(numeric_gap(self._record, found, events, distance, self), columns=list(COLUMNS))
 
     def find_total_for_module(self, module_name: str) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.comparators import COMPARATORS, NumericalComparatorBase
-from edgecore.devtools.symbols import DELEGATE
+from edgecore.devtools.symbols import DELEGATE, REPEATED
 from edgecore.errors import FormatError
 from edgecore.format.etrecord import EtRecordFile, Graph, graph_nodes
 
@@ -78,7 +79,7 @@ def numeric_gap(
         inspector: The inspector that the comparator gets.
 
     Returns:
-        A row for each event whose values can be compared, with the keys `COLUMNS`.
+        A row for each operator with a value, and for operators that were computed together; with the keys `COLUMNS`.
 
     Raises:
         ValueError: The record has no inputs or weights, the graph does not take the inputs, or the distance is unknown.
@@ -90,43 +91,46 @@ def numeric_gap(
         comparator.inspector = inspector
     values, names = _computed(load_graph(graph), record.representative_inputs)
     traces = {node.name: node.stack_trace or None for node in graph_nodes(graph)}
-    mapping, shown = {}, {}
-    for handles, event in _recorded(events).items():
-        known = [handle for handle in handles if handle in values]
-        if known:
-            mapping[handles] = _pair(values[known[-1]], event.debug_data)
-            shown[handles] = (known, event)
-    prepared = comparator.preprocessing(
-        {((handles[-1],), _Keyed(a)): (handles, b) for handles, (a, b) in mapping.items()}
-    )
+    mapping: dict[Any, Any] = {}
+    operators: dict[Handles, list[str]] = {}
+    for group in _recorded(events):
+        handles, data = group.handles, group.events[-1].debug_data
+        if handles[-1] in values and data and data[-1] is not None:
+            computed, recorded = _pair(values[handles[-1]], data)
+            mapping[handles, computed] = handles, recorded
+            operators[handles] = [*{_handles(event): _name(event) for event in group.events}.values()]
     rows = []
-    for (_, keyed), (handles, b) in prepared.items():
-        known, event = shown[handles]
+    for (_, a), (handles, b) in comparator.preprocessing(mapping).items():
+        known = tuple(handle for handle in handles if handle in values)
         nodes = [name for handle in known for name in names[handle]]
-        a = keyed.value if isinstance(keyed, _Keyed) else keyed
-        cells = (tuple(known), nodes, a, [event.name], handles, b, _gap(comparator, a, b))
+        cells = (known, nodes, a, operators.get(handles, []), handles, b, _gap(comparator, a, b))
         rows.append(dict(zip(COLUMNS, (*cells, {name: traces.get(name) for name in nodes}), strict=True)))
     return rows
 
 
 def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
-    """Return the values to compare of an operator, which may have several outputs.
+    """Return the values of an operator to compare: tuples if it has several outputs and all were recorded.
 
-    edgecore's kernels record these as one list, ExecuTorch's runtime as a value each, and delegates the first only.
+    edgecore's kernels record several outputs as one list, ExecuTorch's runtime as a value each, and delegates one only.
+    A graph that is less decomposed than the program may have one output where the kernel has several.
     """
-    if isinstance(computed, (list, tuple)) and computed and _shapes(recorded[-1]) != _shapes(computed):
-        if _shapes(recorded) == _shapes(computed):
-            return computed, list(recorded)
-        if _shapes(recorded[-1]) == _shapes(computed[0]):
-            return computed[0], recorded[-1]
-    return computed, recorded[-1]
+    outputs = [one for value in recorded for one in (value if isinstance(value, (list, tuple)) else [value])]
+    if not isinstance(computed, (list, tuple)):
+        return computed, _fitting(computed, outputs, outputs[-1])
+    if [*map(_shape, outputs)] != [*map(_shape, computed)]:
+        one = _fitting(outputs[-1], computed, None)
+        if one is not None:
+            return one, outputs[-1]
+    return tuple(computed), tuple(outputs)
 
 
-class _Keyed:
-    """A value as part of a key of a dict: tensors and lists cannot be one."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
+def _fitting(value: Any, others: Sequence[Any], default: Any) -> Any:
+    """Return the only one of several values that has the shape, or the shape and dtype, of another one."""
+    for kind in (_shape, lambda value: (_shape(value), getattr(value, "dtype", None))):
+        found = [one for one in others if kind(one) == kind(value)]
+        if len(found) == 1:
+            return found[0]
+    return default
 
 
 def _comparator(distance: str | NumericalComparatorBase) -> NumericalComparatorBase:
@@ -139,12 +143,23 @@ def _comparator(distance: str | NumericalComparatorBase) -> NumericalComparatorB
 
 
 def _gap(comparator: NumericalComparatorBase, a: Any, b: Any) -> list[float]:
-    """Return the distances; NaN if the values are of different shapes, or lists of them, which has no distance."""
-    return comparator.compare_values(a, b) if _shapes(a) == _shapes(b) else [math.nan]
+    """Return the distances; NaN for values that differ in their number of elements.
+
+    Their shapes may differ: a runtime does not run views, so that the value of a node's last view has the shape before it.
+    """
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return [distance for pair in zip(a, b, strict=True) for distance in _gap(comparator, *pair)]
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return [math.nan]
+    if _shape(a) != _shape(b):
+        if None in (_shape(a), _shape(b)) or a.numel() != b.numel():
+            return [math.nan]
+        b = b.reshape(a.shape)
+    return [comparator.element_compare(a, b)]
 
 
-def _shapes(value: Any) -> Any:
-    return [_shapes(item) for item in value] if isinstance(value, (list, tuple)) else getattr(value, "shape", None)
+def _shape(value: Any) -> Any:
+    return getattr(value, "shape", None)
 
 
 def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], dict[int, list[str]]]:
@@ -177,23 +192,47 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     return values, names
 
 
-def _recorded(events: Iterable[Event]) -> Mapping[Handles, Event]:
-    """Return the events with values by their handles: of the same handles the last, which finishes the operator.
+@dataclass(frozen=True)
+class _Group:
+    """Events for the same operators, in the order of execution: the value of the last is that of its last operator.
 
-    A call of a delegate is left out if operations of it have values.
+    Attributes:
+        handles: The debug handles of all; those of the last event are at the end.
+        events: The events.
     """
-    found: dict[Handles, Event] = {}
-    inside: set[int] = set()
-    for event in events:
-        if event.name == "OPERATOR_CALL" or not event.op_types or event.debug_handles is None:
+
+    handles: Handles
+    events: Sequence[Event]
+
+
+def _recorded(events: Iterable[Event]) -> list[_Group]:
+    """Return the events of operators, those that share debug handles as one group.
+
+    If two events have a handle in common, each computes a part of that operator, and the value of the first is the
+    operator's only by chance. A call of a delegate is left out if operations of it have values.
+    """
+    named = (event for event in events if event.op_types and event.debug_handles is not None)
+    of_operators = [event for event in named if _name(event) != "OPERATOR_CALL"
+                    # A delegate that does not report the values of its operations: the value of its call counts.
+                    and (event.debug_data or not event.is_delegated_op)]  # fmt: skip
+    inside = {handle for event in of_operators if event.is_delegated_op for handle in _handles(event)}
+    groups: dict[int, _Group] = {}
+    for event in sorted(of_operators, key=lambda event: event._instruction_id or 0):
+        own = dict.fromkeys(_handles(event))
+        if _name(event) == DELEGATE and not inside.isdisjoint(own):
             continue
-        if not event.debug_data or event.debug_data[-1] is None:
-            continue
-        own = event.debug_handles
-        handles = (own,) if isinstance(own, int) else tuple(own)
-        if event.is_delegated_op:
-            inside.update(handles)
-        other = found.get(handles)
-        if other is None or (event._instruction_id or 0) >= (other._instruction_id or 0):
-            found[handles] = event
-    return {handles: event for handles, event in found.items() if event.name != DELEGATE or inside.isdisjoint(handles)}
+        before = {id(groups[handle]): groups[handle] for handle in own if handle in groups}.values()
+        others = [handle for group in before for handle in group.handles if handle not in own]
+        joined = _Group((*others, *own), [*(one for group in before for one in group.events), event])
+        groups |= dict.fromkeys(joined.handles, joined)
+    return [*{id(group): group for group in groups.values()}.values()]
+
+
+def _name(event: Event) -> str:
+    """Return the name without the number of a repeated event."""
+    return REPEATED.sub("", event.name)
+
+
+def _handles(event: Event) -> Handles:
+    own = event.debug_handles
+    return (own,) if isinstance(own, int) else tuple(own or ())

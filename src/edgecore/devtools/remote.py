@@ -36,6 +36,12 @@ class Done:
     out: str
     err: str
 
+    @property
+    def reason(self) -> str:
+        """The line that says why it failed: the last one, since libraries print theirs before the program's own."""
+        lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
+        return lines[-1][:300] if lines else exit_text(self.status)
+
 
 class Device(ABC):
     """A machine that runs commands of a POSIX shell, and keeps pushed files in a folder.
@@ -165,8 +171,7 @@ class Device(ABC):
         """Copy a file to a path on the device."""
 
     def _failure(self, what: str, done: Done) -> EdgecoreError:
-        lines = [line.strip() for line in (done.err or done.out).splitlines() if line.strip()]
-        return EdgecoreError(f"{self.name}: {what}: {lines[-1][:300] if lines else exit_text(done.status)}")
+        return EdgecoreError(f"{self.name}: {what}: {done.reason}")
 
     def _start(self, command: Sequence[str], timeout: float) -> Done:
         """Run a command here, and return its end as if it was the end of what runs on the device."""

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from edgecore.devtools.profiler import Profile
-from edgecore.devtools.remote import Device
+from edgecore.devtools.remote import Device, Done
 from edgecore.devtools.sources import program_file
 from edgecore.devtools.trace import Trace
-from edgecore.errors import EdgecoreError
+from edgecore.errors import EdgecoreError, ErrorCode, ExecutionError
 
 RUNNER = "edgecore-run"
 _MACHINES = {
@@ -63,10 +63,7 @@ def profile_on(
     if threads:
         command += ["--threads", str(threads)]
     with device.temporary() as folder, tempfile.TemporaryDirectory() as here:
-        done = device.run([*command, "--trace", f"{folder}/runs.etdp"])
-        if done.status:
-            lines = [line for line in (done.err or done.out).splitlines() if line.strip()]
-            raise EdgecoreError(f"{device.name}: {lines[-1] if lines else f'{RUNNER} ended with {done.status}'}")
+        done = run_there(device, [*command, "--trace", f"{folder}/runs.etdp"])
         device.pull(f"{folder}/runs.etdp", Path(here) / "runs.etdp")
         pte = program_file(file)
         trace = Trace.read(Path(here) / "runs.etdp", program=pte).select(method)
@@ -76,6 +73,20 @@ def profile_on(
         raise EdgecoreError(f"{file}: the events of one run of {method} need more memory than a trace has")
     load, first = (_milliseconds(done.out, word) for word in ("load", "first run"))
     return Profile(f"{file.name} on {device.name}", method, threads, load, first, trace, pte, runs - len(trace.runs))
+
+
+def run_there(device: Device, command: Sequence[str]) -> Done:
+    """Run edgecore-run on a device, and return its end.
+
+    Raises:
+        ExecutionError: It failed. The reason is that of the first call of `--calls` that failed, else its last line.
+        EdgecoreError: The device was lost, or cannot run it.
+    """
+    done = device.run(command)
+    if done.status:
+        failed = next((line for line in done.out.splitlines() if ": failed: " in line), None)
+        raise ExecutionError(f"{device.name}: {failed or done.reason}", ErrorCode.INTERNAL)
+    return done
 
 
 def programs_for(device: Device, file: Path, build: Path | None) -> tuple[Path, list[Path]]:

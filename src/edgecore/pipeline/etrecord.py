@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -194,11 +194,11 @@ class ETRecord:
         graphs |= {name: _graph(name, one, full) for name, one in self.graph_map.items()}
         if self.exported_program is not None:
             graphs[EXPORTED] = _graph(EXPORTED, self.exported_program, full)
-        maps = (
-            self._maps
-            if self._inputs is None
-            else (self._maps[0], _comparable(self._maps[1], self._edge), self._maps[2])
-        )
+        maps = self._maps
+        if self._inputs is not None:
+            # ExecuTorch's Inspector expects the outputs of a call also of each operation inside, which has recorded one.
+            single = {method: dict.fromkeys(counts, 1) for method, counts in maps[2].items()}
+            maps = maps[0], _comparable(maps[1], self._edge), single
         saved = [None if value is None else _saved(value) for value in (self._outputs, self._inputs)]
         return EtRecordFile(graphs, *maps, self.export_graph_id, *saved)
 
@@ -261,8 +261,9 @@ def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedPro
 def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, ExportedProgram]) -> dict[str, Any]:
     """Return the map with only the operations whose values are those of their last nodes, for comparisons of values.
 
-    Of several operations for a node the last finishes it; those before, such as a copy to another layout, have values
-    that no node has. The value of a quantizing operation is real, that of its node an integer.
+    Of several operations for a node the last finishes it, also if it computes later nodes, too; those before, such as a
+    copy to another layout, have values that no node has. The value of a quantizing operation is real, that of its node
+    an integer.
     """
     changed: dict[str, Any] = {}
     for method, calls in delegate_map.items():
@@ -273,8 +274,12 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
                       if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
         for call, delegate in calls.items():
             ids = delegate.get("delegate_map") or {}
-            finishing = {handles[-1]: name for name, handles in ids.items() if handles}
-            kept = {name: ids[name] for handle, name in finishing.items() if handle not in quantizing}
+            finishing = {handle: name for name, handles in ids.items() for handle in handles}
+            kept = {
+                name: [handle for handle in handles if finishing[handle] == name]
+                for name, handles in ids.items()
+                if handles and finishing[handles[-1]] == name and handles[-1] not in quantizing
+            }
             changed[method][call] = {**delegate, "delegate_map": kept}
     return changed
 
@@ -297,14 +302,11 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     content["schema_version"] = {"major": 5, "minor": 4}
     content["dialect"] = "ATEN"
     content["graph_module"].pop("metadata", None)
-    handles = {
-        node.name: node.meta["debug_handle"]
-        for module in program.graph_module.modules()
-        if hasattr(module, "graph")
-        for node in module.graph.nodes
-        if isinstance(node.meta.get("debug_handle"), int)
-    }
+    graphs = (module.graph for module in program.graph_module.modules() if hasattr(module, "graph"))
+    nodes = [node for graph in graphs for node in graph.nodes]
+    handles = {node.name: node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)}
     _add_handles(content["graph_module"]["graph"], handles, sources or {})
+    _name_unused(content["graph_module"]["graph"], {node.name for node in nodes})
     return Graph(json.dumps(content).encode(), artifact.state_dict, artifact.constants, artifact.example_inputs)
 
 
@@ -354,10 +356,32 @@ def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Map
             node["metadata"]["debug_handle"] = str(handles[name])
         if name in sources:
             node["metadata"]["from_node"] = json.dumps([_origin(sources[name])])
-        for argument in node["inputs"]:
-            inner = argument["arg"].get("as_graph") if isinstance(argument["arg"], dict) else None
-            if inner:
-                _add_handles(inner["graph"], handles, {})
+        for inner in _inner_graphs(node):
+            _add_handles(inner, handles, {})
+
+
+def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
+    """Name each output that no node takes a getitem.
+
+    Readers make a node of it. ExecuTorch's Inspector would take that for the operator itself if its name had another word.
+    """
+    values = graph["tensor_values"]
+    for node in graph["nodes"]:
+        for output in node["outputs"]:
+            for result in output.get("as_tensors") or [output.get("as_tensor")]:
+                if result and result["name"] not in names:
+                    name = f"getitem_{result['name']}"
+                    values[name] = values.pop(result["name"])
+                    result["name"] = name
+        for inner in _inner_graphs(node):
+            _name_unused(inner, names)
+
+
+def _inner_graphs(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the graphs of the branches or the loop that a node runs."""
+    arguments = (argument["arg"] for argument in node["inputs"])
+    return [argument["as_graph"]["graph"] for argument in arguments
+            if isinstance(argument, dict) and argument.get("as_graph")]  # fmt: skip
 
 
 def _origin(name: str) -> dict[str, Any]:
