@@ -106,7 +106,7 @@ def feeds_convolution(node: Node) -> bool:
     while pending:
         for user in pending.pop().users:
             name = _schema_name(user.target)
-            if name in ("aten::conv2d", "aten::convolution"):
+            if name.startswith("aten::conv"):
                 return True
             if user.target is operator.getitem or name.startswith("quantized_decomposed::"):
                 pending.append(user)
@@ -118,7 +118,8 @@ def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tupl
     if not has_images:
         return library.choose_qparams_per_token_asymmetric(x, dtype)  # type: ignore[no-any-return]
     of_images = library.choose_qparams_per_token_asymmetric(x.flatten(1), dtype)
-    scale, zero_point = (part.reshape(-1, 1, 1, 1).expand(*x.shape[:-1], 1).contiguous() for part in of_images)
+    ones = [1] * (x.dim() - 1)
+    scale, zero_point = (part.reshape(-1, *ones).expand(*x.shape[:-1], 1).contiguous() for part in of_images)
     return scale, zero_point
 
 

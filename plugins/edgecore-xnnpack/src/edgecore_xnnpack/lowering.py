@@ -187,6 +187,8 @@ class Lowering:
         if not sources or not all(source in self._tensors for source in sources):
             return False
         args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self._tensors.__getitem__)
+        if is_dequantize(node):  # in float32 also for a model in float16, so that the integers can be recovered
+            args, kwargs = torch.utils._pytree.tree_map(_widened, (args, kwargs))
         assert callable(node.target)
         self._tensors[node] = node.target(*args, **kwargs)
         if is_dequantize(node) and not self._has_zero_points(node):
@@ -387,6 +389,11 @@ class Lowering:
         if order == (0, 3, 1, 2):
             return self.emit(Alias, [value], shape, FixedLayouts(Layout.FIRST, Layout.LAST))
         return self.emit(g.StaticTranspose, [value], shape, FIRST, perm=order)
+
+
+def _widened(argument: Any) -> Any:
+    """Return float32 for float16, the dtype of a dequantized tensor, and all other arguments as they are."""
+    return torch.float32 if argument is torch.float16 else argument
 
 
 def _is_fp16(val: Any) -> bool:

@@ -22,6 +22,7 @@ from torchao.quantization.pt2e.quantizer import (
     QuantizationSpec,
 )
 
+from edgecore.sdk import argument
 from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
 from edgecore_xnnpack.passes.quantize import FIXED_OUTPUT
 from edgecore_xnnpack.schema import graph as g
@@ -35,8 +36,11 @@ CHANNEL_AXIS = {
     aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
 }  # fmt: skip
 """Operators with a weight, and the dimension of the weight's output channels."""
-IMAGES = frozenset({aten.conv2d.default, aten.conv2d.padding})
-"""Convolutions whose inputs can be quantized at run time, unless they have groups."""
+IMAGES = {
+    aten.conv1d.default: 3, aten.conv1d.padding: 3, aten.conv2d.default: 4, aten.conv2d.padding: 4,
+    aten.conv_transpose1d.default: 3, aten.conv_transpose2d.input: 4,
+}  # fmt: skip
+"""Convolutions whose inputs can be quantized at run time, and the number of dims of these inputs."""
 
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
@@ -88,8 +92,8 @@ def get_symmetric_quantization_config(
     Args:
         is_per_channel: Give weights a scale for each output channel instead of a single scale.
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
-        is_dynamic: Quantize linear layers and 2-d convolutions without groups only, with inputs that are quantized at
-            run time, per token or per image.
+        is_dynamic: Quantize linear layers and 1-d and 2-d convolutions that are not depthwise only, with inputs that are
+            quantized at run time, per token or per image.
         is_symmetric: Give activations the zero point 0.
         observer: Class of torchao that chooses the ranges of activations; not used for training and at run time.
 
@@ -124,13 +128,19 @@ def get_symmetric_quantization_config(
     return QuantizationConfig(activation, weight, is_per_channel, is_qat)
 
 
-def _takes_images(node: Node) -> bool:
-    """Return if a convolution has no groups, and its input a dimension of images, which get a scale each."""
-    image = node.args[0]
-    assert isinstance(image, Node)
-    has_images: bool = image.meta["val"].dim() == 4
-    groups = node.args[6] if len(node.args) > 6 else 1
-    return has_images and bool(groups == 1)
+def _takes_images(node: Node, config: QuantizationConfig) -> bool:
+    """Return if the input of a convolution can be quantized at run time.
+
+    The input must have a dimension of images, which get a scale each. XNNPACK has no such depthwise convolution. With
+    groups, no dimension of a transposed weight has all output channels, for a scale each.
+    """
+    target: Any = node.target
+    if argument(node, "input").meta["val"].dim() != IMAGES[target]:
+        return False
+    if argument(node, "groups") == 1:
+        return True
+    is_transposed = CHANNEL_AXIS[target] == 1
+    return not config.is_per_channel if is_transposed else bool(argument(node, "weight").meta["val"].shape[1] > 1)
 
 
 class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
@@ -144,8 +154,9 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
         """Annotate a node, and the batch norm and clamp that are fused with it."""
         target = node.target
         if config.activation.is_dynamic:
-            if target is aten.linear.default or (target in IMAGES and _takes_images(node)):
-                mark(node, None, {node.args[0]: config.activation, node.args[1]: config.weight(0)})
+            if target is aten.linear.default or (target in IMAGES and _takes_images(node, config)):
+                weight = config.weight(CHANNEL_AXIS[target])
+                mark(node, None, {node.args[0]: config.activation, node.args[1]: weight})
         elif target in CHANNEL_AXIS:
             axis = CHANNEL_AXIS[target]
             grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1

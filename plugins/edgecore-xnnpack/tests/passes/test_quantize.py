@@ -111,7 +111,6 @@ def test_layers_that_read_one_value_share_its_quantization() -> None:
     ("config", "reason"),
     [
         (dynamic(torch.int8, PerGroup(32)), "weights of 8 bits in groups; XNNPACK supports groups with 4 bits only"),
-        (dynamic(torch.int4, PerGroup(16)), "weights in groups of 16; XNNPACK supports multiples of 32 only"),
         (weight_only(torch.int4, PerGroup(32)), "weights of 4 bits in groups, but the input is not quantized"),
         (weight_only(torch.int8, PerGroup(32)), "weights of 8 bits in groups, but the input is not quantized"),
         (dynamic(torch.int4, PerGroup(32), weight_mapping_type=MappingType.ASYMMETRIC), "a weight with zero points"),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import for_each
+from edgecore.sdk import argument, for_each, is_dequantize, parameters_of
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.shape import concatenate
@@ -24,6 +24,17 @@ from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import LAST, Array, Shape, SubgraphValue
 
 aten = torch.ops.aten
+
+
+def has_scales_of_outputs(node: Node) -> bool:
+    """Return True if the weight of a convolution was dequantized with a single scale, or one for each output channel."""
+    weight = argument(node, "weight")
+    parameters = parameters_of(weight) if is_dequantize(weight) else None
+    if parameters is None:
+        return False
+    is_transposed = argument(node, "transposed")
+    has_outputs = not is_transposed or argument(node, "groups") == 1
+    return parameters.is_per_tensor or (parameters.axis == int(is_transposed) and has_outputs)
 
 
 def _check_convolution(query: Query) -> str | None:
@@ -62,7 +73,8 @@ def _convolution(low: Lowering, node: Node) -> SubgraphValue:
         stride, padding, dilation, adjustment = [1, *stride], [0, *padding], [1, *dilation], [0, *adjustment]
         shape = (*shape[:2], 1, shape[2])
     bias = None if low.argument("bias") is None else low.value(low.argument("bias"))
-    groups, scales = low.argument("groups"), low.scales(low.argument("weight"))
+    groups = low.argument("groups")
+    scales = low.scales(low.argument("weight")) if has_scales_of_outputs(node) else None
     if len(shape) == 5:
         return _convolve_volume(low, value, weight, bias, stride, padding, dilation, groups, scales)
     result = convolve(

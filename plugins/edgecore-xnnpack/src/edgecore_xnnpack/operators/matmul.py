@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
@@ -9,7 +10,8 @@ from torch.fx import Node
 from edgecore.sdk import argument, is_dequantize, parameters_of
 from edgecore_xnnpack.lowering import Lowering, bits_of, is_grouped
 from edgecore_xnnpack.operators.elementwise import binary
-from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.operators.padding import pad
+from edgecore_xnnpack.operators.table import TABLE, Query, lowers
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import FIRST, Array, SubgraphValue
 
@@ -17,6 +19,9 @@ aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
 DYNAMIC_DEQUANTIZE = (library.dequantize_per_tensor.tensor, library.dequantize_per_token.default)
 """Operators that dequantize a tensor which was quantized at run time."""
+
+BLOCK = 32
+"""XNNPACK's groups of elements in a row of weights are multiples of this."""
 
 
 def fully_connected(
@@ -46,7 +51,8 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
     """Return why XNNPACK does not support the quantization of a weight; None if it does.
 
     XNNPACK supports a single scale or a scale for each row. A scale for each group of elements in a row needs 4-bit
-    weights, groups of a multiple of 32 elements, and inputs that are quantized at run time.
+    weights, and inputs that are quantized at run time. Groups whose size is no multiple of 32 are padded, which needs
+    reshapes of the input, and so an input with at most one symbolic size.
     """
     if not is_grouped(weight):
         parameters = parameters_of(weight)
@@ -60,10 +66,40 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
         return f"weights of {width} bits in groups, but the input is not quantized at run time"
     if width != 4:
         return f"weights of {width} bits in groups; XNNPACK supports groups with 4 bits only"
-    return None if group % 32 == 0 else f"weights in groups of {group}; XNNPACK supports multiples of 32 only"
+    symbolic = [size for size in query.argument("input").meta["val"].shape if isinstance(size, torch.SymInt)]
+    if group % BLOCK and len(symbolic) > 1:
+        return (
+            f"weights in groups of {group}, which is no multiple of {BLOCK}, and an input with several symbolic sizes"
+        )
+    return None
 
 
-@lowers(aten.linear.default, check=_check_linear, do_not_decompose=True,
+def _check_quantized_input(query: Query) -> str | None:
+    """Return why a linear layer with weights in groups is not supported: its input is not quantized in the delegate."""
+    weight = query.argument("weight")
+    if not is_dequantize(weight) or not is_grouped(weight):
+        return None
+    reason = TABLE.unsupported_reason(query.about(query.argument("input")))
+    return None if reason is None else f"weights in groups, but its input is not quantized in the delegate: {reason}"
+
+
+def _pad_groups(low: Lowering, value: SubgraphValue, weight: Array, scales: Array) -> tuple[SubgraphValue, Array]:
+    """Fill each group of the input and of the weight up to a multiple of `BLOCK` elements with zeros.
+
+    The range of a row of inputs includes 0 already, so that its scale and zero point stay as they are.
+    """
+    rows, groups = scales.shape
+    group = weight.shape[1] // groups
+    extra = -group % BLOCK
+    if extra == 0:
+        return value, weight
+    lead, before = value.shape[:-1], (0,) * (len(value.shape) + 1)
+    value = pad(low, low.reshape(value, (*lead, groups, group)), before, (*before[1:], extra), 0.0)
+    weight = np.pad(weight.reshape(rows, groups, group), ((0, 0), (0, 0), (0, extra)))
+    return low.reshape(value, (*lead, groups * (group + extra))), weight.reshape(rows, -1)
+
+
+@lowers(aten.linear.default, check=_check_linear, needs=_check_quantized_input, do_not_decompose=True,
         constraints="rank-2 weights; if quantized, a scale for each row, or for each group of 4-bit weights")  # fmt: skip
 def _linear(low: Lowering, node: Node) -> SubgraphValue:
     """Emit a fully connected node. If the bias is computed at run time, an addition node adds it to the result."""
@@ -73,8 +109,10 @@ def _linear(low: Lowering, node: Node) -> SubgraphValue:
     if weight is None:
         result = low.emit(g.FullyConnected, [low.input(), low.value(low.argument("weight"))], low.shape, FIRST)
     else:
-        scales, bits = low.scales(low.argument("weight")), low.bits(low.argument("weight"))
-        result = fully_connected(low, low.input(), weight, packed, scales, bits)
+        scales, bits, value = low.scales(low.argument("weight")), low.bits(low.argument("weight")), low.input()
+        if scales is not None and scales.ndim == 2:
+            value, weight = _pad_groups(low, value, weight, scales)
+        result = fully_connected(low, value, weight, packed, scales, bits)
     return result if bias is packed else binary(low, g.Add, result, bias)  # type: ignore[arg-type]
 
 

@@ -13,9 +13,10 @@ from edgecore.sdk import for_each
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.matmul import fully_connected
+from edgecore_xnnpack.operators.padding import pad
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import LAST, SAME_LAYOUT, Array, Shape, SubgraphValue
+from edgecore_xnnpack.subgraph import LAST, Array, Shape, SubgraphValue
 
 aten = torch.ops.aten
 
@@ -168,16 +169,6 @@ def average_image(
         padding = (0, 0)
     pads = (padding[0], padding[0], padding[1], padding[1])
     return _pooling(low, g.AvgPooling2d, value, shape, kernel, stride, pads)
-
-
-def pad(
-    low: Lowering, value: SubgraphValue, before: tuple[int, ...], after: tuple[int, ...], number: float
-) -> SubgraphValue:
-    """Pad each dim of `value` with `before` elements at its start and `after` at its end; each is equal to `number`."""
-    shape = tuple(a + size + b for a, size, b in zip(before, value.shape, after, strict=True))
-    return low.emit(
-        g.StaticConstantPad, [value], shape, SAME_LAYOUT, pre_paddings=before, post_paddings=after, padding_value=number
-    )
 
 
 def _check_adaptive(query: Query) -> str | None:

@@ -8,6 +8,7 @@ from torch.fx import Node
 
 from edgecore.sdk import argument, is_dequantize, parameters_of
 from edgecore_xnnpack.lowering import Lowering, quantization_of
+from edgecore_xnnpack.operators.convolution import has_scales_of_outputs
 from edgecore_xnnpack.operators.matmul import DYNAMIC_DEQUANTIZE
 from edgecore_xnnpack.operators.table import TABLE, Query, lowers
 from edgecore_xnnpack.schema import graph as g
@@ -95,15 +96,17 @@ def _feeds_layers(dequantize: Node, query: Query) -> bool:
 
 
 def _is_convolution(node: Node) -> bool:
-    """Return True for a convolution of images, not transposed and without groups, whose parameters are per image."""
-    if node.target is not aten.convolution.default or argument(node, "transposed") or argument(node, "groups") != 1:
+    """Return True for a convolution of sequences or images that is not depthwise, if its parameters are per image."""
+    if node.target is not aten.convolution.default or node.meta["val"].dim() not in (3, 4):
         return False
-    quantized: Node = argument(node, "input")
-    return node.meta["val"].dim() == 4 and quantized.target is library.dequantize_per_tensor.tensor
+    has_groups = not argument(node, "transposed") and argument(node, "groups") > 1
+    is_depthwise = has_groups and argument(node, "weight").meta["val"].shape[1] == 1
+    is_per_image = argument(node, "input").target is library.dequantize_per_tensor.tensor
+    return is_per_image and not is_depthwise and has_scales_of_outputs(node)
 
 
 @lowers(*_CHOOSE, *_QUANTIZE, *DYNAMIC_DEQUANTIZE, check=_check_dynamic, constraints="int8, for linear layers and convolutions of integer weights",
-        dtypes=(torch.float32, torch.int8, torch.float64, torch.int64))  # fmt: skip
+        dtypes=(torch.float32, torch.float16, torch.int8, torch.float64, torch.int64))  # fmt: skip
 def _dynamic(low: Lowering, node: Node) -> SubgraphValue | list[None]:
     """Emit `QuantizePerToken` for the dequantize node of a dynamic quantization, and nothing for the nodes before it.
 

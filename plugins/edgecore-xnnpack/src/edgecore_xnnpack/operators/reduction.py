@@ -14,7 +14,8 @@ from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.operators.comparison import logical_not
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
-from edgecore_xnnpack.operators.pooling import MAX_IN_WINDOW, max_pooling, pad
+from edgecore_xnnpack.operators.padding import pad
+from edgecore_xnnpack.operators.pooling import MAX_IN_WINDOW, max_pooling
 from edgecore_xnnpack.operators.shape import slice_of
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.operators.volumes import as_columns

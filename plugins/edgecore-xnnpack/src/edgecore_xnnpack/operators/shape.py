@@ -11,7 +11,7 @@ from torch.fx import Node
 
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary
-from edgecore_xnnpack.operators.pooling import pad
+from edgecore_xnnpack.operators.padding import pad
 from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.subgraph import FIRST, SAME_LAYOUT, Shape, SubgraphValue

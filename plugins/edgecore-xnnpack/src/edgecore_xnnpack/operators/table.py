@@ -89,9 +89,15 @@ def is_weight(node: Any, constants: Constants) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Row(OperatorRow[Lower]):
-    """A row of the operator table; `scalar_result` allows results of rank 0."""
+    """A row of the operator table.
+
+    Attributes:
+        scalar_result: Results may have rank 0.
+        needs: Returns why the operators around a call make it unsupported, or None; it may ask the table about them.
+    """
 
     scalar_result: bool = False
+    needs: Callable[[Query], str | None] | None = None
 
 
 class XnnpackTable(OperatorTable[Lower]):
@@ -126,7 +132,10 @@ class XnnpackTable(OperatorTable[Lower]):
                 reason = self.row_reason(query.about(source))
                 if reason is not None:
                     return reason
-        return super().unsupported_reason(query) or self._size_reason(query)
+        row = self.rows[node.target]
+        assert isinstance(row, Row)
+        reason = super().unsupported_reason(query) or self._size_reason(query)
+        return reason or (row.needs(query) if row.needs is not None else None)
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
         """Return why XNNPACK does not support the dtype or shape of a tensor of a call; None if it supports all.
@@ -198,6 +207,7 @@ def lowers(
     any_dtype: tuple[str, ...] = (),
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
     scalar_result: bool = False,
+    needs: Callable[[Query], str | None] | None = None,
 ) -> Callable[[Lower], Lower]:
     """Return a decorator that adds a row to the table for each of `targets`, which the decorated function lowers.
 
@@ -212,7 +222,7 @@ def lowers(
             TABLE.add(
                 Row(
                     target, dtypes, constraints, check, do_not_decompose, function, any_dtype,
-                    scalar_result=scalar_result,
+                    scalar_result=scalar_result, needs=needs,
                 )
             )  # fmt: skip
         return function

@@ -15,6 +15,7 @@ from torch.fx import Node
 from edgecore.sdk import for_each
 from edgecore_xnnpack.lowering import Lowering
 from edgecore_xnnpack.operators.elementwise import binary
+from edgecore_xnnpack.operators.padding import pad
 from edgecore_xnnpack.operators.pooling import (
     Pair,
     adaptive_image,
@@ -22,7 +23,6 @@ from edgecore_xnnpack.operators.pooling import (
     average_problem,
     max_pool_image,
     max_pool_problem,
-    pad,
 )
 from edgecore_xnnpack.operators.shape import slice_of
 from edgecore_xnnpack.operators.table import Query, lowers

@@ -7,6 +7,7 @@ are `Convert` operations here.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ from edgecore_xnnpack.subgraph import (
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
 """Kinds with a weight, whose integer form reads an int8 value, an int8 weight and an int32 bias."""
 
-QUANTIZED_DIMS = {g.FullyConnected: 1, g.Conv2d: 3}
+QUANTIZED_DIMS = {g.FullyConnected: 1, g.Conv2d: 3, g.ConvTranspose2d: 3}
 """Kinds with an integer form whose input is quantized at run time, and the last dimensions that share parameters."""
 
 RESCALING = frozenset({
@@ -84,6 +85,7 @@ def quantize(subgraph: Subgraph, has_symbolic_sizes: bool = False) -> None:
 
 def _quantize_at_run_time(subgraph: Subgraph) -> None:
     """Use XNNPACK's layers with integer weights and inputs quantized per token or image; their results are float32."""
+    _mark_after_moves(subgraph)
     producers = subgraph.producers()
     quantized: dict[tuple[SubgraphValue, int], SubgraphNode] = {}
     ops: list[SubgraphNode] = []
@@ -97,13 +99,41 @@ def _quantize_at_run_time(subgraph: Subgraph) -> None:
         if key not in quantized:
             result = SubgraphValue(value.shape, quantization=DynamicQuantization(dims))
             # Nothing moves the elements of the result: it gets the layout in which the layer reads it.
-            layout = LAST if op.kind is g.Conv2d else SAME_LAYOUT
+            layout = SAME_LAYOUT if op.kind is g.FullyConnected else LAST
             quantized[key] = SubgraphNode(g.Convert, [value], result, layout, handles=source.handles)
             ops.append(quantized[key])
         op.inputs = [quantized[key].output, _integer_matrix(weight), *op.inputs[2:]]
         ops.append(op)
     subgraph.nodes = ops
     _drop_unused_quantization(subgraph)
+
+
+def _mark_after_moves(subgraph: Subgraph) -> None:
+    """Move the marks of dynamic quantization behind the reshapes and zero paddings that the layers' lowerings emit.
+
+    The rows or images that a layer reads are those of the model, so that the marks mean the same there. Layers that read
+    the same tensor share the moved one.
+    """
+    producers = subgraph.producers()
+    moved: dict[Any, SubgraphValue] = {}
+    replaced: dict[SubgraphValue, SubgraphValue] = {}
+    ops: list[SubgraphNode] = []
+    for op in subgraph.nodes:
+        op.inputs = [replaced.get(value, value) for value in op.inputs]
+        mark = producers.get(op.inputs[0])
+        ops.append(op)
+        if mark is None or mark.kind is not QuantizePerToken or op.kind not in (g.StaticReshape, g.StaticConstantPad):
+            continue
+        key = (op.kind, mark.inputs[0], *op.attributes.items())
+        if key in moved:
+            replaced[op.output] = moved[key]
+            ops.pop()
+            continue
+        marked, op.inputs, op.output = op.output, mark.inputs, SubgraphValue(op.output.shape)
+        moved[key] = marked
+        producers[marked] = SubgraphNode(QuantizePerToken, [op.output], marked, handles=mark.handles)
+        ops.append(producers[marked])
+    subgraph.nodes = ops
 
 
 def _add_in_integers(subgraph: Subgraph) -> None:
