@@ -1,5 +1,8 @@
+// Layouts and copies of tensors, for the sources of the host layer.
 #ifndef EDGECORE_HOST_TENSOR_COPY_H_
 #define EDGECORE_HOST_TENSOR_COPY_H_
+
+#include <vector>
 
 #include "edgecore/abi.h"
 #include "edgecore/tensor.h"
@@ -8,6 +11,20 @@ namespace edgecore {
 
 // Copies a tensor in host memory with any strides to a row-major Tensor, which is empty if memory does not suffice.
 Tensor copy_of(const edgecore_tensor &source);
+
+inline Span<const int64_t> span_of(const std::vector<int64_t> &numbers) { return {numbers.data(), numbers.size()}; }
+
+// Returns the dims 0 to rank - 1, and the strides of a tensor without gaps whose dims are in this order (outermost
+// first).
+std::vector<uint8_t> row_major(size_t rank);
+std::vector<int64_t> strides_in_order(const std::vector<int64_t> &shape, const std::vector<uint8_t> &order);
+// Returns true if the elements of a tensor with `strides` lie where `expected` says.
+bool has_strides(const std::vector<int64_t> &shape, const std::vector<int64_t> &strides,
+                 const std::vector<int64_t> &expected);
+// Checks that `dims` has each dim of a tensor once. Errors: INVALID_ARGUMENT.
+Status check_dims(const std::vector<uint8_t> &dims, size_t rank, Error &error);
+// Sets `bytes` to the size of a tensor without gaps. Errors: INVALID_ARGUMENT.
+Status size_in_bytes(const std::vector<int64_t> &shape, int32_t scalar_type, size_t &bytes, Error &error);
 
 }  // namespace edgecore
 

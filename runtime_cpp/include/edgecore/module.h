@@ -10,6 +10,7 @@
 #define EDGECORE_MODULE_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@
 #include "edgecore/method.h"
 #include "edgecore/program.h"
 #include "edgecore/tensor.h"
+#include "edgecore/value.h"
 
 namespace edgecore {
 
@@ -46,7 +48,16 @@ struct MethodOptions {
   // Bytes for these values, in equal parts for the methods. Runs with equal values share memory. Values that do
   // not fit are left out, and the ETDump says how many.
   uint64_t debug_limit = kDebugLimit;
+  // Memory and a tracer of the application; they must outlive the module. NULL: memory of the heap, and no tracer but
+  // that of `trace`. `allocator` holds the methods and their planned tensors; with `scratch`, methods that were given
+  // the same must not run at the same time. Sessions of new_session use the heap and no tracer.
+  Allocator *allocator = nullptr;
+  ScratchAllocator *scratch = nullptr;
+  EventTracer *tracer = nullptr;  // not with `trace`
 };
+
+// The use of a kernel library: for operators that have no kernel yet, or also before the kernels that an operator has.
+enum class KernelUse : uint8_t { kAdd, kReplace };
 
 struct TraceInfo {
   bool is_running = false;
@@ -74,8 +85,8 @@ std::vector<std::string> backend_path();
 
 // A program, its backends, its methods and their state: a session of a loaded file. Call the members in the order of
 // their declaration: set_limits, set_load_mode and add_data, open, then the members for backends and kernels,
-// load_methods, then the rest. Not thread-safe; but after load_methods different threads may use different methods,
-// each method by one thread at a time.
+// load_methods or load_method, then the rest. Not thread-safe; but after load_methods different threads may use
+// different methods, each method by one thread at a time.
 class Module {
  public:
   Module();
@@ -102,7 +113,12 @@ class Module {
   Status open(Bytes bytes, Error &error);
   Status open(DataLoader &loader, Error &error);
 
+  bool is_open() const;
   const Program &program() const;
+  std::vector<std::string> method_names() const;
+  // Returns the declaration of a method: names, types and shapes of its inputs and outputs. Errors: INVALID_STATE (no
+  // open program), NOT_FOUND with the names of all methods.
+  std::optional<MethodInfo> method_meta(StringView method, Error &error) const;
 
   // Returns the ids of the backends that the file's methods name, each once.
   std::vector<StringView> required_backends() const;
@@ -133,24 +149,52 @@ class Module {
   std::vector<std::string> missing_operators() const;
 
   // Makes kernels available to this file, from a table linked into the application or from the library at an absolute
-  // path (edgecore/kernel.h). If an operator has a kernel in two tables, loading a method that calls the operator
-  // fails.
+  // path (edgecore/kernel.h), for methods that are loaded later. If two tables that were added have an operator,
+  // loading a method that calls it fails. A table with KernelUse::kReplace comes before all that were there, also
+  // before the runtime's own: its kernel of an operator runs if it supports the dtypes of all tensors of the call
+  // (edgecore_kernel.dtypes), and may return NOT_SUPPORTED before it changes anything; then the next kernel runs.
   // Errors: those of check_kernel_library, NOT_FOUND and ACCESS_FAILED for the library.
-  Status add_kernels(const edgecore_kernel_library *library, Error &error);
-  Status load_kernels(const char *path, Error &error);
+  Status add_kernels(const edgecore_kernel_library *library, Error &error) {
+    return add_kernels(library, KernelUse::kAdd, error);
+  }
+  Status add_kernels(const edgecore_kernel_library *library, KernelUse use, Error &error);
+  Status load_kernels(const char *path, Error &error) { return load_kernels(path, KernelUse::kAdd, error); }
+  Status load_kernels(const char *path, KernelUse use, Error &error);
 
-  // Builds every method of the file. Errors: those of Method::load.
+  // Build every method of the file that is not loaded yet, or one method. Errors: ALREADY_LOADED, OUT_OF_RESOURCES (too
+  // many replaced kernels), NOT_FOUND, and those of Method::load.
   Status load_methods(const MethodOptions &options, Error &error);
+  Status load_method(StringView method, const MethodOptions &options, Error &error);
+  bool is_method_loaded(StringView method) const;
 
-  // Builds every method of the file once more, for a session with state of its own: mutable buffers, and state of
+  // Builds the loaded methods once more, for a session with state of its own: mutable buffers, and state of
   // backends. The sessions share the file, its weights, the backends and what they packed, and MethodOptions. Call it
   // after load_methods, with an empty Module, which then has all members from method_count on; the two may be used at
   // the same time by different threads, and destroyed in any order. Options that set_options has set are not taken
   // over. Errors: INVALID_STATE (load_methods was not called), and those of Method::load.
   Status new_session(Module &session, Error &error) const;
 
+  // Return the number of methods of the file, or 0 before the first is loaded; and a method, which must be loaded.
   size_t method_count() const { return methods_.size(); }
   Method &method(size_t index) { return *methods_[index]; }
+
+  // Runs a method with values of any kind, and loads it first, with the default options, if it is not loaded. Each of
+  // `inputs` is used in this run; None leaves the value of set_input, and so do missing ones at the end. `outputs`
+  // receives a copy of each output, or the tensor of set_output, which shares its memory.
+  // Errors: INVALID_STATE and NOT_FOUND as for method_meta, INVALID_ARGUMENT (an input without a value, too many
+  // inputs, and those of Method::set_input), and those of load_method and Method::execute.
+  Status execute(StringView method, const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error);
+  Status forward(const std::vector<Value> &inputs, std::vector<Value> &outputs, Error &error) {
+    return execute("forward", inputs, outputs, error);
+  }
+  // Set inputs for all later calls of execute, until they are set again; None takes back what was set. Tensors share
+  // their memory with the caller's. Errors: those of load_method, INVALID_ARGUMENT (no such input).
+  Status set_input(StringView method, size_t index, Value value, Error &error);
+  Status set_inputs(StringView method, std::vector<Value> values, Error &error);
+  // Sets the tensor that receives an output in all later calls of execute; an empty one takes that back. If the program
+  // has the output in other memory, or the tensor another layout, the values are copied. Errors: INVALID_ARGUMENT (no
+  // such output, no tensor, another type or number of dims, too small or read-only).
+  Status set_output(StringView method, size_t index, Tensor tensor, Error &error);
 
   // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; inputs of
   // other types must be set before by method(i).set_input. `outputs` receives copies of the tensor outputs.
@@ -210,8 +254,16 @@ class Module {
 
  private:
   struct State;
+  Result<size_t> find_method(StringView name, Error &error) const;
+  bool is_loaded(size_t index) const;
+  Status load_at(size_t index, const MethodOptions &options, Error &error);
+  // Returns the index of a method, which is loaded if it was not.
+  Result<size_t> ready_method(StringView name, Error &error);
+  std::vector<Method *> loaded_methods() const;
+  Status give_output_memory(size_t method, size_t output, Error &error);
+
   std::unique_ptr<State> state_;
-  std::vector<Method *> methods_;
+  std::vector<Method *> methods_;  // of the program; NULL if not loaded
 };
 
 // Returns the kernel library that every module uses without add_kernels: edgecore_kernels_library().

@@ -8,6 +8,26 @@
 
 namespace edgecore {
 
+// The numbers of the element types that Tensor supports. A name converts to its number: int32_t type =
+// ScalarType::kFloat32.
+struct ScalarType {
+  enum : int32_t {
+    kUInt8 = 0,
+    kInt8 = 1,
+    kInt16 = 2,
+    kInt32 = 3,
+    kInt64 = 4,
+    kFloat16 = 5,
+    kFloat32 = 6,
+    kFloat64 = 7,
+    kBool = 11,
+    kBFloat16 = 15,
+    kUInt16 = 27,
+    kUInt32 = 28,
+    kUInt64 = 29,
+  };
+};
+
 struct ScalarTypeInfo {
   StringView name;  // as PyTorch spells it: "float32"
   uint8_t size;     // bytes per element; 0: no such type

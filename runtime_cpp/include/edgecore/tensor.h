@@ -1,11 +1,15 @@
-// A tensor that owns its memory, for applications with a heap.
+// Tensors for applications with a heap. make_tensor.h has more functions that make them.
 #ifndef EDGECORE_TENSOR_H_
 #define EDGECORE_TENSOR_H_
 
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "edgecore/half.h"
+#include "edgecore/scalar_type.h"
 #include "edgecore/span.h"
+#include "edgecore/status.h"
 
 namespace edgecore {
 
@@ -14,52 +18,66 @@ template <typename T>
 constexpr int32_t scalar_type_of() = delete;
 template <>
 constexpr int32_t scalar_type_of<uint8_t>() {
-  return 0;
+  return ScalarType::kUInt8;
 }
 template <>
 constexpr int32_t scalar_type_of<int8_t>() {
-  return 1;
+  return ScalarType::kInt8;
 }
 template <>
 constexpr int32_t scalar_type_of<int16_t>() {
-  return 2;
+  return ScalarType::kInt16;
 }
 template <>
 constexpr int32_t scalar_type_of<int32_t>() {
-  return 3;
+  return ScalarType::kInt32;
 }
 template <>
 constexpr int32_t scalar_type_of<int64_t>() {
-  return 4;
+  return ScalarType::kInt64;
+}
+template <>
+constexpr int32_t scalar_type_of<Half>() {
+  return ScalarType::kFloat16;
 }
 template <>
 constexpr int32_t scalar_type_of<float>() {
-  return 6;
+  return ScalarType::kFloat32;
 }
 template <>
 constexpr int32_t scalar_type_of<double>() {
-  return 7;
+  return ScalarType::kFloat64;
 }
 template <>
 constexpr int32_t scalar_type_of<bool>() {
-  return 11;
+  return ScalarType::kBool;
+}
+template <>
+constexpr int32_t scalar_type_of<BFloat16>() {
+  return ScalarType::kBFloat16;
 }
 template <>
 constexpr int32_t scalar_type_of<uint16_t>() {
-  return 27;
+  return ScalarType::kUInt16;
 }
 template <>
 constexpr int32_t scalar_type_of<uint32_t>() {
-  return 28;
+  return ScalarType::kUInt32;
+}
+template <>
+constexpr int32_t scalar_type_of<uint64_t>() {
+  return ScalarType::kUInt64;
 }
 
-// A dense row-major tensor in memory of its own. Copies of the object share that memory.
+// A tensor: shape, strides and memory, which it shares with its copies and views. A function that cannot make a tensor
+// returns an empty one, and check() says why. Every function that takes a tensor refuses an empty one with that
+// sentence, so a program may check once, where it uses the tensor.
 class Tensor {
  public:
   // Makes an empty tensor: no method accepts it, and data() is NULL.
   Tensor() = default;
-  // Makes a tensor of zeros. `scalar_type` is a number of the .pte's ScalarType. The tensor is empty if there is no
-  // such type, a size is negative, or memory does not suffice.
+  // Makes a row-major tensor of zeros. `scalar_type` is a number of ScalarType. The tensor is empty if there is no such
+  // type, a size is negative, or memory does not suffice.
   Tensor(int32_t scalar_type, std::vector<int64_t> shape);
   // Copies `values`, which are in row-major order. The tensor is empty if their number does not fit the shape.
   template <typename T>
@@ -67,27 +85,84 @@ class Tensor {
     return copy_of(scalar_type_of<T>(), std::move(shape), values.data(), values.size());
   }
 
+  // Returns an empty tensor whose check() reports `error`.
+  static Tensor failed(const Error &error);
+
   bool empty() const { return memory_ == nullptr; }
+  // Returns OK, or if the tensor is empty, the reason. Errors: INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
+  Status check(Error &error) const;
+
   int32_t scalar_type() const { return scalar_type_; }
   const std::vector<int64_t> &shape() const { return shape_; }
-  size_t count() const { return count_; }  // of elements
-  size_t bytes() const { return bytes_; }
+  const std::vector<int64_t> &strides() const { return strides_; }  // in elements
+  std::vector<uint8_t> dim_order() const;                           // the dims by descending stride
+  size_t count() const { return count_; }                           // of elements
+  size_t bytes() const { return bytes_; }                           // of `count` elements
   void *data() const { return memory_.get(); }
-  // Returns the elements; none if the tensor has another element type.
+  // Returns the number of bytes from data() on that may be read: a tensor that owns its memory has padding at its end.
+  size_t readable_bytes() const { return readable_; }
+  bool read_only() const { return read_only_; }  // a method refuses to write to it
+  bool resizable() const { return is_resizable_; }
+  // Return true if the elements are in row-major order without gaps, and in any order of the dims without gaps.
+  bool is_contiguous() const;
+  bool is_dense() const;
+
+  // Returns the elements in the order of the memory; none if the tensor has another element type or has gaps. They live
+  // as long as a tensor that uses the memory.
   template <typename T>
   Span<T> values() const {
-    if (scalar_type_ != scalar_type_of<T>()) return {};
+    if (scalar_type_ != scalar_type_of<T>() || !is_dense()) return {};
     return {static_cast<T *>(data()), count_};
   }
+  // Returns the address of one element, or NULL: another element type or number of dims, or an index past a size.
+  template <typename T>
+  T *at(const std::vector<int64_t> &index) const {
+    const int64_t offset = offset_of(index);
+    return scalar_type_ == scalar_type_of<T>() && offset >= 0 ? static_cast<T *>(data()) + offset : nullptr;
+  }
+
+  // Views share the memory. They are empty if the new shape does not fit. view() needs a contiguous tensor; one size
+  // may be -1, which stands for the size that fits. `offset` and strides count elements from data() on.
+  Tensor view(std::vector<int64_t> shape) const;
+  Tensor permute(const std::vector<uint8_t> &dims) const;
+  Tensor slice(size_t dim, int64_t begin, int64_t end) const;
+  Tensor as_strided(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset = 0) const;
+
+  // Copy the elements to memory of their own: in row-major order, or in an order of the dims (outermost first).
+  Tensor clone() const;
+  Tensor clone(const std::vector<uint8_t> &dim_order) const;
+  // Copies the elements as another type, row-major. A float becomes an integer by truncation; one that does not fit
+  // becomes the nearest integer that does, and NaN becomes 0. Any number but 0 is true.
+  Tensor to(int32_t scalar_type) const;
+  // Copies the elements of a tensor of equal shape and type into this one. Errors: INVALID_ARGUMENT.
+  Status copy_from(const Tensor &source, Error &error) const;
+
+  // Changes the shape of this object, not of its copies; the memory and the order of the dims stay. Errors:
+  // INVALID_ARGUMENT (another number of dims, a size below 0, or a tensor with gaps), NOT_SUPPORTED (more elements than
+  // the memory has, or a tensor of fixed shape).
+  Status resize(std::vector<int64_t> shape, Error &error);
 
  private:
-  static Tensor copy_of(int32_t scalar_type, std::vector<int64_t> shape, const void *values, size_t count);
+  friend class TensorBuilder;
+  struct Problem {
+    int32_t code;
+    std::string text;
+  };
 
-  std::shared_ptr<void> memory_;  // at a multiple of 64, readable for 128 bytes past the end
+  static Tensor copy_of(int32_t scalar_type, std::vector<int64_t> shape, const void *values, size_t count);
+  Tensor with_layout(std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset) const;
+  int64_t offset_of(const std::vector<int64_t> &index) const;  // -1: no such element
+
+  std::shared_ptr<void> memory_;  // of an own tensor: at a multiple of 64, readable for 128 bytes past the end
   int32_t scalar_type_ = -1;
-  std::vector<int64_t> shape_;
+  std::vector<int64_t> shape_, strides_;
   size_t count_ = 0;
   size_t bytes_ = 0;
+  size_t capacity_ = 0;  // bytes from data() on that elements may use
+  size_t readable_ = 0;
+  bool read_only_ = false;
+  bool is_resizable_ = true;
+  std::shared_ptr<const Problem> problem_;  // why the tensor is empty
 };
 
 }  // namespace edgecore

@@ -1,0 +1,97 @@
+// Elements of tensors of any type and layout.
+#ifndef EDGECORE_HOST_ELEMENTS_H_
+#define EDGECORE_HOST_ELEMENTS_H_
+
+#include <cmath>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "edgecore/tensor.h"
+
+namespace edgecore {
+
+// Calls visit(T()) with the C++ type of a scalar type. Returns false if the type is none of class ScalarType.
+template <typename Visit>
+bool with_type(int32_t scalar_type, const Visit &visit) {
+  switch (scalar_type) {
+    case ScalarType::kUInt8:
+      return visit(uint8_t()), true;
+    case ScalarType::kInt8:
+      return visit(int8_t()), true;
+    case ScalarType::kInt16:
+      return visit(int16_t()), true;
+    case ScalarType::kInt32:
+      return visit(int32_t()), true;
+    case ScalarType::kInt64:
+      return visit(int64_t()), true;
+    case ScalarType::kFloat16:
+      return visit(Half()), true;
+    case ScalarType::kFloat32:
+      return visit(float()), true;
+    case ScalarType::kFloat64:
+      return visit(double()), true;
+    case ScalarType::kBool:
+      return visit(bool()), true;
+    case ScalarType::kBFloat16:
+      return visit(BFloat16()), true;
+    case ScalarType::kUInt16:
+      return visit(uint16_t()), true;
+    case ScalarType::kUInt32:
+      return visit(uint32_t()), true;
+    case ScalarType::kUInt64:
+      return visit(uint64_t()), true;
+    default:
+      return false;
+  }
+}
+
+template <typename T>
+constexpr bool kIsFloat = std::is_floating_point_v<T> || std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+
+inline bool is_float_type(int32_t scalar_type) {
+  bool is_float = false;
+  with_type(scalar_type, [&](auto zero) { is_float = kIsFloat<decltype(zero)>; });
+  return is_float;
+}
+
+// Converts a number as Tensor::to does.
+template <typename To, typename From>
+To convert_number(From value) {
+  if constexpr (std::is_same_v<To, bool>) {
+    return value != From();
+  } else if constexpr (std::is_same_v<To, Half> || std::is_same_v<To, BFloat16>) {
+    return To(static_cast<float>(value));
+  } else if constexpr (kIsFloat<From> && std::is_integral_v<To>) {
+    const auto number = static_cast<double>(value);
+    constexpr auto kMax = std::numeric_limits<To>::max();
+    if (std::isnan(number)) return 0;
+    if (number <= static_cast<double>(std::numeric_limits<To>::min())) return std::numeric_limits<To>::min();
+    return number >= static_cast<double>(kMax) ? kMax : static_cast<To>(number);
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+// Calls visit(index, offset...) for each element in row-major order, with its offset by each of two strides.
+template <typename Visit>
+void for_each_element(const std::vector<int64_t> &shape, const std::vector<int64_t> &first,
+                      const std::vector<int64_t> &second, size_t count, const Visit &visit) {
+  std::vector<int64_t> index(shape.size());
+  int64_t a = 0, b = 0;
+  for (size_t i = 0; i < count; ++i) {
+    visit(a, b);
+    for (size_t d = shape.size(); d-- > 0;) {
+      a += first[d];
+      b += second[d];
+      if (++index[d] < shape[d]) break;
+      a -= shape[d] * first[d];
+      b -= shape[d] * second[d];
+      index[d] = 0;
+    }
+  }
+}
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_ELEMENTS_H_

@@ -1,0 +1,146 @@
+// The data of a Module, for the sources that implement it.
+#ifndef EDGECORE_HOST_MODULE_STATE_H_
+#define EDGECORE_HOST_MODULE_STATE_H_
+
+#include <algorithm>
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "edgecore/kernels.h"
+#include "edgecore/module.h"
+#include "host/copied_data_loader.h"
+#include "host/debug_values.h"
+#include "host/heap.h"
+#include "host/kernel_tables.h"
+#include "host/services.h"
+#include "host/trace.h"
+
+namespace edgecore {
+
+// A backend that was opened for the module's file. The object must not move, because the backend keeps the address of
+// `scope`.
+struct OpenBackend {
+  LoadedBackend loaded;
+  HostContext context;
+  edgecore_scope scope;
+
+  ~OpenBackend() {
+    if (loaded.program != nullptr) loaded.table->program_close(loaded.program);
+  }
+};
+
+// A file that the module reads: from a loader of its own, or one of the application.
+struct Source {
+  std::unique_ptr<SystemDataLoader> own;
+  DataLoader *loader = nullptr;
+
+  Status open(const char *path, LoadMode mode, Error &error) {
+    EDGECORE_TRY(open_file(path, mode, own, error));
+    loader = own.get();
+    return {};
+  }
+  Status copy(Bytes bytes, Error &error) {
+    EDGECORE_TRY(CopiedDataLoader::copy(bytes, own, error));
+    loader = own.get();
+    return {};
+  }
+  void drop_pages() const {
+    if (own != nullptr) own->drop_pages();
+  }
+};
+
+// An external weights file (.ptd). Its flatbuffer part is copied to `memory`, and the copy is verified.
+struct DataPart {
+  Source source;
+  std::string name;
+  HeapAllocator memory;
+};
+
+// A loaded method and its memory. The destructor destroys the method before the memory is freed.
+struct OpenMethod {
+  HeapAllocator memory;
+  HeapScratch scratch;
+  HostContext context;
+  MethodOptions options;
+  std::vector<LoadedBackend> backends;                   // for MethodConfig::backends
+  std::vector<const edgecore_kernel_library *> kernels;  // for MethodConfig::kernels
+  std::vector<Value> inputs;                             // of set_input, for execute; None: not set
+  std::vector<Value> last_inputs;                        // of the last execute, whose memory the method may borrow
+  std::vector<Tensor> outputs;                           // of set_output, for execute; empty: not set
+  std::vector<HeapBlock> output_memory;                  // for each output, NULL if it was not needed
+  std::unique_ptr<Trace> trace;
+  std::unique_ptr<ValueRecorder> values;
+  Method *method = nullptr;
+
+  ~OpenMethod() {
+    if (method != nullptr) method->destroy();
+  }
+
+  void start_trace(TraceLevel level) {
+    trace->set_level(level);
+    context.loops = level == TraceLevel::kThreads ? trace.get() : nullptr;
+    method->set_tracer(trace.get());
+  }
+
+  void stop_trace() {
+    context.loops = nullptr;
+    method->set_tracer(options.tracer);
+  }
+};
+
+// The data that a Module shares with the modules that its new_session fills in. The
+// members are destroyed in the reverse of their order here (backends, program, file), because each of these uses the
+// ones declared before it.
+struct LoadedFile {
+  Limits limits = default_limits();
+  LoadMode mode = LoadMode::kMmap;
+  std::deque<DataPart> data;
+  std::vector<const DataFile *> data_files;  // one for each entry of `data`
+  Source file;
+  BufferDataLoader inner{Bytes()};  // of the program in a .bpte file
+  HeapAllocator program_memory;
+  const Program *program = nullptr;
+  std::vector<std::unique_ptr<OpenBackend>> backends;
+  KernelTables kernels{edgecore_kernels_library()};
+
+  ~LoadedFile() {
+    while (!backends.empty()) backends.pop_back();
+  }
+
+  Status load_program(Error &error);
+  // Makes a .bpte file the program in it, in a copy that another process cannot change.
+  Status unwrap_bundle(Error &error);
+  Status load_data(Error &error);
+  Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error);
+  Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const;
+};
+
+// The data of a Module: a session of a loaded file. The members are destroyed in the reverse of their order here.
+struct Module::State {
+  std::shared_ptr<LoadedFile> shared = std::make_shared<LoadedFile>();
+  HeapAllocator state_memory;
+  HostContext context;
+  StateStore store{&state_memory, &context};
+  std::vector<std::unique_ptr<OpenMethod>> methods;  // of the program; NULL if not loaded
+  bool is_tracing = false;
+
+  ~State() {
+    while (!methods.empty()) methods.pop_back();
+  }
+
+  std::unique_ptr<Trace> make_trace(const MethodOptions &options) const {
+    return std::make_unique<Trace>(options.trace_limit / shared->program->method_count());
+  }
+
+  Status load_method(size_t index, const MethodOptions &options, Error &error);
+
+  bool any_loaded() const {
+    return std::any_of(methods.begin(), methods.end(), [](const auto &method) { return method != nullptr; });
+  }
+};
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_HOST_MODULE_STATE_H_
