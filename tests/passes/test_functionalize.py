@@ -13,7 +13,8 @@ from zoo import torchvision_models
 import edgecore
 from edgecore.ir.graph import calls
 from edgecore.ir.program import copy_program
-from edgecore.passes.functionalize import functionalize, is_mutable
+from edgecore.passes.functionalize import functionalize
+from edgecore.passes.in_place import is_mutable
 
 
 def inplace_chain(self, x):
@@ -181,9 +182,66 @@ def write_named_results(self, x):
     return torch.add(y, 1, out=y), both, y
 
 
+def write_through_einsum(self, x):
+    y = x + 1
+    turned = torch.einsum("ij->ji", y)
+    turned.add_(1)
+    turned[0].mul_(2)
+    return y, turned
+
+
+def write_under_composites(self, x):
+    y, z = x[0] + 1, x[1] * 2
+    rows, columns = torch.meshgrid(y, z, indexing="ij")
+    wide, _ = torch.broadcast_tensors(y, x.unsqueeze(0))
+    y.mul_(2)
+    z[0].add_(3)
+    return rows, columns, wide, rows + columns
+
+
+def write_through_other_composites(self, x):
+    y = x + 1
+    y.movedim(0, 1)[1].mul_(2)
+    y.swapaxes(0, 1).tensor_split(3)[1].neg_()
+    y.T.fill_diagonal_(7.0)
+    y.mT.unsqueeze(0).ravel()[3:5].zero_()
+    return y, torch.atleast_2d(y).add_(1), y
+
+
+def write_after_a_dropout_of_nothing(self, x):
+    y = x + 1
+    nn.functional.dropout(y, 0.0, training=True).add_(1)
+    return y
+
+
+def read_strided(self, x):
+    y = x + 1
+    return y[1:].as_strided((2, 2), (1, 4), 0) + 1, y[2].as_strided((2, 1), (1, 0))
+
+
+def write_strided(self, x):
+    y = torch.cat([x, x + 1, x + 2])
+    corner = y[1:].as_strided((2, 3), (1, 4), 2)
+    y.add_(1)
+    corner.mul_(2)
+    y.fill_diagonal_(5.0, wrap=True)
+    return corner, y
+
+
 @pytest.mark.parametrize(
     "function",
-    [write_a_view_of_a_composite, write_powers, write_beside_a_number_of_the_data, write_named_results],
+    [
+        write_after_a_dropout_of_nothing,
+        read_strided,
+        write_strided,
+        write_a_view_of_a_composite,
+        write_powers,
+        write_beside_a_number_of_the_data,
+        write_named_results,
+        write_through_einsum,
+        write_under_composites,
+        write_through_other_composites,
+    ],
 )
 def test_writes_that_torch_may_have_to_make_functional_equal_eager(function):
     x = torch.rand(3, 4)
@@ -222,6 +280,30 @@ def test_written_buffers_and_inputs_become_results(without_torch):
         torch.testing.assert_close(exported(x, mine), model(x, theirs))
         torch.testing.assert_close(mine, theirs)
     torch.testing.assert_close(exported.cache, model.cache)
+
+
+class Assigns(nn.Module):
+    """Assigns to the names of its buffers; views of the old tensors stay what they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("state", torch.zeros(3, 4))
+        self.register_buffer("other", torch.ones(3, 4))
+
+    def forward(self, x):
+        row, whole = self.state[0], self.state
+        self.state = x * 2
+        row.add_(1)
+        self.state.mul_(3)
+        self.other = torch.einsum("ij->ji", whole).t() + self.state
+        return row, self.state + 1, whole, self.other
+
+
+def test_an_assigned_buffer_is_apart_from_views_of_the_old_one(without_torch):
+    model, x = Assigns().eval(), torch.randn(3, 4)
+    program = edgecore.load(edgecore.compile(torch.export.export(copy.deepcopy(model), (x,))).buffer)
+    for _ in range(3):
+        torch.testing.assert_close(tuple(program.forward(x)), model(x))
 
 
 class Trains(nn.Module):

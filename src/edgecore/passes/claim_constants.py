@@ -10,7 +10,7 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from edgecore.ir.graph import edit
-from edgecore.passes.functionalize import is_mutable, written_by
+from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.written_views import aliased
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-from functools import cache
 from typing import Any
 
 import torch
@@ -12,10 +11,13 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
-from edgecore.ir.graph import REGIONS, Editor, all_calls, edit, fake_mode, replace, same_layout, same_sizes
+from edgecore.ir.graph import REGIONS, Editor, all_calls, calls, edit, fake_mode, replace, same_layout, same_sizes
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
-from edgecore.passes.written_views import UnknownView, put_back, shared_source
+from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics, written_by
+from edgecore.passes.inline_composites import inline_composites
+from edgecore.passes.rebase_strided import rebase_strided
+from edgecore.passes.written_views import UnknownView, aliased, put_back, shared_source
 
 aten = torch.ops.aten
 
@@ -35,75 +37,65 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     """
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
-    writing = [node for node in nodes if is_mutable(node) or _writes_statistics(node)]
-    if any(node.target in REGIONS for node in nodes) or any(node.graph is not program.graph for node in writing):
-        return copy_program(program.run_decompositions({}))
-    if not writing:
+    writing = [node for node in nodes if is_mutable(node) or writes_statistics(node)]
+    regions = any(node.target in REGIONS for node in nodes)
+    if not writing and not regions:
+        rebase_strided(program)
         return program
-    try:
-        return _Functionalization(copy_program(program)).run()
-    except UnknownView:
-        return copy_program(program.run_decompositions({}))
+    assignments = _assignments(program)
+    inline_composites(program)
+    rebase_strided(program)
+    if assignments:
+        _copy_before(program, assignments)
+    if not regions and all(node.graph is program.graph for node in writing):
+        try:
+            return _Functionalization(copy_program(program)).run()
+        except UnknownView:
+            pass
+    return copy_program(program.run_decompositions({}))
+
+
+def _assignments(program: ExportedProgram) -> list[Node]:
+    """Return the copies by which `torch.export` ends a graph for assignments such as `self.state = new`."""
+    found: list[Node] = []
+    for node in reversed(calls(program.graph_module)):
+        source = node.args[1] if node.target is aten.copy_.default else None
+        name = source.meta.get("torch_fn") if isinstance(source, Node) else None
+        if name is None or name != node.meta.get("torch_fn"):  # such a copy has the metadata of its source
+            break
+        found.insert(0, node)
+    return found
+
+
+def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
+    """Copy what shares memory with an assigned buffer and is read by assignments or returned.
+
+    An assignment leaves views of the old tensor as they are, but `torch.export` copies into the old tensor.
+    """
+    assigned = {node.args[0] for node in assignments}
+    shares: dict[Node, bool] = {}
+    for node in program.graph.nodes:
+        source = aliased(node)
+        shares[node] = node in assigned or (source is not None and shares[source])
+    with edit(program) as graph_module:
+        editor = Editor(graph_module, assignments[0], fake_mode(graph_module))
+        for user in (*assignments, program.graph.output_node()):
+            for read in user.all_input_nodes:
+                if shares[read] and not (user in assignments and read is user.args[0]):
+                    user.replace_input_with(read, editor.call(aten.clone.default, read))
 
 
 def _drop_dropouts(program: ExportedProgram) -> None:
-    """Remove dropouts in eval mode: they return their input itself.
+    """Remove dropouts in eval mode, or with the probability 0: they return their input itself.
 
     torch's functionalization would turn them into copies.
     """
     with edit(program) as graph_module:
         for node in all_calls(graph_module, *_DROPOUTS):
-            if not argument(node, "train"):
+            if not argument(node, "train") or argument(node, "p") == 0:
                 source = node.args[0]
                 assert isinstance(source, Node)
                 replace(node, source)
-
-
-def is_mutable(node: Node) -> bool:
-    """Return True if a node calls an operator that writes into an argument."""
-    return isinstance(node.target, OpOverload) and node.target._schema.is_mutable
-
-
-@cache
-def functional_form(target: OpOverload) -> OpOverload | None:
-    """Return the functional overload of an in-place operator: `aten.relu.default` for `aten.relu_.default`.
-
-    Its name may differ: the one of `aten.pow_.Scalar` is `aten.pow.Tensor_Scalar`, since `aten.pow.Scalar` has a number
-    as `self`. Returns None if there is none, or if the operator writes or returns anything else than `self`.
-    """
-    name = target._schema.name.partition("::")[2]
-    written = [arg for arg in target._schema.arguments if arg.alias_info is not None and arg.alias_info.is_write]
-    if not name.endswith("_") or name.startswith("__") or len(written) != 1 or written[0].name != "self":
-        return None
-    packet = getattr(getattr(torch.ops, target.namespace), name[:-1], None)
-    for overload_name in packet.overloads() if packet is not None else ():
-        overload: OpOverload = getattr(packet, overload_name)
-        if _parameters(overload) == _parameters(target):
-            return overload
-    return None
-
-
-def _parameters(target: OpOverload) -> list[tuple[str, str]]:
-    return [(parameter.name, str(parameter.type)) for parameter in target._schema.arguments]
-
-
-def written_by(node: Node) -> list[Node]:
-    """Return the tensors that a call writes, by the schema of its operator."""
-    assert isinstance(node.target, OpOverload)
-    parameters = [
-        one for one in node.target._schema.arguments if one.alias_info is not None and one.alias_info.is_write
-    ]
-    values = (argument(node, parameter.name) for parameter in parameters)
-    lists = (value if isinstance(value, (list, tuple)) else [value] for value in values)
-    return [tensor for tensors in lists for tensor in tensors if isinstance(tensor, Node)]
-
-
-def _writes_statistics(node: Node) -> bool:
-    """Return True for a norm in training that updates running statistics, which its schema does not say."""
-    if node.target is aten.batch_norm.default:
-        return bool(argument(node, "training")) and argument(node, "running_mean") is not None
-    is_instance_norm = node.target is aten.instance_norm.default
-    return is_instance_norm and bool(argument(node, "use_input_stats")) and argument(node, "running_mean") is not None
 
 
 class _Functionalization:
@@ -152,7 +144,7 @@ class _Functionalization:
             self._read_contents(node)
             if node.target is not aten.detach_.default:
                 self._write(Editor(self.graph_module, node, self.mode), tensor, self._result(node))
-        elif _writes_statistics(node):
+        elif writes_statistics(node):
             statistics = [argument(node, name) for name in ("running_mean", "running_var")]
             self._read_contents(node)
             self._update_statistics(node, [self.tensor.get(tensor, tensor) for tensor in statistics])

@@ -14,7 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.graph import Editor, calls, describe, edit, fake_mode
 from edgecore.ir.op_args import arguments_by_name
 from edgecore.ir.writes import functional_form_of_writer, writes_argument
-from edgecore.passes.functionalize import functional_form, is_mutable
+from edgecore.passes.in_place import functional_form, is_mutable
 
 aten = torch.ops.aten
 _WRAPPERS = (torch.ops.higher_order.auto_functionalized, torch.ops.higher_order.auto_functionalized_v2)

@@ -6,9 +6,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
-from functools import cache
 from typing import Any
 
 import torch
@@ -48,39 +47,37 @@ def shared_source(node: Node, mode: Any) -> Node | None:
     """Return the argument whose memory the value of `node` shares, or None.
 
     Operators such as `reshape` and `contiguous` return a copy or a view, depending on strides: the fake tensors tell.
-
-    Raises:
-        UnknownView: The operator returned a view, although its schema says that it returns a new tensor.
     """
     source = aliased(node)
     if node.target is operator.getitem:
         return source if source is not None and aliased(source) is not None and _is_list_of_views(source) else None
-    if not isinstance(node.target, OpOverload) or (source is None and not _is_composite(node.target)):
+    if source is None or not isinstance(node.target, OpOverload):
         return None
     if node.target in _ALWAYS_VIEWS:
         return source
+    return source if memories(result_of(node, mode)) & memories(source.meta["val"]) else None
+
+
+def result_of(node: Node, mode: Any) -> Any:
+    """Return the fake result of a call, which shares memory with the `val`s of its arguments as in eager mode."""
+    assert callable(node.target)
     with mode.shape_env.ignore_fresh_unbacked_symbols() if mode.shape_env is not None else nullcontext():
-        result = compute_val(mode, node.target, node.args, node.kwargs)  # `item` makes a symbol, which nobody uses
-    results = _memories(result if isinstance(result, (list, tuple)) else [result])
-    if source is not None:
-        return source if results & _memories([source.meta["val"]]) else None
-    if results & _memories([read.meta["val"] for read in node.all_input_nodes]):
-        raise UnknownView(str(node.target))
-    return None
+        return compute_val(mode, node.target, node.args, node.kwargs)  # `item` makes a symbol, which nobody uses
 
 
-@cache
-def _is_composite(target: OpOverload) -> bool:
-    """Return True if an operator consists of others: `atleast_3d` returns a view, which its schema does not say."""
-    return torch._C._dispatch_has_kernel_for_dispatch_key(target._name, "CompositeImplicitAutograd")
-
-
-def _memories(values: Iterable[Any]) -> set[int]:
+def memories(val: Any) -> set[int]:
+    """Return the identities of the storages of a tensor, or of those in a list."""
+    values = val if isinstance(val, (list, tuple)) else [val]
     return {value.untyped_storage()._cdata for value in values if isinstance(value, torch.Tensor)}
 
 
 def _is_list_of_views(node: Node) -> bool:
     return isinstance(node.target, OpOverload) and isinstance(node.meta["val"], (list, tuple))
+
+
+def can_put_back(target: Any) -> bool:
+    """Return True if edgecore can write through the views that an operator returns."""
+    return target in _PUT_BACK or target in _SPLITS or target is aten.unbind.int
 
 
 def put_back(editor: Editor, view: Node, source: Node, new: Node) -> Node:
@@ -109,7 +106,7 @@ def _put_part_back(editor: Editor, parts: Node, index: Any, source: Node, new: N
     """Put one of several parts back, which `split` or `unbind` returned."""
     if parts.target is aten.unbind.int:
         return editor.call(aten.select_scatter.default, source, new, argument(parts, "dim"), index)
-    if parts.target not in (aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes, aten.chunk.default):
+    if parts.target not in _SPLITS:
         raise UnknownView(str(parts.target))
     dim = argument(parts, "dim")
     sizes = [part.shape[dim] for part in parts.meta["val"][: index + 1]]
@@ -171,6 +168,24 @@ def _permuted(editor: Editor, view: Node, source: Node, new: Node) -> Node:
     return editor.call(aten.permute.default, new, [dims.index(dim) for dim in range(len(dims))])
 
 
+def _strided(editor: Editor, view: Node, source: Node, new: Node) -> Node:
+    """Write elements of the flat source, which owns the memory (see `rebase_strided`), at computed places."""
+    sizes, strides, offset = (argument(view, name) for name in ("size", "stride", "storage_offset"))
+    steps = list(zip(sizes, strides, strict=True))
+    if not all(isinstance(number, int) for number in (*sizes, *strides, offset)):
+        raise UnknownView("as_strided with symbolic sizes")
+    if any(size > 1 and stride == 0 for size, stride in steps):
+        raise UnknownView("a write to repeated elements")
+    places = editor.call(aten.full.default, [1] * len(sizes), offset, dtype=torch.int64)
+    for dim, (size, stride) in enumerate(steps):
+        along = editor.call(aten.arange.start_step, 0, size * max(stride, 1), max(stride, 1))
+        column = editor.call(aten.reshape.default, along, [-1, *[1] * (len(sizes) - dim - 1)])
+        places = editor.call(aten.add.Tensor, places, column)
+    flat, index, values = (editor.call(aten.reshape.default, value, [-1]) for value in (source, places, new))
+    written = editor.call(aten.scatter.src, flat, 0, index, values)
+    return editor.call(aten.reshape.default, written, list(source.meta["val"].shape))
+
+
 _PUT_BACK: dict[Any, PutBack] = {
     aten.alias.default: _same,
     aten.detach.default: _same,
@@ -199,10 +214,14 @@ _PUT_BACK: dict[Any, PutBack] = {
     aten.transpose.int: _transposed,
     aten.t.default: _t,
     aten.permute.default: _permuted,
+    aten.as_strided.default: _strided,
 }
+
+_SPLITS = {aten.split.Tensor, aten.split_with_sizes.default, aten.split.sizes, aten.chunk.default}
 
 _ALWAYS_VIEWS = {
     aten.alias.default,
+    aten.as_strided.default,
     aten.detach.default,
     aten.view.default,
     aten.squeeze.default,

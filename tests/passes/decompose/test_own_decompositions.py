@@ -10,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import edgecore
 from edgecore import format as fmt
+from edgecore.errors import ExecutionError
 from edgecore.passes.decompose import decompose  # noqa: F401  (registers all decompositions)
 from edgecore.passes.decompose.own_decompositions import _TABLE
 
@@ -119,6 +120,21 @@ def test_only_a_runtime_with_a_kernel_gets_scatter_reduce_whole(runtime, whole):
     model, inputs = MODELS["scattered amax"]
     (plan,) = edgecore.compile(model, inputs, runtime=runtime).pte.program.execution_plan
     assert ("aten::scatter_reduce.two_out" in [operator.key for operator in plan.operators]) == whole
+
+
+@pytest.mark.parametrize("include_self", [True, False])
+@pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
+def test_a_reduction_refuses_an_index_out_of_range(reduce, include_self):
+    class Scatters(torch.nn.Module):
+        def forward(self, x, index):
+            return torch.zeros(2, 3).scatter_reduce(1, index, x, reduce, include_self=include_self)
+
+    x, index = torch.randn(2, 4), torch.tensor([[0, 2, 2, 0], [1, 1, 2, 1]])
+    loaded = edgecore.load(edgecore.compile(Scatters().eval(), (x, index)).buffer)
+    assert_equal(loaded.forward(x, index), Scatters()(x, index))
+    for number in (3, -1):
+        with pytest.raises(ExecutionError):
+            loaded.forward(x, torch.full_like(index, number))
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any, cast
 
 import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import GraphModule, Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
 from edgecore.errors import CompileError
@@ -46,7 +46,8 @@ from edgecore.passes.decompose.control_flow import (
 )
 from edgecore.passes.decompose.own_decompositions import decomposition_of
 from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
-from edgecore.passes.functionalize import functional_form
+from edgecore.passes.in_place import functional_form, is_mutable
+from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
 
 Preserve = Callable[[Node], bool]
 """A function (node) -> True if the node must not be decomposed, because a backend asked for it."""
@@ -204,9 +205,6 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     Raises:
         CompileError: The node calls a function that is no operator, or its decomposition cannot be inlined.
     """
-    from torch._dispatch.python import enable_python_dispatcher
-    from torch.fx.experimental.proxy_tensor import make_fx
-
     if not isinstance(node.target, OpOverload):
         raise CompileError(
             f"{describe(node)}: the edge dialect has no such function; "
@@ -215,31 +213,30 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     table, own = _decompositions(), decomposition_of(node)
     if own is None and node.target not in table and not node.target._can_decompose():
         return []  # the verifier reports the operator
-    leaves = [leaf for leaf in node.all_input_nodes]
+    leaves = node.all_input_nodes
+    decomposed = call_of(node, own or node.target)
 
     def call(*values: Any) -> Any:
-        by_node = dict(zip(leaves, values, strict=True))
-        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda leaf: by_node[leaf])
-        function = own or node.target
-        assert callable(function)
-        result, val = function(*args, **kwargs), node.meta["val"]
+        result, val = decomposed(*values), node.meta["val"]
         if isinstance(result, torch.Tensor) and isinstance(val, torch.Tensor) and result.dtype != val.dtype:
             return result.to(val.dtype)  # torch's cosine_similarity of two float16 numbers decomposes to a float32
         return result
 
-    def trace(function: Callable[..., Any]) -> GraphModule:
-        with mode, torch.no_grad(), enable_python_dispatcher(), _without_onednn():
-            traced = make_fx(function, decomposition_table=table, tracing_mode="real")
-            return traced(*(leaf.meta["val"] for leaf in leaves))
-
-    module = trace(call)
-    if any(_is_mutable(new) and _writes_to_view(new) for new in module.graph.nodes):
-        module = trace(torch.func.functionalize(module, remove="mutations_and_views"))
+    with _without_onednn():
+        module = trace(call, leaves, mode, table)
+        if any(is_mutable(new) and _writes_to_view(new) for new in module.graph.nodes):
+            module = trace(torch.func.functionalize(module, remove="mutations_and_views"), leaves, mode, table)
     traced = module.graph
     calls_traced = [new.target for new in traced.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
         return []  # the decomposition is the operator itself: the verifier reports it
-    return _inline(traced, node, leaves, Editor(graph_module, node, mode), layout_changed)
+    editor = Editor(graph_module, node, mode)
+    results = copy_traced(
+        traced, leaves, editor, lambda new: None if _writes_to_view(new) else functional_form(new.target)
+    )
+    for old, new in replace_results(node, results):
+        _note_layout(old, new, layout_changed)
+    return editor.created
 
 
 def _make_dense(node: Node, mode: Any, layout_changed: set[Node]) -> None:
@@ -297,10 +294,6 @@ def _without_onednn() -> Iterator[None]:
         torch._C._set_mkldnn_enabled(before)
 
 
-def _is_mutable(new: Node) -> bool:
-    return isinstance(new.target, OpOverload) and new.target._schema.is_mutable
-
-
 def _writes_to_view(new: Node) -> bool:
     """Return True if an in-place call also changes another value than its first argument, or has no functional form."""
     if not isinstance(new.target, OpOverload) or functional_form(new.target) is None:
@@ -308,44 +301,3 @@ def _writes_to_view(new: Node) -> bool:
     written = new.args[0] if new.args else None
     target = written.target if isinstance(written, Node) else None
     return isinstance(target, OpOverload) and any(result.alias_info is not None for result in target._schema.returns)
-
-
-def _inline(traced: Graph, node: Node, leaves: list[Node], editor: Editor, layout_changed: set[Node]) -> list[Node]:
-    """Copy a traced graph in front of `node`; the users of `node` then read the results of the copy.
-
-    If a decomposition writes to one of its own values, the functional operator replaces the in-place one, and later
-    nodes read its result.
-    """
-    inner: dict[Node, Any] = dict(zip((n for n in traced.nodes if n.op == "placeholder"), leaves, strict=True))
-    lookup = partial(inner.__getitem__)
-    results: Any = None
-    for new in traced.nodes:
-        if new.op == "call_function":
-            args, kwargs = torch.fx.map_arg((new.args, new.kwargs), lookup)
-            functional = None if _writes_to_view(new) else functional_form(new.target)
-            inner[new] = editor.call(functional or new.target, *args, val=new.meta.get("val"), **kwargs)
-            if functional is not None:
-                inner[new.args[0]] = inner[new]
-        elif new.op == "output":
-            results = torch.fx.map_arg(new.args[0], lookup)
-        elif new.op == "get_attr":
-            raise CompileError(
-                f"{describe(node)}: its decomposition creates a constant tensor; "
-                "create this tensor in the model instead"
-            )
-    if isinstance(results, Node):
-        _note_layout(node, results, layout_changed)
-        replace(node, results)
-        return editor.created
-    for user in list(node.users):
-        if user.target is not operator.getitem:
-            raise CompileError(
-                f"{describe(node)} returns several values and {user.name} reads all of them at once; "
-                "read each one by its index"
-            )
-        index = user.args[1]
-        assert isinstance(index, int)
-        _note_layout(user, results[index], layout_changed)
-        replace(user, results[index])
-    node.graph.erase_node(node)
-    return editor.created

@@ -55,6 +55,7 @@ def _keep(editor: Editor, node: Node) -> Node:
 KERNEL_REWRITES: Mapping[OpOverload, Rewrite] = REWRITES | {
     aten.scaled_dot_product_attention.default: _attention,
     aten.scatter_reduce.two: _keep,
+    aten.linear.default: _keep,
 }
 """All rewrites for the target runtime `edgecore`."""
 

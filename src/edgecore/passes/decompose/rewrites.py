@@ -68,6 +68,16 @@ def _transposed_convolution(editor: Editor, node: Node) -> Node | None:
     return editor.call(aten.convolution.default, _input(node), weight, bias, *options, val=val)
 
 
+@rewrites(aten.linear.default)
+def _linear_of_a_row(editor: Editor, node: Node) -> Node | None:
+    """Make a single row a matrix, since executorch's kernel takes no other input."""
+    if _input(node).meta["val"].dim() != 1 or argument(node, "weight").meta["val"].dim() != 2:
+        return None
+    matrix = editor.call(aten.unsqueeze.default, _input(node), 0)
+    rows = editor.call(aten.linear.default, matrix, argument(node, "weight"), argument(node, "bias"))
+    return editor.call(aten.squeeze.dims, rows, [0], val=node.meta["val"])
+
+
 @rewrites(aten.batch_norm.default)
 def _batch_norm(editor: Editor, node: Node) -> Node | None:
     mean, var = argument(node, "running_mean"), argument(node, "running_var")

@@ -54,18 +54,19 @@ def _masked_reduction(
     A mask [..., sizes of `value` and of `source` along `dim`] says which elements of the row belong to it. Along the
     other dims, `index` may be smaller than `value`; it is filled up with -1, which no element has.
     """
+    lowest, highest = limits(value.dtype)
+    neutral = {"prod": 1, "amax": lowest, "amin": highest}[reduce]
+    # The mask alone would not show an index that is out of range, but the kernel of this scatter refuses it.
+    before = value.gather(dim, index) if include_self else torch.full(index.shape, neutral, dtype=value.dtype)
+    value = value.scatter(dim, index, before)
     widths = [0 if other == dim else size - index.shape[other] for other, size in enumerate(value.shape)]
     padding = [width for size in reversed(widths) for width in (0, size)]
     if any(widths):
         index, source = aten.constant_pad_nd(index, padding, -1), aten.constant_pad_nd(source, padding, 0)
     places = torch.arange(value.shape[dim]).unsqueeze(1)
     mask = index.transpose(dim, -1).unsqueeze(-2) == places
-    lowest, highest = limits(value.dtype)
-    neutral = {"prod": 1, "amax": lowest, "amin": highest}[reduce]
     rows = torch.where(mask, source.transpose(dim, -1).unsqueeze(-2), torch.full((), neutral, dtype=value.dtype))
     reduced = (rows.prod(-1) if reduce == "prod" else getattr(rows, reduce)(-1)).to(value.dtype).transpose(dim, -1)
-    if not include_self:
-        return torch.where(mask.any(-1).transpose(dim, -1), reduced, value)
     return value * reduced if reduce == "prod" else _EXTREMA[reduce](value, reduced)
 
 

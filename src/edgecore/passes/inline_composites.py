@@ -1,0 +1,58 @@
+"""Replace composite operators that would hide views or writes from `functionalize`."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.ir.graph import Editor, calls, edit, fake_mode
+from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics
+from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
+from edgecore.passes.written_views import can_put_back, memories, result_of
+
+
+def inline_composites(program: ExportedProgram) -> None:
+    """Replace, in place, each composite operator that hides a view or a write by the operators that it consists of.
+
+    `einsum` and `meshgrid` may return views, although their schemas say that they return new tensors: torch's own
+    functionalization, too, would overlook writes to these. `movedim` is a view through which `put_back` cannot write;
+    `fill_diagonal_` writes and has no functional overload. Branches, loop bodies and regions are included.
+    """
+    mode = fake_mode(program.graph_module)
+    with edit(program):
+        for part in [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]:
+            for node in calls(part):
+                if _hides(node, mode):
+                    _inline(part, node, mode)
+            part.recompile()
+
+
+def _hides(node: Node, mode: Any) -> bool:
+    target = node.target
+    if not isinstance(target, OpOverload) or not _is_composite(target):
+        return False
+    if is_mutable(node):
+        return functional_form(target) is None
+    if writes_statistics(node):
+        return target is not torch.ops.aten.batch_norm.default
+    if can_put_back(target):
+        return False
+    inputs = memories([leaf.meta["val"] for leaf in node.all_input_nodes])
+    return bool(memories(node.meta["val"]) and memories(result_of(node, mode)) & inputs)
+
+
+@cache
+def _is_composite(target: OpOverload) -> bool:
+    return torch._C._dispatch_has_kernel_for_dispatch_key(target._name, "CompositeImplicitAutograd")
+
+
+def _inline(graph_module: GraphModule, node: Node, mode: Any) -> None:
+    assert callable(node.target)
+    leaves = node.all_input_nodes
+    traced = trace(call_of(node, node.target), leaves, mode, {})
+    replace_results(node, copy_traced(traced.graph, leaves, Editor(graph_module, node, mode)))

@@ -1,0 +1,113 @@
+"""Replace a call by a graph that is traced from it, such as the operators that it consists of."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.fx import Graph, GraphModule, Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.graph import Editor, describe
+
+
+def call_of(node: Node, function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the values of a call's input nodes, which calls `function` with the arguments of the call."""
+    leaves = node.all_input_nodes
+
+    def call(*values: Any) -> Any:
+        by_node = dict(zip(leaves, values, strict=True))
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda leaf: by_node[leaf])
+        return function(*args, **kwargs)
+
+    return call
+
+
+def trace(
+    function: Callable[..., Any], leaves: Sequence[Node], mode: Any, table: Mapping[OpOverload, Callable[..., Any]]
+) -> GraphModule:
+    """Trace a function of the fake values of nodes. Composite operators, and those of `table`, are decomposed."""
+    from torch._dispatch.python import enable_python_dispatcher
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    with mode, torch.no_grad(), enable_python_dispatcher():
+        return make_fx(function, decomposition_table=table, tracing_mode="real")(*(leaf.meta["val"] for leaf in leaves))
+
+
+def keep_in_place(new: Node) -> OpOverload | None:
+    """Return None for any call: in-place operators stay."""
+    return None
+
+
+def copy_traced(
+    traced: Graph,
+    leaves: Sequence[Node],
+    editor: Editor,
+    functional: Callable[[Node], OpOverload | None] = keep_in_place,
+) -> Any:
+    """Copy a traced graph to a position in another graph.
+
+    Args:
+        traced: The graph.
+        leaves: The nodes that its placeholders stand for.
+        editor: The position, directly before the call that was traced.
+        functional: Returns the functional overload that replaces a traced in-place call, or None. Later nodes then
+            read its result.
+
+    Returns:
+        The nodes of the traced graph's results, nested as these are.
+
+    Raises:
+        CompileError: The traced call creates a constant tensor.
+    """
+    inner: dict[Node, Any] = dict(zip((n for n in traced.nodes if n.op == "placeholder"), leaves, strict=True))
+    results: Any = None
+    for new in traced.nodes:
+        if new.op == "call_function":
+            args, kwargs = torch.fx.map_arg((new.args, new.kwargs), inner.__getitem__)
+            form = functional(new)
+            inner[new] = editor.call(form or new.target, *args, val=new.meta.get("val"), **kwargs)
+            if form is not None:
+                inner[new.args[0]] = inner[new]
+        elif new.op == "output":
+            results = torch.fx.map_arg(new.args[0], inner.__getitem__)
+        elif new.op == "get_attr":
+            raise CompileError(
+                f"{describe(editor.origin)}: its decomposition creates a constant tensor; "
+                "create this tensor in the model instead"
+            )
+    return results
+
+
+def replace_results(node: Node, results: Any) -> list[tuple[Node, Node]]:
+    """Let the users of a call read the results of its copied graph, and erase the call.
+
+    Args:
+        node: The call.
+        results: The node that replaces it, or a list of those that replace the values that `getitem` reads of it.
+
+    Returns:
+        Each node that was replaced, with the node that replaces it.
+
+    Raises:
+        CompileError: A user reads several values at once.
+    """
+    if isinstance(results, Node):
+        replaced = [(node, results)]
+    else:
+        for user in node.users:
+            if user.target is not operator.getitem:
+                raise CompileError(
+                    f"{describe(node)} returns several values and {user.name} reads all of them at once; "
+                    "read each one by its index"
+                )
+        replaced = [(user, results[user.args[1]]) for user in node.users]
+    for old, new in replaced:
+        old.replace_all_uses_with(new)
+        node.graph.erase_node(old)
+    if not isinstance(results, Node):
+        node.graph.erase_node(node)
+    return replaced
