@@ -12,7 +12,8 @@ import pytest
 from command_line import one_sentence
 
 from edgecore import format as fmt
-from edgecore.cli.compile import parse_backend
+from edgecore import runtime
+from edgecore.cli.common import parse_backend
 from edgecore.format.etrecord import read_etrecord
 
 pytest.importorskip("torch")
@@ -52,6 +53,17 @@ def training(): return Add(), (torch.ones(2, 3),)
 def models(module, tmp_path):
     module(MODELS)
     return tmp_path
+
+
+def test_compile_adds_constant_methods_and_plans_memory(edgecore, models):
+    constants = ["--constant-method", "vocab=32000", "--constant-method", "tags=[1, 2]", "--constant-method", "id=a b"]
+    result = edgecore("compile", "my_model_file:add", "-o", "a.pte", "--memory", "static", "--share-state", *constants)
+    assert result.status == 0, result.err
+    program = runtime.load(models / "a.pte")
+    assert (program.vocab(), program.tags(), program.id()) == (32000, [1, 2], "a b")
+    assert program.forward.inputs[0].planned
+    assert edgecore("compile", "my_model_file:add", "--constant-method", "no value").status == 2
+    one_sentence(edgecore("compile", "my_model_file:add", "--memory", "heap"), "memory='heap' is not valid")
 
 
 def test_compile_writes_the_file_and_the_report(edgecore, models):

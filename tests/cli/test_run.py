@@ -110,3 +110,24 @@ def test_a_bundle_with_a_wrong_output_fails_and_names_the_element(edgecore, relu
 
 def test_tolerances_without_a_bundle_are_wrong_usage(edgecore, relu):
     assert edgecore("run", relu, "--rtol", "1").status == 2
+
+
+@pytest.mark.parametrize("command", ["run", "bench"])
+def test_threads_and_options_of_backends_reach_the_loader(edgecore, relu, command, monkeypatch):
+    import edgecore as package
+
+    given, load = [], package.load
+
+    def spy(*args, **kwargs):
+        given.append(kwargs)
+        return load(*args, **kwargs | {"options": {}})
+
+    monkeypatch.setattr(package, "load", spy)
+    options = ["--threads", "1", "-b", "foo:level=2,folder=x", "-b", "foo:fast=true", "-b", "bar:n=1"]
+    assert edgecore(command, relu, *options).status == 0
+    assert given[0]["threads"] == 1
+    assert given[0]["options"] == {"foo": {"level": 2, "folder": "x", "fast": True}, "bar": {"n": 1}}
+
+
+def test_an_option_without_a_value_is_wrong_usage(edgecore, relu):
+    assert edgecore("run", relu, "-b", "foo:level").status == 2

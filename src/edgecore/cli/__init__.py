@@ -12,6 +12,7 @@ from edgecore.cli import (
     backends,
     bench,
     budget,
+    bundle,
     compare,
     compile,
     conformance,
@@ -34,7 +35,6 @@ app = typer.Typer(
     name="edgecore",
     help="Compile PyTorch models for edge devices; run, inspect and verify the files.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text, which is also readable in logs and by programs
 )
@@ -64,6 +64,7 @@ for _command in (
     bench,
     profile,
     compare,
+    bundle,
     inspect,
     graph,
     diff,

@@ -9,16 +9,26 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import Data, File, Json, Method, choose_method, print_json, progress
+from edgecore.cli.common import (
+    Data,
+    File,
+    Json,
+    LoadOptions,
+    Method,
+    Threads,
+    choose_method,
+    parse_load_options,
+    print_json,
+    progress,
+)
 
 
 def command(
     file: File,
     method: Method = None,
     data: Data = None,
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Number of threads; by default the performance cores.")
-    ] = None,
+    backends: LoadOptions = None,
+    threads: Threads = None,
     runs: Annotated[int, typer.Option(metavar="N", min=1, help="Number of measured runs, after the first run.")] = 50,
     as_json: Json = False,
 ) -> None:
@@ -27,7 +37,7 @@ def command(
     from edgecore.devtools.random_inputs import random_arguments
 
     start = time.perf_counter()
-    model = edgecore.load(file, data or (), threads=threads)
+    model = edgecore.load(file, data or (), threads=threads, options=parse_load_options(backends))
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     load_ms = _since(start)

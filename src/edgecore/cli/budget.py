@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import Data, ProgramFile, complain, failing_with, progress, read_file
+from edgecore.cli.common import Data, Json, ProgramFile, complain, failing_with, print_json, progress, read_file
 from edgecore.errors import EdgecoreError
 
 
@@ -18,6 +18,7 @@ def command(
         bool, typer.Option("--write", help="Write EXPECT.toml, with the figures of the file as limits.")
     ] = False,
     data: Data = None,
+    as_json: Json = False,
 ) -> None:
     """Compare a file with limits for size, memory, operators, delegates, and for times beside another file."""
     with failing_with(2):
@@ -36,8 +37,11 @@ def command(
                 file, expect, data=data or (),
                 arguments=lambda loaded, path: random_arguments(path, loaded.name, loaded.inputs),
             )  # fmt: skip
+    if as_json:
+        print_json({"file": str(file), "within": not broken, "broken": broken})
+    elif not broken:
+        print(f"{file}: within the limits of {expect}")
     for sentence in broken:
         complain(f"{file}: {sentence}")
     if broken:
         raise typer.Exit(1)
-    print(f"{file}: within the limits of {expect}")

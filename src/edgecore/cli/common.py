@@ -9,7 +9,7 @@ import mmap
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from pathlib import Path
@@ -36,8 +36,21 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="A .pt2 file of torch.export, or module:function, which returns (model, example_inputs[, dynamic_shapes]).",
+        help="A .pt2 file of torch.export; module:function, which returns (model, example_inputs[, dynamic_shapes]); or "
+        "torchvision:NAME, timm:NAME, transformers:NAME.",
     ),
+]
+LoadOptions = Annotated[
+    list[str] | None,
+    typer.Option(
+        "-b",
+        "--backend",
+        metavar="NAME:key=value,...",
+        help="Options of a backend for loading, which `edgecore backends NAME` lists. May be repeated.",
+    ),
+]
+Threads = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Number of threads; by default the performance cores.")
 ]
 Runtime = Annotated[str, typer.Option(metavar="RUNTIME", help="The target runtime: executorch-1.5 or edgecore.")]
 Method = Annotated[
@@ -218,3 +231,34 @@ def check_folders(*outputs: Path | None) -> None:
     for path in outputs:
         if path and not path.parent.is_dir():
             raise CompileError(f"cannot write {path}: the folder {path.parent} does not exist")
+
+
+def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
+    """Parse `qnn:soc=SM8650,required=true` into a name and options.
+
+    A value that is valid JSON is parsed (`true`, `8`); any other value is a string.
+    """
+    name, _, rest = text.partition(":")
+    options: dict[str, Any] = {}
+    for item in filter(None, rest.split(",")):
+        key, equals, value = item.partition("=")
+        if not name or not key or not equals:
+            raise typer.BadParameter(f"{text!r} is not NAME[:key=value,...]", param_hint="--backend")
+        options[key] = parse_value(value)
+    return name, options
+
+
+def parse_load_options(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
+    """Return the options of each backend, for `edgecore.load`."""
+    options: dict[str, dict[str, Any]] = {}
+    for name, values in map(parse_backend, texts or ()):
+        options.setdefault(name, {}).update(values)
+    return options
+
+
+def parse_value(text: str) -> Any:
+    """Parse a value of an option: JSON (`true`, `8`, `[1, 2]`), else the text itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -11,8 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from edgecore.cli.common import DeviceBuild, DeviceName, Model, Runtime, check_folders, hold_stderr, progress
-from edgecore.cli.compile import load_model, parse_backend
+from edgecore.cli.common import (
+    DeviceBuild,
+    DeviceName,
+    Model,
+    Runtime,
+    check_folders,
+    hold_stderr,
+    parse_backend,
+    progress,
+)
+from edgecore.cli.models import load_model
 from edgecore.cli.recipes import parse_quantize
 from edgecore.errors import EdgecoreError
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import math
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -15,9 +12,20 @@ from typing import Annotated, Any
 import typer
 from rich.status import Status
 
-from edgecore.cli.common import Json, Model, Runtime, check_folders, hold_stderr, print_json, progress
+from edgecore.cli.common import (
+    Json,
+    Model,
+    Runtime,
+    check_folders,
+    hold_stderr,
+    parse_backend,
+    parse_value,
+    print_json,
+    progress,
+)
+from edgecore.cli.models import load_model, stem
 from edgecore.cli.recipes import parse_quantize
-from edgecore.errors import CompileError, EdgecoreError
+from edgecore.errors import EdgecoreError
 
 
 def command(
@@ -61,6 +69,24 @@ def command(
         int | None,
         typer.Option(metavar="BYTES", help="Start each constant tensor at a multiple; by default 16."),
     ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option(
+            metavar="static", help="Plan memory for inputs and outputs, too; by default the caller supplies it."
+        ),
+    ] = None,
+    share_state: Annotated[
+        bool,
+        typer.Option("--share-state", help="Let all methods use one copy of mutable buffers with the same name."),
+    ] = False,
+    constant_methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--constant-method",
+            metavar="NAME=VALUE",
+            help="Add a method that returns a constant, a JSON value or else text. May be repeated.",
+        ),
+    ] = None,
     quantize: Annotated[
         list[str] | None,
         typer.Option(
@@ -103,8 +129,9 @@ def command(
     import edgecore
 
     parsed_backends = [parse_backend(text) for text in backends or ()]
+    constants = parse_constants(constant_methods or ())
     recipes = parse_quantize(quantize) if quantize else None
-    output = output or Path(_stem(model)).with_suffix(".pte")
+    output = output or Path(stem(model)).with_suffix(".pte")
     check_folders(output, report, etrecord)
     with progress(f"loading {model}"), hold_stderr():
         source, example_inputs, dynamic_shapes = load_model(model)
@@ -119,6 +146,9 @@ def command(
             external_data=parse_external_data(external_data or ()),
             segment_alignment=segment_alignment,
             constant_tensor_alignment=constant_tensor_alignment,
+            memory=memory,
+            share_state=share_state,
+            constant_methods=constants,
             quantize=recipes,
             calibration=calibration and CountedSamples(calibration, status),
             dump_passes=dump_passes,
@@ -190,22 +220,15 @@ def _json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
-    """Parse `qnn:soc=SM8650,required=true` into a name and options.
-
-    A value that is valid JSON is parsed (`true`, `8`); any other value is a string.
-    """
-    name, _, rest = text.partition(":")
-    options: dict[str, Any] = {}
-    for item in filter(None, rest.split(",")):
-        key, equals, value = item.partition("=")
-        if not name or not key or not equals:
-            raise typer.BadParameter(f"{text!r} is not NAME[:key=value,...]", param_hint="--backend")
-        try:
-            options[key] = json.loads(value)
-        except ValueError:
-            options[key] = value
-    return name, options
+def parse_constants(texts: Sequence[str]) -> dict[str, Any]:
+    """Parse `get_vocab_size=32000` and `name=demo` into names of methods and the constants that they return."""
+    constants: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not name.isidentifier() or not equals:
+            raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--constant-method")
+        constants[name] = parse_value(value)
+    return constants
 
 
 def parse_external_data(texts: Sequence[str]) -> dict[str, str]:
@@ -215,55 +238,3 @@ def parse_external_data(texts: Sequence[str]) -> dict[str, str]:
     """
     split = sorted((text.rpartition("=") for text in texts), key=lambda parts: not parts[1])
     return {pattern if equals else "*": name for pattern, equals, name in split}
-
-
-def load_model(model: str) -> tuple[Any, Any, Any]:
-    """Load a `.pt2` file, or call a function `module:function`.
-
-    Returns:
-        (module or exported program, example inputs or None, dynamic shapes or None).
-
-    Raises:
-        CompileError: The file, module or function does not exist, or the function returns something else.
-    """
-    if model.endswith(".pt2"):
-        if not Path(model).is_file():
-            raise CompileError(f"{model} does not exist")
-        try:
-            import torch
-            import torch.ao.quantization.fx._decomposed  # registers the operators of quantized models
-        except ImportError as error:
-            raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
-        try:
-            return torch.export.load(model), None, None
-        except Exception as error:
-            raise CompileError(f"{model} was not written by torch.export.save: {_reason(error)}") from error
-    module_name, colon, function = model.partition(":")
-    if not colon or not function:
-        raise typer.BadParameter(f"{model!r} is neither a .pt2 file nor module:function", param_hint="MODEL")
-    sys.path.insert(0, str(Path.cwd()))
-    try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise CompileError(f"cannot import {module_name!r} for {model!r}: {_reason(error)}") from error
-    if not callable(getattr(module, function, None)):
-        raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {function!r}")
-    try:
-        result = getattr(module, function)()
-    except EdgecoreError:
-        raise
-    except Exception as error:
-        raise CompileError(f"{model} failed: {_reason(error)} (--debug shows where)") from error
-    if not isinstance(result, tuple) or len(result) not in (2, 3):
-        raise CompileError(
-            f"{model} must return (model, example_inputs[, dynamic_shapes]), not {type(result).__name__}"
-        )
-    return result if len(result) == 3 else (*result, None)
-
-
-def _stem(model: str) -> str:
-    return Path(model).name if model.endswith(".pt2") else model.rpartition(":")[2]
-
-
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

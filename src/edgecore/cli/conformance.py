@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from edgecore.cli.common import stdout
-from edgecore.cli.compile import parse_backend
+from edgecore.cli.common import parse_backend, stdout
 
 if TYPE_CHECKING:
     from edgecore.conformance import Row

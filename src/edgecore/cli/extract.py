@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgecore.cli.common import AnyFile, read_any, read_file
+from edgecore.cli.common import AnyFile, Json, print_json, read_any, read_file
 from edgecore.errors import EdgecoreError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def command(
             "--into", metavar="FOLDER", help="New folder for the files; by default FILE without its extension."
         ),
     ] = None,
+    as_json: Json = False,
 ) -> None:
     """Write delegates' blobs, named data and constants as separate files, and index.json, which describes each file."""
     from edgecore.format import PtdFile
@@ -52,6 +53,9 @@ def command(
             index[kind] = [_unpack(folder, row, entry[1], named_data) for row, entry in rows]
     # The index is written last, so a folder without it is incomplete.
     (folder / "index.json").write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")
+    if as_json:
+        print_json({"folder": str(folder), **index})
+        return
     print(f"{folder}: {', '.join(f'{len(index[kind])} {kind}' for kind in parts)}, index.json")
 
 

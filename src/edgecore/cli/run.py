@@ -14,10 +14,13 @@ from edgecore.cli.common import (
     AnyFile,
     Data,
     Json,
+    LoadOptions,
     Method,
+    Threads,
     choose_method,
     complain,
     is_bundled,
+    parse_load_options,
     print_json,
 )
 from edgecore.devtools.random_inputs import NUMBERS, random_arguments
@@ -36,6 +39,8 @@ def command(
         Path | None, typer.Option(metavar="DIR", help="Write the outputs to DIR/output_0.npy, DIR/output_1.npy, ...")
     ] = None,
     data: Data = None,
+    backends: LoadOptions = None,
+    threads: Threads = None,
     rtol: Annotated[float | None, typer.Option(help="Relative tolerance for the test cases of a .bpte.")] = None,
     atol: Annotated[float | None, typer.Option(help="Absolute tolerance for the test cases of a .bpte.")] = None,
     trace: Annotated[
@@ -47,13 +52,17 @@ def command(
     import edgecore
 
     if is_bundled(file):
-        if inputs or output_dir:
-            raise typer.BadParameter(f"{file} contains its inputs; leave out --input and --output-dir")
+        if inputs or output_dir or backends or threads:
+            raise typer.BadParameter(
+                f"{file} contains its inputs and runs as it is; leave out --input, --output-dir, --backend and --threads"
+            )
         _run_bundled(file, method, data or (), rtol, atol, as_json)
         return
     if rtol is not None or atol is not None:
         raise typer.BadParameter(f"--rtol and --atol need a .bpte file, and {file} is not such a file")
-    model = edgecore.load(file, data or (), trace=trace is not None)
+    model = edgecore.load(
+        file, data or (), threads=threads, options=parse_load_options(backends), trace=trace is not None
+    )
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     arguments = read_arguments(file, name, loaded.inputs, inputs or ())

@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import subprocess
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import Data, Method, ProgramFile, choose_method, complain, failing_with, progress, read_file
+from edgecore.cli.common import (
+    Data,
+    Json,
+    Method,
+    ProgramFile,
+    Threads,
+    choose_method,
+    complain,
+    failing_with,
+    print_json,
+    progress,
+    read_file,
+)
 
 KINDS = ("size", "memory", "operators", "time")
 """The words of `--fail-on`: those of `track.KINDS`, which is not imported when each command starts."""
@@ -22,12 +35,13 @@ def command(
         str | None, typer.Option(metavar="TEXT", help="Name of the entry; by default the commit of this folder.")
     ] = None,
     method: Method = None,
-    threads: Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of threads.")] = None,
+    threads: Threads = None,
     data: Data = None,
     fail_on: Annotated[
         str, typer.Option(metavar="LIST", help="Exit with 1 if one of these has become worse.")
     ] = ",".join(KINDS),
     accept: Annotated[bool, typer.Option("--accept", help="Begin a new baseline with this entry.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Append size, memory, operators and time of a file to a history, show it, and find what has become worse."""
     named = [name.strip() for name in fail_on.split(",") if name.strip()]
@@ -49,7 +63,10 @@ def command(
         found = {} if accept else regressions(entries, entry)
         entry.accepted, entry.regressed = accept, list(found)
         append(history, entry)
-        print(history_text([*entries, entry], entry.file))
+        if as_json:
+            print_json({"entry": asdict(entry), "regressions": found})
+        else:
+            print(history_text([*entries, entry], entry.file))
     for kind, sentence in found.items():
         complain(f"{file}: {kind}: {sentence}")
     if set(found) & set(named):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from edgecore.cli.common import AnyFile, Data, complain, progress, read_any, read_file, stderr
+from edgecore.cli.common import AnyFile, Data, Json, complain, print_json, progress, read_any, read_file, stderr
 from edgecore.errors import BackendError, FormatError
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ def command(
         ),
     ] = None,
     data: Data = None,
+    as_json: Json = False,
 ) -> None:
     """List everything in a file that its target runtime would reject. Exit status 1 if there is anything."""
     from edgecore.format import EDGECORE, EXECUTORCH_1_5, BpteFile, PtdFile, get_meta, verify, verify_cases, verify_ptd
@@ -32,7 +34,7 @@ def command(
         raise typer.BadParameter(f"{runtime!r} is neither {EXECUTORCH_1_5!r} nor {EDGECORE!r}", param_hint="--runtime")
     content = read_any(file)
     if isinstance(content, PtdFile):
-        _conclude(file, verify_ptd(content), "the .ptd format")
+        _conclude(file, verify_ptd(content), "the .ptd format", as_json)
         return
     pte = read_file(file)
     meta = get_meta(pte)
@@ -44,7 +46,7 @@ def command(
             violations += verify_cases(content, pte)
     if not data and any("named data" in violation.what for violation in violations):
         stderr.print("if the missing data is in .ptd files, pass them with --data", markup=False, soft_wrap=True)
-    _conclude(file, violations, f"the rules of {target}")
+    _conclude(file, violations, f"the rules of {target}", as_json)
 
 
 def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:
@@ -66,13 +68,17 @@ def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:
     return {path: content for path, content in files.items() if isinstance(content, PtdFile)} or None
 
 
-def _conclude(file: Path, violations: Sequence[Violation], rules: str) -> None:
-    for violation in violations:
-        print(violation)
+def _conclude(file: Path, violations: Sequence[Violation], rules: str, as_json: bool) -> None:
+    if as_json:
+        print_json({"file": str(file), "rules": rules, "violations": [asdict(violation) for violation in violations]})
+    else:
+        for violation in violations:
+            print(violation)
     if violations:
         complain(f"{file}: {len(violations)} violation{'s' * (len(violations) > 1)} of {rules}")
         raise typer.Exit(1)
-    print(f"{file}: valid, follows {rules}")
+    if not as_json:
+        print(f"{file}: valid, follows {rules}")
 
 
 def _checkers(backend_ids: list[str], target: str) -> dict[str, Checker]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch.export import ExportedProgram
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
@@ -46,6 +47,44 @@ class MethodTestSuite:
 
     method_name: str
     test_cases: Sequence[MethodTestCase]
+
+
+def eager_suite(
+    method_name: str, model: Any, example_inputs: Any = None, samples: Iterable[Any] | Path | None = None
+) -> MethodTestSuite:
+    """Run a model in PyTorch, and return its inputs and outputs as test cases.
+
+    Args:
+        method_name: The method that the cases are for.
+        model: A module in eval mode or an exported program. Buffers that it writes have their old values afterwards.
+        example_inputs: The inputs of the only case without `samples`: a tuple, or a tensor if there is only one. None for
+            those of an exported program.
+        samples: Inputs as `calibration` of `edgecore.compile` takes them; a case for each.
+
+    Raises:
+        CompileError: There are no inputs, or the samples cannot be read.
+    """
+    from edgecore.pipeline.compare import restored_buffers
+    from edgecore.quantize import samples as read_samples
+
+    is_exported = isinstance(model, ExportedProgram)
+    if samples is None and example_inputs is None:
+        if not is_exported or model.example_inputs is None:
+            raise CompileError("test cases need inputs: the exported program has no example inputs, so name samples")
+        calls = [model.example_inputs]
+    else:
+        calls = list(read_samples([example_inputs] if samples is None else samples))
+    cases = []
+    with torch.no_grad(), restored_buffers(model):
+        module = model.module() if is_exported else model
+        for args, kwargs in calls:
+            inputs = pytree.tree_map(_copy, (args, kwargs))  # before the model writes into one
+            cases.append(MethodTestCase(inputs, pytree.tree_map(_copy, module(*args, **kwargs))))
+    return MethodTestSuite(method_name, cases)
+
+
+def _copy(value: Any) -> Any:
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 class BundledProgram:

@@ -1,0 +1,56 @@
+"""`edgecore bundle`: put test cases into a file, which a device checks without PyTorch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from edgecore.cli.common import File, Model, check_folders, complain, hold_stderr, progress
+from edgecore.cli.models import load_model
+from edgecore.errors import BackendError
+
+
+def command(
+    model: Model,
+    file: File,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", metavar="FILE.bpte", help="The output; by default named after FILE.pte."),
+    ] = None,
+    method: Annotated[str, typer.Option(metavar="NAME", help="Name of the method in the file.")] = "forward",
+    samples: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER",
+            help="Folder of inputs, a test case each: one .npy file, or, if the model has several inputs, one .npz file "
+            "with an entry per input. By default the example inputs are the only case.",
+        ),
+    ] = None,
+) -> None:
+    """Bundle a .pte file with test cases: inputs, and the outputs that MODEL computes for them in PyTorch.
+
+    MODEL must have the weights with which FILE.pte was compiled.
+    """
+    import edgecore
+    from edgecore.pipeline.bundled import eager_suite
+
+    output = output or file.with_suffix(".bpte")
+    check_folders(output)
+    with progress(f"running {model}"), hold_stderr():
+        source, example, _ = load_model(model)
+        suite = eager_suite(method, source, example, samples)
+        edgecore.BundledProgram(None, [suite], file).save(output)
+    count = len(suite.test_cases)
+    try:
+        wrong = sum(result.passed is False for result in edgecore.verify_bundled(output).results)
+    except BackendError as error:
+        complain(f"{output} is not checked here: {error}")
+        wrong = 0
+    if wrong:
+        complain(
+            f"on this machine {wrong} outputs differ from those of {model} by more than `edgecore run` allows: it is "
+            "another model, or its weights are random, or FILE.pte is quantized (then give --rtol and --atol to run)"
+        )
+    print(f"{output}: {output.stat().st_size:,} bytes, {count} test case{'s' * (count > 1)}")

@@ -1,0 +1,175 @@
+"""Models that the command line names: a `.pt2` file, a function of the user, or a network of a model library."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from textwrap import shorten
+from typing import Any
+
+import typer
+
+from edgecore.cli.common import complain
+from edgecore.errors import CompileError, EdgecoreError
+
+Loaded = tuple[Any, Any, Any]
+"""(module or exported program, example inputs or None, dynamic shapes or None)."""
+
+
+def load_model(model: str) -> Loaded:
+    """Load a `.pt2` file, make a network of a library, or call a function `module:function`.
+
+    Raises:
+        CompileError: The file, module or function does not exist, or the function returns something else.
+    """
+    if model.endswith(".pt2"):
+        if not Path(model).is_file():
+            raise CompileError(f"{model} does not exist")
+        try:
+            import torch
+            import torch.ao.quantization.fx._decomposed  # registers the operators of quantized models
+        except ImportError as error:
+            raise CompileError("compiling needs torch; run: pip install 'edgecore[compile]'") from error
+        try:
+            return torch.export.load(model), None, None
+        except Exception as error:
+            raise CompileError(f"{model} was not written by torch.export.save: {_reason(error)}") from error
+    module_name, colon, function = model.partition(":")
+    if function and module_name in _LIBRARIES:
+        return _of_library(module_name, function)
+    if not colon or not function:
+        raise typer.BadParameter(
+            f"{model!r} is neither a .pt2 file nor module:function nor one of torchvision:NAME, timm:NAME, transformers:NAME",
+            param_hint="MODEL",
+        )
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise CompileError(f"cannot import {module_name!r} for {model!r}: {_reason(error)}") from error
+    if not callable(getattr(module, function, None)):
+        raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {function!r}")
+    try:
+        result = getattr(module, function)()
+    except EdgecoreError:
+        raise
+    except Exception as error:
+        raise CompileError(f"{model} failed: {_reason(error)} (--debug shows where)") from error
+    if not isinstance(result, tuple) or len(result) not in (2, 3):
+        raise CompileError(
+            f"{model} must return (model, example_inputs[, dynamic_shapes]), not {type(result).__name__}"
+        )
+    return result if len(result) == 3 else (*result, None)
+
+
+def stem(model: str) -> str:
+    """Return the name of a model for its files, without an extension."""
+    return Path(model).name if model.endswith(".pt2") else model.rpartition(":")[2]
+
+
+def _reason(error: Exception) -> str:
+    return shorten(f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}", 300)
+
+
+# Model libraries ------------------------------------------------------------------------------------------------------
+
+Made = tuple[Any, Any, bool]
+"""(network, an example input, True if its weights are trained)."""
+
+
+def _of_library(library: str, name: str) -> Loaded:
+    """Make a network of a library, with trained weights if they are on this machine, and a random example input."""
+    try:
+        import torch
+
+        importlib.import_module(library)
+    except ImportError as error:
+        raise CompileError(f"{library}:{name} needs the package {error.name}; run: pip install {library}") from error
+    except RuntimeError as error:  # torchvision of another build than torch
+        raise CompileError(f"{library} cannot be imported: {_reason(error)}") from error
+    torch.manual_seed(0)
+    try:
+        model, example, trained = _LIBRARIES[library](name)
+    except EdgecoreError:
+        raise
+    except Exception as error:
+        raise CompileError(f"{library} cannot make {name!r}: {_reason(error)}") from error
+    if not trained:
+        complain(f"{library}:{name} has random weights, because trained ones are not on this machine")
+    return model.eval(), (example,), None
+
+
+def _torchvision(name: str) -> Made:
+    import torch
+
+    models = importlib.import_module("torchvision.models")
+    weights = models.get_model_weights(name).DEFAULT
+    transforms = weights.transforms()
+    size: Sequence[int] = getattr(transforms, "crop_size", None) or getattr(transforms, "resize_size", None) or ()
+    if len(size) != 1:  # of videos, pairs of images and lists of images
+        raise CompileError(f"torchvision:{name} takes no single image; name a function of yours as module:function")
+    trained = Path(torch.hub.get_dir(), "checkpoints", Path(weights.url).name).is_file()
+    settings = {"weights": weights if trained else None}
+    if not trained and "weights_backbone" in inspect.signature(models.get_model_builder(name)).parameters:
+        settings["weights_backbone"] = None  # else they are downloaded
+    return models.get_model(name, **settings), torch.randn(1, 3, size[0], size[0]), trained
+
+
+def _timm(name: str) -> Made:
+    import torch
+
+    timm = importlib.import_module("timm")
+    model = timm.create_model(name, pretrained=False)
+    repository = model.pretrained_cfg.get("hf_hub_id") or ""
+    trained = bool(repository) and _is_cached(repository, "model.safetensors")
+    if trained:
+        model = timm.create_model(name, pretrained=True)
+    return model, torch.randn(1, *model.pretrained_cfg["input_size"]), trained
+
+
+def _transformers(name: str) -> Made:
+    import torch
+
+    transformers = importlib.import_module("transformers")
+    here = Path(name).is_dir() or _is_cached(name, "config.json")
+    trained = _has_weights(Path(name)) or _is_cached(name, "model.safetensors")
+    if here:
+        config = transformers.AutoConfig.from_pretrained(name, local_files_only=True)
+    else:  # the name of an architecture, such as `bert`
+        config = transformers.AutoConfig.for_model(name)
+    config.use_cache, config.return_dict = False, True
+    if trained:
+        model = transformers.AutoModel.from_pretrained(name, config=config, local_files_only=True)
+    else:
+        model = transformers.AutoModel.from_config(config)
+    if model.main_input_name == "input_ids":
+        return model, torch.randint(config.vocab_size, (1, 16)), trained
+    if model.main_input_name == "pixel_values" and isinstance(config.image_size, int):
+        return model, torch.randn(1, config.num_channels, config.image_size, config.image_size), trained
+    raise CompileError(
+        f"transformers:{name} takes {model.main_input_name}, neither tokens nor one square image; name a function of "
+        "yours as module:function"
+    )
+
+
+def _has_weights(folder: Path) -> bool:
+    return folder.is_dir() and any(folder.glob("*.safetensors"))
+
+
+def _is_cached(repository: str, file: str) -> bool:
+    """Return True if a file of a repository of the Hugging Face hub has been downloaded before."""
+    from huggingface_hub import try_to_load_from_cache
+
+    try:
+        return isinstance(try_to_load_from_cache(repository, file), str)
+    except ValueError:  # no name of a repository
+        return False
+
+
+_LIBRARIES: dict[str, Callable[[str], Made]] = {
+    "torchvision": _torchvision, "timm": _timm, "transformers": _transformers,
+}  # fmt: skip
+"""Reserved prefixes of models, and the functions that make a network of the library by its name."""
