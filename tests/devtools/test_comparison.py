@@ -59,6 +59,11 @@ def test_kernels_of_edgecore_are_compared_too(model):
     report = compare(model, samples())
     assert report.ok, str(report)
     assert {row.backend for row in report.rows} == {"edgecore"}
+    words = nn.Sequential(nn.Embedding(16, 8), nn.Linear(8, 4)).eval()
+    report = compare(words, [(torch.tensor([1, 2]),)], backends="xnnpack")
+    assert [(row.operator, row.backend) for row in report.rows] == [
+        ("embedding", "edgecore"), ("linear", "XnnpackBackend")
+    ]  # fmt: skip
 
 
 def test_a_quantized_model_is_compared_three_ways(model):

@@ -77,6 +77,14 @@ def test_indices_that_lead_nowhere_are_no_crash() -> None:
     assert [node.kind for node in found.methods[0].nodes] == ["input", "kernel", "delegate", "move", "jump", "output"]
 
 
+def test_an_operator_before_a_delegate_is_not_in_the_delegate() -> None:
+    model = torch.nn.Sequential(torch.nn.Embedding(16, 8), torch.nn.Linear(8, 4)).eval()
+    program = edgecore.compile(model, (torch.tensor([1, 2]),), backends=["xnnpack"])
+    found = {one.operator: one.backend for one in operators_of(program.pte)}
+    assert found == {"aten.embedding.default": "kernels", "aten.linear.default": "XnnpackBackend"}
+    assert "2 operators (1 kernels, 1 XnnpackBackend)" in graph_of(program.pte).text()
+
+
 def test_an_operator_keeps_its_identity_when_it_moves() -> None:
     kernels, delegated = operators_of(pte([])), operators_of(pte(["xnnpack"]))
     places = {one.key: one.backend for one in delegated}

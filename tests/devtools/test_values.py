@@ -152,6 +152,8 @@ def test_a_profile_is_made_of_a_trace_that_was_recorded_elsewhere(compiled: Path
     assert (tmp_path / "values.bin").read_bytes() == b""
     shown = profile_of_trace(compiled, tmp_path / "runs.etdp")
     assert "median of 2 runs" in shown.table()
+    line = shown.table().splitlines()[1]
+    assert line.startswith("load ") and ", first run of the trace " in line and "threads" not in line
     assert {"linear", "relu", "topk"} <= {row.label for row in shown.summary().rows}
     with pytest.raises(EdgecoreError, match="has no run of the method backward"):
         profile_of_trace(compiled, tmp_path / "runs.etdp", "backward")

@@ -32,8 +32,7 @@ def profile_page(profile: Profile) -> str:
         "facts": [
             ("file", f"{profile.file}, method {profile.method}"),
             ("a run", f"median of {len(every)} runs {statistics.median(every) / 1e6:.3f} ms, {spread}"),
-            ("loading, first run", f"{profile.load_ms:.1f} ms, {profile.first_ms:.2f} ms"),
-            ("threads", str(profile.threads or "chosen by the runtime")),
+            *profile.conditions(),
         ],
         "warnings": _warnings(profile, runs),
         "runs": every,

@@ -30,8 +30,8 @@ class Profile:
         file: Name of the file.
         method: Name of the method.
         threads: Number of threads; None if the runtime chose it.
-        load_ms: Milliseconds of loading.
-        first_ms: Milliseconds of the first run, with what backends do only once.
+        load_ms: Milliseconds of loading; 0 if a trace does not say.
+        first_ms: Milliseconds of the first run, with what backends do only once; of a trace the first that it has.
         trace: The runs that were measured.
         pte: The file.
         dropped: Number of the oldest measured runs that are missing, because the trace had no memory for them.
@@ -45,6 +45,8 @@ class Profile:
     trace: Trace
     pte: PteFile
     dropped: int = 0
+    recorded: bool = False
+    """The runs are those of a trace from elsewhere, which may lack the first ones, and does not know the threads."""
 
     def summary(self, by: str = "operator") -> Summary:
         """Add up the times by "operator", "module", "backend", "line" or "kernel"."""
@@ -71,10 +73,18 @@ class Profile:
         times = sorted(duration / scale for duration in summary.every)
         missing = f" ({self.dropped} older ones are missing: the trace was full)" if self.dropped else ""
         runs = f"median of {len(times)} runs{missing} {statistics.median(times):.3f} {unit}"
+        conditions = ", ".join(f"{name} {value}" for name, value in self.conditions())
         return [
             f"{self.file}, method {self.method}: {runs}, fastest {times[0]:.3f}, slowest {times[-1]:.3f}",
-            f"load {self.load_ms:.1f} ms, first run {self.first_ms:.2f} ms, threads {self.threads or 'by default'}",
+            conditions,
         ]
+
+    def conditions(self) -> list[tuple[str, str]]:
+        """Return names and values of what is known beside the runs: loading, the first run, threads."""
+        load, first = ("load", f"{self.load_ms:.1f} ms"), f"{self.first_ms:.2f} ms"
+        if self.recorded:
+            return [*([load] if self.load_ms else []), ("first run of the trace", first)]
+        return [load, ("first run", first), ("threads", str(self.threads or "by default"))]
 
     def as_dict(self, by: str = "operator") -> dict[str, Any]:
         """Return the figures for JSON: the runs, the rows by `by`, and each operation of the file."""
@@ -213,7 +223,8 @@ def profile_of_trace(file: Any, etdump: Any, method: str = "forward") -> Profile
     loads = [
         event.duration for block in whole.others for event in block.events if event.kernel == "Program::load_method"
     ]
-    return Profile(Path(file).name, method, None, sum(loads) / 1e6, trace.runs[0].duration / 1e6, trace, pte)
+    load_ms, first_ms = sum(loads) / 1e6, trace.runs[0].duration / 1e6
+    return Profile(Path(file).name, method, None, load_ms, first_ms, trace, pte, recorded=True)
 
 
 def _recorded(program: Any) -> list[RunData]:

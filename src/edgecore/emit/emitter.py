@@ -361,7 +361,9 @@ class Emitter:
             fmt.MemoryNeed(fmt.MemoryKind[need.kind.upper()], need.space, need.bytes, need.alignment, need.shared_group)
             for need in module.result.memory
         ]
-        nodes = [node for node in module.original_module.graph.nodes if "debug_handle" in node.meta]
+        # An input of the partition has the debug handle of the node outside that computes it.
+        graph = module.original_module.graph
+        nodes = [node for node in graph.nodes if node.op == "call_function" and "debug_handle" in node.meta]
         handles = [node.meta["debug_handle"] for node in nodes]
         operations = [
             fmt.DelegateOperation(
