@@ -12,6 +12,7 @@ from torch.utils import _pytree as pytree
 
 import edgecore
 from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.partitioner import XnnpackPartitioner
 
 BATCH, LENGTH = Dim("batch", min=1, max=8), Dim("length", min=1, max=32)
 
@@ -200,3 +201,26 @@ def test_a_slice_that_depends_on_the_parity_of_the_second_symbol_stays_outside()
     (outside,) = program.report().left_outside
     assert outside.operator == "aten.slice_copy.Tensor" and "depends on the value of" in str(outside.reasons)
     compare(program, function, inputs, 1e-5)
+
+
+def test_a_layer_whose_two_batches_are_one_symbol_rounds_its_input_at_run_time() -> None:
+    """Torch writes the second batch of the result as s**2 // s, which has no bound if s may be 0."""
+    pytest.importorskip("torchao")
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+
+    x, batch = torch.randn(2, 2, 14), Dim("batch", max=100)
+    shapes = ({0: batch, 1: batch},)
+    module = torch.export.export(nn.Linear(14, 15).eval(), (x,), dynamic_shapes=shapes, strict=True).module()
+    config = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True)
+    prepared = prepare_pt2e(module, XNNPACKQuantizer().set_global(config))
+    prepared(x)
+    reference = convert_pt2e(prepared)
+    edge = edgecore.to_edge(torch.export.export(reference, (x,), dynamic_shapes=shapes))
+    program = edge.to_backend(XnnpackPartitioner()).to_executorch()
+    loaded = edgecore.load(program.buffer)
+    for size in (3, 100, 1):
+        x = torch.randn(size, size, 14)
+        error = loaded.forward(x) - reference(x)
+        assert error.abs().max() <= 0.02 * reference(x).abs().max()

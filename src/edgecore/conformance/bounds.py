@@ -507,7 +507,7 @@ def _choose(run: _Bounds, target: Any, args: tuple[Any, ...], kwargs: dict[str, 
     by_row = run.by_row or target is library.choose_qparams_per_token_asymmetric.default
     if by_row:
         scale, zero = choose_by_row(x.value, torch.int8, run.has_images)
-        dims = (1, 2, 3) if run.has_images else (-1,)
+        dims = tuple(range(1, x.value.dim())) if run.has_images else (-1,)
         radius = x.error.amax(dims, keepdim=True)
         low = x.value.amin(dims, keepdim=True).double().clamp(max=0)
         q_min, q_max = -128, 127

@@ -38,6 +38,21 @@ def _is_dense(val: torch.Tensor, memory_format: torch.memory_format) -> bool:
     return bool(is_contiguous_for_memory_format_or_false(val, memory_format=memory_format))
 
 
+def _without_quotients(expression: Any) -> Any:
+    """Replace exact quotients, such as s**2 // s, by what they equal: as a quotient, it has no bound if s may be 0."""
+    from sympy import cancel
+    from torch.utils._sympy.functions import FloorDiv
+
+    def exact(dividend: Any, divisor: Any) -> Any:
+        quotient = cancel(dividend / divisor)
+        is_exact = quotient.is_polynomial() and all(
+            number.is_integer for number in quotient.as_coefficients_dict().values()
+        )
+        return quotient if is_exact else FloorDiv(dividend, divisor)
+
+    return expression.replace(FloorDiv, exact) if expression.has(FloorDiv) else expression
+
+
 class Bounds:
     """Bounds of symbolic sizes, from the ranges that `torch.export` was given.
 
@@ -59,7 +74,7 @@ class Bounds:
         from torch.utils._sympy.numbers import int_oo
         from torch.utils._sympy.value_ranges import bound_sympy
 
-        upper = bound_sympy(size.node.expr, self._ranges(size)).upper
+        upper = bound_sympy(_without_quotients(size.node.expr), self._ranges(size)).upper
         if upper in (int_oo, float("inf")) or not getattr(upper, "is_finite", True) or int(upper) > 2**40:
             raise CompileError(
                 f"{describe(node)} has size {size} without an upper bound; give torch.export.Dim a max, as in "

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch.fx import GraphModule, Node
@@ -85,6 +85,9 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     over the global one. The configuration None leaves a module in floating point.
     """
 
+    dtypes: ClassVar[tuple[torch.dtype, ...]] = (torch.float32,)
+    """The dtypes of the results of nodes that `annotate_node` gets."""
+
     def __init__(self) -> None:
         super().__init__()
         self._names: dict[str, Config | None] = {}
@@ -119,7 +122,7 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Nodes that are annotated already, results that are not float32, nodes that read tensors without elements, whose
+        Nodes that are annotated already, results that have none of `dtypes`, nodes that read tensors without elements, whose
         range an observer cannot determine, and linear layers with a vector as weight, whose result has no channels,
         stay as they are.
 
@@ -129,7 +132,12 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         if not self._is_branch:
             self._check_settings(model)
         for node in model.graph.nodes:
-            if node.op != "call_function" or is_annotated(node) or not is_float(node) or _reads_empty(node):
+            if (
+                node.op != "call_function"
+                or is_annotated(node)
+                or not is_float(node, self.dtypes)
+                or _reads_empty(node)
+            ):
                 continue
             if node.target is aten.linear.default and argument(node, "weight").meta["val"].dim() < 2:
                 continue
@@ -197,10 +205,10 @@ def _functions_of(node: Node) -> list[str]:
     return [str(node.meta.get("torch_fn", ("", ""))[1]).rpartition(".")[2], name, name.removesuffix("_")]
 
 
-def is_float(node: Any) -> bool:
-    """Return True for a node whose value is a float32 tensor with elements."""
+def is_float(node: Any, dtypes: tuple[torch.dtype, ...] = (torch.float32,)) -> bool:
+    """Return True for a node whose value is a tensor of one of `dtypes` with elements."""
     val = node.meta.get("val") if isinstance(node, Node) else None
-    return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and 0 not in val.shape
+    return isinstance(val, torch.Tensor) and val.dtype in dtypes and 0 not in val.shape
 
 
 def float_args(node: Node) -> list[Node]:
@@ -275,13 +283,19 @@ def output_spec(node: Any) -> QuantizationSpecBase | None:
     return None if annotation is None else annotation.output_qspec
 
 
-def mark(node: Node, output: QuantizationSpecBase | None, inputs: Mapping[Any, QuantizationSpecBase]) -> None:
+def mark(
+    node: Node,
+    output: QuantizationSpecBase | None,
+    inputs: Mapping[Any, QuantizationSpecBase],
+    dtypes: tuple[torch.dtype, ...] = (torch.float32,),
+) -> None:
     """Annotate a node with the specifications of its result and of its inputs.
 
     An input whose quantization parameters are fixed, such as the result of a sigmoid, is read with these parameters:
-    otherwise it would be quantized twice. An input that is not float32 stays as it is: `sigmoid` takes integers too.
+    otherwise it would be quantized twice. An input that has none of `dtypes` stays as it is: `sigmoid` takes integers
+    too.
     """
-    specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items() if is_float(source)}
+    specs = {source: _fixed_spec(source) or spec for source, spec in inputs.items() if is_float(source, dtypes)}
     node.meta[ANNOTATION] = QuantizationAnnotation(input_qspec_map=specs, output_qspec=output, _annotated=True)
 
 

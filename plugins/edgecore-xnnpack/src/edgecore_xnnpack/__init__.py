@@ -32,7 +32,7 @@ executorch_modules = {
         "ConfigPrecisionType": "edgecore_xnnpack.partition_config:ConfigPrecisionType",
     },
     "executorch.backends.xnnpack.quantizer.xnnpack_quantizer": {
-        "XNNPACKQuantizer": "edgecore_xnnpack.quantizer:XNNPACKQuantizer",
+        "XNNPACKQuantizer": "edgecore_xnnpack.executorch_quantizer:XNNPACKQuantizer",
         "get_symmetric_quantization_config": "edgecore_xnnpack.quantizer:get_symmetric_quantization_config",
     },
     "executorch.backends.xnnpack.utils.configs": {

@@ -83,6 +83,10 @@ def get_symmetric_quantization_config(
     is_per_channel: bool = False,
     is_qat: bool = False,
     is_dynamic: bool = False,
+    act_qmin: int = -128,
+    act_qmax: int = 127,
+    weight_qmin: int = -127,
+    weight_qmax: int = 127,
     *,
     is_symmetric: bool = False,
     observer: Any = HistogramObserver,
@@ -94,6 +98,10 @@ def get_symmetric_quantization_config(
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
         is_dynamic: Quantize linear layers and 1-d and 2-d convolutions that are not depthwise only, with inputs that are
             quantized at run time, per token or per image.
+        act_qmin: Minimum of the integers of activations. The delegate computes with those from -128 to 127 only.
+        act_qmax: Maximum of the integers of activations.
+        weight_qmin: Minimum of the integers of weights; from -8 to 7, linear layers with `is_dynamic` have 4 bits.
+        weight_qmax: Maximum of the integers of weights.
         is_symmetric: Give activations the zero point 0.
         observer: Class of torchao that chooses the ranges of activations; not used for training and at run time.
 
@@ -107,14 +115,14 @@ def get_symmetric_quantization_config(
     affine, symmetric = torch.per_tensor_affine, torch.per_tensor_symmetric
     if is_qat:
         observed: Any = FusedMovingAvgObsFakeQuantize.with_args(
-            observer=MovingAverageMinMaxObserver, quant_min=-128, quant_max=127, eps=EPS
+            observer=MovingAverageMinMaxObserver, quant_min=act_qmin, quant_max=act_qmax, eps=EPS
         )
     elif is_dynamic:
         observed = PlaceholderObserver.with_args(eps=EPS)
     else:
         observed = observer.with_args(eps=EPS)
     scheme = symmetric if is_symmetric else affine
-    activation = QuantizationSpec(torch.int8, observed, -128, 127, scheme, is_dynamic=is_dynamic)
+    activation = QuantizationSpec(torch.int8, observed, act_qmin, act_qmax, scheme, is_dynamic=is_dynamic)
 
     def weight(axis: int) -> QuantizationSpec:
         if is_qat:
@@ -123,7 +131,9 @@ def get_symmetric_quantization_config(
         else:
             observed = (PerChannelMinMaxObserver if is_per_channel else MinMaxObserver).with_args(eps=EPS)
         scheme = torch.per_channel_symmetric if is_per_channel else symmetric
-        return QuantizationSpec(torch.int8, observed, -127, 127, scheme, axis if is_per_channel else None)
+        return QuantizationSpec(
+            torch.int8, observed, weight_qmin, weight_qmax, scheme, axis if is_per_channel else None
+        )
 
     return QuantizationConfig(activation, weight, is_per_channel, is_qat)
 
@@ -150,13 +160,17 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
     one. The configuration None leaves a module in floating point.
     """
 
+    dtypes = (torch.float32, torch.float16)
+
     def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
         """Annotate a node, and the batch norm and clamp that are fused with it."""
         target = node.target
         if config.activation.is_dynamic:
             if target is aten.linear.default or (target in IMAGES and _takes_images(node, config)):
                 weight = config.weight(CHANNEL_AXIS[target])
-                mark(node, None, {node.args[0]: config.activation, node.args[1]: weight})
+                mark(node, None, {node.args[0]: config.activation, node.args[1]: weight}, self.dtypes)
+        elif not is_float(node):
+            return  # XNNPACK converts int8 from and to float32 only
         elif target in CHANNEL_AXIS:
             axis = CHANNEL_AXIS[target]
             grouped = axis == 1 and len(node.args) > 6 and node.args[6] != 1

@@ -11,8 +11,13 @@ from lowered import compiled, kinds, refusals
 from torch import nn
 
 import edgecore
+from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.schema import graph as g
 
 pytest.importorskip("torchao")
+from pt2e import converted
+
+from edgecore_xnnpack.quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
 
 ops = torch.ops.quantized_decomposed
 
@@ -235,3 +240,27 @@ def test_strides_that_are_a_single_number_are_those_of_all_dims_for_integers(dim
     assert kinds(program)["Conv2d"] == kinds(program)["Convert"] == 2
     assert program.report().left_outside == []
     assert program.compare(module, [(x,)]).rows[0].eager.sqnr > 25
+
+
+@pytest.mark.parametrize(("limits", "types"), [((-127, 127), {"QCINT8"}), ((-8, 7), {"QCINT4"})])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_limits_of_the_quantizer_choose_the_bits_of_weights(
+    limits: tuple[int, int], types: set[str], dtype: torch.dtype
+) -> None:
+    torch.manual_seed(0)
+    module, x = nn.Sequential(nn.Linear(64, 96), nn.Linear(96, 8)).eval().to(dtype), torch.randn(3, 64).to(dtype)
+    config = get_symmetric_quantization_config(True, False, True, weight_qmin=limits[0], weight_qmax=limits[1])
+    reference = converted(module, (x,), XNNPACKQuantizer().set_global(config))
+    backend = edgecore.Backend("xnnpack", required=True)
+    program = edgecore.compile(torch.export.export(reference, (x,)), backends=[backend])
+    values = [v.value for v in read_graph(program.pte.delegate_blobs[0]).values]
+    held = [v.tensor_value for v in values if isinstance(v, g.QuantizedTensorValue)]
+    assert {g.Datatype(t.datatype).name for t in held if t.constant_buffer_idx} == types  # type: ignore[union-attr]
+    error = edgecore.load(program.buffer).forward(x).float() - reference(x).float()
+    assert error.abs().max() <= 0.02 * reference(x).float().abs().max()
+
+
+def test_a_static_configuration_leaves_half_precision_as_it_is() -> None:
+    module, x = nn.Linear(8, 4).eval().half(), torch.randn(2, 8).half()
+    graph = converted(module, (x,), XNNPACKQuantizer().set_global(get_symmetric_quantization_config())).graph
+    assert not any("quantize" in node.name for node in graph.nodes)

@@ -72,7 +72,7 @@ def test_int4_weights_stay_integers_where_sizes_are_dynamic():
 
 def test_int4_weights_need_linear_layers_and_no_calibration():
     x = torch.randn(3, 64)
-    with pytest.raises(CompileError, match="no linear layer with a constant float32 weight"):
+    with pytest.raises(CompileError, match="no linear layer with a constant weight of float32 or float16"):
         edgecore.compile(nn.ReLU().eval(), (x,), backends=["xnnpack"], quantize="int4-weights")
     with pytest.raises(CompileError, match="uses no calibration"):
         edgecore.compile(nn.Linear(64, 32).eval(), (x,), backends=["xnnpack"], quantize="int4-weights", calibration=[x])
@@ -91,3 +91,22 @@ def test_a_layer_without_inputs_or_with_a_row_as_weight_stays_in_float(weight):
     model, x = Parts().eval(), torch.randn(3, 32)
     program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize="int4-weights")
     assert program.compare(model, [(x,)]).ok
+
+
+@pytest.mark.parametrize("activations", ["dynamic", "none"])
+@pytest.mark.parametrize("recipe", ["int8-weights", "int4-weights"])
+def test_layers_in_half_precision_stay_in_the_delegate_with_integer_weights(recipe, activations):
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 64)).eval(), torch.randn(3, 64)
+    weights = "group" if recipe == "int4-weights" and activations == "dynamic" else "channel"
+    chosen = edgecore.Recipe(recipe, activations=activations, weights=weights)
+    with torch.no_grad():
+        want = model(x)
+    files = []
+    for dtype in (torch.float32, torch.float16):
+        program = edgecore.compile(model.to(dtype), (x.to(dtype),), backends=["xnnpack"], quantize=chosen)
+        assert program.report().left_outside == [] and program.report().delegates == {"XnnpackBackend": 1}
+        got = edgecore.load(program.buffer).forward(x.to(dtype))
+        assert got.dtype == dtype and signal_to_noise(got.float(), want) > (38 if recipe == "int8-weights" else 15)
+        files.append(len(program.buffer))
+    assert files[1] < files[0] + 500

@@ -1,4 +1,4 @@
-"""Find the constant float32 weights of a program, for recipes that quantize them."""
+"""Find the constant weights in floating point of a program, for recipes that quantize them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,24 @@ from edgecore.sdk import Constants, argument, calls
 
 
 def float_weights(
-    graph_module: GraphModule, constants: Constants, names: Mapping[OpOverload, str], selects: Selects
+    graph_module: GraphModule,
+    constants: Constants,
+    names: Mapping[OpOverload, str],
+    selects: Selects,
+    dtypes: tuple[torch.dtype, ...] = (torch.float32,),
 ) -> Iterator[tuple[Node, Node]]:
-    """Yield each call whose weight is a constant float32 tensor with elements and at least 2 dims, and that weight.
+    """Yield each call whose weight is a constant tensor with elements and at least 2 dims, and that weight.
 
     Args:
         graph_module: The graph.
         constants: The constants of the program.
         names: Maps operators to the name of their weight argument.
         selects: Returns True for the calls that a recipe may quantize.
+        dtypes: The dtypes that a weight may have.
     """
     for target, name in names.items():
         for node in filter(selects, calls(graph_module, target)):
             weight = argument(node, name)
             val = weight.meta["val"]
-            if constants.has(weight) and val.dtype == torch.float32 and val.numel() and val.dim() > 1:
+            if constants.has(weight) and val.dtype in dtypes and val.numel() and val.dim() > 1:
                 yield node, weight

@@ -31,6 +31,7 @@ from edgecore_xnnpack.recipes.float_weights import float_weights
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
+FLOATS = (torch.float32, torch.float16)
 LIMITS = (-8, 7)
 STEPS = tuple(7 + 0.5 * step for step in range(7))
 """Divisors for the scale of a group: each candidate is the maximum magnitude in the group divided by one of these."""
@@ -47,17 +48,17 @@ def quantize_linear_layers(
         bits: 4 or 8, the bits of weights.
         group: The number of elements that share a scale, with 4 bits; None for a scale for each row. A weight whose row
             length is no multiple of it gets 8 bits and a scale for each row.
-        is_dynamic: True to quantize inputs per token at run time, False to keep them in float32.
+        is_dynamic: True to quantize inputs per token at run time, False to keep them in floating point.
 
     Raises:
-        CompileError: The program has no linear layer with a constant float32 weight, and nothing else is quantized.
+        CompileError: The program has no linear layer with a constant weight of float32 or float16, and nothing else is quantized.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
     quantized: dict[str | None, tuple[Node, ...]] = {}
     with edit(program) as graph_module:
         _make_linear(graph_module, constants, selects)
-        for node, weight in float_weights(graph_module, constants, {aten.linear.default: "weight"}, selects):
+        for node, weight in float_weights(graph_module, constants, {aten.linear.default: "weight"}, selects, FLOATS):
             target = constants.specs[weight.name].target
             if target not in quantized:
                 quantized[target] = _integers(weight, constants, bits, group)
@@ -66,7 +67,7 @@ def quantize_linear_layers(
             node.update_arg(1, _dequantized(graph_module, node, quantized[target], bits, group))
         if not quantized and not any(map(is_dequantize, calls(graph_module))):
             raise CompileError(
-                f"quantize='int{bits}-weights': the model has no linear layer with a constant float32 weight"
+                f"quantize='int{bits}-weights': the model has no linear layer with a constant weight of float32 or float16"
             )
     constants.drop_unused()
     return program
@@ -87,14 +88,14 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
             matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous())
         return matrices[target]
 
-    for node, weight in list(float_weights(graph_module, constants, _MATRICES, selects)):
+    for node, weight in list(float_weights(graph_module, constants, _MATRICES, selects, FLOATS)):
         bias = argument(node, "self") if node.target is aten.addmm.default else None
         if weight.meta["val"].dim() == 2 and (bias is None or _is_plain_sum(node, weight)):
             rows = argument(node, "mat1") if bias is not None else node.args[0]
             editor = Editor(graph_module, node, fake_mode(graph_module))
             matrix = add_matrix(weight, constants.get(weight).t())
             replace(node, editor.call(aten.linear.default, rows, matrix, bias))
-    for node, weight in list(float_weights(graph_module, constants, _PIXELS, selects)):
+    for node, weight in list(float_weights(graph_module, constants, _PIXELS, selects, FLOATS)):
         if _is_pointwise(node, weight):
             editor = Editor(graph_module, node, fake_mode(graph_module))
             rank = weight.meta["val"].dim()
@@ -125,12 +126,13 @@ def _quantize_input(graph_module: GraphModule, node: Node) -> Node:
     qparams = editor.call(library.choose_qparams_per_token_asymmetric.default, node.args[0], torch.int8)
     parameters = [editor.call(operator.getitem, qparams, index, val=qparams.meta["val"][index]) for index in (0, 1)]
     integers = editor.call(library.quantize_per_token.default, node.args[0], *parameters, *limits)
-    return editor.call(library.dequantize_per_token.default, integers, *parameters, *limits, torch.float32)
+    dtype = node.args[0].meta["val"].dtype  # type: ignore[union-attr]
+    return editor.call(library.dequantize_per_token.default, integers, *parameters, *limits, dtype)
 
 
 def _integers(weight: Node, constants: Constants, bits: int, group: int | None) -> tuple[Node, ...]:
     """Add and return the constants that replace a weight: integers, scales and, for a scale per row, zero points."""
-    values = constants.get(weight)
+    values = constants.get(weight).float()
     if bits == 4 and group is not None and values.shape[1] % group == 0:
         integers, scales = quantize_groups(values, group)
         tensors = {"int4": integers, "scales": scales}
@@ -149,11 +151,11 @@ def _dequantized(
     graph_module: GraphModule, node: Node, integers: tuple[Node, ...], bits: int, group: int | None
 ) -> Node:
     """Insert the dequantize node of a weight before `node`; `integers` are the constants that `_integers` returned."""
-    editor = Editor(graph_module, node, fake_mode(graph_module))
+    editor, dtype = Editor(graph_module, node, fake_mode(graph_module)), node.meta["val"].dtype
     if len(integers) == 3:
-        limits = LIMITS if bits == 4 and group is None else (-127, 127)
-        return editor.call(library.dequantize_per_channel.default, *integers, 0, *limits, torch.int8)
-    parameters = (None, *LIMITS, torch.int8, group, torch.float32)
+        limits = (*(LIMITS if bits == 4 and group is None else (-127, 127)), torch.int8)
+        return editor.call(library.dequantize_per_channel.default, *integers, 0, *limits, out_dtype=dtype)
+    parameters = (None, *LIMITS, torch.int8, group, dtype)
     return editor.call(library.dequantize_per_channel_group.default, *integers, *parameters)
 
 
