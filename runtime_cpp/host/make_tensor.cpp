@@ -41,12 +41,14 @@ TensorBuilder &TensorBuilder::readable_bytes(size_t bytes) {
   return *this;
 }
 
-Tensor TensorBuilder::make() const {
-  const auto free_memory = [deleter = deleter_](void *data) {
-    if (deleter && data != nullptr) deleter(data);
-  };
+Tensor TensorBuilder::make() {
+  if (memory_ == nullptr) {
+    memory_ = std::shared_ptr<void>(data_, [deleter = deleter_](void *data) {
+      if (deleter && data != nullptr) deleter(data);
+    });
+  }
   Tensor tensor;
-  tensor.memory_ = std::shared_ptr<void>(data_, free_memory);
+  tensor.memory_ = memory_;
   Error error;
   size_t bytes = 0;
   if (!size_in_bytes(shape_, scalar_type_, bytes, error).ok()) return Tensor::failed(error);

@@ -30,6 +30,13 @@ TEST(ForBlob, BorrowsTheMemoryAndCallsTheDeleterOnce) {
     EXPECT_EQ(*view.at<float>({0, 2}), 6.0F);
   }
   EXPECT_EQ(freed, 1);
+  {
+    float data[2] = {};
+    TensorBuilder builder = for_blob(data, {2}).deleter([&](void *) { ++freed; });
+    const Tensor first = builder.make(), second = builder.make();
+    EXPECT_EQ(first.data(), second.data());
+  }
+  EXPECT_EQ(freed, 2);
   EXPECT_TRUE(from_blob(&freed, {-1}, [&](void *) { freed = 7; }).empty());
   EXPECT_EQ(freed, 7);
 }

@@ -15,22 +15,27 @@
 #include "edgecore/module.h"
 #include "host/library.h"
 #include "values.h"
+#include "verify.h"
 
 namespace edgecore::tools {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin]... [--output-dir DIR]\n"
+    "usage: edgecore-run FILE.pte [--method NAME] [--input FILE.npy|FILE.bin|VALUE]... [--output-dir DIR]\n"
     "                    [--data FILE.ptd]... [--backend /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--backend-path /ABSOLUTE/FOLDER]... [--kernels /ABSOLUTE/PATH/OF/LIBRARY]...\n"
     "                    [--option BACKEND:KEY=VALUE]... [--loader MODE] [--threads N] [--runs N] [--trust]\n"
     "                    [--separate-state] [--trace FILE.etdp] [--trace-level LEVEL] [--trace-limit BYTES]\n"
     "                    [--debug LEVEL --debug-buffer FILE] [--debug-limit BYTES]\n"
+    "       edgecore-run FILE.bpte --verify [--method NAME] [--rtol R] [--atol A] [options for loading, as above]\n"
     "       edgecore-run FILE.pte --calls FILE.txt [--output-dir DIR] [options for loading, as above]\n"
     "       edgecore-run FILE.pte --records FILE.ectr --trace FILE.etdp\n"
-    "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; inputs\n"
-    "                  without a file are all zeros\n"
-    "  --output-dir    write the outputs to DIR/output_N.npy\n"
+    "  --input         values of the next input: a .npy file, or a .bin file with the bytes of the tensor; for an "
+    "input\n"
+    "                  that is no tensor a number, true, false or none; inputs without a value are all zeros\n"
+    "  --output-dir    write the outputs, also numbers and lists, to DIR/output_N.npy\n"
+    "  --verify        run the test cases of a .bpte file, and compare the outputs with the expected ones: they may\n"
+    "                  differ by A + R * |expected|; by default both are 1e-5; integers must be equal\n"
     "  --data          weights that the program keeps outside of its file\n"
     "  --backend       library of a backend; `edgecore backends --json` prints the paths of the installed ones\n"
     "  --backend-path  folder with manifests of backends, as `edgecore backends --manifests FOLDER` writes them; then\n"
@@ -54,7 +59,7 @@ constexpr char kUsage[] =
     "  --records       do not run anything: convert the records of a device's trace (edgecore/trace_buffer.h)\n"
     "  --calls         make the calls in a file, one a line, also after one that failed; print `call N: ok` or\n"
     "                  `call N: failed: REASON` (N counts from 0), and write outputs to DIR/call_N_output_M.npy:\n"
-    "                    call METHOD [FILE.npy|FILE.bin]...   run a method\n"
+    "                    call METHOD [FILE.npy|FILE.bin|VALUE]...   run a method\n"
     "                    reset                                restore the initial state\n"
     "                    export FILE, import FILE             save and restore the state\n"
     "                    session N                            go on in session N; 0 is the first one\n";
@@ -82,6 +87,9 @@ struct Arguments {
   uint32_t threads = 0;
   uint32_t runs = 1;
   bool trust = false;
+  bool verify = false;
+  bool has_tolerance = false;
+  Tolerance tolerance;
 };
 
 bool parse_count(const char *text, uint32_t &count) {
@@ -89,6 +97,12 @@ bool parse_count(const char *text, uint32_t &count) {
   const long value = std::strtol(text, &end, 10);
   count = static_cast<uint32_t>(value);
   return *text != '\0' && *end == '\0' && value >= 1 && value <= 1000000;
+}
+
+bool parse_tolerance(const char *text, double &tolerance) {
+  char *end = nullptr;
+  tolerance = std::strtod(text, &end);
+  return end != text && *end == '\0' && tolerance >= 0;
 }
 
 bool parse_level(const std::string &text, TraceLevel &level) {
@@ -121,6 +135,8 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.trust = true;
     } else if (name == "--separate-state") {
       arguments.separate_state = true;
+    } else if (name == "--verify") {
+      arguments.verify = true;
     } else if (name.compare(0, 2, "--") != 0) {
       if (arguments.file != nullptr) return false;
       arguments.file = argv[i];
@@ -146,6 +162,10 @@ bool parse(int argc, char **argv, Arguments &arguments) {
       arguments.calls = argv[i];
     } else if (name == "--records") {
       arguments.records = argv[i];
+    } else if (name == "--rtol" || name == "--atol") {
+      Tolerance &tolerance = arguments.tolerance;
+      if (!parse_tolerance(argv[i], name == "--rtol" ? tolerance.relative : tolerance.absolute)) return false;
+      arguments.has_tolerance = true;
     } else if (name == "--loader") {
       arguments.loader = argv[i];
     } else if (name == "--trace") {
@@ -170,6 +190,9 @@ bool parse(int argc, char **argv, Arguments &arguments) {
   }
   const bool one_method = arguments.method != nullptr || !arguments.inputs.empty() || arguments.runs != 1;
   if (needs_trace && arguments.trace == nullptr) return false;
+  if (arguments.has_tolerance && !arguments.verify) return false;
+  if (arguments.verify && (arguments.calls != nullptr || !arguments.inputs.empty() || arguments.runs != 1))
+    return false;
   if ((arguments.debug != DebugLevel::kNone) != (arguments.debug_buffer != nullptr)) return false;
   if (arguments.records != nullptr && options != 2) return false;  // --trace is the only other one
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);
@@ -331,7 +354,10 @@ Status convert(const Arguments &arguments, Error &error) {
 Status run(const Arguments &arguments, Error &error) {
   if (arguments.records != nullptr) return convert(arguments, error);
   Module module;
-  if (arguments.calls == nullptr) {
+  if (arguments.verify) {
+    EDGECORE_TRY(load(module, arguments, error));
+    EDGECORE_TRY(verify(module, arguments.file, arguments.method, arguments.tolerance, error));
+  } else if (arguments.calls == nullptr) {
     EDGECORE_TRY(run_method(module, arguments, error));
   } else {
     EDGECORE_TRY(load(module, arguments, error));

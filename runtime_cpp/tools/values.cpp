@@ -1,10 +1,13 @@
 #include "values.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "edgecore/scalar_type.h"
+#include "edgecore/value.h"
 
 namespace edgecore::tools {
 namespace {
@@ -35,12 +38,26 @@ std::vector<uint8_t> reordered(const uint8_t *data, Span<const int64_t> shape, c
   return copy;
 }
 
+// Sets an input that is no tensor to a number, true, false or none.
+Status set_number(Method &method, size_t index, uint32_t tag, const std::string &text, Error &error) {
+  if (text == "none") return method.set_input_none(index, error);
+  if (text == "true" || text == "false") return method.set_input(index, int64_t{text == "true"}, error);
+  char *end = nullptr;
+  errno = 0;
+  const long long integer = std::strtoll(text.c_str(), &end, 10);
+  if (!text.empty() && *end == '\0' && errno == 0) return method.set_input(index, int64_t{integer}, error);
+  const double number = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0') return method.set_input(index, number, error);
+  return fail(error, EDGECORE_INVALID_ARGUMENT, "Input ", index, " is ", Value::kind_name(tag),
+              "; give a number, true, false or none instead of ", text.c_str(), ".");
+}
+
 // Sets input `index` to the content of `path`, or to zeros (NULL). `array` holds the values: it must live until the
 // last run.
 Status set_input(Method &method, size_t index, const char *path, Array &array, Error &error) {
   const ValueInfo info = method.info().input(index);
   if (info.tag != EDGECORE_TAG_TENSOR) {
-    if (path != nullptr) return fail(error, EDGECORE_NOT_SUPPORTED, "Input ", index, " is no tensor.");
+    if (path != nullptr) return set_number(method, index, info.tag, path, error);
     if (info.tag == EDGECORE_TAG_NONE) return method.set_input_none(index, error);
     if (info.tag == EDGECORE_TAG_DOUBLE) return method.set_input(index, 0.0, error);
     return method.set_input(index, int64_t{0}, error);
@@ -112,6 +129,12 @@ void print_output(const Method &method, size_t index) {
   if (value.tag == EDGECORE_TAG_INT) std::printf("output %zu: %lld\n", index, static_cast<long long>(value.as.i));
   if (value.tag == EDGECORE_TAG_DOUBLE) std::printf("output %zu: %g\n", index, value.as.d);
   if (value.tag == EDGECORE_TAG_BOOL) std::printf("output %zu: %s\n", index, value.as.b != 0 ? "true" : "false");
+  if (value.tag == EDGECORE_TAG_NONE) std::printf("output %zu: none\n", index);
+  if (value.tag >= EDGECORE_TAG_STRING) {
+    const StringView kind = Value::kind_name(value.tag);
+    std::printf("output %zu: %.*s, %llu items\n", index, static_cast<int>(kind.size()), kind.data(),
+                static_cast<unsigned long long>(value.as.list->count));
+  }
   if (value.tag != EDGECORE_TAG_TENSOR) return;
   const edgecore_tensor &tensor = *value.as.tensor;
   const ScalarTypeInfo type = scalar_type_info(tensor.scalar_type);
@@ -131,12 +154,37 @@ void print_output(const Method &method, size_t index) {
 
 Status write_output(const Method &method, size_t index, const std::string &prefix, Error &error) {
   const edgecore_value &value = method.output(index);
-  if (value.tag != EDGECORE_TAG_TENSOR) return {};
+  const std::string path = prefix + std::to_string(index) + ".npy";
+  const auto write = [&](int32_t type, Span<const int64_t> shape, const void *data, size_t bytes) {
+    return write_npy(path, type, shape, {static_cast<const uint8_t *>(data), bytes}, error);
+  };
+  const auto length = static_cast<int64_t>(value.tag >= EDGECORE_TAG_STRING ? value.as.list->count : 0);
+  const auto count = static_cast<size_t>(length);
+  const uint8_t flag = value.as.b != 0 ? 1 : 0;
+  switch (value.tag) {
+    case EDGECORE_TAG_INT:
+      return write(ScalarType::kInt64, {}, &value.as.i, sizeof value.as.i);
+    case EDGECORE_TAG_DOUBLE:
+      return write(ScalarType::kFloat64, {}, &value.as.d, sizeof value.as.d);
+    case EDGECORE_TAG_BOOL:
+      return write(ScalarType::kBool, {}, &flag, 1);
+    case EDGECORE_TAG_STRING:
+      return write(ScalarType::kUInt8, {&length, 1}, value.as.list->items.chars, count);
+    case EDGECORE_TAG_INT_LIST:
+      return write(ScalarType::kInt64, {&length, 1}, value.as.list->items.ints, count * sizeof(int64_t));
+    case EDGECORE_TAG_DOUBLE_LIST:
+      return write(ScalarType::kFloat64, {&length, 1}, value.as.list->items.doubles, count * sizeof(double));
+    case EDGECORE_TAG_BOOL_LIST:
+      return write(ScalarType::kBool, {&length, 1}, value.as.list->items.bools, count);
+    case EDGECORE_TAG_TENSOR:
+      break;
+    default:
+      return {};  // None, or a list of tensors, which no exported program returns
+  }
   const edgecore_tensor &tensor = *value.as.tensor;
   const size_t element_size = scalar_type_info(tensor.scalar_type).size;
   const std::vector<uint8_t> bytes = reordered(data_of(tensor), shape_of(tensor), tensor.dim_order, element_size, true);
-  return write_npy(prefix + std::to_string(index) + ".npy", tensor.scalar_type, shape_of(tensor),
-                   {bytes.data(), bytes.size()}, error);
+  return write(tensor.scalar_type, shape_of(tensor), bytes.data(), bytes.size());
 }
 
 }  // namespace edgecore::tools

@@ -145,3 +145,62 @@ def test_bfloat16_is_the_dtype_of_ml_dtypes(tmp_path):
     assert run(bfloat16, "--input", tmp_path / "x.npy", "--output-dir", tmp_path).returncode == 0
     bits = np.load(tmp_path / "output_0.npy").view(np.uint16).astype(np.uint32) << 16
     np.testing.assert_array_equal(bits.view(np.float32), np.maximum(x, 0))
+
+
+def test_inputs_and_outputs_that_are_no_tensors_are_values(tmp_path):
+    np = pytest.importorskip("numpy")
+    torch = pytest.importorskip("torch")
+    import edgecore
+
+    class Model(torch.nn.Module):
+        def forward(self, x, factor, offset):
+            return x * factor + (0.0 if offset is None else offset), factor, True
+
+    path = tmp_path / "values.pte"
+    edgecore.compile(Model().eval(), (torch.ones(2), 3, None), backends=[]).save(path)
+    np.save(tmp_path / "x.npy", np.array([1, 2], np.float32))
+    arguments = ["--input", tmp_path / "x.npy", "--input", "3", "--input", "none"]
+    result = run(path, *arguments, "--output-dir", tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "output 1: 3" in result.stdout and "output 2: true" in result.stdout
+    np.testing.assert_array_equal(np.load(tmp_path / "output_0.npy"), [3, 6])
+    factor, flag = np.load(tmp_path / "output_1.npy"), np.load(tmp_path / "output_2.npy")
+    assert (factor.dtype, factor.shape, int(factor)) == (np.int64, (), 3)
+    assert flag.dtype == np.bool_ and bool(flag)
+    assert "was fixed to 3" in fails(path, *arguments[:2], "--input", "4")
+    assert "Input 1 is an int; give a number, true, false or none instead of x." in fails(
+        path, *arguments[:2], "--input", "x"
+    )
+
+
+def test_a_bundled_program_is_verified(tmp_path):
+    torch = pytest.importorskip("torch")
+    import edgecore
+
+    x = torch.tensor([-1.0, 2.0])
+    program = edgecore.compile(torch.nn.ReLU().eval(), (x,), backends=[])
+    suites = {
+        "good": [edgecore.MethodTestCase((x,), x.relu()), edgecore.MethodTestCase((x,))],
+        "bad": [edgecore.MethodTestCase((x,), x.relu()), edgecore.MethodTestCase((x,), x)],
+    }
+    for name, cases in suites.items():
+        edgecore.BundledProgram(program, [edgecore.MethodTestSuite("forward", cases)]).save(tmp_path / f"{name}.bpte")
+    good = run(tmp_path / "good.bpte", "--verify")
+    assert good.returncode == 0, good.stderr
+    assert good.stdout.splitlines() == [
+        "ok     forward, case 0, output 0: max abs error 0, max rel error 0",
+        "RAN    forward, case 1: no outputs to compare with",
+        "1 outputs passed, 0 failed; tolerance 1e-05 + 1e-05 * |expected|",
+    ]
+    bad = run(tmp_path / "bad.bpte", "--verify")
+    assert bad.returncode == 1 and "Outputs differ from the expected ones." in bad.stderr
+    assert "FAILED forward, case 1, output 0: 1 of 2 elements are wrong, max abs error 1" in bad.stdout
+    assert run(tmp_path / "bad.bpte", "--verify", "--atol", "1").returncode == 0
+    assert "has no test case for the method" in fails(tmp_path / "good.bpte", "--verify", "--method", "other")
+    assert "not a .bpte file" in fails(save(program, tmp_path), "--verify")
+    assert run(tmp_path / "good.bpte", "--rtol", "1").returncode == 2
+
+
+def save(program, folder):
+    program.save(folder / "plain.pte")
+    return folder / "plain.pte"

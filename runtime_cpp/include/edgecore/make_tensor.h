@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -24,8 +25,9 @@ class TensorBuilder {
   // are set, they must agree.
   TensorBuilder &strides(std::vector<int64_t> strides);
   TensorBuilder &dim_order(std::vector<uint8_t> order);
-  // Sets the function that frees the memory. It is called once, when the last tensor that uses the memory is destroyed,
-  // also if the tensor cannot be made. Without it the memory must outlive all these tensors.
+  // Sets the function that frees the memory. It is called once, when the builder and the last tensor that uses the
+  // memory are destroyed, also if make() returned an empty tensor. Without it the memory must outlive all these
+  // tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
   TensorBuilder &read_only();    // a method that writes to this input refuses the tensor
@@ -34,7 +36,7 @@ class TensorBuilder {
   TensorBuilder &readable_bytes(size_t bytes);
 
   // Makes the tensor; it is empty if the description does not fit.
-  Tensor make() const;
+  Tensor make();
 
  private:
   void *data_;
@@ -43,6 +45,7 @@ class TensorBuilder {
   std::vector<int64_t> strides_;
   std::vector<uint8_t> order_;
   std::function<void(void *)> deleter_;
+  std::shared_ptr<void> memory_;  // from the first make() on
   bool has_strides_ = false, has_order_ = false, is_fixed_ = false, read_only_ = false;
   size_t readable_ = 0;
 };

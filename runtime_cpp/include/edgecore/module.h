@@ -191,7 +191,8 @@ class Module {
   // their memory with the caller's. Errors: those of load_method, INVALID_ARGUMENT (no such input).
   Status set_input(StringView method, size_t index, Value value, Error &error);
   Status set_inputs(StringView method, std::vector<Value> values, Error &error);
-  // Sets the tensor that receives an output in all later calls of execute; an empty one takes that back. If the program
+  // Sets the tensor that receives an output in all later calls of execute, and that must not overlap an input; an empty
+  // one takes that back. If the program
   // has the output in other memory, or the tensor another layout, the values are copied. Errors: INVALID_ARGUMENT (no
   // such output, no tensor, another type or number of dims, too small or read-only).
   Status set_output(StringView method, size_t index, Tensor tensor, Error &error);

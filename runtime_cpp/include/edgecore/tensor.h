@@ -6,68 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "edgecore/half.h"
-#include "edgecore/scalar_type.h"
 #include "edgecore/span.h"
 #include "edgecore/status.h"
+#include "edgecore/tensor_types.h"
 
 namespace edgecore {
-
-// Returns the number of a C++ type in the .pte's ScalarType, such as 6 for float.
-template <typename T>
-constexpr int32_t scalar_type_of() = delete;
-template <>
-constexpr int32_t scalar_type_of<uint8_t>() {
-  return ScalarType::kUInt8;
-}
-template <>
-constexpr int32_t scalar_type_of<int8_t>() {
-  return ScalarType::kInt8;
-}
-template <>
-constexpr int32_t scalar_type_of<int16_t>() {
-  return ScalarType::kInt16;
-}
-template <>
-constexpr int32_t scalar_type_of<int32_t>() {
-  return ScalarType::kInt32;
-}
-template <>
-constexpr int32_t scalar_type_of<int64_t>() {
-  return ScalarType::kInt64;
-}
-template <>
-constexpr int32_t scalar_type_of<Half>() {
-  return ScalarType::kFloat16;
-}
-template <>
-constexpr int32_t scalar_type_of<float>() {
-  return ScalarType::kFloat32;
-}
-template <>
-constexpr int32_t scalar_type_of<double>() {
-  return ScalarType::kFloat64;
-}
-template <>
-constexpr int32_t scalar_type_of<bool>() {
-  return ScalarType::kBool;
-}
-template <>
-constexpr int32_t scalar_type_of<BFloat16>() {
-  return ScalarType::kBFloat16;
-}
-template <>
-constexpr int32_t scalar_type_of<uint16_t>() {
-  return ScalarType::kUInt16;
-}
-template <>
-constexpr int32_t scalar_type_of<uint32_t>() {
-  return ScalarType::kUInt32;
-}
-template <>
-constexpr int32_t scalar_type_of<uint64_t>() {
-  return ScalarType::kUInt64;
-}
 
 // A tensor: shape, strides and memory, which it shares with its copies and views. A function that cannot make a tensor
 // returns an empty one, and check() says why. Every function that takes a tensor refuses an empty one with that

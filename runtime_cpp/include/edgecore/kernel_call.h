@@ -1,0 +1,26 @@
+// Calls of single kernels, for the tests of kernel libraries:
+//
+//   std::vector<Value> args = {ones({2, 3}), ones({2, 3}), 0.5, empty({2, 3})};
+//   EDGECORE_TRY(call_kernel(*my_kernels(), "my_ops::multiply_add.out", args, error));
+//   EDGECORE_TRY(check_close(args[3].tensor(), full({2, 3}, 1.5), {}, error));
+#ifndef EDGECORE_KERNEL_CALL_H_
+#define EDGECORE_KERNEL_CALL_H_
+
+#include <vector>
+
+#include "edgecore/compare.h"
+#include "edgecore/kernel.h"
+#include "edgecore/make_tensor.h"
+
+namespace edgecore {
+
+// Calls the kernel of an operator, "namespace::name.overload", with the arguments of its schema, the outputs last. The
+// kernel writes the memory of the tensors in `args`; one that it resizes gets its new shape there, which its memory
+// must be large enough for. Loops run on the calling thread.
+// Errors: NOT_FOUND (the library has no such kernel), INVALID_ARGUMENT (an empty tensor as argument), and those of the
+// kernel.
+Status call_kernel(const edgecore_kernel_library &library, StringView op, std::vector<Value> &args, Error &error);
+
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNEL_CALL_H_

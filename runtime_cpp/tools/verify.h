@@ -1,0 +1,15 @@
+// The check of a .bpte file by its own test cases, for `edgecore-run --verify`.
+#ifndef EDGECORE_TOOLS_VERIFY_H_
+#define EDGECORE_TOOLS_VERIFY_H_
+
+#include "edgecore/bundled_cases.h"
+
+namespace edgecore::tools {
+
+// Runs all test cases of the file at `path`, or those of one method, and prints a line for each output. The module has
+// the same file. Errors: those of BundledCases::open, NOT_FOUND (no test case), and INVALID_STATE if a case has failed.
+Status verify(Module &module, const char *path, const char *method, const Tolerance &tolerance, Error &error);
+
+}  // namespace edgecore::tools
+
+#endif  // EDGECORE_TOOLS_VERIFY_H_
