@@ -7,6 +7,7 @@ from executorch.exir.pass_base import ExportPass
 from torch.export import export
 from torch.library import Library
 
+# %% an operator that stands for a pattern
 lib = Library("foo_namespace", "DEF")
 
 
@@ -16,6 +17,7 @@ def pattern(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return torch.ops.aten.relu.default(z)
 
 
+# %% a pass that puts the operator there
 class AddReluFusionPass(ExportPass):
     def call_operator(self, op, args, kwargs, meta):
         if op != torch.ops.aten.relu.default or args[0].target != torch.ops.aten.add.Tensor:

@@ -30,6 +30,7 @@ def sample():
     return (torch.rand(2, 2) * 10 - 5).to(dtype=torch.int32)
 
 
+# %% bundle test cases
 model = SampleModel()
 capture_input = (sample(), sample())
 et_program = to_edge_transform_and_lower(export(export(model, capture_input).module(), capture_input)).to_executorch()
@@ -43,6 +44,7 @@ suites = [
 with open("bundled.bpte", "wb") as f:
     f.write(serialize_from_bundled_program_to_flatbuffer(BundledProgram(et_program, suites)))
 
+# %% read a bundled program
 with open("bundled.bpte", "rb") as f:
     again = deserialize_from_flatbuffer_to_bundled_program(f.read())
 assert again.method_test_suites[0].method_name == "forward"
@@ -51,6 +53,7 @@ for case, one in zip(again.method_test_suites[0].test_cases, inputs, strict=True
 with open("bundled.bpte", "rb") as f:
     assert serialize_from_bundled_program_to_flatbuffer(again) == f.read()
 
+# %% errors of wrong test cases
 wrong = [MethodTestCase([torch.ones(2, 2), sample()], [sample()])]
 for suite in (MethodTestSuite("missing_method", suites[0].test_cases), MethodTestSuite("forward", wrong)):
     try:

@@ -9,8 +9,9 @@ from executorch.exir.pass_manager import PassManager
 from executorch.exir.passes import ScalarToTensorPass
 from torch.export import export
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.operator_support import OperatorSupportBase
+from torch.fx.passes.operator_support import OperatorSupportBase, any_chain
 from torch.fx.passes.utils.matcher_utils import SubgraphMatcher
+from torch.fx.passes.utils.source_matcher_utils import get_source_partitions
 
 
 class TanhToSigmoid(ExportPass):
@@ -58,6 +59,7 @@ class CountCalls(PassBase):
         return PassResult(graph_module, False)
 
 
+# %% one to one, one to several, one to none
 class Model(torch.nn.Module):
     def forward(self, x, y):
         return torch.neg(torch.tanh(x) + y)
@@ -68,10 +70,13 @@ expected = torch.sigmoid(inputs[0]) * inputs[1] - inputs[1]
 edge = to_edge(export(Model(), inputs)).transform([TanhToSigmoid(), AddToMulSub(), RemoveNeg()])
 torch.testing.assert_close(edge.exported_program().module()(*inputs), expected)
 
+# %% a pass over a whole graph
 graph_module = to_edge(export(Model(), inputs)).exported_program().graph_module
 assert torch.ops.aten.sigmoid.default in {
     node.target for node in TanhToSigmoid()(graph_module).graph_module.graph.nodes
 }
+
+# %% a manager of passes, with checks
 count = CountCalls()
 checked = []
 manager = PassManager(passes=[AddToMulSub(), count], run_checks_after_each_pass=True, suppress_check_failures=False)
@@ -79,6 +84,7 @@ manager.add_checks(lambda module: checked.append(module))
 assert manager(graph_module).graph_module is graph_module and count.calls == 4 and len(checked) == 2
 
 
+# %% numbers become tensors
 class Doubled(ExportPass):
     def call_operator(self, op, args, kwargs, meta):
         if op != torch.ops.aten.neg.default:
@@ -90,6 +96,7 @@ edge = to_edge(export(Model(), inputs)).transform([Doubled(), ScalarToTensor(), 
 torch.testing.assert_close(edge.exported_program().module()(*inputs), (torch.tanh(inputs[0]) + inputs[1]) * 2)
 
 
+# %% partitions of patterns and of operators
 class Sums(torch.nn.Module):
     def forward(self, x, y):
         return x + y
@@ -113,3 +120,88 @@ assert [sorted(node.name for node in partition.nodes) for partition in partition
 assert len(SubgraphMatcher(pattern).match(graph_module.graph)) == 1
 proposed = CapabilityBasedPartitioner(graph_module, AddSupport(), allows_single_node_partition=True)
 assert len(proposed.propose_partitions()) == 1
+
+
+# %% a pass that requires what it replaces
+class ReplaceTarget(PassBase):
+    def __init__(self, old, new):
+        self.old, self.new = old, new
+
+    def requires(self, graph_module):
+        if not any(node.target == self.old for node in graph_module.graph.nodes):
+            raise ValueError(f"no {self.old}")
+
+    def call(self, graph_module):
+        for node in graph_module.graph.nodes:
+            if node.op == "call_function" and node.target == self.old:
+                node.target = self.new
+        return PassResult(graph_module, True)
+
+    def ensures(self, graph_module):
+        assert not any(node.target == self.old for node in graph_module.graph.nodes)
+
+
+add, mul, div = torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor, torch.ops.aten.div.Tensor
+graph_module = to_edge(export(Sums(), inputs)).exported_program().graph_module
+assert mul in {node.target for node in ReplaceTarget(add, mul)(graph_module).graph_module.graph.nodes}
+try:
+    ReplaceTarget(add, mul)(graph_module)
+except ValueError as error:
+    print(error)
+else:
+    raise AssertionError("a pass ran without what it requires")
+
+
+# %% a check that fails after a pass
+def is_division(graph_module):
+    if any(node.op == "call_function" and node.target != div for node in graph_module.graph.nodes):
+        raise ValueError("the operator should be a division")
+
+
+manager = PassManager(passes=[ReplaceTarget(add, div), ReplaceTarget(div, mul)], run_checks_after_each_pass=True)
+manager.add_checks(is_division)
+try:
+    manager(to_edge(export(Sums(), inputs)).exported_program().graph_module)
+except Exception as error:
+    print(error)
+else:
+    raise AssertionError("a failed check was passed over")
+
+
+# %% match a pattern with weights
+class WithWeights(torch.nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.weight, self.bias = torch.nn.Parameter(torch.ones(size, size)), torch.nn.Parameter(torch.ones(size, size))
+
+    def forward(self, x):
+        return torch.ops.aten.addmm.default(self.bias, x, self.weight)
+
+
+large, small = (to_edge(export(WithWeights(n), (torch.rand(n, n),))).exported_program().graph for n in (3, 5))
+matcher = SubgraphMatcher(small, match_output=False, match_placeholder=False, remove_overlapping_matches=True)
+(match,) = matcher.match(large)
+assert any(node.target == torch.ops.aten.addmm.default for node in match.nodes_map.values())
+
+# %% partitions of any of several supports
+proposed = CapabilityBasedPartitioner(
+    to_edge(export(Model(), inputs)).exported_program().graph_module,
+    any_chain(NegSupport(), AddSupport()),
+    allows_single_node_partition=True,
+).propose_partitions()
+assert [sorted(node.name for node in partition.nodes) for partition in proposed] == [["add", "neg"]]
+
+
+# %% partitions by the modules of the source
+class TwoLayers(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear1, self.relu, self.linear2 = torch.nn.Linear(3, 3), torch.nn.ReLU(), torch.nn.Linear(3, 5)
+
+    def forward(self, x):
+        return self.linear2(self.relu(self.linear1(self.linear1(x))))
+
+
+edge_graph = to_edge(export(TwoLayers(), (torch.randn(3, 3),), strict=True)).exported_program().graph_module.graph
+partitions = get_source_partitions(edge_graph, [torch.nn.Linear, torch.nn.ReLU])
+assert len(partitions[torch.nn.Linear]) == 3 and len(partitions[torch.nn.ReLU]) == 1

@@ -7,6 +7,7 @@ from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuant
 from executorch.exir.pass_base import ExportPass
 from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType, export
 
+# %% a recipe with a partitioner
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
 example_inputs = [(torch.randn(2, 8),) for _ in range(4)]
 recipe = ExportRecipe(lowering_recipe=LoweringRecipe(partitioners=[XnnpackPartitioner()]))
@@ -18,6 +19,7 @@ session.get_etrecord().save("model_debug.etrecord")
 session.save_to_pte("mlp")
 session.print_delegation_info()
 
+# %% a recipe with a quantizer
 quantizer = XNNPACKQuantizer().set_object_type(
     torch.nn.functional.linear, get_symmetric_quantization_config(is_per_channel=True)
 )
@@ -28,6 +30,7 @@ assert any("dequantize_per_channel" in target for target in targets)
 torch.testing.assert_close(session.run_method()[0], model(*example_inputs[0]), atol=0.3, rtol=0.3)
 
 
+# %% stages and passes of a recipe
 class ReluToSigmoid(ExportPass):
     def call_operator(self, op, args, kwargs, meta):
         new = torch.ops.aten.sigmoid.default if op == torch.ops.aten.relu.default else op

@@ -5,6 +5,7 @@ from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPar
 from executorch.exir import to_edge_transform_and_lower
 from executorch.runtime import Runtime
 
+# %% export and lower
 model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten()).eval()
 sample_inputs = (torch.randn(1, 3, 8, 8),)
 et_program = to_edge_transform_and_lower(
@@ -13,6 +14,7 @@ et_program = to_edge_transform_and_lower(
 with open("model.pte", "wb") as f:
     f.write(et_program.buffer)
 
+# %% run and compare with PyTorch
 runtime = Runtime.get()
 program = runtime.load_program("model.pte")
 method = program.load_method("forward")

@@ -13,6 +13,7 @@ from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassResult
 
 
+# %% a pass of one's own
 class CustomPoolMemoryPlanningPass(MemoryPlanningPass):
     def run(self, graph_module: GraphModule, graph_signature: ExportGraphSignature | None) -> PassResult:
         for subgm in graph_module.modules():
@@ -44,6 +45,7 @@ def edge_program():
     return exir.to_edge(export(SumsAndProducts(), inputs))
 
 
+# %% inputs and outputs in arenas or not
 program = edge_program().to_executorch(
     exir.ExecutorchBackendConfig(
         memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False, alloc_graph_output=True)
@@ -56,6 +58,7 @@ assert [plan.values[index].val.allocation_info is None for index in (*plan.input
     False,
 ]
 
+# %% pools by operator
 program = edge_program().to_executorch(
     exir.ExecutorchBackendConfig(memory_planning_pass=CustomPoolMemoryPlanningPass(memory_planning_algo=greedy))
 )
@@ -65,12 +68,14 @@ assert pools == {"aten.add.Tensor": 2, "aten.mul.Tensor": 1, "aten.mm.default": 
 sizes = program.executorch_program.execution_plan[0].non_const_buffer_sizes
 assert len(sizes) == 3 and sizes[2] >= 1024
 
+# %% several algorithms
 suite = MemoryPlanningAlgorithmSuite([naive, greedy])
 smallest = edge_program().to_executorch(exir.ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(suite)))
 largest = edge_program().to_executorch(exir.ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(naive)))
 one, other = (p.executorch_program.execution_plan[0].non_const_buffer_sizes[1] for p in (smallest, largest))
 assert one < other
 
+# %% memory as a trace
 generate_memory_trace(
     executorch_program_manager=program, chrome_trace_filename="memory_profile.json", enable_memory_offsets=True
 )
