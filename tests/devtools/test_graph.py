@@ -85,6 +85,13 @@ def test_an_operator_before_a_delegate_is_not_in_the_delegate() -> None:
     assert "2 operators (1 kernels, 1 XnnpackBackend)" in graph_of(program.pte).text()
 
 
+def test_an_operator_with_several_outputs_is_one_operator_in_a_delegate_too() -> None:
+    model = torch.nn.Sequential(torch.nn.LayerNorm(8), torch.nn.Linear(8, 4)).eval()
+    first, second = (edgecore.compile(model, (torch.randn(2, 8),), backends=names).pte for names in ([], ["xnnpack"]))
+    assert [one.key for one in operators_of(first)] == [one.key for one in operators_of(second)]
+    assert "delegate XnnpackBackend: 2 operators" in graph_of(second).text()
+
+
 def test_an_operator_keeps_its_identity_when_it_moves() -> None:
     kernels, delegated = operators_of(pte([])), operators_of(pte(["xnnpack"]))
     places = {one.key: one.backend for one in delegated}

@@ -119,7 +119,9 @@ class _Builder:
             node.bytes = memoryview(self._pte.delegate_blob(delegate)).nbytes
             if self._meta and call.delegate_index < len(self._meta.delegates):
                 handles = self._meta.delegates[call.delegate_index].handles
-        found = [self._origins[handle] for handle in handles if handle in self._origins]
+        # To take one of several outputs is no operator, as without a delegate, where no instruction does it.
+        origins = (self._origins[handle] for handle in handles if handle in self._origins)
+        found = [origin for origin in origins if origin.operator != "getitem"]
         node.handles = [origin.handle for origin in found]
         inputs = self._input_count(step, call.args)
         opened = self._opened(call) if self._opens_blobs else None
