@@ -97,8 +97,8 @@ def get_symmetric_quantization_config(
     Args:
         is_per_channel: Give weights a scale for each output channel instead of a single scale.
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
-        is_dynamic: Quantize linear layers and 1-d and 2-d convolutions that are not depthwise only, with inputs that are
-            quantized at run time, per token or per image.
+        is_dynamic: Quantize only linear layers, and convolutions of sequences and images that are not depthwise; their
+            inputs are quantized at run time, per token or per image.
         act_qmin: Minimum of the integers of activations. The delegate computes with those from -128 to 127 only.
         act_qmax: Maximum of the integers of activations.
         weight_qmin: Minimum of the integers of weights; from -8 to 7, linear layers with `is_dynamic` have 4 bits.
@@ -140,7 +140,7 @@ def get_symmetric_quantization_config(
 
 
 def _takes_images(node: Node, config: QuantizationConfig) -> bool:
-    """Return if the input of a convolution can be quantized at run time.
+    """Return True if the input of a convolution can be quantized at run time.
 
     The input must have a dimension of images, which get a scale each. XNNPACK has no such depthwise convolution. With
     groups, no dimension of a transposed weight has all output channels, for a scale each. A convolution that is not
