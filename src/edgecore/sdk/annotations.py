@@ -122,9 +122,9 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
 
-        Nodes that are annotated already, results that have none of `dtypes`, nodes that read tensors without elements, whose
-        range an observer cannot determine, and linear layers with a vector as weight, whose result has no channels,
-        stay as they are.
+        Nodes that are annotated already, results that have none of `dtypes`, nodes that read tensors without elements,
+        whose range an observer cannot determine, and linear layers with a vector as weight, whose result has no
+        channels, stay as they are.
 
         Raises:
             ValueError: A function, type or name that has a configuration occurs nowhere in the model.

@@ -24,6 +24,7 @@ from torchao.quantization.pt2e.quantizer import (
 
 from edgecore.sdk import argument
 from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
+from edgecore_xnnpack.operators.convolution import transposed_problem
 from edgecore_xnnpack.passes.quantize import FIXED_OUTPUT
 from edgecore_xnnpack.schema import graph as g
 
@@ -96,8 +97,8 @@ def get_symmetric_quantization_config(
     Args:
         is_per_channel: Give weights a scale for each output channel instead of a single scale.
         is_qat: Insert fake quantization for quantization-aware training with `prepare_qat_pt2e`.
-        is_dynamic: Quantize linear layers and 1-d and 2-d convolutions that are not depthwise only, with inputs that are
-            quantized at run time, per token or per image.
+        is_dynamic: Quantize only linear layers, and convolutions of sequences and images that are not depthwise; their
+            inputs are quantized at run time, per token or per image.
         act_qmin: Minimum of the integers of activations. The delegate computes with those from -128 to 127 only.
         act_qmax: Maximum of the integers of activations.
         weight_qmin: Minimum of the integers of weights; from -8 to 7, linear layers with `is_dynamic` have 4 bits.
@@ -139,18 +140,22 @@ def get_symmetric_quantization_config(
 
 
 def _takes_images(node: Node, config: QuantizationConfig) -> bool:
-    """Return if the input of a convolution can be quantized at run time.
+    """Return True if the input of a convolution can be quantized at run time.
 
     The input must have a dimension of images, which get a scale each. XNNPACK has no such depthwise convolution. With
-    groups, no dimension of a transposed weight has all output channels, for a scale each.
+    groups, no dimension of a transposed weight has all output channels, for a scale each. A convolution that is not
+    delegated must stay in floating point: the core of ExecuTorch has no kernel that chooses scales. Sequences become
+    images by a reshape, of which XNNPACK can infer one symbolic size.
     """
     target: Any = node.target
-    if argument(node, "input").meta["val"].dim() != IMAGES[target]:
+    shape, groups = argument(node, "input").meta["val"].shape, argument(node, "groups")
+    symbolic = [size for size in shape if isinstance(size, torch.SymInt)]
+    if len(shape) != IMAGES[target] or (len(shape) == 3 and len(symbolic) > 1):
         return False
-    if argument(node, "groups") == 1:
-        return True
-    is_transposed = CHANNEL_AXIS[target] == 1
-    return not config.is_per_channel if is_transposed else bool(argument(node, "weight").meta["val"].shape[1] > 1)
+    if CHANNEL_AXIS[target] == 0:
+        return bool(groups == 1 or argument(node, "weight").meta["val"].shape[1] > 1)
+    has_scales = groups == 1 or not config.is_per_channel
+    return has_scales and transposed_problem(node, shape[2:]) is None
 
 
 class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):

@@ -98,7 +98,8 @@ def test_padded_groups_follow_a_symbolic_batch() -> None:
 def test_padded_groups_of_two_symbolic_sizes_stay_outside_with_a_reason() -> None:
     module, sizes = Layer(48, 6, 4, 16), {0: torch.export.Dim("batch", max=9), 1: torch.export.Dim("rows", max=9)}
     reasons = refusals(module, torch.randn(2, 3, 48), dynamic_shapes=(sizes,))
-    assert "groups of 16, which is no multiple of 32, and an input with several" in reasons["aten.linear.default"]
+    assert "a reshape to several symbolic sizes" in reasons["aten.linear.default"]
+    assert "quantized_decomposed.quantize_per_token.default" in reasons
 
 
 class Several(nn.Module):
@@ -155,7 +156,8 @@ CONVOLUTIONS = {
 @pytest.mark.parametrize("weights", ["channel", "tensor"])
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_a_convolution_rounds_its_input_at_run_time(name: str, weights: str) -> None:
-    """Its weights are int8; the reference is the model with the same integers."""
+    """Its weights are int8; the reference is the model with the same integers. ExecuTorch computes the same."""
+    runtime = pytest.importorskip("executorch.runtime")
     torch.manual_seed(0)
     module = CONVOLUTIONS[name].eval()
     dims = 1 if isinstance(module, (nn.Conv1d, nn.ConvTranspose1d)) else 2
@@ -167,6 +169,9 @@ def test_a_convolution_rounds_its_input_at_run_time(name: str, weights: str) -> 
     assert program.report().left_outside == []
     row = program.compare(module, [(x,)]).rows[0]
     assert row.own.relative < 1e-5 and row.eager.sqnr > 25
+    loaded = runtime.Runtime.get().load_program(bytes(program.buffer))  # its methods do not keep it alive
+    (theirs,) = loaded.load_method("forward").execute([x])
+    torch.testing.assert_close(edgecore.load(program.buffer).forward(x), theirs, rtol=1e-5, atol=1e-4)
 
 
 def test_a_transposed_convolution_in_groups_rounds_its_input_with_one_scale_of_the_weight() -> None:
@@ -264,3 +269,22 @@ def test_a_static_configuration_leaves_half_precision_as_it_is() -> None:
     module, x = nn.Linear(8, 4).eval().half(), torch.randn(2, 8).half()
     graph = converted(module, (x,), XNNPACKQuantizer().set_global(get_symmetric_quantization_config())).graph
     assert not any("quantize" in node.name for node in graph.nodes)
+
+
+def test_a_transposed_convolution_that_is_not_delegated_stays_in_floating_point() -> None:
+    """Else nothing could choose its scales."""
+    module, x = nn.ConvTranspose2d(3, 4, 3, 2, output_padding=2, dilation=3).eval(), torch.randn(1, 3, 5, 6)
+    program = edgecore.compile(module, (x,), backends=["xnnpack"], quantize="int8-dynamic")
+    assert program.report().left_outside[0].operator == "aten.convolution.default"
+    torch.testing.assert_close(edgecore.load(program.buffer).forward(x), module(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_convolution_of_sequences_with_two_symbolic_sizes_stays_in_floating_point() -> None:
+    """XNNPACK cannot reshape its input to an image, so that nothing could choose its scale."""
+    module, x = nn.Conv1d(4, 6, 3).eval(), torch.randn(2, 4, 9)
+    sizes = {0: torch.export.Dim("batch", max=4), 2: torch.export.Dim("length", min=4, max=20)}
+    program = edgecore.compile(module, (x,), backends=["xnnpack"], quantize="int8-dynamic", dynamic_shapes=(sizes,))
+    loaded = edgecore.load(program.buffer)
+    for shape in ((1, 4, 20), (4, 4, 4), (2, 4, 9)):
+        x = torch.randn(shape)
+        torch.testing.assert_close(loaded.forward(x), module(x).detach(), rtol=1e-4, atol=1e-5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.fx import Node
@@ -37,6 +38,16 @@ def has_scales_of_outputs(node: Node) -> bool:
     return parameters.is_per_tensor or (parameters.axis == int(is_transposed) and has_outputs)
 
 
+def transposed_problem(node: Node, sizes: Sequence[Any]) -> str | None:
+    """Return why XNNPACK does not support a transposed convolution of sequences or images of these sizes, or None."""
+    extras, steps = (for_each(argument(node, name), len(sizes)) for name in ("output_padding", "stride"))
+    if any(extra >= step for extra, step in zip(extras, steps, strict=True)):
+        return "output padding not below stride"
+    if any(isinstance(size, int) and size < step - 1 for size, step in zip(sizes, steps, strict=True)):
+        return "its result is smaller than its stride - 1, for which XNNPACK reads memory that it does not own"
+    return None
+
+
 def _check_convolution(query: Query) -> str | None:
     weight, bias = query.argument("weight"), query.argument("bias")
     if len(query.shape) not in (3, 4, 5):
@@ -47,15 +58,7 @@ def _check_convolution(query: Query) -> str | None:
         return "weight not constant"
     if bias is not None and not query.is_constant(bias):
         return "bias not constant"
-    if query.argument("transposed"):
-        count = len(query.shape) - 2
-        extras, steps = (for_each(query.argument(name), count) for name in ("output_padding", "stride"))
-        if any(extra >= step for extra, step in zip(extras, steps, strict=True)):
-            return "output padding not below stride"
-        sizes = query.shape[2:]
-        if any(isinstance(size, int) and size < step - 1 for size, step in zip(sizes, steps, strict=True)):
-            return "its result is smaller than its stride - 1, for which XNNPACK reads memory that it does not own"
-    return None
+    return transposed_problem(query.node, query.shape[2:]) if query.argument("transposed") else None
 
 
 @lowers(aten.convolution.default, check=_check_convolution, do_not_decompose=True,

@@ -7,7 +7,7 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
-from edgecore.sdk import argument, is_dequantize, parameters_of
+from edgecore.sdk import is_dequantize, parameters_of
 from edgecore_xnnpack.lowering import Lowering, bits_of, is_grouped
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.padding import pad
@@ -51,8 +51,7 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
     """Return why XNNPACK does not support the quantization of a weight; None if it does.
 
     XNNPACK supports a single scale or a scale for each row. A scale for each group of elements in a row needs 4-bit
-    weights, and inputs that are quantized at run time. Groups whose size is no multiple of 32 are padded, which needs
-    reshapes of the input, and so an input with at most one symbolic size.
+    weights, and inputs that are quantized at run time.
     """
     if not is_grouped(weight):
         parameters = parameters_of(weight)
@@ -61,16 +60,11 @@ def _check_scheme(query: Query, weight: Node) -> str | None:
             if parameters is None or parameters.axis not in (None, 0)
             else None
         )
-    width, group = bits_of(weight), argument(weight, "group_size")
+    width = bits_of(weight)
     if query.argument("input").target not in DYNAMIC_DEQUANTIZE:
         return f"weights of {width} bits in groups, but the input is not quantized at run time"
     if width != 4:
         return f"weights of {width} bits in groups; XNNPACK supports groups with 4 bits only"
-    symbolic = [size for size in query.argument("input").meta["val"].shape if isinstance(size, torch.SymInt)]
-    if group % BLOCK and len(symbolic) > 1:
-        return (
-            f"weights in groups of {group}, which is no multiple of {BLOCK}, and an input with several symbolic sizes"
-        )
     return None
 
 

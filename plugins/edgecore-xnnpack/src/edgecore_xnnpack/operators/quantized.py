@@ -90,7 +90,7 @@ def _feeds_layers(dequantize: Node, query: Query) -> bool:
         weight = user.args[1]
         if not isinstance(weight, Node) or not is_dequantize(weight) or not query.is_constant(weight):
             return False
-        if any(TABLE.row_reason(query.about(call)) is not None for call in (weight, user)):
+        if TABLE.row_reason(query.about(weight)) is not None or TABLE.own_reason(query.about(user)) is not None:
             return False
     return True
 

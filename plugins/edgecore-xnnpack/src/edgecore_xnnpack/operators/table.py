@@ -42,6 +42,8 @@ class Query(NodeQuery):
         self.sizes = symbols.samples[0]
         self.arrays: dict[Any, Any] = {}
         """Cache of contiguous copies of weights, because `XnnpackTable._size_reason` lowers a call several times."""
+        self.size_reasons: dict[Node, str | None] = {}
+        """Cache of the results of `XnnpackTable._size_reason`."""
 
     def with_sizes(self, sizes: Sizes) -> Query:
         """Return a query about the same call, with symbolic sizes replaced by the numbers in `sizes`."""
@@ -134,8 +136,17 @@ class XnnpackTable(OperatorTable[Lower]):
                     return reason
         row = self.rows[node.target]
         assert isinstance(row, Row)
-        reason = super().unsupported_reason(query) or self._size_reason(query)
-        return reason or (row.needs(query) if row.needs is not None else None)
+        return self.own_reason(query) or (row.needs(query) if row.needs is not None else None)
+
+    def own_reason(self, query: NodeQuery) -> str | None:
+        """Return why XNNPACK does not support a call, whatever the operators around it are; None if it does."""
+        assert isinstance(query, Query)
+        reason = super().unsupported_reason(query)
+        if reason is not None:
+            return reason
+        if query.node not in query.size_reasons:
+            query.size_reasons[query.node] = self._size_reason(query)
+        return query.size_reasons[query.node]
 
     def tensor_reason(self, query: NodeQuery, row: OperatorRow[Lower]) -> str | None:
         """Return why XNNPACK does not support the dtype or shape of a tensor of a call; None if it supports all.
