@@ -1,5 +1,6 @@
 #include "edgecore/make_tensor.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "edgecore/method.h"
@@ -67,16 +68,17 @@ Tensor TensorBuilder::make() {
     return Tensor::failed(error);
   }
   const size_t item = scalar_type_info(scalar_type_).size;
-  size_t extent = bytes == 0 ? 0 : 1;  // elements from the first to the last in memory
+  uint64_t extent = bytes == 0 ? 0 : 1;  // elements from the first to the last in memory
   bool fits = true;
   for (size_t d = 0; d < strides.size(); ++d) {
-    size_t distance = 0;
+    uint64_t distance = 0;
     fits = fits && strides[d] >= 0;
     if (bytes == 0 || !fits) continue;
-    fits = !__builtin_mul_overflow(static_cast<size_t>(strides[d]), static_cast<size_t>(shape_[d] - 1), &distance) &&
+    const auto steps = static_cast<uint64_t>(shape_[d] - 1);
+    fits = !__builtin_mul_overflow(static_cast<uint64_t>(strides[d]), steps, &distance) &&
            !__builtin_add_overflow(extent, distance, &extent);
   }
-  if (!fits || __builtin_mul_overflow(extent, item, &extent)) {
+  if (!fits || __builtin_mul_overflow(extent, uint64_t{item}, &extent) || extent > SIZE_MAX) {
     (void)fail(error, EDGECORE_INVALID_ARGUMENT, "The strides ", span_of(strides),
                " are negative or too large for the shape ", span_of(shape_), ".");
     return Tensor::failed(error);
@@ -96,8 +98,8 @@ Tensor TensorBuilder::make() {
   tensor.strides_ = std::move(strides);
   tensor.count_ = bytes / item;
   tensor.bytes_ = bytes;
-  tensor.capacity_ = extent;
-  tensor.readable_ = readable_ > extent ? readable_ : extent;
+  tensor.capacity_ = static_cast<size_t>(extent);
+  tensor.readable_ = std::max(readable_, tensor.capacity_);
   tensor.read_only_ = read_only_;
   tensor.is_resizable_ = !is_fixed_;
   return tensor;

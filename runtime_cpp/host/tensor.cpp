@@ -18,7 +18,8 @@ Status size_in_bytes(const std::vector<int64_t> &shape, int32_t scalar_type, siz
   for (const int64_t size : shape) {
     if (size < 0) return fail(error, EDGECORE_INVALID_ARGUMENT, "The shape ", span_of(shape), " has a size below 0.");
     is_zero = is_zero || size == 0;
-    is_large = is_large || __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes);
+    is_large = is_large || static_cast<uint64_t>(size) > SIZE_MAX ||
+               __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes);
   }
   if (is_zero) bytes = 0;
   if (!is_zero && (is_large || bytes > SIZE_MAX / 2 - kArenaTail)) {
