@@ -27,6 +27,10 @@ def branches_in_branches(self, x):
     return torch.cond(x.sum() > 0, positive, lambda a: a.clone(), (x,))
 
 
+def branches_without_operands(self, x):
+    return x + torch.cond(x.sum() > 0, lambda: torch.tensor([3.0]), lambda: torch.zeros(1), ())
+
+
 def loops(self, x):
     def step(count, a):
         return count + torch.tensor(2), a * torch.tensor([1.0, 2.0, 1.0, 0.5])
@@ -41,7 +45,7 @@ def loops(self, x):
     return count, result, mapped, total, rows
 
 
-@pytest.mark.parametrize("function", [branches, branches_in_branches, loops])
+@pytest.mark.parametrize("function", [branches, branches_in_branches, branches_without_operands, loops])
 def test_constants_of_bodies_keep_their_values(function):
     model, x = Model(function).eval(), torch.tensor([[0.1, 0.2, 0.3, 0.4], [1.0, 2.0, 3.0, 4.0]])
     program = torch.export.export(model, (x,))

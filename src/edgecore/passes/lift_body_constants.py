@@ -57,7 +57,7 @@ def _capture(node: Node, body: GraphModule, add: Add, name: str, tensor: torch.T
     assert isinstance(captured, (tuple, list))
     node.args = (*others, type(captured)((*captured, operand)))
     for each in control_flow(node).bodies:
-        last = placeholders(each)[-1]
-        with each.graph.inserting_after(last):
+        first = next(inner for inner in each.graph.nodes if inner.op != "placeholder")
+        with each.graph.inserting_before(first):
             each.graph.placeholder(f"captured_{operand.name}").meta["val"] = operand.meta["val"]
     return placeholders(body)[-1]
