@@ -11,7 +11,18 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
-from edgecore.ir.graph import REGIONS, Editor, all_calls, calls, edit, fake_mode, replace, same_layout, same_sizes
+from edgecore.ir.graph import (
+    AUTOCAST_CALLS,
+    REGIONS,
+    Editor,
+    all_calls,
+    calls,
+    edit,
+    fake_mode,
+    replace,
+    same_layout,
+    same_sizes,
+)
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
 from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics, written_by
@@ -38,7 +49,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     writing = [node for node in nodes if is_mutable(node) or writes_statistics(node)]
-    regions = any(node.target in REGIONS for node in nodes)
+    regions = any(node.target in (*REGIONS, *AUTOCAST_CALLS) for node in nodes)
     if not writing and not regions:
         rebase_strided(program)
         return program
