@@ -5,7 +5,8 @@
 FLOW is `portable` or `xnnpack` (edgecore's files on its own runtime), `stock` (files without a backend on executorch's
 runtime), or `executorch` or `executorch_xnnpack` (executorch's own lowering and runtime). Without it, `portable` and
 `xnnpack` run. A PATTERN such as `pool` selects the tests with it in their names. The tests compare with eager PyTorch
-on random inputs; what they accept of executorch (0.1 + 4 %) is 0.001 + 0.1 % here. Exit status 1 if a test fails.
+on random inputs; what they accept of executorch (0.1 + 4 %) is 0.001 + 0.1 % here. A test is skipped if PyTorch
+cannot run or export its module, or if the suite does so itself. Exit status 1 if a test fails.
 """
 
 from __future__ import annotations
@@ -28,6 +29,13 @@ import edgecore
 TOLERANCE: dict[str, Any] = {"atol": 1e-3, "rtol": 1e-3, "equal_nan": True, "check_stride": False}
 BACKENDS = {"portable": [], "stock": [], "xnnpack": ["xnnpack"]}
 PEERS = {"executorch": "portable", "executorch_xnnpack": "xnnpack"}
+
+
+EXCEPTIONS = {
+    "test_embedding_bag_include_last_offset": "its last offset is not the number of indices, as PyTorch's documentation "
+    "demands: eager divides the sum of four rows by eight; executorch has no kernel for it",
+}
+"""Tests that fail, and why."""
 
 
 class Runner:
@@ -111,7 +119,8 @@ class Plugin:
             if not report.passed and call.excinfo is not None:
                 error = call.excinfo.value.__cause__ or call.excinfo.value
                 first = (str(error).strip() or repr(error)).splitlines()[0]
-                print(f"{item.name}: {report.outcome}: {type(error).__name__}: {first}", flush=True)
+                reason = EXCEPTIONS.get(item.originalname, first)  # type: ignore[attr-defined]
+                print(f"{item.name}: {report.outcome}: {type(error).__name__}: {reason}", flush=True)
         return report
 
 
@@ -124,7 +133,7 @@ def main(arguments: list[str]) -> int:
     options += ["-c", "/dev/null", "-W", "ignore", "--rootdir", str(Path(suite.__file__).parent)]
     pytest.main([*options, "-k", " or ".join(patterns), str(Path(suite.__file__).parent)], plugins=[plugin])
     for flow, counts in plugin.outcomes.items():
-        print(f"{flow}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped by PyTorch")
+        print(f"{flow}: {counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")
     return int(any(counts["failed"] for counts in plugin.outcomes.values()))
 
 

@@ -69,3 +69,22 @@ def test_a_model_with_regions_equals_eager(model):
     program = edgecore.load(edgecore.compile(copy.deepcopy(model).eval(), (X,)).buffer)
     for got, want in zip(program.forward(X), model(X), strict=True):
         torch.testing.assert_close(got, want, rtol=2e-2, atol=2e-2)
+
+
+class CastsBranches(nn.Module):
+    """Casts in a region with branches, which `torch.export` does not make a graph of its own."""
+
+    def forward(self, x):
+        y = x + 1
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            y[0].mul_(2)
+            product = y @ y
+            branch = torch.cond(x.sum() > 0, lambda a: a @ a, lambda a: (a @ a) - 1, (y,))
+        return product, branch, y @ y
+
+
+def test_branches_in_a_region_that_casts_are_cast():
+    model, x = CastsBranches().eval(), torch.randn(3, 3)
+    loaded = edgecore.load(edgecore.compile(torch.export.export(model, (x,))).buffer)
+    for value in (x, -x):
+        torch.testing.assert_close(tuple(loaded.forward(value)), model(value))

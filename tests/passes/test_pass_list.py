@@ -69,7 +69,7 @@ def test_a_replaced_pass_is_the_one_that_runs():
 def test_an_unknown_name_is_an_error_that_lists_the_names():
     for edit in (EDGE_PASSES.skip, EDGE_PASSES.insert_after, EDGE_PASSES.insert_before, EDGE_PASSES.replace):
         with pytest.raises(
-            CompileError, match="no pass 'fold': there are inline_regions, separate_writes, .*fold_constants, "
+            CompileError, match="no pass 'fold': there are inline_regions, lift_body_constants, .*fold_constants, "
         ):
             edit("fold")
 

@@ -39,6 +39,9 @@ PARTS_OF = "parts_of"
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""
 
+AUTOCAST_CALLS = (torch.amp.autocast_mode._enter_autocast, torch.amp.autocast_mode._exit_autocast)
+"""Functions between whose calls `torch.export` leaves a region under `torch.autocast()` that has control flow."""
+
 KEPT_META = (
     "stack_trace",
     "nn_module_stack",
@@ -293,5 +296,6 @@ def _has_effect(graph_module: GraphModule, node: Node) -> bool:
     return (
         node.op in ("placeholder", "output")
         or node.target in REGIONS
+        or node.target in AUTOCAST_CALLS
         or (isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable)
     )

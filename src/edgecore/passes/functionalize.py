@@ -11,7 +11,18 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
-from edgecore.ir.graph import REGIONS, Editor, all_calls, calls, edit, fake_mode, replace, same_layout, same_sizes
+from edgecore.ir.graph import (
+    AUTOCAST_CALLS,
+    REGIONS,
+    Editor,
+    all_calls,
+    calls,
+    edit,
+    fake_mode,
+    replace,
+    same_layout,
+    same_sizes,
+)
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
 from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics, written_by
@@ -38,7 +49,7 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     writing = [node for node in nodes if is_mutable(node) or writes_statistics(node)]
-    regions = any(node.target in REGIONS for node in nodes)
+    regions = any(node.target in (*REGIONS, *AUTOCAST_CALLS) for node in nodes)
     if not writing and not regions:
         rebase_strided(program)
         return program
@@ -59,7 +70,8 @@ def _assignments(program: ExportedProgram) -> list[Node]:
     """Return the copies by which `torch.export` ends a graph for assignments such as `self.state = new`."""
     found: list[Node] = []
     for node in reversed(calls(program.graph_module)):
-        source = node.args[1] if node.target is aten.copy_.default else None
+        is_copy = node.target is aten.copy_.default and node.name.startswith("copy__default")
+        source = node.args[1] if is_copy else None
         name = source.meta.get("torch_fn") if isinstance(source, Node) else None
         if name is None or name != node.meta.get("torch_fn"):  # such a copy has the metadata of its source
             break
@@ -76,7 +88,7 @@ def _copy_before(program: ExportedProgram, assignments: list[Node]) -> None:
     shares: dict[Node, bool] = {}
     for node in program.graph.nodes:
         source = aliased(node)
-        shares[node] = node in assigned or (source is not None and shares[source])
+        shares[node] = node in assigned or (source is not None and any(shares[read] for read in node.all_input_nodes))
     with edit(program) as graph_module:
         editor = Editor(graph_module, assignments[0], fake_mode(graph_module))
         for user in (*assignments, program.graph.output_node()):

@@ -24,12 +24,13 @@ def inline_composites(program: ExportedProgram) -> None:
     `fill_diagonal_` writes and has no functional overload. Branches, loop bodies and regions are included.
     """
     mode = fake_mode(program.graph_module)
-    with edit(program):
-        for part in [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]:
-            for node in calls(part):
-                if _hides(node, mode):
-                    _inline(part, node, mode)
-            part.recompile()
+    parts = [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]
+    hiding = [(part, node) for part in parts for node in calls(part) if _hides(node, mode)]
+    if hiding:
+        with edit(program):
+            for part, node in hiding:
+                _inline(part, node, mode)
+                part.recompile()
 
 
 def _hides(node: Node, mode: Any) -> bool:

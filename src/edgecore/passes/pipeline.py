@@ -15,6 +15,7 @@ from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
 from edgecore.passes.hoist_selects import hoist_selects
 from edgecore.passes.inline_regions import inline_regions
+from edgecore.passes.lift_body_constants import lift_body_constants
 from edgecore.passes.merge_common_subexpressions import merge_common_subexpressions
 from edgecore.passes.merge_views import merge_views
 from edgecore.passes.pack_weights import pack_weights
@@ -41,6 +42,13 @@ EDGE_PASSES = PassList(
             inline_regions,
             "Nothing is under `no_grad()` or a disabled `autocast()`.",
             "there are regions",
+            stage="exported",
+        ),
+        NamedPass(
+            "lift_body_constants",
+            lift_body_constants,
+            "Branches and loop bodies hold no tensors.",
+            "there is control flow",
             stage="exported",
         ),
         NamedPass(

@@ -21,7 +21,8 @@ def rebase_strided(program: ExportedProgram) -> None:
     view a tensor of its own.
 
     Raises:
-        CompileError: The tensor that owns the memory is unknown, not contiguous, or has symbolic sizes.
+        CompileError: The tensor that owns the memory is unknown or not contiguous, or it has symbolic sizes and is not
+            the input of `as_strided` itself.
     """
     mode = fake_mode(program.graph_module)
     for part in [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]:
@@ -33,19 +34,20 @@ def rebase_strided(program: ExportedProgram) -> None:
 
 
 def _rebase(node: Node, is_outermost: bool, mode: Any) -> None:
-    owner = node
-    while (source := shared_source(owner, mode)) is not None:
-        owner = source
+    source = owner = node.args[0]
+    assert isinstance(source, Node) and isinstance(owner, Node)
+    while (shared := shared_source(owner, mode)) is not None:
+        owner = shared
     val = owner.meta["val"]
     is_fixed = all(isinstance(size, int) for size in val.shape)
-    if not is_fixed or not val.is_contiguous() or (owner.op == "placeholder" and not is_outermost):
+    is_known = is_outermost or owner.op != "placeholder"
+    if owner is source and is_known and not is_fixed:
+        return
+    if not (is_known and is_fixed and val.is_contiguous()):
         raise CompileError(
             f"{describe(node)}: the tensor that owns the memory must be contiguous, of a fixed size, and made in the "
             "same branch, loop or region; use slices and reshapes instead"
         )
     size, stride, offset = (argument(node, name) for name in ("size", "stride", "storage_offset"))
-    if offset is None:
-        part = node.args[0]
-        assert isinstance(part, Node)
-        offset = part.meta["val"].storage_offset()
+    offset = source.meta["val"].storage_offset() if offset is None else offset
     node.args, node.kwargs = (owner, size, stride, offset), {}

@@ -171,8 +171,9 @@ def _permuted(editor: Editor, view: Node, source: Node, new: Node) -> Node:
 def _strided(editor: Editor, view: Node, source: Node, new: Node) -> Node:
     """Write elements of the flat source, which owns the memory (see `rebase_strided`), at computed places."""
     sizes, strides, offset = (argument(view, name) for name in ("size", "stride", "storage_offset"))
+    shape = list(source.meta["val"].shape)
     steps = list(zip(sizes, strides, strict=True))
-    if not all(isinstance(number, int) for number in (*sizes, *strides, offset)):
+    if not all(isinstance(number, int) for number in (*sizes, *strides, offset, *shape)):
         raise UnknownView("as_strided with symbolic sizes")
     if any(size > 1 and stride == 0 for size, stride in steps):
         raise UnknownView("a write to repeated elements")
@@ -183,7 +184,7 @@ def _strided(editor: Editor, view: Node, source: Node, new: Node) -> Node:
         places = editor.call(aten.add.Tensor, places, column)
     flat, index, values = (editor.call(aten.reshape.default, value, [-1]) for value in (source, places, new))
     written = editor.call(aten.scatter.src, flat, 0, index, values)
-    return editor.call(aten.reshape.default, written, list(source.meta["val"].shape))
+    return editor.call(aten.reshape.default, written, shape)
 
 
 _PUT_BACK: dict[Any, PutBack] = {
