@@ -42,6 +42,15 @@ def test_a_file_does_not_differ_from_itself(tmp_path: Path) -> None:
     assert min(kinds.values()) > 0
 
 
+def test_the_bytes_of_named_data_inside_the_constants_count_once(tmp_path: Path) -> None:
+    pte = fmt.read_pte(save(tmp_path / "a.pte").read_bytes())
+    pte.named_data["tied"] = fmt.NamedBlob(bytes(max(pte.constants, key=len)), 16)
+    path = tmp_path / "tied.pte"
+    path.write_bytes(fmt.write_pte(pte))
+    kinds = diff(path, path).size["a"]["kinds"]
+    assert sum(kinds.values()) == path.stat().st_size and min(kinds.values()) > 0
+
+
 def test_operators_that_move_to_a_backend_are_listed(tmp_path: Path) -> None:
     found = diff(save(tmp_path / "a.pte"), save(tmp_path / "b.pte", backends=("xnnpack",)))
     moved = {(row["module"], row["operator"], row["a"], row["b"]) for row in found.operators["moved"]}

@@ -112,6 +112,25 @@ def test_named_data_that_a_constant_tensor_has_too_are_stored_once(pte: PteFile)
     assert write_pte(pte).count(shared) == 2
 
 
+def test_named_data_inside_the_constants_keep_their_alignment(pte: PteFile) -> None:
+    shared = bytes(range(250)) * 4
+    pte.constants = [b"", shared]
+    pte.named_data = {"tied": NamedBlob(bytes(shared), 4096)}
+    content = write_pte(pte)
+    assert content.count(shared) == 1 and content.index(shared) % 4096 == 0
+    read = read_pte(content)
+    assert len(read.constants[1]) == len(shared) and read.named_data["tied"].alignment >= 4096
+    assert write_pte(read) == content
+
+
+def test_named_data_stay_inside_the_constants_if_a_file_is_read_and_written(pte: PteFile) -> None:
+    shared = bytes(range(250)) * 4
+    pte.constants = [b"", shared, b"next"]  # after reading, the first ends in padding
+    pte.named_data = {"tied": NamedBlob(bytes(shared), 16)}
+    content = write_pte(pte)
+    assert write_pte(read_pte(content)) == content
+
+
 def test_empty_blobs_are_written_and_read(pte: PteFile) -> None:
     pte.delegate_blobs = [b"", b"x"]
     pte.named_data = {"empty": NamedBlob(b"")}

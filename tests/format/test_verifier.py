@@ -41,6 +41,16 @@ def test_a_sound_file_has_no_findings(pte: PteFile) -> None:
     assert sentences(fmt.read_pte(fmt.write_pte(pte))) == ""
 
 
+def test_named_data_may_be_a_part_of_the_constants(pte: PteFile) -> None:
+    pte.named_data["tied"] = fmt.NamedBlob(bytes(pte.constants[2]), 16)
+    read = fmt.read_pte(fmt.write_pte(pte))
+    assert sentences(read) == ""
+    named = next(one for one in read.segments if one.kind == "named" and one.size == 33)
+    assert named.offset % 128 and named not in fmt.without_shared(read.segments)
+    named = replace(named, size=read.segments[0].size)
+    assert "it overlaps another segment" in "".join(map(str, fmt.verify(replace(read, segments=[read.segments[0], named]))))
+
+
 def tensor(pte: PteFile, index: int) -> fmt.Tensor:
     value = pte.program.execution_plan[0].values[index].val
     assert isinstance(value, fmt.Tensor)

@@ -7,6 +7,7 @@ from edge_programs import INPUTS, net
 from fake_backends import echo_backend  # noqa: F401
 from torch.export import export
 
+from edgecore.format import ExternalData, NamedBlob, PtdFile
 from edgecore.ir.graph import calls
 from edgecore.pipeline import to_edge, to_edge_transform_and_lower
 
@@ -44,6 +45,10 @@ def test_the_repr_counts_delegates_kernels_and_bytes(echo_backend):  # noqa: F81
     )
     program = to_edge_transform_and_lower(export(net(), INPUTS), partitioner=[echo_backend]).to_executorch()
     assert f" forward: 1 x {echo_backend.spec.backend_id}; " in repr(program)
+    by_kernels.pte.constants = [b""]
+    by_kernels.pte.named_data |= {"a": NamedBlob(weight := bytes(1000)), "b": NamedBlob(weight)}
+    by_kernels.data["weights"] = PtdFile({"w": ExternalData(bytes(500))})
+    assert "; 1,500 bytes of weights and blobs>" in repr(by_kernels)
 
 
 def test_the_program_is_printed_as_text(capsys):

@@ -162,7 +162,7 @@ def bytes_by_kind(raw: Buffer, pte: PteFile) -> dict[str, int]:
     names = {"constants": "constants", "mutable": "initial state", "delegate": "delegate blobs",
              "named": "data of delegates", "unused": "unused"}  # fmt: skip
     found: Counter[str] = Counter()
-    for part in pte.segments:
+    for part in fmt.without_shared(pte.segments):
         found[names.get(part.kind, part.kind)] += part.size
     meta = pte.named_data.get(META_KEY)
     if meta is not None:

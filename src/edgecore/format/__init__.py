@@ -107,7 +107,7 @@ from .pte import (
     write_pte,
     write_pte_to,
 )
-from .segments import DEFAULT_ALIGNMENTS, Alignments, Segment
+from .segments import DEFAULT_ALIGNMENTS, Alignments, Segment, without_shared
 from .verifier import (
     EDGECORE,
     EXECUTORCH_1_5,
@@ -222,6 +222,7 @@ __all__ = [
     "verify",
     "verify_cases",
     "verify_ptd",
+    "without_shared",
     "write_bpte",
     "write_ptd",
     "write_ptd_to",

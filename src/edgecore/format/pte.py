@@ -32,6 +32,7 @@ from .program import (
     SubsegmentOffsets,
 )
 from .segments import (
+    CONSTANT_ALIGNMENT,
     DEFAULT_ALIGNMENTS,
     SEGMENT_ALIGNMENT,
     Alignments,
@@ -175,10 +176,10 @@ def _with_references(plan: ExecutionPlan, references: Sequence[BackendDelegateDa
 
 
 def _places(constants: Sequence[Buffer], segment: SubsegmentOffsets) -> dict[int, list[tuple[Buffer, int]]]:
-    """Return length in bytes -> the constant tensors of that length, with their offsets in the segment."""
+    """Return length in bytes with padding -> the constant tensors of that length, with their offsets in the segment."""
     places: dict[int, list[tuple[Buffer, int]]] = {}
     for tensor, offset in zip(constants[1:], segment.offsets[1:], strict=True):
-        places.setdefault(memoryview(tensor).nbytes, []).append((tensor, offset))
+        places.setdefault(align(memoryview(tensor).nbytes, CONSTANT_ALIGNMENT), []).append((tensor, offset))
     return places
 
 
@@ -203,7 +204,8 @@ def _add_named(
             place = _place_of(data, alignments[id(data)], constants) if shares else None
             if place is None:
                 layout.add([data], alignments[id(data)])
-            else:  # the segment with the constants is the first
+            else:  # the segment with the constants is the first, at offset 0
+                layout.alignment = lcm(layout.alignment, alignments[id(data)])
                 layout.segments.append(DataSegment(layout.segments[0].offset + place, memoryview(data).nbytes))
         entries.append(NamedData(key, indices[id(data)]))
     return entries or None
@@ -211,14 +213,16 @@ def _add_named(
 
 def _place_of(data: Buffer, alignment: int, constants: dict[int, list[tuple[Buffer, int]]]) -> int | None:
     """Return the offset of the constant tensor with the same bytes and a fitting alignment, or None."""
-    for tensor, offset in constants.get(memoryview(data).nbytes, ()):
-        if offset % alignment == 0 and memoryview(tensor).nbytes and _equal(tensor, data):
+    size = memoryview(data).nbytes
+    for tensor, offset in constants.get(align(size, CONSTANT_ALIGNMENT), ()) if size else ():
+        if offset % alignment == 0 and memoryview(tensor).nbytes >= size and _starts_with(tensor, data):
             return offset
     return None
 
 
-def _equal(one: Buffer, other: Buffer) -> bool:
-    return all(a == b for a, b in zip(parts(one), parts(other), strict=True))
+def _starts_with(tensor: Buffer, data: Buffer) -> bool:
+    """Return True if a tensor, which after reading may end in padding, has the bytes of the data."""
+    return all(a[: len(b)] == b for a, b in zip(parts(tensor), parts(data), strict=False))
 
 
 def read_pte(buffer: Buffer) -> PteFile:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import lcm
@@ -60,6 +60,18 @@ class Segment:
     offset: int
     size: int
     data: Buffer = field(default=b"", repr=False, compare=False)
+
+
+def without_shared(segments: Iterable[Segment]) -> list[Segment]:
+    """Return the segments except for named data that are a part of the constants: each byte is in one segment then."""
+    every = list(segments)
+    constants = [(one.offset, one.offset + one.size) for one in every if one.kind == "constants"]
+
+    def is_shared(segment: Segment) -> bool:
+        end = segment.offset + segment.size
+        return segment.kind == "named" and any(first <= segment.offset and end <= last for first, last in constants)
+
+    return [segment for segment in every if not is_shared(segment)]
 
 
 class Layout:

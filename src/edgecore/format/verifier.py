@@ -33,7 +33,7 @@ from .program import (
 )
 from .ptd import PtdFile, TensorLayout
 from .pte import PteFile
-from .segments import SEGMENT_ALIGNMENT, Segment
+from .segments import SEGMENT_ALIGNMENT, Segment, without_shared
 
 EXECUTORCH_1_5 = "executorch-1.5"
 EDGECORE = "edgecore"
@@ -216,7 +216,7 @@ def _check_file(pte: PteFile) -> Iterator[Violation]:
 
 def _check_segments(segments: Iterable[Segment]) -> Iterator[Violation]:
     end = 0
-    for segment in sorted(segments, key=lambda s: s.offset):
+    for segment in sorted(without_shared(segments), key=lambda s: s.offset):
         where = f"{segment.kind} segment at byte {segment.offset}"
         if segment.offset % SEGMENT_ALIGNMENT:
             yield Violation(where, f"it does not start at a multiple of {SEGMENT_ALIGNMENT}")

@@ -60,8 +60,10 @@ class ExecutorchProgramManager:
             )
             parts += [f"{calls} x kernel"] if calls else []
             methods.append(f"{plan.name}: {', '.join(parts) or 'nothing to compute'}")
-        segments = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs]
-        size = sum(memoryview(part).nbytes for part in segments)
+        named = {id(blob.data): blob.data for key, blob in self.pte.named_data.items() if key != fmt.META_KEY}
+        external = (entry.data for file in self.data.values() for entry in file.entries.values())
+        data = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs, *named.values(), *external]
+        size = sum(memoryview(part).nbytes for part in data)
         return f"<edgecore.{type(self).__name__} {'; '.join(methods)}; {size:,} bytes of weights and blobs>"
 
     @property
