@@ -215,7 +215,8 @@ class Method:
     @property
     def input_containers(self) -> str:
         """The positional and named arguments, with the tuples, lists and dicts around the inputs, as JSON of torch's
-        pytree; empty if the file does not say."""
+        pytree; empty if the file does not say.
+        """
 
     @property
     def output_containers(self) -> str:

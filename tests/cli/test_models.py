@@ -59,7 +59,9 @@ def test_names_that_transformers_lacks_are_one_sentence(edgecore, tmp_path, monk
     pytest.importorskip("transformers")
     monkeypatch.chdir(tmp_path)
     for name in ("bertt", "google-bert/bert-base-nowhere", "a/b/c"):
-        one_sentence(edgecore("compile", f"transformers:{name}"), f"transformers:{name} is no architecture", "downloaded")
+        one_sentence(
+            edgecore("compile", f"transformers:{name}"), f"transformers:{name} is no architecture", "downloaded"
+        )
 
 
 def test_an_architecture_may_have_the_name_of_a_folder_without_a_model(tmp_path, monkeypatch):

@@ -48,7 +48,9 @@ def test_named_data_may_be_a_part_of_the_constants(pte: PteFile) -> None:
     named = next(one for one in read.segments if one.kind == "named" and one.size == 33)
     assert named.offset % 128 and named not in fmt.without_shared(read.segments)
     named = replace(named, size=read.segments[0].size)
-    assert "it overlaps another segment" in "".join(map(str, fmt.verify(replace(read, segments=[read.segments[0], named]))))
+    assert "it overlaps another segment" in "".join(
+        map(str, fmt.verify(replace(read, segments=[read.segments[0], named])))
+    )
 
 
 def tensor(pte: PteFile, index: int) -> fmt.Tensor:

@@ -115,7 +115,9 @@ def test_an_argument_that_was_empty_at_export_is_no_other_one(first):
             one = first[0]
             return (one if isinstance(one, torch.Tensor) else one.first) - second[0]
 
-    forward = edgecore.load(edgecore.compile(First().eval(), (first, [], [SECOND]), example_kwargs={"last": ()})).forward
+    forward = edgecore.load(
+        edgecore.compile(First().eval(), (first, [], [SECOND]), example_kwargs={"last": ()})
+    ).forward
     for got in (forward(first, [], [SECOND]), forward(first, {}, [SECOND], last=[]), forward(first, second=[SECOND])):
         torch.testing.assert_close(got, X - SECOND, rtol=0, atol=0)
     with pytest.raises(ExecutionError, match="Argument 1 of method 'forward' must be empty, as at export"):

@@ -227,6 +227,8 @@ def parse_constants(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not name.isidentifier() or not equals:
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--constant-method")
+        if name in constants:
+            raise typer.BadParameter(f"the method {name!r} has two constants", param_hint="--constant-method")
         constants[name] = parse_value(value)
     return constants
 

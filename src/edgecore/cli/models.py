@@ -95,7 +95,9 @@ def _of_library(library: str, name: str) -> Loaded:
 
             importlib.import_module(library)
         except ImportError as error:
-            raise CompileError(f"{library}:{name} needs the package {error.name}; run: pip install {library}") from error
+            raise CompileError(
+                f"{library}:{name} needs the package {error.name}; run: pip install {library}"
+            ) from error
         except RuntimeError as error:  # torchvision of another build than torch
             raise CompileError(f"{library} cannot be imported: {_reason(error)}") from error
         torch.manual_seed(0)
