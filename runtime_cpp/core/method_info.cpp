@@ -128,6 +128,11 @@ ValueInfo MethodInfo::output(size_t index) const {
   return info;
 }
 
+StringView MethodInfo::input_containers() const {
+  const fb::ContainerMetadata *containers = plan_of(program_, index_).container_meta_type();
+  return containers == nullptr ? StringView() : view_of(containers->encoded_inp_str());
+}
+
 StringView MethodInfo::output_containers() const {
   const fb::ContainerMetadata *containers = plan_of(program_, index_).container_meta_type();
   return containers == nullptr ? StringView() : view_of(containers->encoded_out_str());

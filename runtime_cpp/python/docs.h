@@ -136,6 +136,9 @@ constexpr const char *kMethodSignature = "Signature for `inspect.signature`: a p
 constexpr const char *kMethodName = R"(Name of the method in the file, such as "forward".)";
 constexpr const char *kMethodInputs = "Descriptions of all inputs, in the order of the positional arguments.";
 constexpr const char *kMethodOutputs = "Descriptions of all outputs, in the order of the results.";
+constexpr const char *kMethodInputContainers =
+    "The positional and named arguments, with the tuples, lists and dicts around the inputs, as JSON of torch's "
+    "pytree; empty if the file does not say.";
 constexpr const char *kMethodOutputContainers =
     "The tuples, lists and dicts around the outputs, as JSON of torch's pytree; empty if the file does not say.";
 constexpr const char *kMethodSetNesting = R"(Let the method take nested arguments and return nested results.

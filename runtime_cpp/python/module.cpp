@@ -573,6 +573,9 @@ NB_MODULE(_runtime, module) {
       .def_prop_ro("inputs", inputs, docs::kMethodInputs)
       .def_prop_ro("outputs", outputs, docs::kMethodOutputs)
       .def_prop_ro(
+          "input_containers", [](const PyMethod &method) { return text(method.core().info().input_containers()); },
+          docs::kMethodInputContainers)
+      .def_prop_ro(
           "output_containers", [](const PyMethod &method) { return text(method.core().info().output_containers()); },
           docs::kMethodOutputContainers)
       .def("set_nesting", &PyMethod::set_nesting, "flatten"_a.none(), "unflatten"_a.none(), docs::kMethodSetNesting)

@@ -213,6 +213,12 @@ class Method:
         """Descriptions of all outputs, in the order of the results."""
 
     @property
+    def input_containers(self) -> str:
+        """The positional and named arguments, with the tuples, lists and dicts around the inputs, as JSON of torch's
+        pytree; empty if the file does not say.
+        """
+
+    @property
     def output_containers(self) -> str:
         """The tuples, lists and dicts around the outputs, as JSON of torch's pytree; empty if the file does not say."""
 

@@ -64,6 +64,10 @@ def test_compile_adds_constant_methods_and_plans_memory(edgecore, models):
     assert program.forward.inputs[0].planned
     assert edgecore("compile", "my_model_file:add", "--constant-method", "no value").status == 2
     one_sentence(edgecore("compile", "my_model_file:add", "--memory", "heap"), "memory='heap' is not valid")
+    one_sentence(edgecore("compile", "my_model_file:add", "--constant-method", "forward=1"),
+                 "the constant method 'forward' has the name of a method of the model")  # fmt: skip
+    twice = edgecore("compile", "my_model_file:add", "--constant-method", "x=1", "--constant-method", "x=2")
+    assert twice.status == 2 and "the method 'x' has two constants" in " ".join(twice.err.split())
 
 
 def test_compile_writes_the_file_and_the_report(edgecore, models):

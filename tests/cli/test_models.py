@@ -11,7 +11,7 @@ import torch
 from command_line import one_sentence
 from zoo import torchvision_models
 
-from edgecore.cli.models import load_model
+from edgecore.cli.models import load_model, stem
 
 
 def test_a_network_of_torchvision_is_made_with_the_size_of_its_images(capsys):
@@ -49,12 +49,60 @@ def test_a_network_of_transformers_is_made_from_a_folder_or_an_architecture(tmp_
     assert "random weights" not in capsys.readouterr().err and len(list(model(tokens)[0].shape)) == 3
     program = torch.export.export(model, (tokens,))
     assert program.graph_signature.user_inputs
+    (tmp_path / "trained" / "model.safetensors").unlink()
+    torch.save(transformers.BertModel(config).state_dict(), tmp_path / "trained" / "pytorch_model.bin")
+    load_model(f"transformers:{tmp_path / 'trained'}")
+    assert "random weights" not in capsys.readouterr().err
+
+
+def test_names_that_transformers_lacks_are_one_sentence(edgecore, tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    for name in ("bertt", "google-bert/bert-base-nowhere", "a/b/c"):
+        one_sentence(
+            edgecore("compile", f"transformers:{name}"), f"transformers:{name} is no architecture", "downloaded"
+        )
+
+
+def test_an_architecture_may_have_the_name_of_a_folder_without_a_model(tmp_path, monkeypatch):
+    pytest.importorskip("transformers")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "distilbert").mkdir()
+    assert type(load_model("transformers:distilbert")[0]).__name__ == "DistilBertModel"
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        ("my.models:net", "net"),
+        ("folder/net.v2.pt2", "net.v2"),
+        ("timm:resnet18.a1_in1k", "resnet18.a1_in1k"),
+        ("transformers:google-bert/bert-base", "bert-base"),
+    ],
+)
+def test_files_have_the_last_part_of_the_name_of_a_model(model, name):
+    assert stem(model) == name
+
+
+def test_code_of_a_folder_is_not_run_and_nobody_is_asked(tmp_path, monkeypatch):
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    transformers.BertConfig(vocab_size=50, **sizes).save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["auto_map"] = {"AutoConfig": "mine.MyConfig", "AutoModel": "mine.MyModel"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "mine.py").write_text("raise SystemExit('this code ran')")
+    monkeypatch.setattr("builtins.input", lambda *text: pytest.fail(f"asked: {text}"))
+    assert type(load_model(f"transformers:{tmp_path}")[0]).__name__ == "BertModel"
 
 
 def test_a_network_of_timm_is_made_with_the_size_of_its_images(monkeypatch, capsys):
+    constants = pytest.importorskip("huggingface_hub").constants
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
     timm = ModuleType("timm")
 
     def create_model(name, pretrained):
+        assert constants.HF_HUB_OFFLINE, "a name such as hf-hub:owner/name is downloaded"
         model = torch.nn.Conv2d(3, 4, 3)
         model.pretrained_cfg = {"hf_hub_id": None, "input_size": (3, 32, 48)}
         return model
@@ -63,7 +111,7 @@ def test_a_network_of_timm_is_made_with_the_size_of_its_images(monkeypatch, caps
     monkeypatch.setitem(sys.modules, "timm", timm)
     model, (image,), _ = load_model("timm:resnet18")
     assert image.shape == (1, 3, 32, 48) and isinstance(model, torch.nn.Conv2d)
-    assert "timm:resnet18 has random weights" in capsys.readouterr().err
+    assert "timm:resnet18 has random weights" in capsys.readouterr().err and not constants.HF_HUB_OFFLINE
 
 
 def test_a_library_that_is_not_installed_is_named(edgecore, monkeypatch):

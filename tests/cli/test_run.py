@@ -131,3 +131,4 @@ def test_threads_and_options_of_backends_reach_the_loader(edgecore, relu, comman
 
 def test_an_option_without_a_value_is_wrong_usage(edgecore, relu):
     assert edgecore("run", relu, "-b", "foo:level").status == 2
+    assert edgecore("run", relu, "-b", "foo").status == 2

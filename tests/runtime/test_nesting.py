@@ -1,5 +1,7 @@
 """Arguments and results of methods have the containers of the model."""
 
+import gc
+import weakref
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
 
@@ -104,6 +106,92 @@ def test_fields_of_tuples_and_dataclasses_and_any_keys_are_inputs():
     torch.testing.assert_close(program.new_session().forward(*given), expected)
     outputs = edgecore.runtime.Runtime.get().load_program(edgecore.compile(Records().eval(), given).buffer)
     torch.testing.assert_close(outputs.load_method("forward").execute(given), list(expected.values()))
+
+
+@pytest.mark.parametrize("first", [[X], [Pair(X, {})]])
+def test_an_argument_that_was_empty_at_export_is_no_other_one(first):
+    class First(nn.Module):
+        def forward(self, first, empty, second, *, last=()):
+            one = first[0]
+            return (one if isinstance(one, torch.Tensor) else one.first) - second[0]
+
+    forward = edgecore.load(
+        edgecore.compile(First().eval(), (first, [], [SECOND]), example_kwargs={"last": ()})
+    ).forward
+    for got in (forward(first, [], [SECOND]), forward(first, {}, [SECOND], last=[]), forward(first, second=[SECOND])):
+        torch.testing.assert_close(got, X - SECOND, rtol=0, atol=0)
+    with pytest.raises(ExecutionError, match="Argument 1 of method 'forward' must be empty, as at export"):
+        forward(first, [SECOND])
+    with pytest.raises(ExecutionError, match="'first' of method 'forward' must be a list or tuple of 1, .*; got 0"):
+        forward([], [], [SECOND])
+    with pytest.raises(ExecutionError, match="no argument 'lst'"):
+        forward(first, [], [SECOND], lst=[X])
+
+
+class Numbered(nn.Module):
+    def forward(self, numbered, gaps):
+        return {3: numbered[1] - numbered[2], "gap": gaps[0] - gaps[2]}
+
+
+def test_keys_that_are_numbers_and_empty_items_of_lists():
+    given = {1: X, 2: FIRST}, [SECOND, {}, SCALE]
+    forward = edgecore.load(edgecore.compile(Numbered().eval(), given)).forward
+    torch.testing.assert_close(forward(*given), Numbered()(*given), rtol=0, atol=0)
+    for other, message in (
+        (({1: X}, given[1]), "'numbered' of method 'forward' must be a list, tuple or dict with 1, 2, as at export; "
+         "2 is missing."),
+        ((given[0], [SECOND, {"a": X}, SCALE]), "'gaps' of method 'forward' must be a list, tuple or dict with 0, 2, as "
+         "at export; got 1 too."),
+        ((given[0], X), "'gaps' of method 'forward' must be a list, tuple or dict with 0, 2, as at export; got Tensor."),
+    ):  # fmt: skip
+        with pytest.raises(ExecutionError) as error:
+            forward(*other)
+        assert str(error.value) == message
+
+
+@dataclass(slots=True)
+class Optional:
+    width: torch.Tensor
+    height: torch.Tensor | None = None
+
+
+torch.export.register_dataclass(Optional)
+
+
+class Area(nn.Module):
+    def forward(self, sizes):
+        return sizes.width if sizes.height is None else sizes.width * sizes.height
+
+
+def test_dataclasses_may_have_slots_and_fields_that_are_none():
+    forward = edgecore.load(edgecore.compile(Area().eval(), (Optional(X),))).forward
+    torch.testing.assert_close(forward(Optional(X)), X)
+    with pytest.raises(ExecutionError, match="got 'height' too"):
+        forward(Optional(X, X))
+    with pytest.raises(ExecutionError, match="must be a tensor .*; got type"):
+        forward(Optional)  # the class itself
+
+
+def test_a_container_that_contains_itself_is_one_sentence(method):
+    endless: list = []
+    endless.append(endless)
+    for args in ((endless, X), ({**BATCH, "z": endless}, X)):
+        with pytest.raises(ExecutionError, match="nested too deeply, or contains itself"):
+            method(*args)
+
+
+def test_a_method_with_containers_is_freed_with_its_program():
+    gc.collect()
+    program = edgecore.load(edgecore.compile(Batch().eval(), (BATCH,), example_kwargs={"scale": SCALE}))
+    run = program.forward.start(BATCH, scale=SCALE)
+    run.wait()
+    freed = weakref.ref(program)
+    gc.disable()
+    try:
+        del program, run
+        assert freed() is None
+    finally:
+        gc.enable()
 
 
 class OneKey(nn.Module):

@@ -89,8 +89,9 @@ class MethodInfo {
   StringView input_name(size_t index) const;
   size_t output_count() const;
   ValueInfo output(size_t index) const;
-  // Returns how the outputs are nested in tuples, lists and dicts, as torch.utils._pytree.treespec_dumps writes it
-  // (JSON); empty if the file does not say.
+  // Return how the inputs (a tuple of positional and a dict of named arguments) and the outputs are nested in tuples,
+  // lists and dicts, as torch.utils._pytree.treespec_dumps writes it (JSON); empty if the file does not say.
+  StringView input_containers() const;
   StringView output_containers() const;
   // Describe a dim of a tensor. If another toolchain wrote the file, a dim of a dynamic shape has no symbol, and its
   // min is 0.

@@ -7,9 +7,19 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli.common import File, Model, check_folders, complain, hold_stderr, progress
+from edgecore.cli.common import (
+    Data,
+    File,
+    Model,
+    check_folders,
+    complain,
+    hold_stderr,
+    is_bundled,
+    progress,
+    read_file,
+)
 from edgecore.cli.models import load_model
-from edgecore.errors import BackendError
+from edgecore.errors import EdgecoreError
 
 
 def command(
@@ -28,6 +38,7 @@ def command(
             "with an entry per input. By default the example inputs are the only case.",
         ),
     ] = None,
+    data: Data = None,
 ) -> None:
     """Bundle a .pte file with test cases: inputs, and the outputs that MODEL computes for them in PyTorch.
 
@@ -38,19 +49,23 @@ def command(
 
     output = output or file.with_suffix(".bpte")
     check_folders(output)
+    if is_bundled(file):
+        raise typer.BadParameter(f"{file} has test cases already; give its .pte file")
+    read_file(file)  # names a file of another kind before the model runs
     with progress(f"running {model}"), hold_stderr():
         source, example, _ = load_model(model)
         suite = eager_suite(method, source, example, samples)
         edgecore.BundledProgram(None, [suite], file).save(output)
     count = len(suite.test_cases)
     try:
-        wrong = sum(result.passed is False for result in edgecore.verify_bundled(output).results)
-    except BackendError as error:
+        wrong = sum(result.passed is False for result in edgecore.verify_bundled(output, data or ()).results)
+    except EdgecoreError as error:  # a backend or file of weights is not on this machine
         complain(f"{output} is not checked here: {error}")
         wrong = 0
     if wrong:
+        outputs = "1 output differs" if wrong == 1 else f"{wrong} outputs differ"
         complain(
-            f"on this machine {wrong} outputs differ from those of {model} by more than `edgecore run` allows: it is "
-            "another model, or its weights are random, or FILE.pte is quantized (then give --rtol and --atol to run)"
+            f"on this machine {outputs} from those of {model} by more than `edgecore run` allows: it is another model, or "
+            "its weights are random, or FILE.pte is quantized (then give --rtol and --atol to run)"
         )
     print(f"{output}: {output.stat().st_size:,} bytes, {count} test case{'s' * (count > 1)}")

@@ -131,7 +131,7 @@ def command(
     parsed_backends = [parse_backend(text) for text in backends or ()]
     constants = parse_constants(constant_methods or ())
     recipes = parse_quantize(quantize) if quantize else None
-    output = output or Path(stem(model)).with_suffix(".pte")
+    output = output or Path(f"{stem(model)}.pte")
     check_folders(output, report, etrecord)
     with progress(f"loading {model}"), hold_stderr():
         source, example_inputs, dynamic_shapes = load_model(model)
@@ -227,6 +227,8 @@ def parse_constants(texts: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not name.isidentifier() or not equals:
             raise typer.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--constant-method")
+        if name in constants:
+            raise typer.BadParameter(f"the method {name!r} has two constants", param_hint="--constant-method")
         constants[name] = parse_value(value)
     return constants
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from textwrap import shorten
 from typing import Any
@@ -67,7 +68,10 @@ def load_model(model: str) -> Loaded:
 
 def stem(model: str) -> str:
     """Return the name of a model for its files, without an extension."""
-    return Path(model).name if model.endswith(".pt2") else model.rpartition(":")[2]
+    if model.endswith(".pt2"):
+        return Path(model).stem
+    path = Path(model.rpartition(":")[2])
+    return path.name or path.resolve().name
 
 
 def _reason(error: Exception) -> str:
@@ -81,25 +85,46 @@ Made = tuple[Any, Any, bool]
 
 
 def _of_library(library: str, name: str) -> Loaded:
-    """Make a network of a library, with trained weights if they are on this machine, and a random example input."""
-    try:
-        import torch
+    """Make a network of a library, with trained weights if they are on this machine, and a random example input.
 
-        importlib.import_module(library)
-    except ImportError as error:
-        raise CompileError(f"{library}:{name} needs the package {error.name}; run: pip install {library}") from error
-    except RuntimeError as error:  # torchvision of another build than torch
-        raise CompileError(f"{library} cannot be imported: {_reason(error)}") from error
-    torch.manual_seed(0)
-    try:
-        model, example, trained = _LIBRARIES[library](name)
-    except EdgecoreError:
-        raise
-    except Exception as error:
-        raise CompileError(f"{library} cannot make {name!r}: {_reason(error)}") from error
+    Nothing is downloaded.
+    """
+    with _offline():
+        try:
+            import torch
+
+            importlib.import_module(library)
+        except ImportError as error:
+            raise CompileError(
+                f"{library}:{name} needs the package {error.name}; run: pip install {library}"
+            ) from error
+        except RuntimeError as error:  # torchvision of another build than torch
+            raise CompileError(f"{library} cannot be imported: {_reason(error)}") from error
+        torch.manual_seed(0)
+        try:
+            model, example, trained = _LIBRARIES[library](name)
+        except EdgecoreError:
+            raise
+        except Exception as error:
+            raise CompileError(f"{library} cannot make {name!r}: {_reason(error)}") from error
     if not trained:
         complain(f"{library}:{name} has random weights, because trained ones are not on this machine")
     return model.eval(), (example,), None
+
+
+@contextmanager
+def _offline() -> Iterator[None]:
+    """Let the client of the Hugging Face hub, with which timm and transformers download, read its cache only."""
+    try:
+        from huggingface_hub import constants
+    except ImportError:
+        yield
+        return
+    before, constants.HF_HUB_OFFLINE = constants.HF_HUB_OFFLINE, True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 def _torchvision(name: str) -> Made:
@@ -134,17 +159,27 @@ def _transformers(name: str) -> Made:
     import torch
 
     transformers = importlib.import_module("transformers")
-    here = Path(name).is_dir() or _is_cached(name, "config.json")
-    trained = _has_weights(Path(name)) or _is_cached(name, "model.safetensors")
-    if here:
-        config = transformers.AutoConfig.from_pretrained(name, local_files_only=True)
-    else:  # the name of an architecture, such as `bert`
+
+    def is_here(file: str) -> bool:
+        return Path(name, file).is_file() or _is_cached(name, file)
+
+    trained = is_here("config.json") and any(map(is_here, _WEIGHTS))
+    if is_here("config.json"):  # code of the repository is not run, and nobody is asked for it
+        config = transformers.AutoConfig.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    elif name in transformers.CONFIG_MAPPING:  # an architecture, such as `bert`
         config = transformers.AutoConfig.for_model(name)
+    else:
+        raise CompileError(
+            f"transformers:{name} is no architecture, such as bert, no folder with config.json, and no repository that "
+            "was downloaded before"
+        )
     config.use_cache, config.return_dict = False, True
     if trained:
-        model = transformers.AutoModel.from_pretrained(name, config=config, local_files_only=True)
+        model = transformers.AutoModel.from_pretrained(
+            name, config=config, local_files_only=True, trust_remote_code=False
+        )
     else:
-        model = transformers.AutoModel.from_config(config)
+        model = transformers.AutoModel.from_config(config, trust_remote_code=False)
     if model.main_input_name == "input_ids":
         return model, torch.randint(config.vocab_size, (1, 16)), trained
     if model.main_input_name == "pixel_values" and isinstance(config.image_size, int):
@@ -155,8 +190,8 @@ def _transformers(name: str) -> Made:
     )
 
 
-def _has_weights(folder: Path) -> bool:
-    return folder.is_dir() and any(folder.glob("*.safetensors"))
+_WEIGHTS = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json")
+"""Files of trained weights, or of the list of such files, in a folder or repository of transformers."""
 
 
 def _is_cached(repository: str, file: str) -> bool:

@@ -101,7 +101,7 @@ class Emitter:
         self.meta.inputs, self.meta.outputs = describe_arguments(self.program)
         in_spec, out_spec = self.program.call_spec
         if in_spec is not None and out_spec is not None:
-            self.plan.container_meta_type = fmt.ContainerMetadata(_container(in_spec), _container(out_spec))
+            self.plan.container_meta_type = fmt.ContainerMetadata(_arguments(in_spec), _container(out_spec))
         return self.plan, self.meta
 
     # Values -----------------------------------------------------------------------------------------------------------
@@ -434,11 +434,26 @@ def _debug_handle(handle: int, node: Node) -> fmt.DebugHandle:
     return fmt.DebugHandle(handle, source_line(node), operator_name(node.target), module_path(node))
 
 
-def _container(spec: pytree.TreeSpec) -> str:
-    """Return how inputs or outputs are nested in tuples, lists and dicts, as JSON.
+def _arguments(spec: pytree.TreeSpec) -> str:
+    """Return the positional and named arguments, and how they are nested in tuples, lists and dicts, as JSON.
 
-    Containers without a registered name, such as `torch.return_types.sort`, cannot be written as JSON; all inputs
-    or outputs then form one flat tuple.
+    If one contains a container that cannot be written as JSON, each argument is a flat tuple.
+    """
+    try:
+        return pytree.treespec_dumps(spec)
+    except NotImplementedError:
+        args, kwargs = spec.children()
+        flat = [(0,) * part.num_leaves for part in (*args.children(), *kwargs.children())]
+        count = len(args.children())
+        named = dict(zip(kwargs.context, flat[count:], strict=True))
+        return pytree.treespec_dumps(pytree.tree_structure((tuple(flat[:count]), named)))
+
+
+def _container(spec: pytree.TreeSpec) -> str:
+    """Return how outputs are nested in tuples, lists and dicts, as JSON.
+
+    Containers without a registered name, such as `torch.return_types.sort`, cannot be written as JSON; all outputs then
+    form one flat tuple.
     """
     try:
         return pytree.treespec_dumps(spec)

@@ -62,12 +62,15 @@ def eager_suite(
         samples: Inputs as `calibration` of `edgecore.compile` takes them; a case for each.
 
     Raises:
-        CompileError: There are no inputs, or the samples cannot be read.
+        CompileError: There are no inputs, the samples cannot be read, the model is in training mode or cannot be run.
     """
     from edgecore.pipeline.compare import restored_buffers
+    from edgecore.pipeline.export import is_in_training
     from edgecore.quantize import samples as read_samples
 
     is_exported = isinstance(model, ExportedProgram)
+    if not is_exported and is_in_training(model):
+        raise CompileError(f"{type(model).__name__} is in training mode; call model.eval() first")
     if samples is None and example_inputs is None:
         if not is_exported or model.example_inputs is None:
             raise CompileError("test cases need inputs: the exported program has no example inputs, so name samples")
@@ -77,9 +80,13 @@ def eager_suite(
     cases = []
     with torch.no_grad(), restored_buffers(model):
         module = model.module() if is_exported else model
-        for args, kwargs in calls:
+        for number, (args, kwargs) in enumerate(calls):
             inputs = pytree.tree_map(_copy, (args, kwargs))  # before the model writes into one
-            cases.append(MethodTestCase(inputs, pytree.tree_map(_copy, module(*args, **kwargs))))
+            try:
+                outputs = module(*args, **kwargs)
+            except Exception as error:  # a model raises errors of any type
+                raise CompileError(f"the model cannot be run with the inputs of test case {number}: {error}") from error
+            cases.append(MethodTestCase(inputs, pytree.tree_map(_copy, outputs)))
     return MethodTestSuite(method_name, cases)
 
 

@@ -85,7 +85,7 @@ def export_model(
     else:
         args = example_inputs if isinstance(example_inputs, tuple) else (example_inputs,)
     name = type(model).__name__
-    if not is_training and _is_in_training(model):
+    if not is_training and is_in_training(model):
         raise CompileError(f"{name} is in training mode; call model.eval() before compiling")
     bound = _bound(model, args, kwargs)
     dims = list(_dims(bound, dynamic_shapes))
@@ -118,7 +118,7 @@ def dynamic_shapes_by_argument(model: torch.nn.Module | ExportedProgram, shapes:
     return (*shapes[:index], *shapes[index], *shapes[index + 1 :])
 
 
-def _is_in_training(model: torch.nn.Module) -> bool:
+def is_in_training(model: torch.nn.Module) -> bool:
     """Return True if a module, or a module inside it, is in training mode.
 
     The operators of an exported module have the mode of the export, whatever its flag says; it has no `eval()`.

@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
 from edgecore.emit import emit, external_rule
+from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
@@ -54,6 +55,8 @@ class EdgeProgramManager:
     ) -> None:
         self._programs = dict(programs)
         self._constant_methods = dict(constant_methods or {})
+        if twice := sorted(self._programs.keys() & self._constant_methods):
+            raise CompileError(f"the constant method {twice[0]!r} has the name of a method of the model; rename it")
         self._diagnostics = dict(diagnostics or {})
         self._passes = passes
         self._observer = observer

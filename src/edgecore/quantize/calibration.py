@@ -56,7 +56,7 @@ def with_progress(calibration: Iterable[Any] | str | Path) -> Iterator[tuple[tup
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:
     paths = sorted(path for path in folder.glob("*.np[yz]") if path.is_file()) if folder.is_dir() else []
     if not paths:
-        raise CompileError(f"calibration: {folder} is not a folder with .npy or .npz files (one per sample)")
+        raise CompileError(f"{folder} is not a folder with .npy or .npz files (one per sample)")
     yield from map(read_file, paths)
 
 

@@ -10,8 +10,9 @@ import ast
 import json
 import re
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from itertools import accumulate
 from typing import Any
 
 from edgecore._runtime import Method, TensorInfo
@@ -28,7 +29,9 @@ def set_nesting(method: Method) -> None:
     flatten = unflatten = None
     if any(not name.isidentifier() for name in names) and all(names):
         parameters = _parameters(method.inputs)
-        flatten = None if parameters is None else _Arguments(method.name, parameters).flatten
+        if parameters is not None:
+            positions = _positions(method.input_containers, names, list(parameters))
+            flatten = _Arguments(method.name, parameters, positions).flatten
     if structure := _structure(method.output_containers, len(method.outputs)):
         unflatten = structure.build
     if flatten or unflatten:
@@ -64,11 +67,11 @@ def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
     """Return the parameters by name in their order, or None if a name is no path."""
     parameters: dict[str, _Node] = {}
     for info in inputs:
-        root = _ROOT.match(info.name)
-        if root is None:
+        root = _root(info.name)
+        if not root:
             return None
-        node = parameters.setdefault(root[0], _Node(root[0]))
-        end = root.end()
+        node = parameters.setdefault(root, _Node(root))
+        end = len(root)
         while end < len(info.name):
             step = _STEP.match(info.name, end)
             if step is None:
@@ -83,12 +86,42 @@ def _parameters(inputs: Sequence[TensorInfo]) -> dict[str, _Node] | None:
     return parameters
 
 
+def _root(name: str) -> str:
+    """Return the parameter in the name of an input; empty if the name is no path."""
+    match = _ROOT.match(name)
+    return match[0] if match else ""
+
+
+def _positions(text: str, names: Sequence[str], parameters: list[str]) -> Sequence[str | None]:
+    """Return the parameter of each argument at export, positional ones first; None for an empty container.
+
+    The file has no name of an empty container. If the file does not say where they were, none is expected.
+    """
+    try:
+        _, tree = json.loads(text)
+        args, named = tree["children_spec"]
+        counts = [_leaf_count(part) for part in (*args["children_spec"], *named["children_spec"])]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return parameters
+    ends = list(accumulate(counts))
+    if not ends or ends[-1] != len(names):
+        return parameters
+    firsts = [names[end - count] if count else None for end, count in zip(ends, counts, strict=True)]
+    positions = [None if name is None else _root(name) for name in firsts]
+    return positions if [name for name in positions if name is not None] == parameters else parameters
+
+
+def _leaf_count(tree: Mapping[str, Any]) -> int:
+    return 1 if tree["type"] is None else sum(map(_leaf_count, tree["children_spec"]))
+
+
 @dataclass(frozen=True)
 class _Arguments:
-    """The parameters of a method, some of which are containers."""
+    """The parameters of a method, some of which are containers; `positions` is of `_positions`."""
 
     method: str
     parameters: dict[str, _Node]
+    positions: Sequence[str | None]
 
     def flatten(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return the inputs in their order, or None if the call gives flat inputs: there is no container among them.
@@ -103,22 +136,31 @@ class _Arguments:
         """
         if not any(_is_container(value) for value in (*args, *(named[name] for name in named if name != "out"))):
             return None
-        args = tuple(value for value in args if leaves(value))  # the file has no parameter for an empty container
-        if len(args) > len(self.parameters):
+        try:
+            given = self._given(args, named)
+            nodes = self.parameters.items()
+            return tuple(value for name, node in nodes for value in self._inputs(node, given.get(name, _MISSING)))
+        except RecursionError:
+            raise _error(f"An argument of method '{self.method}' is nested too deeply, or contains itself") from None
+
+    def _given(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments by the names of parameters."""
+        if len(args) > len(self.positions):
             raise _error(f"Method '{self.method}' takes {self._names()}; got {len(args)} arguments")
-        given = dict(zip(self.parameters, args, strict=False))
+        given: dict[str, Any] = {}
+        for index, (position, value) in enumerate(zip(self.positions, args, strict=False)):
+            if position is not None:
+                given[position] = value
+            elif not _is_empty(value):
+                raise _error(f"Argument {index} of method '{self.method}' must be empty, as at export")
         for name, value in named.items():
-            if name == "out" or not leaves(value):
-                continue
-            if name not in self.parameters:
-                raise _error(f"Method '{self.method}' has no argument '{name}'; it takes {self._names()}")
             if name in given:
                 raise _error(f"Argument '{name}' of method '{self.method}' was given by position and by keyword")
-            given[name] = value
-        flat: list[Any] = []
-        for name, node in self.parameters.items():
-            flat += self._inputs(node, given.get(name, _MISSING))
-        return tuple(flat)
+            if name in self.parameters:
+                given[name] = value
+            elif name != "out" and not _is_empty(value):
+                raise _error(f"Method '{self.method}' has no argument '{name}'; it takes {self._names()}")
+        return given
 
     def _names(self) -> str:
         return ", ".join(f"'{name}'" for name in self.parameters)
@@ -132,24 +174,27 @@ class _Arguments:
         if not node.items:
             yield value
             return
-        given = _items(value)
-        if given is None or any(not isinstance(key, int) for key in node.items) != (not isinstance(given, list)):
-            raise self._wrong(node, f"got {type(value).__name__}")
-        items = dict(enumerate(given)) if isinstance(given, list) else given
-        unknown = [key for key in items if key not in node.items and leaves(items[key])]
+        items = _items(value, node.items)
         missing = [key for key in node.items if key not in items]
-        if unknown or missing:
-            what = f"{missing[0]!r} is missing" if missing else f"got {unknown[0]!r} too"
-            raise self._wrong(node, f"got {len(given)}" if isinstance(given, list) else what)
+        unknown = [key for key in items if key not in node.items and not _is_empty(items[key])]
+        if missing or unknown:
+            raise self._wrong(node, value, f"{missing[0]!r} is missing" if missing else f"got {unknown[0]!r} too")
         for key, item in node.items.items():
             yield from self._inputs(item, items[key])
 
-    def _wrong(self, node: _Node, got: str) -> ExecutionError:
+    def _wrong(self, node: _Node, value: Any, got: str) -> ExecutionError:
         keys = list(node.items)
-        if all(isinstance(key, int) for key in keys):
-            expected = f"a list or tuple of {max(keys) + 1}"
+        names = ", ".join(map(repr, keys))
+        is_list = isinstance(value, (list, tuple))
+        if keys == list(range(len(keys))):
+            expected = f"a list or tuple of {len(keys)}"
+            got = f"got {len(value)}" if is_list else f"got {type(value).__name__}"
+        elif all(isinstance(key, int) for key in keys):
+            expected = f"a list, tuple or dict with {names}"  # a list, if those that are not named were empty
+            got = got if _is_container(value) else f"got {type(value).__name__}"
         else:
-            expected = f"a dict or dataclass with {', '.join(map(repr, keys))}"
+            expected = f"a dict or dataclass with {names}"
+            got = got if _is_container(value) and not is_list else f"got {type(value).__name__}"
         return _error(f"'{node.path}' of method '{self.method}' must be {expected}, as at export; {got}")
 
 
@@ -158,18 +203,33 @@ def _error(text: str) -> ExecutionError:
 
 
 def _is_container(value: Any) -> bool:
-    return isinstance(value, (list, tuple, Mapping)) or is_dataclass(value)
+    return isinstance(value, (list, tuple, Mapping)) or _is_dataclass(value)
 
 
-def _items(value: Any) -> list[Any] | Mapping[Any, Any] | None:
-    """Return the items of a container: of a dataclass and of a named tuple by field; None if it is none."""
+def _is_dataclass(value: Any) -> bool:
+    return is_dataclass(value) and not isinstance(value, type)
+
+
+def _is_empty(value: Any) -> bool:
+    """Return True for a container without a value inside. A field of a dataclass that is None is no value."""
+    return _is_container(value) and all(_is_empty(item) for item in _items(value, ()).values())
+
+
+def _items(value: Any, keys: Container[Any]) -> Mapping[Any, Any]:
+    """Return the items of a container by index, key or field; none for anything else.
+
+    torch.export leaves out the fields of a dataclass that are None; so does this function, except for those in `keys`.
+    """
     if isinstance(value, Mapping):
         return value
-    if isinstance(value, tuple) and (fields := getattr(value, "_fields", None)):
-        return dict(zip(fields, value, strict=True))
+    if isinstance(value, tuple) and (names := getattr(value, "_fields", None)):
+        return dict(zip(names, value, strict=True))
     if isinstance(value, (list, tuple)):
-        return list(value)
-    return vars(value) if is_dataclass(value) else None
+        return dict(enumerate(value))
+    if not _is_dataclass(value):
+        return {}
+    given = {one.name: getattr(value, one.name, None) for one in fields(value)}
+    return {name: item for name, item in given.items() if item is not None or name in keys}
 
 
 # Results --------------------------------------------------------------------------------------------------------------
