@@ -58,7 +58,6 @@ def batch_norm_backward(grad, x, weight, mean, invstd):
 
 
 _CASES = {
-    "linear layer of a row": (F.linear, normal(5), normal(3, 5), normal(3)),
     "average of rows": (lambda x: F.avg_pool1d(x, 3, 2, 1, ceil_mode=True, count_include_pad=False), ROW),
     "average of integer rows": (lambda x: F.avg_pool1d(x, 2), integers(1, 2, 4)),
     "average of rows to a size": (lambda x: F.adaptive_avg_pool1d(x, 5), ROW),
@@ -151,6 +150,7 @@ _CASES = {
         *aten.native_group_norm(IMAGE, None, None, 2, 4, 72, 2, 1e-5)[1:], normal(4),
     ),
     "backward of batch norm": (batch_norm_backward, normal(2, 4, 9, 8), IMAGE, normal(4), MEAN, INVERSE),
+    "linear layer of a row": (F.linear, normal(5), normal(3, 5), normal(3)),
 }  # fmt: skip
 for _reduce in ("sum", "prod", "mean", "amax", "amin"):
     for _included in (True, False):
