@@ -217,3 +217,31 @@ def test_the_body_of_a_loop_stays_in_floating_point(recipe):
     with torch.no_grad():
         assert signal_to_noise(edgecore.load(program.buffer).forward(x), model(x)) > 40
     assert [row.module for row in program.report(quantization=True).quantization] == ["first"]
+
+
+class Branches(nn.Module):
+    """A linear layer after branches that hold constants."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(32, 32)
+
+    def forward(self, x):
+        def positive(a):
+            b = a * 2
+            b[0] = 7.0
+            return b + torch.tensor([1.0, 2.0] * 16)
+
+        return self.linear(torch.cond(x.sum() > 0, positive, lambda a: a - torch.tensor(1.0), (x,)))
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8-dynamic", "int8-weights", "int4-weights"])
+def test_branches_may_hold_constants(recipe):
+    torch.manual_seed(0)
+    model, x = Branches().eval(), torch.rand(2, 32)
+    calibration = [x, -x] if recipe == "int8" else None
+    program = edgecore.compile(model, (x,), backends=["xnnpack"], quantize=recipe, calibration=calibration)
+    loaded = edgecore.load(program.buffer)
+    for value in (x, -x):
+        with torch.no_grad():
+            assert signal_to_noise(loaded.forward(value), model(value)) > (15 if recipe == "int4-weights" else 30)

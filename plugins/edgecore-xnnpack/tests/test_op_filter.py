@@ -63,6 +63,12 @@ def test_configs_name_operators(configs: Any, left: set[str]) -> None:
     same(program, compiled(), 1e-5)
 
 
+@pytest.mark.parametrize("configs, effect", [("gelu+tanh", "lets XNNPACK run nothing"), ("-gelu", "excludes nothing")])
+def test_names_of_operators_that_the_model_does_not_call_are_warned_about(configs: str, effect: str) -> None:
+    with pytest.warns(UserWarning, match=rf"configs {effect}: the model calls no gelu( or tanh)? after lowering"):
+        compiled(configs=configs)
+
+
 def test_an_operator_that_is_left_out_does_not_come_back_in_parts() -> None:
     backend = edgecore.Backend("xnnpack", configs="-gelu")
     report = edgecore.compile(nn.GELU().eval(), (X,), backends=[backend]).report()

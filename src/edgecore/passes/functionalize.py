@@ -27,6 +27,7 @@ from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
 from edgecore.passes.in_place import functional_form, is_mutable, writes_statistics, written_by
 from edgecore.passes.inline_composites import inline_composites
+from edgecore.passes.lift_body_constants import lift_body_constants
 from edgecore.passes.rebase_strided import rebase_strided
 from edgecore.passes.written_views import UnknownView, aliased, put_back, shared_source
 
@@ -46,6 +47,8 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     become results of the program. torch's own functionalization, which traces the program again, handles programs that
     write through rare views or inside branches and loop bodies, and those with regions under `torch.autocast()`.
     """
+    lift_body_constants(program)  # for recipes, whose programs come directly from `torch.export`
+    assignments = _assignments(program)  # before dropouts are removed, whose metadata would be missing
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
     writing = [node for node in nodes if is_mutable(node) or writes_statistics(node)]
@@ -53,7 +56,6 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     if not writing and not regions:
         rebase_strided(program)
         return program
-    assignments = _assignments(program)
     inline_composites(program)
     rebase_strided(program)
     if assignments:

@@ -14,6 +14,7 @@ from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
 from edgecore.ir.lazy_constants import load_all
 from edgecore.ir.program import copy_program, unchanged_buffers
+from edgecore.passes.lift_body_constants import lift_body_constants
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
@@ -99,7 +100,7 @@ def _convert(
     args, kwargs = exported.example_inputs
     with failures_named(title):
         # A copy, because torchao prepares the bodies of loops too, which all modules of a program share.
-        module = copy_program(program).module()
+        module = lift_body_constants(copy_program(program)).module()
         quantizer = make_quantizer(recipes, is_whole=program is exported)
         observed = prepare_pt2e(module, OutsideBodies(quantizer, module))
     first_sample: list[Inputs] = []

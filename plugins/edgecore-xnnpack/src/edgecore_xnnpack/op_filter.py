@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +11,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.sdk import Constants, UnsupportedReason, is_dequantize, is_quantize
+from edgecore.sdk import Constants, UnsupportedReason, calls, is_dequantize, is_quantize
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.quantized import DYNAMIC_QUANTIZATION
 from edgecore_xnnpack.operators.table import is_weight
@@ -50,6 +51,22 @@ def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str 
     if is_named == excludes:
         return "excluded by the option configs"
     return None
+
+
+def warn_if_nothing_matches(program: ExportedProgram, options: XnnpackOptions) -> None:
+    """Warn if the option `configs` names only operators that a program does not call."""
+    named = {name.removeprefix("-") for name in options.configs}
+    called = {name for node in calls(program.graph_module) for name in _names_of(node)}
+    if named and not named & called:
+        effect = "excludes nothing" if options.configs[0].startswith("-") else "lets XNNPACK run nothing"
+        warnings.warn(
+            f"the option configs {effect}: the model calls no {' or '.join(sorted(named))} after lowering", stacklevel=2
+        )
+
+
+def _names_of(node: Node) -> tuple[str, ...]:
+    row = TABLE.rows.get(node.target) if isinstance(node.target, OpOverload) else None
+    return () if row is None else row.names
 
 
 def _precision(node: Node, constants: Constants, options: XnnpackOptions) -> Precision:

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
-from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops
+from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops, warn_if_nothing_matches
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.cache import can_hold, is_update
 from edgecore_xnnpack.options import XnnpackOptions
@@ -73,6 +73,7 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag each supported node with its partition, and record for each other call why it is not supported."""
+        warn_if_nothing_matches(exported_program, self.options)
         result = super().partition(exported_program)
         if self.options.per_op_mode:
             result = self._split(result)

@@ -155,7 +155,7 @@ def _takes_images(node: Node, config: QuantizationConfig) -> bool:
     if CHANNEL_AXIS[target] == 0:
         return bool(groups == 1 or argument(node, "weight").meta["val"].shape[1] > 1)
     has_scales = groups == 1 or not config.is_per_channel
-    return has_scales and transposed_problem(node, shape[2:]) is None
+    return has_scales and transposed_problem(node, node.meta["val"].shape[2:]) is None
 
 
 class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):

@@ -271,12 +271,28 @@ def test_a_static_configuration_leaves_half_precision_as_it_is() -> None:
     assert not any("quantize" in node.name for node in graph.nodes)
 
 
-def test_a_transposed_convolution_that_is_not_delegated_stays_in_floating_point() -> None:
+@pytest.mark.parametrize(
+    ("module", "x"),
+    [
+        (nn.ConvTranspose2d(3, 4, 3, 2, output_padding=2, dilation=3), torch.randn(1, 3, 5, 6)),
+        (nn.ConvTranspose2d(3, 4, 1, 3, padding=3), torch.randn(1, 3, 3, 3)),  # the result is smaller than the input
+    ],
+)
+def test_a_transposed_convolution_that_is_not_delegated_stays_in_floating_point(
+    module: nn.Module, x: torch.Tensor
+) -> None:
     """Else nothing could choose its scales."""
-    module, x = nn.ConvTranspose2d(3, 4, 3, 2, output_padding=2, dilation=3).eval(), torch.randn(1, 3, 5, 6)
-    program = edgecore.compile(module, (x,), backends=["xnnpack"], quantize="int8-dynamic")
+    program = edgecore.compile(module.eval(), (x,), backends=["xnnpack"], quantize="int8-dynamic")
     assert program.report().left_outside[0].operator == "aten.convolution.default"
     torch.testing.assert_close(edgecore.load(program.buffer).forward(x), module(x).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_a_transposed_convolution_of_one_pixel_rounds_its_input_at_run_time() -> None:
+    """Its result is as large as its stride, though its input is not."""
+    module, x = nn.ConvTranspose2d(3, 4, 5, 4).eval(), torch.randn(2, 3, 1, 1)
+    program = edgecore.compile(module, (x,), backends=["xnnpack"], quantize="int8-dynamic")
+    assert kinds(program)["Convert"] == 1 and program.report().left_outside == []
+    assert program.compare(module, [(x,)]).rows[0].own.relative < 1e-5
 
 
 def test_a_convolution_of_sequences_with_two_symbolic_sizes_stays_in_floating_point() -> None:

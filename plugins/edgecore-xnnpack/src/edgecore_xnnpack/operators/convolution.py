@@ -39,7 +39,7 @@ def has_scales_of_outputs(node: Node) -> bool:
 
 
 def transposed_problem(node: Node, sizes: Sequence[Any]) -> str | None:
-    """Return why XNNPACK does not support a transposed convolution of sequences or images of these sizes, or None."""
+    """Return why XNNPACK does not support a transposed convolution whose results have these sizes, or None."""
     extras, steps = (for_each(argument(node, name), len(sizes)) for name in ("output_padding", "stride"))
     if any(extra >= step for extra, step in zip(extras, steps, strict=True)):
         return "output padding not below stride"
@@ -58,7 +58,7 @@ def _check_convolution(query: Query) -> str | None:
         return "weight not constant"
     if bias is not None and not query.is_constant(bias):
         return "bias not constant"
-    return transposed_problem(query.node, query.shape[2:]) if query.argument("transposed") else None
+    return transposed_problem(query.node, query.output_shape[2:]) if query.argument("transposed") else None
 
 
 @lowers(aten.convolution.default, check=_check_convolution, do_not_decompose=True,
