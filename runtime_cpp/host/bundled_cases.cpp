@@ -54,7 +54,8 @@ Status copy_values(const Values *source, std::vector<Value> &values, Error &erro
   for (uint32_t i = 0; i < size_of(source); ++i) {
     const fb::bundled::Value &value = *source->Get(i);
     Value &copy = values.emplace_back();
-    switch (value.val_type()) {
+    // The verifier accepts a value that has a type, but no table.
+    switch (value.val() == nullptr ? fb::bundled::ValueUnion::NONE : value.val_type()) {
       case fb::bundled::ValueUnion::Int:
         copy = value.val_as_Int()->int_val();
         break;

@@ -91,6 +91,27 @@ TEST_F(BundledRun, RefusesDamagedCases) {
             "A test case of the .bpte file is damaged: A tensor of shape [2] needs 8 bytes; there are 4.");
 }
 
+TEST_F(BundledRun, RefusesValuesWithoutTheirTable) {
+  using namespace fb::bundled;
+  for (const ValueUnion type : {ValueUnion::Int, ValueUnion::Bool, ValueUnion::Double, ValueUnion::Tensor}) {
+    flatbuffers::FlatBufferBuilder builder;
+    const std::vector<flatbuffers::Offset<fb::bundled::Value>> inputs = {CreateValue(builder, type, 0)};
+    const std::vector<flatbuffers::Offset<BundledMethodTestCase>> cases = {
+        CreateBundledMethodTestCaseDirect(builder, &inputs)};
+    const std::vector<flatbuffers::Offset<BundledMethodTestSuite>> suites = {
+        CreateBundledMethodTestSuiteDirect(builder, "forward", &cases)};
+    const std::vector<uint8_t> program = {1};
+    FinishBundledProgramBuffer(builder, CreateBundledProgramDirect(builder, 2, &suites, &program));
+    const uint8_t *start = builder.GetBufferPointer();
+    const AlignedBytes file(std::vector<uint8_t>(start, start + builder.GetSize()));
+    BundledCases bundled;
+    if (!bundled.open(file.view(), default_limits(), error_).ok()) continue;
+    std::vector<edgecore::Value> values;
+    EXPECT_FALSE(bundled.inputs("forward", 0, values, error_).ok());
+    EXPECT_EQ(text_of(error_), "A test case of the .bpte file is damaged: value 0 is missing.");
+  }
+}
+
 TEST_F(BundledRun, ReadsNothingOutsideOfAnyDamagedFile) {
   const AlignedBytes file = bundle(9);
   const std::vector<uint8_t> original(file.view().begin(), file.view().end());

@@ -56,6 +56,22 @@ TEST(CheckClose, WantsEqualIntegersAndBools) {
   EXPECT_EQ(problem("text", "text"), "");
 }
 
+TEST(CheckClose, AddsUpTheErrorsOfAList) {
+  const std::vector<Tensor> got = {make_tensor({1.5, 2.0}), Tensor(), make_tensor({4.0})};
+  const std::vector<Tensor> expected = {make_tensor({1.0, 2.0}), Tensor(), make_tensor({4.25})};
+  Error error;
+  Difference difference;
+  EXPECT_TRUE(check_close(Value(got), Value(expected), {0, 1}, error, &difference).ok()) << text_of(error);
+  EXPECT_EQ(difference.count, 3U);
+  EXPECT_EQ(difference.max_absolute, 0.5);
+  EXPECT_EQ(difference.max_relative, 0.5);
+  EXPECT_NE(problem(std::vector<Tensor>{got[0]}, std::vector<Tensor>{Tensor()}), "");
+  EXPECT_FALSE(check_close(Value(got), Value(expected), {0, 0.3}, error, &difference).ok());
+  EXPECT_EQ(text_of(error),
+            "Tensor 0 of the list: 1 of 2 elements are wrong, max abs error 0.5, max rel error 0.5; the worst is [0]: "
+            "1.5, expected 1.");
+}
+
 TEST(CheckClose, NamesOtherKindsTypesAndShapes) {
   EXPECT_EQ(problem(1, 1.0), "The value is an int, expected is a double.");
   EXPECT_EQ(problem(ones({2}), ones({2}, ScalarType::kInt32)), "The type is float32, expected is int32.");

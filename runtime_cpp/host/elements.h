@@ -73,7 +73,7 @@ To convert_number(From value) {
   }
 }
 
-// Calls visit(index, offset...) for each element in row-major order, with its offset by each of two strides.
+// Calls visit(first offset, second offset) for each element in row-major order, with its offset by each of two strides.
 template <typename Visit>
 void for_each_element(const std::vector<int64_t> &shape, const std::vector<int64_t> &first,
                       const std::vector<int64_t> &second, size_t count, const Visit &visit) {
@@ -82,11 +82,13 @@ void for_each_element(const std::vector<int64_t> &shape, const std::vector<int64
   for (size_t i = 0; i < count; ++i) {
     visit(a, b);
     for (size_t d = shape.size(); d-- > 0;) {
-      a += first[d];
-      b += second[d];
-      if (++index[d] < shape[d]) break;
-      a -= shape[d] * first[d];
-      b -= shape[d] * second[d];
+      if (++index[d] < shape[d]) {
+        a += first[d];
+        b += second[d];
+        break;
+      }
+      a -= (shape[d] - 1) * first[d];
+      b -= (shape[d] - 1) * second[d];
       index[d] = 0;
     }
   }

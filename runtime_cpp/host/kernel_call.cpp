@@ -34,6 +34,12 @@ struct CTensor {
   }
 };
 
+// An argument as the kernel gets it. The tensors of a list that are missing are NULL.
+struct Argument {
+  CTensor *tensor = nullptr;
+  std::vector<CTensor *> list;
+};
+
 struct Call {
   std::deque<CTensor> tensors;
   std::deque<edgecore_list> lists;
@@ -41,14 +47,14 @@ struct Call {
   std::deque<std::vector<uint8_t>> bool_lists;
   HeapScratch scratch;
 
-  edgecore_tensor *add(const Tensor &tensor) {
+  CTensor *add(const Tensor &tensor) {
     CTensor &added = tensors.emplace_back();
     added.tensor = tensor;
     added.update();
-    return &added.c;
+    return &added;
   }
 
-  const edgecore_list *add_list(const Value &value) {
+  const edgecore_list *add_list(const Value &value, Argument &argument) {
     edgecore_list &list = lists.emplace_back();
     if (value.string() != nullptr) {
       list.items.chars = value.string()->data();
@@ -65,7 +71,10 @@ struct Call {
       list.count = bools.size();
     } else {
       std::vector<edgecore_tensor *> &items = tensor_lists.emplace_back();
-      for (const Tensor &tensor : *value.tensors()) items.push_back(tensor.empty() ? nullptr : add(tensor));
+      for (const Tensor &tensor : *value.tensors()) {
+        argument.list.push_back(tensor.empty() ? nullptr : add(tensor));
+        items.push_back(tensor.empty() ? nullptr : &argument.list.back()->c);
+      }
       list.items.tensors = items.data();
       list.count = items.size();
     }
@@ -130,6 +139,27 @@ const edgecore_kernel *find(const edgecore_kernel_library &library, StringView o
   return nullptr;
 }
 
+// Refuses an empty tensor, and one in a list that could not be made.
+Status check_tensors(const Value &arg, Error &error) {
+  if (arg.is_tensor()) return arg.tensor().check(error);
+  if (arg.tensors() == nullptr) return {};
+  for (const Tensor &tensor : *arg.tensors()) {
+    if (tensor.is_failed()) return tensor.check(error);
+  }
+  return {};
+}
+
+// Returns what the kernel has made of an argument.
+Value result_of(const Argument &argument, const edgecore_value &value, const Value &before) {
+  if (argument.tensor != nullptr) return argument.tensor->tensor;
+  if (before.tensors() != nullptr) {
+    std::vector<Tensor> tensors;
+    for (const CTensor *tensor : argument.list) tensors.push_back(tensor == nullptr ? Tensor() : tensor->tensor);
+    return tensors;
+  }
+  return before.tag() < EDGECORE_TAG_TENSOR ? Value::copy_of(value) : before;
+}
+
 }  // namespace
 
 Status call_kernel(const edgecore_kernel_library &library, StringView op, std::vector<Value> &args, Error &error) {
@@ -139,7 +169,7 @@ Status call_kernel(const edgecore_kernel_library &library, StringView op, std::v
   }
   Call call;
   std::vector<edgecore_value> values;
-  std::vector<CTensor *> of_args(args.size());
+  std::vector<Argument> passed(args.size());
   for (size_t i = 0; i < args.size(); ++i) {
     const Value &arg = args[i];
     edgecore_value &value = values.emplace_back();
@@ -147,16 +177,15 @@ Status call_kernel(const edgecore_kernel_library &library, StringView op, std::v
     if (arg.is_int()) value.as.i = *arg.to_int(error);
     if (arg.is_double()) value.as.d = *arg.to_double(error);
     if (arg.is_bool()) value.as.b = *arg.to_bool(error) ? 1 : 0;
-    if (arg.is_tensor()) {
-      const Tensor tensor = arg.tensor();
-      if (!tensor.check(error).ok()) {
-        const Error reason = error;
-        return fail(error, EDGECORE_INVALID_ARGUMENT, "Argument ", i, " of ", op, ": ", reason.sentence());
-      }
-      value.as.tensor = call.add(tensor);
-      of_args[i] = &call.tensors.back();
+    if (!check_tensors(arg, error).ok()) {
+      const Error reason = error;
+      return fail(error, EDGECORE_INVALID_ARGUMENT, "Argument ", i, " of ", op, ": ", reason.sentence());
     }
-    if (arg.tag() >= EDGECORE_TAG_STRING) value.as.list = call.add_list(arg);
+    if (arg.is_tensor()) {
+      passed[i].tensor = call.add(arg.tensor());
+      value.as.tensor = &passed[i].tensor->c;
+    }
+    if (arg.tag() >= EDGECORE_TAG_STRING) value.as.list = call.add_list(arg, passed[i]);
   }
   edgecore_scope scope;
   scope.context = &call;
@@ -171,9 +200,7 @@ Status call_kernel(const edgecore_kernel_library &library, StringView op, std::v
                                    &error};
   const int32_t code = kernel->run(&arguments);
   if (code != EDGECORE_OK) return Status(code);
-  for (size_t i = 0; i < args.size(); ++i) {
-    if (of_args[i] != nullptr) args[i] = of_args[i]->tensor;
-  }
+  for (size_t i = 0; i < args.size(); ++i) args[i] = result_of(passed[i], values[i], args[i]);
   return {};
 }
 

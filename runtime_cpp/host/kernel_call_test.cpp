@@ -46,8 +46,16 @@ int32_t sum(TensorList tensors, int64_t number, bool flag, edgecore::StringView 
   return EDGECORE_OK;
 }
 
+// Makes each tensor of the list [1].
+void shrink(Context &context, TensorList out) noexcept {
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (out.has(i) && !context.resize(out[i], {1})) return;
+  }
+}
+
 }  // namespace
 
+EDGECORE_LIBRARY(test_ops, "shrink.out(*, Tensor(a!)[] out) -> ()", shrink);
 EDGECORE_LIBRARY(test_ops, "times.out(Tensor x, float? factor=None, *, Tensor(a!) out) -> Tensor(a!)", times);
 EDGECORE_LIBRARY_FOR(test_ops, "times.by_name", times, edgecore::kernel::for_types<float>());
 EDGECORE_LIBRARY(test_ops,
@@ -104,6 +112,25 @@ TEST(CallKernel, CallsTheRuntimesOwnKernels) {
   EXPECT_TRUE(check_close(args[3].tensor(), edgecore::full({2}, 4), {}, error).ok()) << text_of(error);
 }
 
+TEST(CallKernel, ReturnsResultsThatAreNoTensors) {
+  std::vector<Value> args = {edgecore::ones({2, 3}), 1, Value()};
+  Error error;
+  ASSERT_TRUE(call_kernel(*edgecore_kernels_library(), "aten::sym_size.int", args, error).ok()) << text_of(error);
+  ASSERT_TRUE(args[2].is_int());
+  EXPECT_EQ(*args[2].to_int(error), 3);
+  EXPECT_EQ(*args[1].to_int(error), 1);
+}
+
+TEST(CallKernel, GivesTensorsOfAListTheirNewShapes) {
+  std::vector<Value> args = {std::vector<edgecore::Tensor>{edgecore::ones({2}), {}, edgecore::ones({3})}};
+  Error error;
+  ASSERT_TRUE(call_kernel(*test_kernels(), "test_ops::shrink.out", args, error).ok()) << text_of(error);
+  ASSERT_EQ(args[0].tensors()->size(), 3U);
+  EXPECT_EQ(args[0].tensors()->at(0).shape(), std::vector<int64_t>{1});
+  EXPECT_TRUE(args[0].tensors()->at(1).empty());
+  EXPECT_EQ(args[0].tensors()->at(2).shape(), std::vector<int64_t>{1});
+}
+
 TEST(CallKernel, SaysWhatIsWrongWithACall) {
   const edgecore::Tensor x = edgecore::ones({2}), out = edgecore::ones({2});
   EXPECT_EQ(problem("test_ops::minus", {}), "Package 'test-kernels' has no kernel test_ops::minus.");
@@ -117,6 +144,8 @@ TEST(CallKernel, SaysWhatIsWrongWithACall) {
             "A tensor of shape [2] needs 8 bytes; the memory has 4.");
   EXPECT_EQ(problem("test_ops::times.out", {x, 1.0, edgecore::Tensor()}),
             "Argument 2 of test_ops::times.out: The tensor is empty.");
+  EXPECT_EQ(problem("test_ops::shrink.out", {std::vector<edgecore::Tensor>{out, out.view({3})}}),
+            "Argument 0 of test_ops::shrink.out: A tensor of shape [2] cannot be viewed as [3].");
   const float constant[2] = {};
   EXPECT_EQ(problem("test_ops::times.out", {x, 1.0, from_blob(constant, {2})}),
             "A read-only tensor may not be written.");
@@ -132,8 +161,8 @@ TEST(Schemas, AreComparedWithTheParameters) {
   static_assert(!matches<&times>("f(Tensor x, *, Tensor(a!) out) -> Tensor(a!)"), "too few");
   static_assert(!matches<&times>("f(Tensor[] x, float? y, *, Tensor(a!) out) -> Tensor(a!)"), "a list");
   static_assert(!matches<&times>("f(Tensor x, Generator? y, *, Tensor(a!) out) -> Tensor(a!)"), "unknown");
-  EXPECT_EQ(test_kernels()->kernel_count, 3U);
-  EXPECT_EQ(test_kernels()->kernels[1].dtypes, uint64_t{1} << ScalarType::kFloat32);
+  EXPECT_EQ(test_kernels()->kernel_count, 4U);
+  EXPECT_EQ(test_kernels()->kernels[2].dtypes, uint64_t{1} << ScalarType::kFloat32);
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ TensorBuilder &TensorBuilder::dim_order(std::vector<uint8_t> order) {
 }
 
 TensorBuilder &TensorBuilder::deleter(std::function<void(void *)> deleter) {
-  deleter_ = std::move(deleter);
+  if (deleter && data_ != nullptr) memory_ = std::shared_ptr<void>(data_, std::move(deleter));
   return *this;
 }
 
@@ -43,11 +43,6 @@ TensorBuilder &TensorBuilder::readable_bytes(size_t bytes) {
 }
 
 Tensor TensorBuilder::make() {
-  if (memory_ == nullptr) {
-    memory_ = std::shared_ptr<void>(data_, [deleter = deleter_](void *data) {
-      if (deleter && data != nullptr) deleter(data);
-    });
-  }
   Tensor tensor;
   tensor.memory_ = memory_;
   Error error;
@@ -78,7 +73,7 @@ Tensor TensorBuilder::make() {
     fits = !__builtin_mul_overflow(static_cast<uint64_t>(strides[d]), steps, &distance) &&
            !__builtin_add_overflow(extent, distance, &extent);
   }
-  if (!fits || __builtin_mul_overflow(extent, uint64_t{item}, &extent) || extent > SIZE_MAX) {
+  if (!fits || __builtin_mul_overflow(extent, uint64_t{item}, &extent) || extent > SIZE_MAX / 2) {
     (void)fail(error, EDGECORE_INVALID_ARGUMENT, "The strides ", span_of(strides),
                " are negative or too large for the shape ", span_of(shape_), ".");
     return Tensor::failed(error);
@@ -158,13 +153,21 @@ namespace {
 template <typename Next>
 Tensor filled(Tensor tensor, const Next &next) {
   if (tensor.empty()) return tensor;
-  with_type(tensor.scalar_type(), [&](auto zero) {
+  Error error;
+  if (tensor.read_only()) {
+    (void)fail(error, EDGECORE_INVALID_ARGUMENT, kReadOnly);
+    return Tensor::failed(error);
+  }
+  const bool has_numbers = with_type(tensor.scalar_type(), [&](auto zero) {
     using T = decltype(zero);
     auto *data = static_cast<T *>(tensor.data());
     for_each_element(tensor.shape(), tensor.strides(), tensor.strides(), tensor.count(),
                      [&](int64_t at, int64_t) { data[at] = convert_number<T>(next()); });
   });
-  return tensor;
+  if (has_numbers) return tensor;
+  (void)fail(error, EDGECORE_NOT_SUPPORTED, "Tensors of type ", scalar_type_info(tensor.scalar_type()).name,
+             " cannot be filled with numbers.");
+  return Tensor::failed(error);
 }
 
 // SplitMix64, of Steele, Lea and Flood ("Fast splittable pseudorandom number generators", 2014).

@@ -41,6 +41,22 @@ TEST(ForBlob, BorrowsTheMemoryAndCallsTheDeleterOnce) {
   EXPECT_EQ(freed, 7);
 }
 
+TEST(ForBlob, CopiesOfABuilderShareTheDeleter) {
+  int freed = 0;
+  float data[2] = {};
+  {
+    const TensorBuilder unused = for_blob(data, {2}).deleter([&](void *) { ++freed; });
+  }
+  EXPECT_EQ(freed, 1);  // also if nothing was made
+  {
+    TensorBuilder first = for_blob(data, {2}).deleter([&](void *) { ++freed; });
+    TensorBuilder second = first;
+    const Tensor one = first.make(), two = second.make();
+    EXPECT_EQ(one.data(), two.data());
+  }
+  EXPECT_EQ(freed, 2);
+}
+
 TEST(ForBlob, TakesStridesAndDimOrders) {
   uint8_t data[24] = {};
   const Tensor pixels = for_blob(data, {1, 3, 2, 4}).dim_order({0, 2, 3, 1}).make();
@@ -119,6 +135,18 @@ TEST(MakeTensor, FillsTensorsOfAnyTypeAndLayout) {
   EXPECT_EQ(zeros_strided({2}, {2}).count(), 2U);
   EXPECT_EQ(empty_strided({2, 3}, {3, 1}, ScalarType::kInt16).bytes(), 12U);
   EXPECT_TRUE(empty_strided({2, 3}, {3}).empty());
+  const int64_t large = std::numeric_limits<int64_t>::max();
+  EXPECT_EQ(problem(empty_strided({3}, {large}, ScalarType::kUInt8)),
+            "The strides [9223372036854775807] are negative or too large for the shape [3].");
+}
+
+TEST(MakeTensor, DoesNotFillReadOnlyMemoryNorTypesWithoutNumbers) {
+  const float constant[2] = {1, 2};
+  EXPECT_EQ(problem(fill(for_blob(constant, {2}).make(), 7)), "The tensor is read-only.");
+  EXPECT_EQ(constant[0], 1.0F);
+  EXPECT_EQ(problem(ones({2}, 9)), "Tensors of type complex64 cannot be filled with numbers.");
+  EXPECT_EQ(problem(randint(0, 9, {2}, 9)), "Tensors of type complex64 cannot be filled with numbers.");
+  EXPECT_EQ(problem(zeros({2}, 9)), "");
 }
 
 TEST(MakeTensor, LikeTakesOverShapeTypeAndDimOrder) {
@@ -146,6 +174,7 @@ TEST(RandomTensors, AreInTheirRangeAndRepeatable) {
     }
     EXPECT_NEAR(sum / 4096, 0.5, 0.03);
   }
+  seed_random(1);
   double sum = 0, squares = 0;
   const Tensor normal = randn({10000}), integers = randint(-5, 5, {1000});
   for (const float value : normal.values<float>()) {
@@ -204,6 +233,7 @@ TEST(BFloat16, RoundsToTheNearestEvenValue) {
   EXPECT_EQ(BFloat16(1.0F + 3 * 0x1p-8F).bits, 0x3f82);
   EXPECT_EQ(BFloat16(std::numeric_limits<float>::max()).bits, 0x7f80);
   EXPECT_TRUE(std::isnan(static_cast<float>(BFloat16(float_of_bits(0x7f800001)))));
+  EXPECT_EQ(BFloat16(float_of_bits(0xff800001)).bits, 0x7fc0);  // as in the kernels
 }
 
 }  // namespace

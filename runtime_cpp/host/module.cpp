@@ -100,6 +100,7 @@ const Program &Module::program() const { return *state_->shared->program; }
 
 std::vector<StringView> Module::required_backends() const {
   std::vector<StringView> ids;
+  if (!is_open()) return ids;
   const Program &program = *state_->shared->program;
   for (size_t i = 0; i < program.method_count(); ++i) {
     const MethodInfo method = program.method(i);
@@ -153,6 +154,7 @@ Status Module::add_backend(const edgecore_backend *table, Span<const edgecore_op
 
 std::vector<std::string> Module::missing_operators() const {
   std::vector<std::string> missing;
+  if (!is_open()) return missing;
   const Program &program = *state_->shared->program;
   for (size_t i = 0; i < program.method_count(); ++i) {
     const MethodInfo method = program.method(i);
@@ -234,6 +236,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
   }
   const MethodInfo info = open->method->info();
   open->inputs.resize(info.input_count());
+  open->last_inputs.resize(info.input_count());
   open->outputs.resize(info.output_count());
   open->output_memory.resize(info.output_count());
   methods.resize(program.method_count());
@@ -249,7 +252,8 @@ Status Module::load_at(size_t index, const MethodOptions &options, Error &error)
 }
 
 Status Module::load_methods(const MethodOptions &options, Error &error) {
-  const size_t count = state_->shared->program->method_count();
+  if (!is_open()) return no_program(error);
+  const size_t count = program().method_count();
   bool loaded = false;
   for (size_t i = 0; i < count; ++i) {
     if (is_loaded(i)) continue;
@@ -275,7 +279,7 @@ Status Module::load_method(StringView name, const MethodOptions &options, Error 
 
 Result<size_t> Module::find_method(StringView name, Error &error) const {
   if (is_open()) return program().find_method(name, error);
-  return fail(error, EDGECORE_INVALID_STATE, "No program is open: call open first.");
+  return no_program(error);
 }
 
 bool Module::is_open() const { return state_->shared->program != nullptr; }

@@ -90,7 +90,7 @@ Status Module::allocate_outputs(size_t method, Error &error) {
 }
 
 Status Module::run(StringView name, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error) {
-  const Result<size_t> index = program().find_method(name, error);
+  const Result<size_t> index = find_method(name, error);
   EDGECORE_TRY(index.status());
   if (!is_loaded(*index)) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
   Method &target = *methods_[*index];
@@ -140,8 +140,8 @@ Status Module::execute(StringView name, const std::vector<Value> &inputs, std::v
       return extend(error, " has no value: pass it, or call set_input.");
     }
     EDGECORE_TRY(set_value(*open.method, i, values[i], error));
+    open.last_inputs[i] = std::move(values[i]);  // also if a later input is refused
   }
-  open.last_inputs = std::move(values);
   for (size_t i = 0; i < open.outputs.size(); ++i) {
     Tensor &tensor = open.outputs[i];
     if (!tensor.empty() && open.method->output_needs_memory(i) && fits(info.output(i).tensor, tensor)) {
@@ -198,6 +198,7 @@ Status Module::set_output(StringView name, size_t index, Tensor tensor, Error &e
     return fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", name, "' has ", info.output_count(),
                 info.output_count() == 1 ? " output" : " outputs", "; there is no output ", index, ".");
   }
+  if (tensor.is_failed()) return tensor.check(error);
   const ValueInfo output = info.output(index);
   if (!tensor.empty()) {
     if (output.tag != EDGECORE_TAG_TENSOR) {

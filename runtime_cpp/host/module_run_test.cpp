@@ -93,6 +93,36 @@ TEST_F(ModuleRun, InputsThatWereSetStayUntilTheyAreTakenBack) {
   EXPECT_EQ(forward({}), "Input 0 of method 'forward' has no value: pass it, or call set_input.");
 }
 
+TEST_F(ModuleRun, InputsOfACallThatFailedLiveUntilTheNextOne) {
+  EXPECT_EQ(forward({make_tensor({1.0F, 2.0F}), 3, 0}), "");
+  bool freed = false;
+  {
+    auto *data = new float[2]{5, 6};
+    const Tensor x = from_blob(data, {2}, [&](void *memory) {
+      freed = true;
+      delete[] static_cast<float *>(memory);
+    });
+    EXPECT_NE(forward({x, "two", 0}), "");
+  }
+  EXPECT_FALSE(freed);  // the method borrows the memory of its first input
+  ASSERT_TRUE(module_.method(0).execute(error_).ok()) << text_of(error_);
+  EXPECT_EQ(static_cast<const float *>(module_.method(0).output(0).as.tensor->dl.data)[1], 18.0F);
+  EXPECT_EQ(forward({make_tensor({1.0F, 2.0F}), 3, 0}), "");
+  EXPECT_TRUE(freed);
+}
+
+TEST(ClosedModule, SaysThatNoProgramIsOpen) {
+  Module module, session;
+  Error error;
+  std::vector<Tensor> outputs;
+  EXPECT_EQ(module.run("forward", {}, outputs, error).code(), EDGECORE_INVALID_STATE);
+  EXPECT_EQ(text_of(error), "No program is open: call open first.");
+  EXPECT_EQ(module.load_methods({}, error).code(), EDGECORE_INVALID_STATE);
+  EXPECT_EQ(module.convert_trace({}, "unused", error).code(), EDGECORE_INVALID_STATE);
+  EXPECT_TRUE(module.required_backends().empty());
+  EXPECT_TRUE(module.missing_operators().empty());
+}
+
 TEST_F(ModuleRun, SaysWhatIsWrongWithAnInput) {
   const Tensor x = ones({2});
   EXPECT_EQ(forward({x, 3, 1, 4}), "Method 'forward' takes 3 inputs; got 4.");
@@ -123,6 +153,8 @@ TEST_F(ModuleRun, OutputsCanBeTensorsOfTheCaller) {
   EXPECT_EQ(forward({make_tensor({1.0F, 2.0F}), 4, 0}), "");
   EXPECT_EQ(y.values<float>()[1], 6.0F);
   EXPECT_EQ(floats(0), (std::vector<float>{4, 8}));
+  EXPECT_FALSE(module_.set_output("forward", 0, y.view({3}), error_).ok());  // no output is taken back
+  EXPECT_EQ(text_of(error_), "A tensor of shape [2] cannot be viewed as [3].");
   const Tensor gaps = full_strided({2}, {2}, 0);  // which the program cannot write itself
   EXPECT_FALSE(module_.set_output("forward", 0, zeros({1, 2}), error_).ok());
   EXPECT_EQ(text_of(error_),

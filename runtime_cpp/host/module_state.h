@@ -67,7 +67,7 @@ struct OpenMethod {
   std::vector<LoadedBackend> backends;                   // for MethodConfig::backends
   std::vector<const edgecore_kernel_library *> kernels;  // for MethodConfig::kernels
   std::vector<Value> inputs;                             // of set_input, for execute; None: not set
-  std::vector<Value> last_inputs;                        // of the last execute, whose memory the method may borrow
+  std::vector<Value> last_inputs;                        // that execute has set, whose memory the method may borrow
   std::vector<Tensor> outputs;                           // of set_output, for execute; empty: not set
   std::vector<HeapBlock> output_memory;                  // for each output, NULL if it was not needed
   std::unique_ptr<Trace> trace;
@@ -90,9 +90,8 @@ struct OpenMethod {
   }
 };
 
-// The data that a Module shares with the modules that its new_session fills in. The
-// members are destroyed in the reverse of their order here (backends, program, file), because each of these uses the
-// ones declared before it.
+// The data that a Module shares with the modules that its new_session fills in. The members are destroyed in the
+// reverse of their order here (backends, program, file), because each of these uses the ones declared before it.
 struct LoadedFile {
   Limits limits = default_limits();
   LoadMode mode = LoadMode::kMmap;
@@ -116,6 +115,10 @@ struct LoadedFile {
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error);
   Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const;
 };
+
+inline Status no_program(Error &error) {
+  return fail(error, EDGECORE_INVALID_STATE, "No program is open: call open first.");
+}
 
 // The data of a Module: a session of a loaded file. The members are destroyed in the reverse of their order here.
 struct Module::State {

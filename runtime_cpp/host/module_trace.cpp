@@ -80,6 +80,7 @@ Status Module::write_trace(const char *path, const char *values, Error &error) c
 }
 
 Status Module::convert_trace(Bytes records, const char *path, Error &error) const {
+  if (!is_open()) return no_program(error);
   std::vector<uint8_t> etdump;
   EDGECORE_TRY(etdump_of_records(program(), records, etdump, error));
   return write_file(path, etdump, error);

@@ -10,21 +10,30 @@
 #include "host/tensor_copy.h"
 
 namespace edgecore {
+namespace {
+
+constexpr size_t kMaxDims = 255;  // the number of a dim has 8 bits
+
+}  // namespace
 
 Status size_in_bytes(const std::vector<int64_t> &shape, int32_t scalar_type, size_t &bytes, Error &error) {
   bytes = scalar_type_info(scalar_type).size;
   if (bytes == 0) return fail(error, EDGECORE_INVALID_ARGUMENT, "There is no scalar type ", scalar_type, ".");
+  if (shape.size() > kMaxDims) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "A tensor has at most ", kMaxDims, " dims, not ", shape.size(), ".");
+  }
   bool is_zero = false, is_large = false;
   for (const int64_t size : shape) {
     if (size < 0) return fail(error, EDGECORE_INVALID_ARGUMENT, "The shape ", span_of(shape), " has a size below 0.");
     is_zero = is_zero || size == 0;
+    // A size of 0 counts as 1, as in strides_in_order: the strides must be numbers, too.
     is_large = is_large || static_cast<uint64_t>(size) > SIZE_MAX ||
-               __builtin_mul_overflow(bytes, static_cast<size_t>(size), &bytes);
+               __builtin_mul_overflow(bytes, std::max(static_cast<size_t>(size), size_t{1}), &bytes);
   }
-  if (is_zero) bytes = 0;
-  if (!is_zero && (is_large || bytes > SIZE_MAX / 2 - kArenaTail)) {
+  if (is_large || bytes > SIZE_MAX / 2 - kArenaTail) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "A tensor of shape ", span_of(shape), " is too large.");
   }
+  if (is_zero) bytes = 0;
   return {};
 }
 
@@ -193,6 +202,8 @@ Tensor Tensor::view(std::vector<int64_t> shape) const {
                span_of(shape_), " and strides ", span_of(strides_), ": clone() it first.");
     return failed(error);
   }
+  size_t bytes = 0;
+  if (!size_in_bytes(shape, scalar_type_, bytes, error).ok()) return failed(error);
   std::vector<int64_t> strides = strides_in_order(shape, row_major(shape.size()));
   return with_layout(std::move(shape), std::move(strides), 0);
 }
@@ -257,6 +268,7 @@ Tensor Tensor::to(int32_t scalar_type) const {
 Status Tensor::copy_from(const Tensor &source, Error &error) const {
   EDGECORE_TRY(check(error));
   EDGECORE_TRY(source.check(error));
+  if (read_only_) return fail(error, EDGECORE_INVALID_ARGUMENT, kReadOnly);
   if (source.scalar_type_ != scalar_type_ || source.shape_ != shape_) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "A tensor of type ", scalar_type_info(source.scalar_type_).name,
                 " and shape ", span_of(source.shape_), " cannot be copied into one of type ",

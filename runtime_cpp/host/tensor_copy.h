@@ -12,6 +12,8 @@ namespace edgecore {
 // Copies a tensor in host memory with any strides to a row-major Tensor, which is empty if memory does not suffice.
 Tensor copy_of(const edgecore_tensor &source);
 
+constexpr char kReadOnly[] = "The tensor is read-only.";
+
 inline Span<const int64_t> span_of(const std::vector<int64_t> &numbers) { return {numbers.data(), numbers.size()}; }
 
 // Returns the dims 0 to rank - 1, and the strides of a tensor without gaps whose dims are in this order (outermost

@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "edgecore/make_tensor.h"
 #include "error_text.h"
 
 namespace edgecore {
@@ -109,6 +110,22 @@ TEST(Tensor, ConvertsElements) {
   EXPECT_TRUE(numbers.to(ScalarType::kBool).values<bool>()[0]);
   EXPECT_EQ(kSix.permute({1, 0}).to(ScalarType::kInt32).values<int32_t>()[1], 3);
   EXPECT_EQ(problem(numbers.to(12)), "Tensors of type float64 are not converted to qint8.");
+}
+
+TEST(Tensor, RefusesMoreDimsAndLargerSizesThanStridesCanSay) {
+  EXPECT_EQ(problem(Tensor(6, std::vector<int64_t>(256, 1))), "A tensor has at most 255 dims, not 256.");
+  const int64_t large = int64_t{1} << 40;
+  EXPECT_EQ(problem(Tensor(6, {0, large, large})), "A tensor of shape [0, 1099511627776, 1099511627776] is too large.");
+  EXPECT_TRUE(Tensor(6, {0, 3}).view({0, large, large}).empty());
+}
+
+TEST(Tensor, DoesNotWriteToReadOnlyMemory) {
+  const float constant[2] = {1, 2};
+  const Tensor tensor = for_blob(constant, {2}).make();
+  Error error;
+  EXPECT_FALSE(tensor.slice(0, 0, 1).copy_from(Tensor::of<float>({1}, {5}), error).ok());
+  EXPECT_EQ(text_of(error), "The tensor is read-only.");
+  EXPECT_EQ(constant[0], 1.0F);
 }
 
 TEST(Tensor, ResizesWithinItsMemory) {

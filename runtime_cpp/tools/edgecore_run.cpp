@@ -189,10 +189,10 @@ bool parse(int argc, char **argv, Arguments &arguments) {
     }
   }
   const bool one_method = arguments.method != nullptr || !arguments.inputs.empty() || arguments.runs != 1;
+  const bool one_run = !arguments.inputs.empty() || arguments.runs != 1 || arguments.output_dir != nullptr;
   if (needs_trace && arguments.trace == nullptr) return false;
   if (arguments.has_tolerance && !arguments.verify) return false;
-  if (arguments.verify && (arguments.calls != nullptr || !arguments.inputs.empty() || arguments.runs != 1))
-    return false;
+  if (arguments.verify && (arguments.calls != nullptr || one_run)) return false;
   if ((arguments.debug != DebugLevel::kNone) != (arguments.debug_buffer != nullptr)) return false;
   if (arguments.records != nullptr && options != 2) return false;  // --trace is the only other one
   return arguments.file != nullptr && !(arguments.calls != nullptr && one_method);

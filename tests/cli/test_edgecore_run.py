@@ -199,6 +199,7 @@ def test_a_bundled_program_is_verified(tmp_path):
     assert "has no test case for the method" in fails(tmp_path / "good.bpte", "--verify", "--method", "other")
     assert "not a .bpte file" in fails(save(program, tmp_path), "--verify")
     assert run(tmp_path / "good.bpte", "--rtol", "1").returncode == 2
+    assert run(tmp_path / "good.bpte", "--verify", "--output-dir", tmp_path).returncode == 2
 
 
 def save(program, folder):

@@ -63,7 +63,7 @@ struct BFloat16 {
   BFloat16(float value) {
     const uint32_t all = float_bits(value);
     const bool is_nan = (all & 0x7fffffff) > 0x7f800000;
-    bits = static_cast<uint16_t>(is_nan ? (all >> 16 | 0x40) : (all + 0x7fff + (all >> 16 & 1)) >> 16);
+    bits = static_cast<uint16_t>(is_nan ? 0x7fc0 : (all + 0x7fff + (all >> 16 & 1)) >> 16);
   }
   operator float() const { return float_of_bits(static_cast<uint32_t>(bits) << 16); }
   static BFloat16 from_bits(uint16_t bits) {

@@ -39,7 +39,7 @@ typedef struct edgecore_kernel {
   edgecore_header header;
   edgecore_str name;      // "aten::add"
   edgecore_str overload;  // "out"; empty if there is none
-  uint64_t dtypes;        // bit n: supports tensors of ScalarType n (for error messages; the kernel checks as well)
+  uint64_t dtypes;        // bit n: takes tensors of ScalarType n (for messages and for the choice of a kernel)
   edgecore_kernel_fn run;
 } edgecore_kernel;
 

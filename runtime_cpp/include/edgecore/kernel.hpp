@@ -459,6 +459,9 @@ namespace kernel __attribute__((visibility("hidden"))) {
     }
   };
 
+  template <typename Result, typename... Args>
+  struct Caller<Result (*)(Args...) noexcept> : Caller<Result (*)(Args...)> {};
+
   template <auto function>
   int32_t EDGECORE_CALL run(const edgecore_call *call) {
     return Caller<decltype(function)>::run(call, function);

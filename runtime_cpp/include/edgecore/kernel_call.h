@@ -16,9 +16,10 @@ namespace edgecore {
 
 // Calls the kernel of an operator, "namespace::name.overload", with the arguments of its schema, the outputs last. The
 // kernel writes the memory of the tensors in `args`; one that it resizes gets its new shape there, which its memory
-// must be large enough for. Loops run on the calling thread.
-// Errors: NOT_FOUND (the library has no such kernel), INVALID_ARGUMENT (an empty tensor as argument), and those of the
-// kernel.
+// must be large enough for. A result that is no tensor is the last argument: pass None, which the call replaces. Loops
+// run on the calling thread.
+// Errors: NOT_FOUND (the library has no such kernel), INVALID_ARGUMENT (an empty tensor as argument; a list may have
+// empty ones, which are missing entries), and those of the kernel.
 Status call_kernel(const edgecore_kernel_library &library, StringView op, std::vector<Value> &args, Error &error);
 
 }  // namespace edgecore

@@ -19,15 +19,15 @@ namespace edgecore {
 class TensorBuilder {
  public:
   TensorBuilder(void *data, std::vector<int64_t> shape, int32_t scalar_type)
-      : data_(data), shape_(std::move(shape)), scalar_type_(scalar_type) {}
+      : data_(data), shape_(std::move(shape)), scalar_type_(scalar_type), memory_(std::shared_ptr<void>(), data) {}
 
   // Set the layout: strides in elements, or the order of the dims (outermost first). The default is row-major. If both
   // are set, they must agree.
   TensorBuilder &strides(std::vector<int64_t> strides);
   TensorBuilder &dim_order(std::vector<uint8_t> order);
-  // Sets the function that frees the memory. It is called once, when the builder and the last tensor that uses the
-  // memory are destroyed, also if make() returned an empty tensor. Without it the memory must outlive all these
-  // tensors.
+  // Sets the function that frees the memory, at most once and before make(). It is called once, when the builder, its
+  // copies and the last tensor that uses the memory are destroyed, also if make() returned an empty tensor. Without it
+  // the memory must outlive all these tensors.
   TensorBuilder &deleter(std::function<void(void *)> deleter);
   TensorBuilder &fixed_shape();  // resize() refuses the tensor
   TensorBuilder &read_only();    // a method that writes to this input refuses the tensor
@@ -44,8 +44,7 @@ class TensorBuilder {
   int32_t scalar_type_;
   std::vector<int64_t> strides_;
   std::vector<uint8_t> order_;
-  std::function<void(void *)> deleter_;
-  std::shared_ptr<void> memory_;  // from the first make() on
+  std::shared_ptr<void> memory_;  // calls the deleter
   bool has_strides_ = false, has_order_ = false, is_fixed_ = false, read_only_ = false;
   size_t readable_ = 0;
 };
@@ -140,7 +139,8 @@ Tensor empty_like(const Tensor &tensor);
 Tensor empty_strided(std::vector<int64_t> shape, std::vector<int64_t> strides,
                      int32_t scalar_type = ScalarType::kFloat32);
 
-// Set all elements to a number, converted as by Tensor::to, and return the tensor.
+// Set all elements to a number, converted as by Tensor::to, and return the tensor. The result is empty if the tensor is
+// read-only.
 Tensor fill(Tensor tensor, double value);
 Tensor fill(Tensor tensor, int64_t value);
 template <typename T>

@@ -191,16 +191,16 @@ class Module {
   // their memory with the caller's. Errors: those of load_method, INVALID_ARGUMENT (no such input).
   Status set_input(StringView method, size_t index, Value value, Error &error);
   Status set_inputs(StringView method, std::vector<Value> values, Error &error);
-  // Sets the tensor that receives an output in all later calls of execute, and that must not overlap an input; an empty
-  // one takes that back. If the program
-  // has the output in other memory, or the tensor another layout, the values are copied. Errors: INVALID_ARGUMENT (no
-  // such output, no tensor, another type or number of dims, too small or read-only).
+  // Sets the tensor that receives an output in all later calls of execute, and that must not overlap an input; Tensor()
+  // takes that back. If the program has the output in other memory, or the tensor another layout, the values are
+  // copied. Errors: INVALID_ARGUMENT (no such output, no tensor, another type or number of dims, too small or
+  // read-only), and those of Tensor::check.
   Status set_output(StringView method, size_t index, Tensor tensor, Error &error);
 
   // Runs the method with this name. `inputs` has a tensor for each tensor input of the method, in order; inputs of
   // other types must be set before by method(i).set_input. `outputs` receives copies of the tensor outputs.
-  // Errors: NOT_FOUND, INVALID_ARGUMENT (the number of inputs, an empty tensor, and those of Method::set_input), and
-  // those of Method::execute.
+  // Errors: INVALID_STATE (no open program, or the method is not loaded), NOT_FOUND, INVALID_ARGUMENT (the number of
+  // inputs, an empty tensor, and those of Method::set_input), and those of Method::execute.
   Status run(StringView method, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs, Error &error);
 
   // Starts to record the times of runs, in addition to those recorded so far, and stops that; then only backends that

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "edgecore/span.h"
@@ -32,6 +33,7 @@ class Tensor {
   static Tensor failed(const Error &error);
 
   bool empty() const { return memory_ == nullptr; }
+  bool is_failed() const { return problem_ != nullptr; }  // empty because a function could not make it
   // Returns OK, or if the tensor is empty, the reason. Errors: INVALID_ARGUMENT, MEMORY_ALLOCATION_FAILED.
   Status check(Error &error) const;
 
@@ -44,7 +46,7 @@ class Tensor {
   void *data() const { return memory_.get(); }
   // Returns the number of bytes from data() on that may be read: a tensor that owns its memory has padding at its end.
   size_t readable_bytes() const { return readable_; }
-  bool read_only() const { return read_only_; }  // a method refuses to write to it
+  bool read_only() const { return read_only_; }  // no method and no function of these headers writes to it
   bool resizable() const { return is_resizable_; }
   // Return true if the elements are in row-major order without gaps, and in any order of the dims without gaps.
   bool is_contiguous() const;
@@ -77,7 +79,8 @@ class Tensor {
   // Copies the elements as another type, row-major. A float becomes an integer by truncation; one that does not fit
   // becomes the nearest integer that does, and NaN becomes 0. Any number but 0 is true.
   Tensor to(int32_t scalar_type) const;
-  // Copies the elements of a tensor of equal shape and type into this one. Errors: INVALID_ARGUMENT.
+  // Copies the elements of a tensor of equal shape and type into this one, whose memory must not overlap the source's
+  // in another layout. Errors: INVALID_ARGUMENT (also if this one is read-only).
   Status copy_from(const Tensor &source, Error &error) const;
 
   // Changes the shape of this object, not of its copies; the memory and the order of the dims stay. Errors:

@@ -2,9 +2,8 @@
 // function. Header-only; needs the headers of libtorch. A source that includes it makes a library for
 // torch.ops.load_library; the sources of the runtime's library do not include it.
 //
-//   EDGECORE_TORCH_LIBRARY(my_ops, "multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) ->
-//   Tensor(a!)",
-//                          multiply_add);
+//   EDGECORE_TORCH_LIBRARY(
+//       my_ops, "multiply_add.out(Tensor a, Tensor b, float scale, *, Tensor(a!) out) -> Tensor(a!)", multiply_add);
 //
 // defines torch.ops.my_ops.multiply_add.out. For a schema with one out argument,
 //
@@ -22,6 +21,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -164,7 +164,9 @@ namespace kernel __attribute__((visibility("hidden"))) {
     static void *EDGECORE_CALL scratch(edgecore_scope *scope, uint64_t size, uint64_t alignment) {
       std::vector<std::unique_ptr<char[]>> &blocks = of(scope).scratch_;
       const uint64_t align = alignment == 0 ? 1 : alignment;
-      blocks.emplace_back(new char[static_cast<size_t>(size + align)]);
+      if (align > SIZE_MAX || size > SIZE_MAX - align) return nullptr;
+      blocks.emplace_back(new (std::nothrow) char[static_cast<size_t>(size + align)]);
+      if (blocks.back() == nullptr) return nullptr;
       const auto address = reinterpret_cast<uintptr_t>(blocks.back().get());
       return reinterpret_cast<void *>((address + align - 1) / align * align);
     }
