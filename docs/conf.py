@@ -57,7 +57,7 @@ suppress_warnings = ["duplicate_declaration.cpp", "duplicate_declaration.c"]
 # types that have no page. All others must be found.
 nitpick_ignore_regex = [
     ("cpp:identifier", r"(u?int\d+_t|UINT\d+_MAX|s?size_t|off_t|pread|va_list|std|.*::@\d+|EDGECORE_\w+)"),
-    ("cpp:identifier", r"(ProgramTables|DataTables|DeviceMemory|State)"),
+    ("cpp:identifier", r"(ProgramTables|DataTables|DeviceMemory|State|ScalarType(::k\w+)?)"),
     ("c:identifier", r"(u?int\d+_t|size_t|.*@\d+)"),
     ("py:class", r".*"),
 ]
