@@ -251,7 +251,8 @@ def parse_backend(text: str) -> tuple[str, dict[str, Any]]:
 def parse_load_options(texts: Sequence[str] | None) -> dict[str, dict[str, Any]]:
     """Return the options of each backend, for `edgecore.load`."""
     options: dict[str, dict[str, Any]] = {}
-    for text, (name, values) in zip(texts or (), map(parse_backend, texts or ()), strict=True):
+    for text in texts or ():
+        name, values = parse_backend(text)
         if not values:  # the file says which backends it needs
             raise typer.BadParameter(f"{text!r} is not NAME:key=value,...", param_hint="--backend")
         options.setdefault(name, {}).update(values)

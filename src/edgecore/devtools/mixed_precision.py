@@ -20,7 +20,7 @@ from edgecore.devtools.compare_metrics import measure
 from edgecore.devtools.printable import join_lines
 from edgecore.devtools.profiler import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
-from edgecore.pipeline.compare import restored_buffers
+from edgecore.pipeline.compare import copied, restored_buffers
 from edgecore.quantize import samples as read_samples
 from edgecore.quantize.quality import LayerQuality
 from edgecore.recipe import Recipe
@@ -285,7 +285,7 @@ def _sqnr_of(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> Metr
     """Return a metric: the SQNR in dB of all outputs of all samples, compared with the model."""
     if not samples:
         raise ValueError("the default metric needs samples; calibration has none")
-    wanted = [[_copied(one) for one in tree_leaves(_eager(model)(*sample))] for sample in samples]
+    wanted = [[copied(one) for one in tree_leaves(_eager(model)(*sample))] for sample in samples]
     if not any(map(_is_float, wanted[0])):
         raise ValueError("the default metric needs an output in floating point; pass metric=")
 
@@ -299,10 +299,6 @@ def _sqnr_of(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> Metr
         return measure(torch.cat([want for want, _ in pairs]), torch.cat([got for _, got in pairs])).sqnr
 
     return metric
-
-
-def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) else value
 
 
 def _is_float(value: Any) -> bool:

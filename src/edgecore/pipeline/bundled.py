@@ -64,7 +64,7 @@ def eager_suite(
     Raises:
         CompileError: There are no inputs, the samples cannot be read, the model is in training mode or cannot be run.
     """
-    from edgecore.pipeline.compare import restored_buffers
+    from edgecore.pipeline.compare import copied, restored_buffers
     from edgecore.pipeline.export import is_in_training
     from edgecore.quantize import samples as read_samples
 
@@ -81,17 +81,13 @@ def eager_suite(
     with torch.no_grad(), restored_buffers(model):
         module = model.module() if is_exported else model
         for number, (args, kwargs) in enumerate(calls):
-            inputs = pytree.tree_map(_copy, (args, kwargs))  # before the model writes into one
+            inputs = pytree.tree_map(copied, (args, kwargs))  # before the model writes into one
             try:
                 outputs = module(*args, **kwargs)
             except Exception as error:  # a model raises errors of any type
                 raise CompileError(f"the model cannot be run with the inputs of test case {number}: {error}") from error
-            cases.append(MethodTestCase(inputs, pytree.tree_map(_copy, outputs)))
+            cases.append(MethodTestCase(inputs, pytree.tree_map(copied, outputs)))
     return MethodTestSuite(method_name, cases)
-
-
-def _copy(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 class BundledProgram:

@@ -318,21 +318,24 @@ def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
     """Return (name, value) of all results of each call; the name of a result is its key in a dict, or its position."""
     with torch.no_grad(), restored_buffers(model):
         return [
-            [(_label(path), _copy(value)) for path, value in pytree.tree_leaves_with_path(model(*args, **kwargs))]
+            [(_label(path), copied(value)) for path, value in pytree.tree_leaves_with_path(model(*args, **kwargs))]
             for args, kwargs in calls
         ]
 
 
 def _apply(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [[_copy(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
+    return [[copied(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
 
 
 def _label(path: Sequence[Any]) -> str:
     return ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path) or "0"
 
 
-def _copy(value: Any) -> Any:
-    """Copy a result, because a later call of the model may write into the same tensor."""
+def copied(value: Any) -> Any:
+    """Copy a tensor, and return other values as they are.
+
+    Results are copied because a later call of the model may write into the same tensor.
+    """
     return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
