@@ -118,7 +118,7 @@ def test_the_command_without_its_extra_names_the_extra_in_one_sentence():
 
 def test_a_file_runs_and_is_described_without_the_command_line(tmp_path):
     path = tmp_path / "model.pte"
-    edgecore.compile(torch.nn.ReLU(), (torch.randn(2, 3),), backends=[]).save(path)
+    edgecore.compile(torch.nn.ReLU().eval(), (torch.randn(2, 3),), backends=[]).save(path)
     code = """
 import array, edgecore
 from edgecore.devtools import budget, diff_files, graph, summary

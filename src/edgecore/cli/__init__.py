@@ -14,6 +14,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name not in _EXTRA:
             raise
-        print(f'edgecore: the command line needs the package {error.name}: pip install "edgecore[cli]"', file=sys.stderr)
+        print(
+            f'edgecore: the command line needs the package {error.name}: pip install "edgecore[cli]"', file=sys.stderr
+        )
         sys.exit(1)
     run_command_line()
