@@ -10,6 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from edgecore.errors import EdgecoreError
+
 SCRIPTS = ("model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
 """The scripts of a page, in the order in which they need one another."""
 
@@ -46,8 +48,15 @@ def page(title: str, content: Mapping[str, Any]) -> str:
 
     Returns:
         The page.
+
+    Raises:
+        EdgecoreError: The extra `edgecore[cli]` is not installed.
     """
-    from jinja2 import Environment, PackageLoader
+    try:
+        from jinja2 import Environment, PackageLoader
+        from markupsafe import Markup
+    except ModuleNotFoundError as error:
+        raise EdgecoreError(f'a page needs the package {error.name}: pip install "edgecore[cli]"') from error
 
     environment = Environment(loader=PackageLoader("edgecore.html", "assets"), autoescape=True)
     style, script = _asset("page.css"), "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS)])
@@ -57,8 +66,6 @@ def page(title: str, content: Mapping[str, Any]) -> str:
     policy = (
         f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     )
-    from markupsafe import Markup
-
     return environment.get_template("page.html").render(
         title=title, policy=policy, style=Markup(style), script=Markup(script), data=Markup(data)
     )
