@@ -26,6 +26,7 @@ from edgecore.cli import (
     plugin_commands,
     profile,
     run,
+    sweep,
     track,
     verify,
 )
@@ -70,6 +71,7 @@ for _command in (
     diff,
     budget,
     track,
+    sweep,
     extract,
     verify,
     kernels,
