@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 from sweep_files import MODEL, write_nets
@@ -98,7 +98,7 @@ def test_a_sweep_that_is_killed_five_times_ends_with_the_same_table_and_no_cell_
             assert finished.setdefault(str(path), inode) == inode, "a cell was done twice"
     assert subprocess.run([*command, "killed"], capture_output=True).returncode == 0
     assert subprocess.run([*command, "whole"], capture_output=True).returncode == 0
-    assert all(os.stat(path).st_ino == inode for path, inode in finished.items())
+    assert all(Path(path).stat().st_ino == inode for path, inode in finished.items())
     assert finished
     tables = [
         [

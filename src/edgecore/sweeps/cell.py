@@ -100,7 +100,7 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     start = time.perf_counter()
     program = edgecore.compile(
         model, inputs, backends=backend, dynamic_shapes=dynamic_shapes, runtime=build.runtime, quantize=recipe,
-        calibration=_calibration(build) if recipe is not None else None,
+        calibration=calibration_of(build) if recipe is not None else None,
     )  # fmt: skip
     figures["compile_seconds"] = time.perf_counter() - start
     program.save(folder / FILE)
@@ -119,7 +119,7 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     comparison = program.compare(model)
     figures["sqnr_db"] = min((row.eager.sqnr for row in comparison.rows), default=math.inf)
     if build.accuracy is not None:
-        judge = _function(build.accuracy)
+        judge = function_of(build.accuracy)
         figures["accuracy"], figures["float_accuracy"] = _judge(judge, model, program)
     if not comparison.ok:
         return "wrong", str(comparison.verdict)
@@ -136,17 +136,18 @@ def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float
     return float(judge(on_device(loaded))), float(judge(eager(module)))
 
 
-def _calibration(build: Build) -> Any:
+def calibration_of(build: Build) -> Any:
+    """Return the samples of a build: a folder, what its function returns, or None."""
     if build.calibration is None:
         return None
-    return _function(build.calibration)() if _is_function(build.calibration) else Path(build.calibration)
+    return function_of(build.calibration)() if _is_function(build.calibration) else Path(build.calibration)
 
 
 def _is_function(text: str) -> bool:
     return ":" in text and not Path(text).exists()
 
 
-def _function(text: str) -> Callable[..., Any]:
+def function_of(text: str) -> Callable[..., Any]:
     """Import `module:function` from the current folder or an installed package."""
     import importlib
 

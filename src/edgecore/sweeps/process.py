@@ -18,7 +18,8 @@ from edgecore.plugin.exit_status import exit_text
 
 _KEPT_BYTES = 16 << 10
 """Number of the last bytes of the output that are kept."""
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.2
+"""A poll reads all of /proc, which takes milliseconds, also while a time is measured."""
 _PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 # The child gets the sys.path of this process before it imports anything, so that both find the same packages.
 _CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.sweeps.cell import main; main(sys.argv[1])"

@@ -36,19 +36,6 @@ class Listener(Protocol):
         """Get a step that has ended, and the number of steps that are left."""
 
 
-class Pool(Protocol):
-    """Where steps run."""
-
-    def run(
-        self,
-        steps: Sequence[Step],
-        store: Store,
-        begun: Callable[[Step], None],
-        ended: Callable[[Step, StepResult], None],
-    ) -> None:
-        """Run steps, and put their results into the store before `ended` is called."""
-
-
 def sweep(
     source: str | Path | Mapping[str, Any],
     output: str | Path | None = None,
@@ -56,7 +43,6 @@ def sweep(
     jobs: int | None = None,
     fresh: bool = False,
     retry: bool = False,
-    ray: str | None = None,
     listener: Listener | None = None,
 ) -> SweepResult:
     """Compile, verify, compare and measure each cell of a sweep; needs the extra `edgecore[compile]`.
@@ -71,14 +57,13 @@ def sweep(
         jobs: Number of files that are made side by side; by default the number of processors.
         fresh: Compute all cells again.
         retry: Compute the cells again that have failed.
-        ray: Address of a Ray cluster that runs the cells; needs the extra `edgecore[ray]`.
         listener: Gets the plan and the progress.
 
     Returns:
         The results, which are also in `output`: `results.jsonl`, `results.csv`, `index.html`.
 
     Raises:
-        EdgecoreError: The options are wrong, another sweep writes into the folder, or the cluster is lost.
+        EdgecoreError: The options are wrong, another sweep writes into the folder.
 
     Example:
         >>> edgecore.sweep({"models": ["net.pt2"], "backends": ["xnnpack"], "recipes": ["float", "int8-dynamic"]})
@@ -93,19 +78,15 @@ def sweep(
     except OSError as error:
         raise EdgecoreError(f"cannot write into {folder}: {error.strerror}; choose another folder") from error
     with _alone(folder):
-        return _sweep(plan, folder, jobs or os.cpu_count() or 1, fresh, retry, ray, listener)
+        return _sweep(plan, folder, jobs or os.cpu_count() or 1, fresh, retry, listener)
 
 
 def _sweep(
-    plan: SweepPlan, folder: Path, jobs: int, fresh: bool, retry: bool, ray: str | None, listener: Listener | None
+    plan: SweepPlan, folder: Path, jobs: int, fresh: bool, retry: bool, listener: Listener | None
 ) -> SweepResult:
     store = Store(folder / "cells")
     store.clean()
-    pool: Pool = LocalPool(jobs)
-    if ray is not None:
-        from edgecore.sweeps.ray_pool import RayPool
-
-        pool = RayPool(ray, jobs)
+    pool = LocalPool(jobs)
     results: dict[Step, StepResult] = {}
     computed: set[Step] = set()
     builds = list(dict.fromkeys(build_step(cell, plan.limits) for cell in plan.cells))
@@ -215,7 +196,7 @@ class LocalPool:
         begun: Callable[[Step], None],
         ended: Callable[[Step, StepResult], None],
     ) -> None:
-        """Run steps, as `Pool.run` says."""
+        """Run steps, and put their results into the store before `ended` is called."""
         stop = threading.Event()
         waiting = list(reversed(steps))
         running: dict[Future[StepResult], Step] = {}
