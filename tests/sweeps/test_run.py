@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import random
-import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from sweep_files import MODEL, write_nets
@@ -37,7 +35,7 @@ def test_the_table_equals_single_calls_and_a_second_sweep_computes_nothing(tmp_p
         assert row.file_bytes == (tmp_path / "out" / row.file).stat().st_size
         assert abs(row.file_bytes - len(program.buffer)) < 500  # paths of sources differ
         assert row.delegated == 1 and row.delegates == 1 and row.median_ms > 0 and not row.cached
-        assert row.float_accuracy == pytest.approx(sweep_nets.accuracy(model)) != row.accuracy
+        assert row.float_accuracy == pytest.approx(sweep_nets.accuracy(model))
         assert "<html" in (tmp_path / "out" / row.report).read_text()
     again = edgecore.sweep(options, "out")
     assert all(row.cached for row in again.rows)
@@ -86,20 +84,26 @@ def test_a_sweep_that_is_killed_five_times_ends_with_the_same_table_and_no_cell_
     )
     command = [sys.executable, "-m", "edgecore", "sweep", "s.toml", "-o"]
     chance = random.Random(7)
+
+    def results():
+        found = (tmp_path / "killed").glob("cells/*/*.json")
+        return {str(path): path.stat().st_ino for path in found if ".partial" not in path.parent.name}
+
     finished: dict[str, int] = {}
     for _ in range(5):
         child = subprocess.Popen([*command, "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(chance.uniform(3, 12))
-        child.send_signal(signal.SIGKILL)
+        while child.poll() is None and len(results()) <= len(finished):  # each sweep gets on, on slow machines, too
+            time.sleep(0.1)
+        time.sleep(chance.uniform(0, 3))
+        child.kill()
         child.wait()
         time.sleep(0.5)
-        for path in (tmp_path / "killed").glob("cells/*/*.json"):
-            inode = path.stat().st_ino
-            assert finished.setdefault(str(path), inode) == inode, "a cell was done twice"
+        now = results()
+        assert finished.items() <= now.items(), "a cell was done twice"
+        finished = now
     assert subprocess.run([*command, "killed"], capture_output=True).returncode == 0
     assert subprocess.run([*command, "whole"], capture_output=True).returncode == 0
-    assert all(Path(path).stat().st_ino == inode for path, inode in finished.items())
-    assert finished
+    assert len(finished) >= 5 and finished.items() <= results().items(), "a cell was done twice"
     tables = [
         [
             (row.cell, row.status, row.file_bytes, row.planned_bytes, row.sqnr_db, row.delegated)

@@ -1,4 +1,4 @@
-"""What the result of a cell depends on: files, and the versions of packages."""
+"""Digests of what the result of a cell depends on: files, and the versions of packages."""
 
 from __future__ import annotations
 

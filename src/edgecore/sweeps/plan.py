@@ -24,7 +24,7 @@ PORTABLE, FLOAT = "portable", "float"
 
 @dataclass(frozen=True)
 class Build:
-    """What makes a file: a model, a backend, a recipe and a target runtime.
+    """The inputs of a file: a model, a backend, a recipe and a target runtime.
 
     Attributes:
         model: Name of the model.

@@ -24,7 +24,7 @@ from edgecore.sweeps.store import FILE, REPORT, Step, StepResult, Store, build_s
 
 
 class Listener(Protocol):
-    """What a display learns of a sweep. All of it is called by the thread that called `sweep`."""
+    """Methods that tell a display of a sweep. All are called by the thread that called `sweep`."""
 
     def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
         """Get the plan, the number of cells that are known, and the estimated time of the others."""
