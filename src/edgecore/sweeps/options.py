@@ -11,7 +11,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from edgecore.cli.models import stem
 from edgecore.errors import EdgecoreError
-from edgecore.format import EXECUTORCH_1_5
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -104,7 +103,7 @@ class SweepOptions(_Strict):
     recipes: Annotated[dict[str, RecipeOptions], _named("recipe"), Field(min_length=1)] | Literal["all"] = Field(
         default_factory=lambda: {"float": RecipeOptions(recipe="float")}
     )
-    runtimes: tuple[Literal["executorch-1.5", "edgecore"], ...] = Field((EXECUTORCH_1_5,), min_length=1)  # type: ignore[assignment]
+    runtimes: tuple[Literal["executorch-1.5", "edgecore"], ...] = Field(("executorch-1.5",), min_length=1)
     threads: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
     include: tuple[Selection, ...] = ()
     exclude: tuple[Selection, ...] = ()

@@ -162,7 +162,7 @@ def _row(
         not any(step in computed for step in steps), round(sum(part.seconds for part in parts), 3),
     )  # fmt: skip
     figures = {key: value for part in parts for key, value in part.figures.items()}
-    paths = {name: str((store.path(one) / file).relative_to(store.folder.parent))
+    paths: dict[str, Any] = {name: str((store.path(one) / file).relative_to(store.folder.parent))
              for name, file in (("file", FILE), ("report", REPORT)) if (store.path(one) / file).is_file()}  # fmt: skip
     return replace(row, **figures, **paths)
 
