@@ -27,6 +27,8 @@ from edgecore.cli import (
     plugin_commands,
     profile,
     run,
+    search,
+    sweep,
     track,
     verify,
 )
@@ -71,6 +73,8 @@ for _command in (
     diff,
     budget,
     track,
+    sweep,
+    search,
     extract,
     verify,
     kernels,
