@@ -32,8 +32,7 @@ inline int32_t shift_right(int32_t value, int32_t shift) { return (value >> shif
 
 // Returns value * factor, rounded twice: to 32 bits, and to an integer.
 inline int32_t requantize(int32_t value, Factor factor) {
-  const int32_t product =
-      multiply_high(factor.shift > 0 ? shift_left(value, factor.shift) : value, factor.multiplier);
+  const int32_t product = multiply_high(factor.shift > 0 ? shift_left(value, factor.shift) : value, factor.multiplier);
   return factor.shift < 0 ? shift_right(product, -factor.shift) : product;
 }
 
@@ -43,9 +42,7 @@ struct Int8Range {
   int32_t low;
   int32_t high;
 
-  bool is_valid() const {
-    return -128 <= zero_point && zero_point <= 127 && -128 <= low && low <= high && high <= 127;
-  }
+  bool is_valid() const { return -128 <= zero_point && zero_point <= 127 && -128 <= low && low <= high && high <= 127; }
   int8_t clamp(int32_t value) const {  // limits first, because value + zero_point could overflow
     const int32_t limited = value < low - zero_point ? low - zero_point : value;
     return static_cast<int8_t>((limited > high - zero_point ? high - zero_point : limited) + zero_point);
@@ -53,7 +50,8 @@ struct Int8Range {
 };
 
 // Requantizes n sums that have one factor. The compiler vectorizes each loop, because the shift has one sign in it.
-inline void requantize_row(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Int8Range range, int8_t *out) {
+inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
+                           int8_t *__restrict out) {
   const int32_t multiplier = factor.multiplier;
   if (factor.shift < 0) {
     const int32_t shift = -factor.shift;

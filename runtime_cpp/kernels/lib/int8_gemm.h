@@ -51,7 +51,10 @@ inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_
     for (int64_t i = 0; i < kTileRows; ++i) {
       const int8_t *row = left.data + min_of(i, m - 1) * left.step + k0;
       int16_t *target = wide + i * kInt8Depth;
-      for (int64_t p = 0; p < steps; ++p) target[p] = row[p];
+      int64_t p = 0;
+      for (; p + 16 <= steps; p += 16) widen_block<16>(row + p, target + p);
+      for (; p + 4 <= steps; p += 4) widen_block<4>(row + p, target + p);
+      for (; p < steps; ++p) target[p] = row[p];
       if (steps % 2 != 0) target[steps] = 0;
     }
     with_vectors(width / kSumLanes, [&](auto vectors) {
@@ -60,21 +63,23 @@ inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_
   }
 }
 
-// Interleaves two rows of n elements into a row of pairs of a panel; `second` may be NULL for zeros. Columns from n to
-// `width` become 0.
-inline void pack_pairs(const int8_t *first, const int8_t *second, int64_t n, int64_t width, int16_t *target) {
-  if (second != nullptr) {
-    for (int64_t j = 0; j < n; ++j) {
-      target[2 * j] = first[j];
-      target[2 * j + 1] = second[j];
-    }
-  } else {
-    for (int64_t j = 0; j < n; ++j) {
-      target[2 * j] = first[j];
-      target[2 * j + 1] = 0;
-    }
+// Interleaves n elements of two rows into a row of pairs of a panel; `second` may be NULL for zeros. The rest of the
+// last vector becomes 0.
+inline void pack_pairs(const int8_t *first, const int8_t *second, int64_t n, int16_t *target) {
+  const auto pack = [](const int8_t *low, const int8_t *high, int16_t *to) {
+    const Sums high_half = high != nullptr ? widen(high) << 16 : Sums{};
+    store_vector(reinterpret_cast<int32_t *>(to), (widen(low) & 0xffff) | high_half);
+  };
+  for (; n >= kSumLanes; n -= kSumLanes, target += 2 * kSumLanes) {
+    pack(first, second, target);
+    first += kSumLanes;
+    if (second != nullptr) second += kSumLanes;
   }
-  for (int64_t j = 2 * n; j < 2 * width; ++j) target[j] = 0;
+  if (n == 0) return;
+  int8_t rest[2][kSumLanes] = {};
+  for (int64_t j = 0; j < n; ++j) rest[0][j] = first[j];
+  for (int64_t j = 0; j < n && second != nullptr; ++j) rest[1][j] = second[j];
+  pack(rest[0], rest[1], target);
 }
 
 // Computes `count` products of a left operand [m, k] and a right operand [k, n].

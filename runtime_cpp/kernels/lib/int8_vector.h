@@ -23,6 +23,26 @@ inline int32_t load_pair(const int16_t *source) {
   return pair;
 }
 
+// Returns kSumLanes int8 as 32-bit integers. These functions name the size of a vector, because the compiler's own
+// choice is made for longer loops than ours.
+inline Sums widen(const int8_t *source) {
+  typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
+  Bytes bytes;
+  __builtin_memcpy(&bytes, source, sizeof(bytes));
+  return __builtin_convertvector(bytes, Sums);
+}
+
+// Copies kCount int8 as int16.
+template <int kCount>
+inline void widen_block(const int8_t *source, int16_t *target) {
+  typedef int8_t Bytes __attribute__((vector_size(kCount)));
+  typedef int16_t Halves __attribute__((vector_size(2 * kCount)));
+  Bytes bytes;
+  __builtin_memcpy(&bytes, source, sizeof(bytes));
+  const Halves halves = __builtin_convertvector(bytes, Halves);
+  __builtin_memcpy(target, &halves, sizeof(halves));
+}
+
 // Returns sums + a.first * b.first + a.second * b.second for each lane.
 inline Sums add_products(Sums sums, Sums a, Sums b) {
 #if defined(__AVX512BW__)

@@ -27,8 +27,8 @@ inline int32_t int_between(Call &call, uint64_t i, int64_t low, int64_t high) {
   const int64_t value = call.integer(i);
   if (value >= low && value <= high) return static_cast<int32_t>(value);
   Message text;
-  call.fail(EDGECORE_INVALID_ARGUMENT, text << "argument " << static_cast<int64_t>(i) << " is " << value
-                                            << ", not in [" << low << ", " << high << "]");
+  call.fail(EDGECORE_INVALID_ARGUMENT, text << "argument " << static_cast<int64_t>(i) << " is " << value << ", not in ["
+                                            << low << ", " << high << "]");
   return static_cast<int32_t>(low);
 }
 inline int32_t zero_point_at(Call &call, uint64_t i) { return int_between(call, i, -128, 127); }

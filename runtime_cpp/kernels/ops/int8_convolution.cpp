@@ -81,8 +81,8 @@ void read_tap(const Convolution &c, const int8_t *plane, int64_t ty, int64_t tx,
       const int64_t start = ox * c.x.stride - c.x.padding + tx * c.x.dilation;
       for (int64_t i = 0; i < run; ++i) {
         const int64_t ix = start + i * c.x.stride;
-        target[i] = static_cast<uint64_t>(ix) < static_cast<uint64_t>(c.x.input) ? row[ix]
-                                                                                : static_cast<int8_t>(c.zero_point);
+        target[i] =
+            static_cast<uint64_t>(ix) < static_cast<uint64_t>(c.x.input) ? row[ix] : static_cast<int8_t>(c.zero_point);
       }
     } else {
       for (int64_t i = 0; i < run; ++i) {
@@ -100,9 +100,7 @@ void convolve(Call &call, const Convolution &c, const Channels &channels) {
   const int64_t depth = c.inputs_of_group() * c.taps();
   const int64_t plane = c.y.input * c.x.input;
   const bool is_pointwise = c.is_pointwise();
-  const auto left = [&](int64_t i) {
-    return Int8Left{c.weight + i % c.groups * c.outputs_of_group() * depth, depth};
-  };
+  const auto left = [&](int64_t i) { return Int8Left{c.weight + i % c.groups * c.outputs_of_group() * depth, depth}; };
   const auto pack = [&](int64_t i, int64_t column, int64_t columns, int64_t width, int16_t *target) {
     const int8_t *planes = c.input + i * c.inputs_of_group() * plane;
     int8_t lines[2][kInt8Panel];
@@ -116,15 +114,17 @@ void convolve(Call &call, const Convolution &c, const Channels &channels) {
           read_tap(c, planes + channel * plane, tap / c.x.kernel, tap % c.x.kernel, column, columns, lines[half]);
         }
       }
-      pack_pairs(line[0], line[1], columns, width, target);
+      pack_pairs(line[0], line[1], columns, target);
     }
   };
   const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns, const int32_t *block,
                           int64_t width) {
+    int8_t line[kInt8Panel];  // requantized by whole vectors
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t channel = i % c.groups * c.outputs_of_group() + row + r;
+      requantize_row(block + r * width, width, channels.biases[channel], channels.factor(channel), c.range, line);
       int8_t *target = c.result + (i / c.groups * c.outputs + channel) * c.pixels() + column;
-      requantize_row(block + r * width, columns, channels.biases[channel], channels.factor(channel), c.range, target);
+      __builtin_memcpy(target, line, static_cast<uint64_t>(columns));
     }
   };
   int8_gemm(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
@@ -140,17 +140,18 @@ class Depthwise {
         pairs_((c.x.kernel + 1) / 2),
         phase_(round_up((c.x.output - 1) + (2 * pairs_ * c.x.dilation) / c.x.stride + 1 + kSumLanes, kSumLanes)),
         row_(c.x.stride * phase_),
-        line_(c.x.stride * phase_ + c.x.dilation) {}
+        line_(c.x.stride * phase_ + c.x.dilation),
+        sums_(c.x.output + kBatch) {}
 
-  int64_t scratch() const {  // of a worker, in int32: rows of pairs, a padded row, sums, weights
-    return c_.y.kernel * row_ + round_up(line_, 2) / 2 + round_up(c_.x.output, kSumLanes) + c_.y.kernel * pairs_;
+  int64_t scratch() const {  // of a worker, in bytes
+    return taps() * static_cast<int64_t>(sizeof(Tap)) + (c_.y.kernel * row_ + sums_) * 4 + line_ * 2;
   }
 
-  void run(int64_t index, const Channels &channels, int32_t *memory) const {
-    int32_t *rows = memory;
-    auto *line = reinterpret_cast<int16_t *>(rows + c_.y.kernel * row_);
-    int32_t *sums = rows + c_.y.kernel * row_ + round_up(line_, 2) / 2;
-    int32_t *weights = sums + round_up(c_.x.output, kSumLanes);
+  void run(int64_t index, const Channels &channels, char *memory) const {
+    auto *const taps = reinterpret_cast<Tap *>(memory);
+    auto *const rows = reinterpret_cast<int32_t *>(taps + this->taps());
+    int32_t *const sums = rows + c_.y.kernel * row_;
+    auto *const line = reinterpret_cast<int16_t *>(sums + sums_);
     const int64_t channel = index % c_.outputs;
     const int8_t *source = c_.weight + channel * c_.taps();
     for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
@@ -158,13 +159,15 @@ class Depthwise {
         const int16_t first = source[ty * c_.x.kernel + 2 * p];
         const int16_t second = 2 * p + 1 < c_.x.kernel ? source[ty * c_.x.kernel + 2 * p + 1] : int16_t{0};
         const int16_t both[2] = {first, second};
-        weights[ty * pairs_ + p] = load_pair(both);
+        taps[ty * pairs_ + p].weight = load_pair(both);
       }
     }
     const int64_t plane = index / c_.outputs * c_.inputs + channel / c_.outputs_of_group();
     const int8_t *input = c_.input + plane * c_.y.input * c_.x.input;
     const bool slides = c_.y.dilation == 1;  // else the rows of two outputs have no simple overlap
     int64_t next = -c_.y.padding;            // the first padded row that was not read yet
+    int8_t *target = c_.result + index * c_.pixels();
+    int64_t filled = 0;  // sums of full rows, which are requantized together
     for (int64_t oy = 0; oy < c_.y.output; ++oy) {
       const int64_t top = oy * c_.y.stride - c_.y.padding;
       for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
@@ -173,24 +176,50 @@ class Depthwise {
         next = iy + 1;
         read_row(iy >= 0 && iy < c_.y.input ? input + iy * c_.x.input : nullptr, line, slot(rows, iy, ty));
       }
-      for (int64_t ox = 0; ox < c_.x.output; ox += kSumLanes) {
-        Sums sum = {};
-        for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
-          const int32_t *row = slot(rows, top + ty * c_.y.dilation, ty);
-          for (int64_t p = 0; p < pairs_; ++p) {
-            const int64_t position = 2 * p * c_.x.dilation;
-            const int32_t *pair = row + position % c_.x.stride * phase_ + position / c_.x.stride + ox;
-            sum = add_products(sum, load_vector(pair), weights[ty * pairs_ + p] - Sums{});
-          }
+      for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
+        const int32_t *row = slot(rows, top + ty * c_.y.dilation, ty);
+        for (int64_t p = 0; p < pairs_; ++p) {
+          const int64_t position = 2 * p * c_.x.dilation;
+          taps[ty * pairs_ + p].pairs = row + position % c_.x.stride * phase_ + position / c_.x.stride;
         }
-        store_vector(sums + ox, sum);
       }
-      int8_t *target = c_.result + index * c_.pixels() + oy * c_.x.output;
-      requantize_row(sums, c_.x.output, channels.biases[channel], channels.factor(channel), c_.range, target);
+      if (this->taps() == 6) {
+        add_taps<6>(taps, 6, sums + filled);
+      } else {
+        add_taps<0>(taps, this->taps(), sums + filled);
+      }
+      filled += c_.x.output;
+      if (filled + c_.x.output + kSumLanes > sums_ || oy + 1 == c_.y.output) {
+        requantize_row(sums, filled, channels.biases[channel], channels.factor(channel), c_.range, target);
+        target += filled;
+        filled = 0;
+      }
     }
   }
 
  private:
+  static constexpr int64_t kBatch = 256;  // sums that are requantized together, at least
+
+  struct Tap {  // two adjacent taps
+    const int32_t *pairs;
+    int32_t weight;
+  };
+
+  int64_t taps() const { return c_.y.kernel * pairs_; }
+
+  // Computes a row of sums, and more up to a whole vector. kCount is the number of taps; 0 if only `count` says it.
+  template <int kCount>
+  void add_taps(const Tap *taps, int64_t count, int32_t *sums) const {
+    const int64_t n = kCount > 0 ? kCount : count;
+    for (int64_t ox = 0; ox < c_.x.output; ox += kSumLanes) {
+      Sums sum = {};
+      for (int64_t t = 0; t < n; ++t) {
+        sum = add_products(sum, load_vector(taps[t].pairs + ox), taps[t].weight - Sums{});
+      }
+      store_vector(sums + ox, sum);
+    }
+  }
+
   int32_t *slot(int32_t *rows, int64_t iy, int64_t ty) const {
     const int64_t at = c_.y.dilation == 1 ? (iy + c_.y.padding) % c_.y.kernel : ty;
     return rows + at * row_;
@@ -229,12 +258,13 @@ class Depthwise {
   int64_t phase_;  // pairs in a phase of a row
   int64_t row_;    // pairs in a row
   int64_t line_;   // elements in a padded row
+  int64_t sums_;   // sums of rows of the result
 };
 
 void convolve_depthwise(Call &call, const Convolution &c, const Channels &channels) {
   const Depthwise depthwise(c);
-  const int64_t part = round_up(depthwise.scratch(), 16);
-  int32_t *memory = call.scratch<int32_t>(part * call.worker_count());
+  const int64_t part = round_up(depthwise.scratch(), 64);
+  char *memory = call.scratch<char>(part * call.worker_count());
   if (memory == nullptr) return;
   const int64_t grain = 65536 / (c.pixels() * c.taps() + 1) + 1;
   call.parallel(c.batch * c.outputs, grain, [&](int64_t begin, int64_t end, int64_t worker) {

@@ -29,11 +29,13 @@ void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
       step *= tensors[operand].size(dim);
     }
   }
-  const auto row = [&](const int8_t *x, int64_t x_step, const int8_t *y, int64_t y_step, int64_t n, int8_t *z) {
+  const auto row = [&](const int8_t *x, int64_t x_step, const int8_t *y, int64_t y_step, int64_t n,
+                       int8_t *__restrict z) {
+    const F compute = f;  // a copy, because a store to int8_t could change the numbers in `f`
     if (x_step == 1 && y_step == 1) {
-      for (int64_t i = 0; i < n; ++i) z[i] = f(x[i], y[i]);
+      for (int64_t i = 0; i < n; ++i) z[i] = compute(x[i], y[i]);
     } else {
-      for (int64_t i = 0; i < n; ++i) z[i] = f(x[i * x_step], y[i * y_step]);
+      for (int64_t i = 0; i < n; ++i) z[i] = compute(x[i * x_step], y[i * y_step]);
     }
   };
   if (is_plain) {
@@ -106,9 +108,8 @@ int32_t int8_mul_out(const edgecore_call *raw) {
   const Factor factor = factor_at(call, 4);
   const Int8Range range = range_at(call, 6);
   if (call.failed()) return call.status();
-  for_pairs(call, call.tensor(0), call.tensor(1), call.tensor(9), [=](int32_t a, int32_t b) {
-    return range.clamp(requantize((a - zero_a) * (b - zero_b), factor));
-  });
+  for_pairs(call, call.tensor(0), call.tensor(1), call.tensor(9),
+            [=](int32_t a, int32_t b) { return range.clamp(requantize((a - zero_a) * (b - zero_b), factor)); });
   return call.status();
 }
 

@@ -17,7 +17,8 @@ int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
 
 }  // namespace
 
-// input [..., depth] times the transpose of weight [outputs, depth]. The bias contains what the input's zero point adds.
+// input [..., depth] times the transpose of weight [outputs, depth]. The bias contains what the input's zero point
+// adds.
 int32_t int8_linear_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_linear.out");
   const Tensor input = call.tensor(0);
@@ -61,8 +62,8 @@ int32_t int8_linear_out(const edgecore_call *raw) {
         }
       }
     };
-    const auto finish = [&](int64_t, int64_t row, int64_t height, int64_t column, int64_t columns,
-                            const int32_t *block, int64_t width) {
+    const auto finish = [&](int64_t, int64_t row, int64_t height, int64_t column, int64_t columns, const int32_t *block,
+                            int64_t width) {
       int8_t line[kInt8Panel];
       for (int64_t r = 0; r < height; ++r) {
         const int64_t channel = row + r;

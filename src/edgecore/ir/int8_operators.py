@@ -39,7 +39,7 @@ def fixed_point(factor: float) -> tuple[int, int] | None:
     """Return (multiplier, shift) of a positive real factor, which is multiplier * 2^(shift - 31).
 
     The multiplier is in [2^30, 2^31), the shift in [-31, 30]. Returns None for a factor of 2^30 and more; a factor that
-    is too small becomes the smallest one, with which each product is 0.
+    is too small becomes the smallest one.
     """
     mantissa, shift = math.frexp(factor)
     multiplier = round(mantissa * 2**31)
