@@ -69,7 +69,11 @@ def cases():
     for shape, dims, keepdim in (((2, 3, 7, 7), 2, True), ((5, 9), 1, False), ((4, 33), 2, False)):
         yield f"mean: {shape}", "int8_mean", (random_int8(*shape), dims, keepdim, -20, 2**31 - 1, -3, 10, *FULL)
     for shift in (30, 24, 1, 0, -1, -31):  # a shift to the left saturates
-        yield f"mul by 2^{shift}", "int8_mul", (random_int8(500), random_int8(500, seed=1), 0, 0, 2**30, shift, 0, *FULL)
+        yield (
+            f"mul by 2^{shift}",
+            "int8_mul",
+            (random_int8(500), random_int8(500, seed=1), 0, 0, 2**30, shift, 0, *FULL),
+        )
 
 
 CASES = {name: (operator, arguments) for name, operator, arguments in cases()}
@@ -89,7 +93,7 @@ def test_integer_kernels_give_the_bits_of_the_reference(build, name):
 
 
 def test_integer_kernels_of_arm_give_the_same_bits(arm64_program):
-    with EmulatedLibrary(arm64_program, "arm64") as library:
+    with EmulatedLibrary(arm64_program, "cortex-a53") as library:
         for name in CASES:
             check_call(library, name)
 

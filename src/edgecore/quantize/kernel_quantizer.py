@@ -33,6 +33,9 @@ VOLUMES = frozenset({aten.conv3d.default, aten.conv3d.padding})
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
 })  # fmt: skip
+UNTAGGED = frozenset({aten.hardswish.default, aten.hardswish_.default})
+"""Elementwise functions without torch's tag `pointwise`."""
+
 MEANS = frozenset({aten.mean.dim, aten.adaptive_avg_pool2d.default})
 FIXED = {
     aten.sigmoid.default: (1 / 256, -128), aten.sigmoid_.default: (1 / 256, -128), aten.tanh.default: (1 / 128, 0),
@@ -99,5 +102,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
 
 def _is_function_of_one(node: Node) -> bool:
     """Return True for an elementwise function of one tensor, which becomes a table."""
-    is_pointwise = isinstance(node.target, torch._ops.OpOverload) and torch.Tag.pointwise in node.target.tags
+    target = node.target
+    is_operator = isinstance(target, torch._ops.OpOverload)
+    is_pointwise = is_operator and (torch.Tag.pointwise in target.tags or target in UNTAGGED)  # type: ignore[union-attr]
     return is_pointwise and len(node.all_input_nodes) == 1 and float_args(node)[:1] == list(node.args[:1])
