@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx.passes.infra.pass_base import PassBase
 
 from edgecore.errors import CompileError
-from edgecore.passes.decompose import REWRITES, Preserve, Rewrite, preserve_nothing
+from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES, Preserve, Rewrite, preserve_nothing
 
 ProgramPass = Callable[[ExportedProgram], ExportedProgram]
 Pass = ProgramPass | PassBase
@@ -47,6 +47,11 @@ class PassContext:
     preserved: set[OpOverload] = field(default_factory=set)
     written_buffers: frozenset[str] = frozenset()
     rewrites: Mapping[OpOverload, Rewrite] = field(default_factory=lambda: REWRITES)
+
+    @property
+    def has_own_kernels(self) -> bool:
+        """True if the target runtime has edgecore's own operators."""
+        return self.rewrites is KERNEL_REWRITES
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from edgecore.passes.decompose import decompose
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
+from edgecore.passes.fuse_int8 import fuse_int8
 from edgecore.passes.hoist_selects import hoist_selects
 from edgecore.passes.inline_regions import inline_regions
 from edgecore.passes.lift_body_constants import lift_body_constants
@@ -29,6 +30,10 @@ from edgecore.passes.separate_writes import separate_writes
 
 def _decompose(program: ExportedProgram, context: PassContext) -> ExportedProgram:
     return decompose(program, context.preserve_for(program), context.rewrites)
+
+
+def _fuse_int8(program: ExportedProgram, context: PassContext) -> ExportedProgram:
+    return fuse_int8(program) if context.has_own_kernels else program
 
 
 def _preserve_shared_buffers(program: ExportedProgram, context: PassContext) -> ExportedProgram:
@@ -126,6 +131,14 @@ EDGE_PASSES = PassList(
             remove_identities,
             "No copy, view or cast returns its input unchanged.",
             stage="undelegated",
+        ),
+        NamedPass(
+            "fuse_int8",
+            _fuse_int8,
+            "Operators between dequantize and quantize nodes compute with integers.",
+            "the target runtime is `edgecore`",
+            stage="undelegated",
+            needs_context=True,
         ),
         NamedPass(
             "pack_weights", pack_weights, "Quantized weights outside delegates are packed integers.", stage="memory"

@@ -191,8 +191,9 @@ def compile(
             method to the constant: a number, string, tensor, or a list of these.
         quantize: A recipe of the first backend that has recipes: its name, such as `int8` or `int4-weights`, or
             `edgecore.Recipe("int4-weights", group=64, skip=["head"])` with parameters and rules; or a recipe for each
-            backend by its name, where each operator gets the recipe of the first backend that quantizes it. None to
-            compile without quantization.
+            backend by its name, where each operator gets the recipe of the first backend that quantizes it. With
+            `runtime="edgecore"` edgecore's own kernels are the last backend, named `kernels`, with the recipe `int8`.
+            None to compile without quantization.
         calibration: Samples for `quantize`: an iterable of inputs (tuples, or a tensor if there is only one input), a
             folder of `.npy` files, or a function that calls the model that it gets as its argument. For several methods
             a mapping by name.
@@ -237,7 +238,7 @@ def compile(
     chosen = _backend_list(backends)
     plan: Plan = ()
     if quantize is not None:
-        plan = make_plan(quantize, _compilers(chosen))
+        plan = make_plan(quantize, _compilers(chosen), with_kernels=runtime == fmt.EDGECORE)
         chosen = [_with_options(backend, options_of(plan, backend.name)) for backend in chosen]
     computes_in = compute_dtype(plan, {backend.name: backend.options for backend in chosen})
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
@@ -327,7 +328,7 @@ def prepare_qat(
         >>> train(trained)
         >>> program = edgecore.compile(trained, (images,), backends=["xnnpack"])
     """
-    plan = make_plan(quantize, _compilers(_backend_list(backends)))
+    plan = make_plan(quantize, _compilers(_backend_list(backends)), with_kernels=True)
     was_training = {module: module.training for module in model.modules()}
     try:
         exported = export_model(model.train(), example_inputs, example_kwargs, dynamic_shapes, is_training=True)

@@ -10,7 +10,9 @@ from pydantic import ValidationError
 from torch.fx import Node
 
 from edgecore.errors import CompileError
+from edgecore.format import EDGECORE
 from edgecore.plugin import BackendCompiler, QuantizerRecipe, QuantizingCompiler, RecipeSupport, RewriteRecipe, Selects
+from edgecore.quantize import kernels
 from edgecore.recipe import Quantize, Recipe, Rule, validation_problems
 
 MARK = "edgecore_recipes"
@@ -86,19 +88,24 @@ def compute_dtype(plan: Plan, options: Mapping[str, Mapping[str, Any]]) -> str:
         options: Name of the backend -> its options. A recipe counts only if they are those that it needs.
     """
     for recipe in recipes_of(plan):
-        method, given = recipe.method, options[recipe.backend]
+        method = recipe.method
         if isinstance(method, RewriteRecipe) and method.computes_in != "float32":
+            given = options[recipe.backend]
             if all(given[key] == value for key, value in method.options.items()):
                 return method.computes_in
     return "float32"
 
 
-def make_plan(quantize: Quantize, compilers: Mapping[str, BackendCompiler]) -> list[BackendPlan]:
+def make_plan(
+    quantize: Quantize, compilers: Mapping[str, BackendCompiler], *, with_kernels: bool = False
+) -> list[BackendPlan]:
     """Find the recipes that the user asked for.
 
     Args:
         quantize: A recipe (or its name) of the first backend that has recipes, or a recipe for each backend by name.
         compilers: Name of the backend -> compiler, in order of priority.
+        with_kernels: True if edgecore's own kernels, which only the target runtime `edgecore` has, are the last of the
+            backends, named `kernels`.
 
     Raises:
         CompileError: A backend does not have a recipe, a parameter or a value.
@@ -107,6 +114,8 @@ def make_plan(quantize: Quantize, compilers: Mapping[str, BackendCompiler]) -> l
         name: dict(compiler.recipes()) if isinstance(compiler, QuantizingCompiler) else {}
         for name, compiler in compilers.items()
     }
+    if with_kernels:
+        supports[kernels.NAME] = dict(kernels.RECIPES)
     wanted = _by_backend(quantize, supports)
     plan, count = [], 0
     for backend, recipe in wanted.items():
@@ -123,8 +132,16 @@ def _by_backend(quantize: Quantize, supports: Mapping[str, Mapping[str, RecipeSu
         for backend, of_backend in supports.items():
             if of_backend:
                 return {backend: recipe}
-        raise CompileError(f"quantize={recipe.name!r} needs a backend with recipes; the chosen backends are: {chosen}")
+        raise CompileError(
+            f"quantize={recipe.name!r} needs a backend with recipes; the chosen backends are: {chosen}; or compile with "
+            f'runtime="{EDGECORE}", whose own kernels have the recipes {", ".join(kernels.RECIPES)}'
+        )
     for backend in quantize:
+        if backend == kernels.NAME and backend not in supports:
+            raise CompileError(
+                f"quantize has a recipe for edgecore's own kernels, which only its runtime has: compile with "
+                f'runtime="{EDGECORE}"'
+            )
         if backend not in supports:
             raise CompileError(f"quantize has a recipe for backend {backend!r}; the chosen backends are: {chosen}")
         if not supports[backend]:

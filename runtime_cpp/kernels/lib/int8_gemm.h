@@ -1,0 +1,130 @@
+// Products of int8 matrices with 32-bit sums, on all threads. The right operand is packed panel by panel as pairs of
+// int16: element (k, j) is half k % 2 of pair (k / 2, j).
+#ifndef EDGECORE_KERNELS_INT8_GEMM_H_
+#define EDGECORE_KERNELS_INT8_GEMM_H_
+
+#include "lib/call.h"
+#include "lib/int8_vector.h"
+#include "lib/tile.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+constexpr int64_t kInt8Panel = kTileVectors * kSumLanes;       // max columns of a panel
+constexpr int64_t kInt8Depth = kVectorBytes >= 32 ? 256 : 64;  // steps whose left operand is widened at a time; even
+
+// The left operand of int8 elements; the rows are `step` elements apart.
+struct Int8Left {
+  const int8_t *data;
+  int64_t step;
+};
+
+// Adds to block[kTileRows][kVectors * lanes] the products of kTileRows rows of pairs, kInt8Depth elements apart, and
+// `pairs` rows of a panel.
+template <int kVectors>
+inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
+  constexpr int kWidth = kVectors * kSumLanes;
+  Sums sums[kTileRows][kVectors];
+  for (int i = 0; i < kTileRows; ++i) {
+    for (int j = 0; j < kVectors; ++j) sums[i][j] = load_vector(block + i * kWidth + j * kSumLanes);
+  }
+  for (int64_t p = 0; p < pairs; ++p, panel += 2 * kWidth) {
+    Sums right[kVectors];
+    for (int j = 0; j < kVectors; ++j) __builtin_memcpy(&right[j], panel + 2 * j * kSumLanes, sizeof(Sums));
+    for (int i = 0; i < kTileRows; ++i) {
+      const Sums pair = load_pair(left + i * kInt8Depth + 2 * p) - Sums{};  // in all lanes
+      for (int j = 0; j < kVectors; ++j) sums[i][j] = add_products(sums[i][j], pair, right[j]);
+    }
+  }
+  for (int i = 0; i < kTileRows; ++i) {
+    for (int j = 0; j < kVectors; ++j) store_vector(block + i * kWidth + j * kSumLanes, sums[i][j]);
+  }
+}
+
+// Computes block[kTileRows][width], the product of m <= kTileRows rows and a panel of `width` columns.
+inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_t *panel, int64_t width,
+                               int32_t *block) {
+  int16_t wide[kTileRows * kInt8Depth];
+  __builtin_memset(block, 0, static_cast<uint64_t>(kTileRows * width) * sizeof(int32_t));
+  for (int64_t k0 = 0; k0 < k; k0 += kInt8Depth) {
+    const int64_t steps = min_of(kInt8Depth, k - k0);
+    for (int64_t i = 0; i < kTileRows; ++i) {
+      const int8_t *row = left.data + min_of(i, m - 1) * left.step + k0;
+      int16_t *target = wide + i * kInt8Depth;
+      int64_t p = 0;
+      for (; p + 16 <= steps; p += 16) widen_block<16>(row + p, target + p);
+      for (; p + 4 <= steps; p += 4) widen_block<4>(row + p, target + p);
+      for (; p < steps; ++p) target[p] = row[p];
+      if (steps % 2 != 0) target[steps] = 0;
+    }
+    with_vectors(width / kSumLanes, [&](auto vectors) {
+      add_int8_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, block);
+    });
+  }
+}
+
+// Interleaves n elements of two rows into a row of pairs of a panel; `second` may be NULL for zeros. The rest of the
+// last vector becomes 0.
+inline void pack_pairs(const int8_t *first, const int8_t *second, int64_t n, int16_t *target) {
+  const auto pack = [](const int8_t *low, const int8_t *high, int16_t *to) {
+    const Sums high_half = high != nullptr ? widen(high) << 16 : Sums{};
+    store_vector(reinterpret_cast<int32_t *>(to), (widen(low) & 0xffff) | high_half);
+  };
+  for (; n >= kSumLanes; n -= kSumLanes, target += 2 * kSumLanes) {
+    pack(first, second, target);
+    first += kSumLanes;
+    if (second != nullptr) second += kSumLanes;
+  }
+  if (n == 0) return;
+  int8_t rest[2][kSumLanes] = {};
+  for (int64_t j = 0; j < n; ++j) rest[0][j] = first[j];
+  for (int64_t j = 0; j < n && second != nullptr; ++j) rest[1][j] = second[j];
+  pack(rest[0], rest[1], target);
+}
+
+// Computes `count` products of a left operand [m, k] and a right operand [k, n].
+//
+// left(i) returns the left operand of product i. pack(i, column, columns, width, target) writes `columns` columns of
+// its right operand to a panel of `width` columns. finish(i, row, rows, column, columns, block, width) gets `rows` x
+// `columns` sums of the result, whose rows are `width` elements apart.
+template <class Left, class Pack, class Finish>
+void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Left &left, const Pack &pack,
+               const Finish &finish) {
+  if (call.failed() || count <= 0 || m <= 0 || n <= 0) return;
+  const Panels<int32_t> panels(n);
+  const int64_t workers = call.worker_count();
+  const int64_t part = round_up((k + 1) / 2 * 2 * kInt8Panel, 32);
+  int16_t *memory = call.scratch<int16_t>(part * workers);
+  if (memory == nullptr) return;
+  // With few panels the rows are split, too; each task then packs its panel again.
+  const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
+  const int64_t splits = workers == 1 ? 1 : min_of(wanted, max_of(1, m / 64));
+  const int64_t rows_of_task = round_up((m + splits - 1) / splits, kTileRows);
+  const int64_t grain = 65536 / (rows_of_task * k * kInt8Panel + 1) + 1;
+  call.parallel(count * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
+    int16_t *panel = memory + worker * part;
+    alignas(64) int32_t block[kTileRows * kInt8Panel];
+    int64_t packed = -1;  // the panel that is in `panel`
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t at = task / splits;
+      const int64_t i = at / panels.count;
+      const int64_t column = panels.begin(at % panels.count);
+      const int64_t width = panels.width(at % panels.count);
+      const int64_t columns = min_of(width, n - column);
+      if (packed != at) pack(i, column, columns, width, panel);
+      packed = at;
+      const Int8Left rows = left(i);
+      const int64_t first = task % splits * rows_of_task;
+      for (int64_t row = first; row < min_of(m, first + rows_of_task); row += kTileRows) {
+        const int64_t height = min_of(kTileRows, m - row);
+        multiply_int8_rows({rows.data + row * rows.step, rows.step}, height, k, panel, width, block);
+        finish(i, row, height, column, columns, block, width);
+      }
+    }
+  });
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_INT8_GEMM_H_

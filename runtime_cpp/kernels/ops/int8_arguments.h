@@ -1,0 +1,69 @@
+// Arguments of the operators on int8 values: tensors of a required dtype, and fixed-point factors.
+#ifndef EDGECORE_KERNELS_INT8_ARGUMENTS_H_
+#define EDGECORE_KERNELS_INT8_ARGUMENTS_H_
+
+#include "lib/fixed_point.h"
+#include "ops/index.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// Returns the elements of an int8 tensor in row-major order; NULL after a failure.
+inline const int8_t *int8_elements(Call &call, Tensor t) {
+  if (call.failed() || !call.check(t.type() == Type::kI8, "the values must be int8")) return nullptr;
+  return reinterpret_cast<const int8_t *>(dense_bytes(call, t));
+}
+
+// Returns the elements of an int32 tensor with one dim of `count` entries; NULL after a failure.
+inline const int32_t *int32_elements(Call &call, Tensor t, int64_t count) {
+  if (call.failed() || !call.check(t.type() == Type::kI32 && t.ndim() == 1 && t.size(0) == count,
+                                   "biases, multipliers, shifts and tables must be int32 with an entry for each index"))
+    return nullptr;
+  return reinterpret_cast<const int32_t *>(dense_bytes(call, t));
+}
+
+// Returns argument i if it is from `low` to `high`; else records a failure and returns `low`.
+inline int32_t int_between(Call &call, uint64_t i, int64_t low, int64_t high) {
+  const int64_t value = call.integer(i);
+  if (value >= low && value <= high) return static_cast<int32_t>(value);
+  Message text;
+  call.fail(EDGECORE_INVALID_ARGUMENT, text << "argument " << static_cast<int64_t>(i) << " is " << value << ", not in ["
+                                            << low << ", " << high << "]");
+  return static_cast<int32_t>(low);
+}
+inline int32_t zero_point_at(Call &call, uint64_t i) { return int_between(call, i, -128, 127); }
+
+// Returns the multiplier and the shift that are arguments i and i + 1.
+inline Factor factor_at(Call &call, uint64_t i) {
+  return {int_between(call, i, 1 << 30, INT32_MAX), int_between(call, i + 1, -31, 30)};
+}
+
+// Returns the zero point and the limits of the result that are arguments i to i + 2.
+inline Int8Range range_at(Call &call, uint64_t i) {
+  const Int8Range range = {zero_point_at(call, i), zero_point_at(call, i + 1), zero_point_at(call, i + 2)};
+  call.check(range.is_valid(), "the lower limit of the result must not be above the upper one");
+  return range;
+}
+
+// The factor and the bias of each output channel.
+struct Channels {
+  const int32_t *biases = nullptr;
+  const int32_t *multipliers = nullptr;
+  const int32_t *shifts = nullptr;
+
+  // Reads bias, multiplier and shift from arguments i to i + 2.
+  Channels(Call &call, uint64_t i, int64_t count)
+      : biases(int32_elements(call, call.tensor(i), count)),
+        multipliers(int32_elements(call, call.tensor(i + 1), count)),
+        shifts(int32_elements(call, call.tensor(i + 2), count)) {
+    for (int64_t c = 0; c < count && !call.failed(); ++c) {
+      call.check(factor(c).is_valid(), "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
+    }
+  }
+  Factor factor(int64_t channel) const { return {multipliers[channel], shifts[channel]}; }
+};
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_INT8_ARGUMENTS_H_

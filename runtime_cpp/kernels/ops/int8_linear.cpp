@@ -1,0 +1,81 @@
+// Linear layers of int8 values.
+#include "lib/int8_gemm.h"
+#include "ops/int8_arguments.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+constexpr int64_t kFewRows = 8;  // with fewer rows of the input, packing them costs more than it saves
+
+// Returns the sum of the products of n elements.
+int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
+  int32_t sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<int16_t>(a[i]) * static_cast<int16_t>(b[i]);
+  return sum;
+}
+
+}  // namespace
+
+// input [..., depth] times the transpose of weight [outputs, depth]. The bias contains what the input's zero point
+// adds.
+int32_t int8_linear_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int8_linear.out");
+  const Tensor input = call.tensor(0);
+  const Tensor weight = call.tensor(1);
+  const Int8Range range = range_at(call, 5);
+  const Tensor out = call.tensor(8);
+  if (call.failed() ||
+      !call.check(weight.ndim() == 2 && input.ndim() > 0 && input.size(input.ndim() - 1) == weight.size(1),
+                  "the last dims of input and weight must have the same size") ||
+      !call.check(out.type() == Type::kI8, "out must be int8"))
+    return call.status();
+  const int64_t outputs = weight.size(0);
+  const int64_t depth = weight.size(1);
+  const Channels channels(call, 2, outputs);
+  Shape shape = input.shape();
+  shape.sizes[shape.ndim - 1] = outputs;
+  if (call.failed() || !call.resize(out, shape)) return call.status();
+  const int8_t *x = int8_elements(call, input);
+  const int8_t *w = int8_elements(call, weight);
+  const BytesOut result(call, out);
+  if (call.failed() || out.numel() == 0) return call.status();
+  auto *y = reinterpret_cast<int8_t *>(result.data());
+  const int64_t rows = out.numel() / outputs;
+  if (rows < kFewRows) {
+    call.parallel(outputs, 65536 / (depth * rows + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
+      for (int64_t j = begin; j < end; ++j) {
+        for (int64_t i = 0; i < rows; ++i) {
+          const int32_t sum = dot(x + i * depth, w + j * depth, depth) + channels.biases[j];
+          y[i * outputs + j] = range.clamp(requantize(sum, channels.factor(j)));
+        }
+      }
+    });
+  } else {  // the transposed product: the weight, whose rows are read in place, times the columns of packed inputs
+    const auto left = [&](int64_t) { return Int8Left{w, depth}; };
+    const auto pack = [&](int64_t, int64_t column, int64_t columns, int64_t width, int16_t *target) {
+      for (int64_t k = 0; k < depth; k += 2, target += 2 * width) {
+        for (int64_t j = 0; j < width; ++j) {
+          const int8_t *pair = x + (column + j) * depth + k;
+          target[2 * j] = j < columns ? pair[0] : int16_t{0};
+          target[2 * j + 1] = j < columns && k + 1 < depth ? pair[1] : int16_t{0};
+        }
+      }
+    };
+    const auto finish = [&](int64_t, int64_t row, int64_t height, int64_t column, int64_t columns, const int32_t *block,
+                            int64_t width) {
+      int8_t line[kInt8Panel];
+      for (int64_t r = 0; r < height; ++r) {
+        const int64_t channel = row + r;
+        requantize_row(block + r * width, columns, channels.biases[channel], channels.factor(channel), range, line);
+        for (int64_t j = 0; j < columns; ++j) y[(column + j) * outputs + channel] = line[j];
+      }
+    };
+    int8_gemm(call, 1, outputs, rows, depth, left, pack, finish);
+  }
+  result.finish(call);
+  return call.status();
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore

@@ -1,0 +1,187 @@
+"""Operators on int8 values that compute with integers only, and their reference arithmetic.
+
+The kernels of `runtime_cpp/kernels/ops/int8_*.cpp` compute the same bits as the functions here. A value x stands for
+(x - zero point) * scale. `range` in the comments means the last three arguments of most operators: the zero point of
+the result and its limits, -128 and 127 or those of a fused activation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional
+
+# The operators stay registered as long as this library object exists.
+_library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
+_LAYER = "Tensor input, Tensor weight, Tensor bias, Tensor multiplier, Tensor shift"
+_RANGE = "int zero_point, int low, int high"
+_library.define(
+    f"int8_convolution({_LAYER}, int[] stride, int[] padding, int[] dilation, int[] upsampling, int[] output_padding, "
+    f"int groups, int input_zero_point, {_RANGE}) -> Tensor"
+)
+_library.define(f"int8_linear({_LAYER}, {_RANGE}) -> Tensor")
+_library.define("int8_table(Tensor input, Tensor table) -> Tensor")
+_PAIR = "Tensor a, Tensor b, int a_zero_point, int b_zero_point"
+_library.define(f"int8_add({_PAIR}, int a_factor, int b_factor, int shift, {_RANGE}) -> Tensor")
+_library.define(f"int8_mul({_PAIR}, int multiplier, int shift, {_RANGE}) -> Tensor")
+_library.define(
+    f"int8_mean(Tensor input, int dims, bool keepdim, int input_zero_point, int multiplier, int shift, {_RANGE}) -> Tensor"
+)
+
+ADD_BITS = 21
+"""The factors of `int8_add` are at most 2^21 in magnitude, so that 32 bits hold its sums."""
+
+
+def fixed_point(factor: float) -> tuple[int, int] | None:
+    """Return (multiplier, shift) of a positive real factor, which is multiplier * 2^(shift - 31).
+
+    The multiplier is in [2^30, 2^31), the shift in [-31, 30]. Returns None for a factor of 2^30 and more; a factor that
+    is too small becomes the smallest one.
+    """
+    mantissa, shift = math.frexp(factor)
+    multiplier = round(mantissa * 2**31)
+    if multiplier == 2**31:
+        multiplier, shift = 2**30, shift + 1
+    if shift < -31:
+        return 2**30, -31
+    return (multiplier, shift) if shift <= 30 else None
+
+
+def requantize(value: torch.Tensor, multiplier: Any, shift: Any) -> torch.Tensor:
+    """Multiply int64 values, which 32 bits can hold, by factors: first to 32 bits, then to integers, rounded half up.
+
+    Args:
+        value: The values.
+        multiplier: The multipliers in [2^30, 2^31): a number, or an int64 tensor that broadcasts.
+        shift: The shifts in [-31, 30], likewise.
+    """
+    shift = torch.as_tensor(shift, dtype=torch.int64)
+    left, right = shift.clamp(min=0), (-shift).clamp(min=0)
+    shifted = (value << left).clamp(-(2**31), 2**31 - 1)
+    product = (shifted * multiplier + 2**30) >> 31
+    return (product + ((torch.ones_like(right) << right) >> 1)) >> right
+
+
+def _in_range(value: torch.Tensor, zero_point: int, low: int, high: int) -> torch.Tensor:
+    return (value + zero_point).clamp(low, high).to(torch.int8)
+
+
+@torch.library.impl(_library, "int8_convolution", "CompositeExplicitAutograd")
+def _int8_convolution(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    multiplier: torch.Tensor,
+    shift: torch.Tensor,
+    stride: Sequence[int],
+    padding: Sequence[int],
+    dilation: Sequence[int],
+    upsampling: Sequence[int],
+    output_padding: Sequence[int],
+    groups: int,
+    input_zero_point: int,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> torch.Tensor:
+    """Convolve `input` [N, C, (H,) W], after zeros were put between its elements, with `weight` [outputs, C / groups, ...].
+
+    `bias`, `multiplier` and `shift` are int32 [outputs]. The bias contains what the input's zero point adds.
+    """
+    sizes = [(size - 1) * step + 1 for size, step in zip(input.shape[2:], upsampling, strict=True)]
+    spread = torch.full((*input.shape[:2], *sizes), input_zero_point, dtype=torch.float64, device=input.device)
+    spread[(..., *(slice(None, None, step) for step in upsampling))] = input.double()
+    pads = [
+        amount for before, extra in zip(padding, output_padding, strict=True) for amount in (before + extra, before)
+    ]
+    padded = functional.pad(spread, pads[::-1], value=input_zero_point)
+    convolve = functional.conv1d if len(sizes) == 1 else functional.conv2d
+    # float64 represents sums of integers below 2^53 exactly.
+    sums = convolve(padded, weight.double(), None, list(stride), 0, list(dilation), groups).round().to(torch.int64)
+    by_channel = (-1, *[1] * len(sizes))
+    biased = sums + bias.to(torch.int64).reshape(by_channel)
+    scaled = requantize(
+        biased, multiplier.to(torch.int64).reshape(by_channel), shift.to(torch.int64).reshape(by_channel)
+    )
+    return _in_range(scaled, zero_point, low, high)
+
+
+@torch.library.impl(_library, "int8_linear", "CompositeExplicitAutograd")
+def _int8_linear(
+    input: torch.Tensor,
+    weight: torch.Tensor,
+    bias: torch.Tensor,
+    multiplier: torch.Tensor,
+    shift: torch.Tensor,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> torch.Tensor:
+    """Multiply `input` [..., inputs] by the transpose of `weight` [outputs, inputs].
+
+    `bias`, `multiplier` and `shift` are int32 [outputs]. The bias contains what the input's zero point adds.
+    """
+    sums = functional.linear(input.double(), weight.double()).round().to(torch.int64) + bias
+    return _in_range(requantize(sums, multiplier.to(torch.int64), shift.to(torch.int64)), zero_point, low, high)
+
+
+@torch.library.impl(_library, "int8_table", "CompositeExplicitAutograd")
+def _int8_table(input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
+    """Return table[input + 128] for int8 values and an int8 table [256]."""
+    return table[input.to(torch.int64) + 128]
+
+
+@torch.library.impl(_library, "int8_add", "CompositeExplicitAutograd")
+def _int8_add(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_zero_point: int,
+    b_zero_point: int,
+    a_factor: int,
+    b_factor: int,
+    shift: int,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> torch.Tensor:
+    """Return (a * a_factor + b * b_factor) / 2^shift, where a and b are differences from their zero points."""
+    first, second = a.to(torch.int64) - a_zero_point, b.to(torch.int64) - b_zero_point
+    total = first * a_factor + second * b_factor
+    return _in_range((total + (1 << (shift - 1))) >> shift, zero_point, low, high)
+
+
+@torch.library.impl(_library, "int8_mul", "CompositeExplicitAutograd")
+def _int8_mul(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_zero_point: int,
+    b_zero_point: int,
+    multiplier: int,
+    shift: int,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> torch.Tensor:
+    """Return the product of a and b, times a factor."""
+    product = (a.to(torch.int64) - a_zero_point) * (b.to(torch.int64) - b_zero_point)
+    return _in_range(requantize(product, multiplier, shift), zero_point, low, high)
+
+
+@torch.library.impl(_library, "int8_mean", "CompositeExplicitAutograd")
+def _int8_mean(
+    input: torch.Tensor,
+    dims: int,
+    keepdim: bool,
+    input_zero_point: int,
+    multiplier: int,
+    shift: int,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> torch.Tensor:
+    """Return the sum over the last `dims` dims, times a factor, which contains the number of elements for a mean."""
+    sums = (input.to(torch.int64) - input_zero_point).sum(list(range(-dims, 0)), keepdim=keepdim)
+    return _in_range(requantize(sums, multiplier, shift), zero_point, low, high)

@@ -1,0 +1,108 @@
+"""The quantizer of edgecore's own kernels: it annotates the values that become integers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch.fx import Node
+from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
+
+from edgecore.quantize.annotations import (
+    CLAMPS,
+    LAYERS,
+    NORMS,
+    OBSERVERS,
+    ModuleQuantizer,
+    activation_observer,
+    channel_dim,
+    float_args,
+    fused_tail,
+    mark,
+    mark_fused,
+    mark_shared,
+    weight_spec,
+)
+from edgecore.quantize.kernels import Int8
+
+aten = torch.ops.aten
+EPS = 2.0**-16
+"""Minimum scale that observers choose."""
+
+VOLUMES = frozenset({aten.conv3d.default, aten.conv3d.padding})
+TWO_INPUTS = frozenset({
+    aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
+})  # fmt: skip
+UNTAGGED = frozenset({aten.hardswish.default, aten.hardswish_.default})
+"""Elementwise functions without torch's tag `pointwise`."""
+
+MEANS = frozenset({aten.mean.dim, aten.adaptive_avg_pool2d.default})
+FIXED = {
+    aten.sigmoid.default: (1 / 256, -128), aten.sigmoid_.default: (1 / 256, -128), aten.tanh.default: (1 / 128, 0),
+    aten.tanh_.default: (1 / 128, 0),
+}  # fmt: skip
+"""Operators whose results are in a known range, with scale and zero point."""
+
+MOVES = CLAMPS | {
+    aten.max_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.unflatten.int,
+    aten.permute.default, aten.transpose.int, aten.slice.Tensor, aten.select.int, aten.squeeze.dim,
+    aten.unsqueeze.default, aten.expand.default, aten.dropout.default, aten.dropout_.default, aten.pad.default,
+    aten.constant_pad_nd.default, aten.cat.default,
+}  # fmt: skip
+"""Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
+
+
+@dataclass(frozen=True)
+class QuantizationConfig:
+    """Quantization parameters of a part of a model.
+
+    Attributes:
+        activation: The specification of activations.
+        is_per_channel: True if weights have a scale for each output channel, False for a single scale.
+        is_qat: True for quantization-aware training.
+    """
+
+    activation: QuantizationSpec
+    is_per_channel: bool
+    is_qat: bool
+
+
+def config(parameters: Int8, *, is_qat: bool) -> QuantizationConfig:
+    """Return the configuration for the parameters of the recipe `int8`."""
+    observed = activation_observer(OBSERVERS[parameters.observer], -128, 127, is_qat=is_qat, eps=EPS)
+    scheme = torch.per_tensor_symmetric if parameters.symmetric else torch.per_tensor_affine
+    activation = QuantizationSpec(torch.int8, observed, -128, 127, scheme)
+    return QuantizationConfig(activation, parameters.weights == "channel", is_qat)
+
+
+class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
+    """Annotates an exported model for the integer operators of edgecore's kernels."""
+
+    def annotate_node(self, node: Node, config: QuantizationConfig) -> None:
+        """Annotate a node, and the batch norm and clamp that are fused with it."""
+        target, activation = node.target, config.activation
+        if target in LAYERS and target not in VOLUMES:
+            axis = channel_dim(node) if config.is_per_channel else None
+            if config.is_per_channel and axis is None:
+                return  # with groups, no dim of a transposed weight has all output channels
+            weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat, eps=EPS)
+            inputs = {node.args[0]: activation, node.args[1]: weight}
+            mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
+        elif target in TWO_INPUTS and len(float_args(node)) == 2:
+            mark_fused(fused_tail(node, (CLAMPS,)), node, activation, dict.fromkeys(float_args(node), activation))
+        elif target in FIXED:
+            scale, zero_point = FIXED[target]  # type: ignore[index]
+            output = FixedQParamsQuantizationSpec(torch.int8, scale, zero_point, -128, 127, torch.per_tensor_affine)
+            mark(node, output, {node.args[0]: activation})
+        elif target in MOVES:
+            mark_shared(node, activation)
+        elif target in MEANS or _is_function_of_one(node):
+            mark(node, activation, {node.args[0]: activation})
+
+
+def _is_function_of_one(node: Node) -> bool:
+    """Return True for an elementwise function of one tensor, which becomes a table."""
+    target = node.target
+    is_operator = isinstance(target, torch._ops.OpOverload)
+    is_pointwise = is_operator and (torch.Tag.pointwise in target.tags or target in UNTAGGED)  # type: ignore[union-attr]
+    return is_pointwise and len(node.all_input_nodes) == 1 and float_args(node)[:1] == list(node.args[:1])

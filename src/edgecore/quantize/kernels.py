@@ -1,0 +1,34 @@
+"""The recipes of edgecore's own kernels, which `make_plan` treats as the last backend, named `kernels`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Literal
+
+from edgecore.plugin import QuantizerRecipe, RecipeSupport
+from edgecore.recipe import RecipeParameters
+
+NAME = "kernels"
+"""The name under which users choose recipes of edgecore's kernels."""
+
+
+class Int8(RecipeParameters):
+    """Parameters of `int8`."""
+
+    weights: Literal["channel", "tensor"] = "channel"
+    symmetric: bool = False
+    activations: Literal["static"] = "static"
+    observer: Literal["histogram", "minmax", "moving-average"] = "histogram"
+
+
+def _int8(parameters: Int8) -> QuantizerRecipe:
+    def make(is_qat: bool = False) -> Any:
+        from edgecore.quantize.kernel_quantizer import KernelQuantizer, config
+
+        return KernelQuantizer().set_global(config(parameters, is_qat=is_qat))
+
+    return QuantizerRecipe(make, calibrates=True, make_training_quantizer=partial(make, is_qat=True))
+
+
+RECIPES: Mapping[str, RecipeSupport] = {"int8": RecipeSupport(Int8, _int8)}

@@ -1,0 +1,155 @@
+"""The kernels on int8 values give the same bits as the integer arithmetic of edgecore.ir.int8_operators, everywhere."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from emulated_library import EmulatedLibrary
+from native import KernelError
+
+from edgecore.ir import int8_operators
+
+FULL = (-128, 127)
+
+
+def random_int8(*shape, seed=0):
+    return torch.randint(-128, 128, shape, dtype=torch.int8, generator=torch.Generator().manual_seed(seed))
+
+
+def channel_numbers(count, depth, seed=0):
+    """Biases, multipliers and shifts with which results of sums over `depth` products fill most of the range."""
+    generator = torch.Generator().manual_seed(seed)
+    bias = torch.randint(-(2**14), 2**14, (count,), dtype=torch.int32, generator=generator)
+    multiplier = torch.randint(2**30, 2**31 - 1, (count,), dtype=torch.int64, generator=generator).to(torch.int32)
+    shift = -torch.randint(6, 8, (count,), dtype=torch.int32, generator=generator) - depth.bit_length() // 2
+    return bias, multiplier, shift.to(torch.int32)
+
+
+# batch, inputs, outputs, groups, size, kernel, stride, padding, dilation, upsampling, output padding
+CONVOLUTIONS = {
+    "pointwise": (2, 17, 11, 1, (5, 7), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), (0, 0)),
+    "pointwise of many channels": (1, 300, 70, 1, (9, 9), (1, 1), (1, 1), (0, 0), (1, 1), (1, 1), (0, 0)),
+    "pointwise with stride": (1, 8, 9, 1, (9, 8), (1, 1), (2, 2), (0, 0), (1, 1), (1, 1), (0, 0)),
+    "plain": (2, 3, 16, 1, (23, 31), (3, 3), (2, 2), (1, 1), (1, 1), (1, 1), (0, 0)),
+    "one channel": (1, 1, 1, 1, (6, 6), (2, 3), (1, 1), (0, 1), (1, 1), (1, 1), (0, 0)),
+    "groups": (2, 6, 9, 3, (7, 5), (3, 3), (1, 2), (1, 2), (1, 1), (1, 1), (0, 0)),
+    "dilation": (1, 4, 5, 1, (11, 12), (3, 3), (1, 1), (2, 3), (2, 3), (1, 1), (0, 0)),
+    "depthwise": (2, 5, 5, 5, (13, 37), (3, 3), (1, 1), (1, 1), (1, 1), (1, 1), (0, 0)),
+    "depthwise with stride": (1, 4, 8, 4, (14, 19), (5, 5), (2, 2), (2, 2), (1, 1), (1, 1), (0, 0)),
+    "depthwise with stride 3": (1, 3, 3, 3, (17, 18), (2, 4), (3, 3), (0, 1), (1, 1), (1, 1), (0, 0)),
+    "depthwise with dilation": (1, 3, 3, 3, (17, 18), (3, 3), (2, 2), (3, 4), (2, 3), (1, 1), (0, 0)),
+    "depthwise with cropping": (1, 3, 3, 3, (9, 8), (1, 1), (1, 1), (-1, -2), (1, 1), (1, 1), (0, 0)),
+    "transposed": (2, 6, 8, 2, (5, 6), (3, 4), (1, 1), (1, 2), (1, 1), (2, 3), (1, 0)),
+    "one dim": (2, 4, 6, 2, (19,), (5,), (2,), (2,), (1,), (1,), (0,)),
+    "one dim depthwise": (2, 4, 4, 4, (70,), (4,), (1,), (3,), (1,), (1,), (0,)),
+}
+
+
+def convolution_arguments(case):
+    batch, inputs, outputs, groups, size, kernel, *geometry = CONVOLUTIONS[case]
+    weight = random_int8(outputs, inputs // groups, *kernel, seed=1)
+    numbers = channel_numbers(outputs, weight[0].numel())
+    lists = [list(values) for values in geometry]
+    return (random_int8(batch, inputs, *size), weight, *numbers, *lists, groups, -7, 5, -100, 110)
+
+
+def cases():
+    """Operator and arguments of each call."""
+    for case in CONVOLUTIONS:
+        yield f"convolution: {case}", "int8_convolution", convolution_arguments(case)
+    for rows, depth, outputs in ((1, 1, 1), (1, 131, 10), (7, 32, 5), (8, 17, 19), (70, 65, 33)):
+        weight = random_int8(outputs, depth, seed=1)
+        arguments = (random_int8(rows, depth), weight, *channel_numbers(outputs, depth), 3, *FULL)
+        yield f"linear: {rows} {depth} {outputs}", "int8_linear", arguments
+    yield "table", "int8_table", (random_int8(3, 1001), random_int8(256, seed=1))
+    for a, b in (((3, 67), (3, 67)), ((2, 3, 5), (3, 1)), ((4, 1, 6), (5, 1)), ((), (4,)), ((2, 0), (2, 1)), ((), ())):
+        pair = random_int8(*a), random_int8(*b, seed=1)
+        yield f"add: {a} {b}", "int8_add", (*pair, -128, 127, 2**21, -(2**20), 20, 9, *FULL)
+        yield f"mul: {a} {b}", "int8_mul", (*pair, 127, -128, 2**30 + 12345, -6, -9, -50, 90)
+    for shape, dims, keepdim in (((2, 3, 7, 7), 2, True), ((5, 9), 1, False), ((4, 33), 2, False)):
+        yield f"mean: {shape}", "int8_mean", (random_int8(*shape), dims, keepdim, -20, 2**31 - 1, -3, 10, *FULL)
+    for shift in (30, 24, 1, 0, -1, -31):  # a shift to the left saturates
+        yield (
+            f"mul by 2^{shift}",
+            "int8_mul",
+            (random_int8(500), random_int8(500, seed=1), 0, 0, 2**30, shift, 0, *FULL),
+        )
+
+
+CASES = {name: (operator, arguments) for name, operator, arguments in cases()}
+
+
+def check_call(library, name):
+    operator, arguments = CASES[name]
+    expected = getattr(torch.ops.edgecore, operator)(*arguments)
+    out = torch.zeros(expected.shape, dtype=torch.int8)
+    library.call(f"edgecore::{operator}.out", *arguments, out)
+    assert torch.equal(out, expected), name
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integer_kernels_give_the_bits_of_the_reference(build, name):
+    check_call(build, name)
+
+
+def test_integer_kernels_of_arm_give_the_same_bits(arm64_program):
+    with EmulatedLibrary(arm64_program, "cortex-a53") as library:
+        for name in CASES:
+            check_call(library, name)
+
+
+def test_convolutions_read_strided_values(build):
+    input, *rest = convolution_arguments("plain")
+    strided = input.to(memory_format=torch.channels_last)
+    expected = torch.ops.edgecore.int8_convolution(input, *rest)
+    out = torch.zeros(expected.shape, dtype=torch.int8).to(memory_format=torch.channels_last)
+    build.call("edgecore::int8_convolution.out", strided, *rest, out)
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize(
+    ("operator", "position", "value", "message"),
+    [
+        ("int8_convolution", 1, random_int8(16, 2, 3, 3), "groups and the channels"),
+        ("int8_convolution", 2, torch.zeros(15, dtype=torch.int32), "an entry for each index"),
+        ("int8_convolution", 3, torch.zeros(16, dtype=torch.int32), "multipliers must be in"),
+        ("int8_convolution", 5, [0, 1], "must be positive"),
+        ("int8_convolution", 6, [1 << 40, 1], "too large"),
+        ("int8_convolution", 6, [-20, 1], "kernel is larger than"),
+        ("int8_convolution", 7, [1], "an entry for each spatial dim"),
+        ("int8_convolution", 10, 0, "groups and the channels"),
+        ("int8_convolution", 11, 300, "argument 11 is 300, not in [-128, 127]"),
+        ("int8_convolution", 13, 120, "lower limit"),
+        ("int8_linear", 1, random_int8(5, 31), "must have the same size"),
+        ("int8_table", 1, random_int8(255), "256 entries"),
+        ("int8_add", 4, 1 << 22, "argument 4"),
+        ("int8_mul", 5, 31, "argument 5"),
+        ("int8_mean", 1, 9, "number of dims"),
+    ],
+)
+def test_wrong_arguments_of_integer_kernels_are_errors(build, operator, position, value, message):
+    first = {"int8_convolution": "convolution: plain"}
+    name = first.get(operator) or next(name for name, (one, _) in CASES.items() if one == operator)
+    if operator == "int8_linear":
+        name = "linear: 7 32 5"
+    arguments = list(CASES[name][1])
+    arguments[position] = value
+    with pytest.raises(KernelError) as caught:
+        build.call(f"edgecore::{operator}.out", *arguments, torch.zeros(1, dtype=torch.int8))
+    assert message in caught.value.text
+
+
+def test_factors_are_the_nearest_fixed_point_numbers():
+    assert int8_operators.fixed_point(1.0) == (2**30, 1)
+    assert int8_operators.fixed_point(0.75) == (3 << 29, 0)
+    assert int8_operators.fixed_point(1 - 2**-40) == (2**30, 1)  # the mantissa rounds up to the next power of two
+    assert int8_operators.fixed_point(1e-30) == (2**30, -31)
+    assert int8_operators.fixed_point(2.0**30) is None
+
+
+def test_requantization_rounds_half_up_and_saturates():
+    values = torch.tensor([-3, -2, -1, 0, 1, 2, 3, 2**31 - 1, -(2**31)])
+    half = int8_operators.requantize(values, 2**30, 0)
+    assert half.tolist() == [-1, -1, 0, 0, 1, 1, 2, 2**30, -(2**30)]
+    assert int8_operators.requantize(values, 2**30, 8).tolist()[-2:] == [2**30, -(2**30)]
+    assert int8_operators.requantize(values, 2**30, -31).tolist() == [0] * 7 + [1, 0]  # rounded twice

@@ -1,0 +1,164 @@
+"""Networks that compute with integers without a backend: `quantize="int8"` for edgecore's own kernels."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import edgecore
+from edgecore.errors import CompileError
+
+OUTER = {"quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default"}
+MOVEMENT = {"aten.view_copy.default", "aten.permute_copy.default", "aten.cat.default", "aten.constant_pad_nd.default",
+            "aten.max_pool2d_with_indices.default", "aten.slice_copy.Tensor"}  # fmt: skip
+
+
+def compiled(model, *shape, count=4, **options):
+    torch.manual_seed(0)
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.running_mean, -0.2, 0.2)
+            nn.init.uniform_(module.running_var, 0.5, 1.5)
+    samples = [torch.randn(shape) for _ in range(count)]
+    options = {"quantize": "int8", **options}
+    return edgecore.compile(model.eval(), (samples[0],), runtime="edgecore", calibration=samples, **options)
+
+
+def operators(program):
+    graph = program.exported_program().graph
+    return [
+        str(node.target) for node in graph.nodes if node.op == "call_function" and "getitem" not in str(node.target)
+    ]
+
+
+def check_integers(model, *shape, steps=1, **options):
+    """Check that only integers are computed, at most `steps` steps of the output from quantized eager."""
+    program = compiled(model, *shape, **options)
+    inner = [name for name in operators(program) if not name.startswith("edgecore.int8_")]
+    assert sorted(name for name in inner if name not in MOVEMENT) == sorted(OUTER)
+    comparison = program.compare(model)
+    assert all(row.quantized.largest <= (steps + 1e-3) * row.step for row in comparison.rows), comparison
+    return operators(program)
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, channels=8, hidden=24):
+        super().__init__()
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, hidden, 1, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6(),
+            nn.Conv2d(hidden, hidden, 3, 1, 1, groups=hidden, bias=False), nn.BatchNorm2d(hidden), nn.ReLU6(),
+            nn.Conv2d(hidden, channels, 1, bias=False), nn.BatchNorm2d(channels),
+        )  # fmt: skip
+
+    def forward(self, x):
+        return x + self.layers(x)
+
+
+class Function(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
+def test_inverted_residuals_compute_with_integers_only():
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU6(), InvertedResidual(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)
+    )
+    names = check_integers(model, 2, 3, 17, 19, steps=2)
+    assert [name.split(".")[1] for name in names if "int8_" in name] == [
+        *["int8_convolution"] * 4, "int8_add", "int8_mean", "int8_linear",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (nn.Conv2d(3, 5, (3, 2), (2, 1), (1, 1), (1, 2)), (2, 3, 9, 8)),
+        (nn.Conv2d(4, 6, 3, groups=2, bias=False), (1, 4, 7, 5)),
+        (nn.Conv1d(4, 8, 3, 2, 1, groups=4), (2, 4, 21)),
+        (nn.ConvTranspose2d(3, 5, 3, 2, 1, 1), (1, 3, 6, 5)),
+        (nn.ConvTranspose1d(3, 5, 4, 2), (1, 3, 9)),
+        (nn.Linear(19, 7), (3, 4, 19)),
+        (nn.Sequential(nn.Conv2d(3, 4, 1), nn.Hardtanh(-0.3, 0.4)), (1, 3, 5, 5)),
+        (nn.Sequential(nn.Conv2d(3, 4, 1), nn.MaxPool2d(3, 2, 1)), (1, 3, 9, 9)),
+        (nn.Sequential(nn.Conv2d(3, 4, 1), nn.ZeroPad2d(2)), (1, 3, 9, 9)),
+        (Function(lambda x: x * torch.tanh(x) - x), (2, 5, 7)),
+        (Function(lambda x: x.mean(-1)), (2, 5, 7)),
+        (Function(lambda x: torch.cat([x.sigmoid(), (x * 2).sigmoid()], 1)), (2, 5, 7)),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else str(value),
+)
+def test_results_are_at_most_a_step_from_quantized_eager(model, shape):
+    check_integers(model, *shape)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        torch.sigmoid, torch.tanh, nn.functional.silu, nn.functional.gelu, nn.functional.hardswish, torch.exp,
+        nn.functional.leaky_relu, lambda x: x * 0.3 + 1, torch.abs,
+    ],
+)  # fmt: skip
+def test_functions_of_one_value_are_tables_equal_to_eager(function):
+    names = check_integers(Function(function), 3, 500, steps=0)
+    assert set(names) == {*OUTER, "edgecore.int8_table.default"}
+
+
+def test_operators_without_integer_kernel_stay_in_floating_point():
+    program = compiled(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 4)), 3, 6)
+    names = operators(program)
+    assert names.count("edgecore.int8_linear.default") == 2 and "aten.native_layer_norm.default" in names
+
+
+def test_skipped_modules_stay_in_floating_point():
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+    names = operators(compiled(model, 3, 6, quantize={"kernels": edgecore.Recipe("int8", skip=["2"])}))
+    assert names.count("edgecore.int8_linear.default") == 1 and "aten.linear.default" in names
+
+
+def test_one_scale_for_a_weight_and_symmetric_activations():
+    recipe = edgecore.Recipe("int8", weights="tensor", symmetric=True, observer="minmax")
+    check_integers(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), 1, 3, 8, 8, quantize=recipe)
+
+
+def test_another_target_runtime_is_an_error_that_names_ours():
+    with pytest.raises(CompileError, match='compile with runtime="edgecore"'):
+        edgecore.compile(nn.Linear(3, 4).eval(), (torch.rand(1, 3),), quantize="int8", calibration=[torch.rand(1, 3)])
+    with pytest.raises(CompileError, match='compile with runtime="edgecore"'):
+        edgecore.compile(
+            nn.Linear(3, 4).eval(), (torch.rand(1, 3),), quantize={"kernels": "int8"}, calibration=[torch.rand(1, 3)]
+        )
+
+
+def test_a_classifier_of_digits_keeps_its_accuracy():
+    datasets = pytest.importorskip("sklearn.datasets")
+    digits = datasets.load_digits()
+    images = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
+    labels = torch.tensor(digits.target)
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(16, 32, 3, 2, 1),
+        nn.ReLU(),
+        nn.Flatten(),
+        nn.Linear(512, 10),
+    )
+    optimizer = torch.optim.Adam(model.parameters(), 3e-3)
+    for _ in range(40):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(images[:1200]), labels[:1200]).backward()
+        optimizer.step()
+    held, truth = images[1200:], labels[1200:]
+    program = edgecore.compile(
+        model.eval(), (held,), runtime="edgecore", quantize="int8", calibration=[(images[:597],), (images[597:1194],)]
+    )
+    with torch.no_grad():
+        expected = (model(held).argmax(1) == truth).float().mean()
+    result = edgecore.load(program.buffer).forward(held)
+    assert (torch.as_tensor(result).argmax(1) == truth).float().mean() >= expected - 0.01
+    assert expected > 0.9
