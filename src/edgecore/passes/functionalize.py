@@ -199,7 +199,7 @@ class _Functionalization:
         functional = functional_form(node.target)
         if functional is None or torch.Tag.inplace_view in node.target.tags:
             raise UnknownView(str(node.target))
-        if node.target is aten.copy_.default:
+        if node.target in (aten.copy_.default, aten.fill_.Tensor):
             return _copied(editor, written, node.args[1])
         result = editor.call(functional, *node.args, **node.kwargs)
         return _converted(editor, result, written.meta["val"].dtype)

@@ -15,6 +15,15 @@ from edgecore.passes.in_place import functional_form, is_mutable, writes_statist
 from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
 from edgecore.passes.written_views import can_put_back, memories, result_of
 
+aten = torch.ops.aten
+
+_NEW_TENSORS = {
+    aten.linear.default, aten.matmul.default, aten.conv1d.default, aten.conv2d.default, aten.layer_norm.default,
+    aten.group_norm.default, aten.softmax.int, aten.log_softmax.int, aten.adaptive_avg_pool2d.default, aten.pad.default,
+    aten.scaled_dot_product_attention.default,
+}  # fmt: skip
+"""Frequent composite operators that never return a view: there is no need to compute their results."""
+
 
 def inline_composites(program: ExportedProgram) -> None:
     """Replace, in place, each composite operator that hides a view or a write by the operators that it consists of.
@@ -40,8 +49,8 @@ def _hides(node: Node, mode: Any) -> bool:
     if is_mutable(node):
         return functional_form(target) is None
     if writes_statistics(node):
-        return target is not torch.ops.aten.batch_norm.default
-    if can_put_back(target):
+        return target is not aten.batch_norm.default
+    if can_put_back(target) or target in _NEW_TENSORS:
         return False
     inputs = memories([leaf.meta["val"] for leaf in node.all_input_nodes])
     return bool(memories(node.meta["val"]) and memories(result_of(node, mode)) & inputs)
