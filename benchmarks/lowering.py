@@ -36,10 +36,9 @@ def model_of(name: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
     """Return a model with its example inputs."""
     if name in zoo.ALL:
         return zoo.make(name)
-    import torchvision
-
-    is_video = hasattr(torchvision.models.video, name)
-    make = getattr(torchvision.models.video if is_video else torchvision.models, name)
+    models = zoo.torchvision_models()
+    is_video = hasattr(models.video, name)
+    make = getattr(models.video if is_video else models, name)
     inputs = torch.randn(1, 3, 8, 112, 112) if is_video else torch.randn(1, 3, 224, 224)
     return make(weights=None).eval(), (inputs,)
 

@@ -34,7 +34,7 @@ _ALIGNMENT = 64
 _INT, _UINT, _FLOAT, _BOOL = 0, 1, 2, 6
 DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
     torch.float32: (_FLOAT, 32), torch.int8: (_INT, 8), torch.uint8: (_UINT, 8), torch.int32: (_INT, 32),
-    torch.int64: (_INT, 64), torch.bool: (_BOOL, 8),
+    torch.int64: (_INT, 64), torch.bool: (_BOOL, 8), torch.float16: (_FLOAT, 16),
 }  # fmt: skip
 """Type code and number of bits in DLPack, by dtype."""
 
