@@ -79,6 +79,8 @@ Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
   return Port(port);
 }
 
+bool is_auto(const std::string &device) { return device.compare(0, 4, "AUTO") == 0; }
+
 // Checks that this machine has a device, or each device of a list such as AUTO:GPU,CPU.
 void check_device(ov_core *core, const std::string &device) {
   if (device == "CPU") return;
@@ -89,7 +91,7 @@ void check_device(ov_core *core, const std::string &device) {
   std::string known;
   for (const std::string &name : available) known += (known.empty() ? "" : ", ") + name;
   std::string rest = device;
-  if (rest.compare(0, 4, "AUTO") == 0) rest.erase(0, std::min<size_t>(rest.size(), 5));  // the colon, too
+  if (is_auto(device)) rest.erase(0, std::min<size_t>(rest.size(), 5));  // the colon, too
   while (!rest.empty()) {
     const size_t end = std::min(rest.find(','), rest.size());
     const std::string name = rest.substr(0, end);
@@ -159,7 +161,9 @@ struct Driver {
     check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      api().check(api().ov_core_set_properties(created, device.c_str(), list.size(), list.data()),
+      // AUTO has few properties of its own and passes those of compile_model on; the CPU needs them for an import, too.
+      const std::string target = is_auto(device) ? "CPU" : device;
+      api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
                   ("OpenVINO does not support the properties of the file for " + device).c_str());
     }
@@ -306,7 +310,7 @@ struct Delegate {
   Executable import_or_compile(uint32_t threads, bool is_profiled) const {
     Properties properties = payload.properties;
     // Otherwise OpenVINO rounds the inputs of layers with integer weights to 8 bits.
-    if (payload.device == "CPU" || payload.device.compare(0, 4, "AUTO") == 0) {
+    if (payload.device == "CPU" || is_auto(payload.device)) {
       properties.emplace_back("DYNAMIC_QUANTIZATION_GROUP_SIZE", "0");
     }
     // Only the device CPU has the property INFERENCE_NUM_THREADS.

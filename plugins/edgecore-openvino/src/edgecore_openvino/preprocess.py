@@ -31,12 +31,14 @@ DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
 ExecuTorch's OpenVINO backend has the key `device` too.
 """
 
+_KINDS = {"portable": Kind.PORTABLE, "blob": Kind.DEVICE, "executorch": Kind.BARE}
+
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
     """Compile one partition into a blob.
 
     Raises:
-        CompileError: With `payload="blob"`, OpenVINO cannot compile the model for the device.
+        CompileError: With `payload="blob"` or `"executorch"`, OpenVINO cannot compile the model for the device.
     """
     properties = {spec.key: spec.value.decode() for spec in specs}
     device, kind = properties.pop(DEVICE, "CPU"), properties.pop(PAYLOAD, "portable")
@@ -50,16 +52,16 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
         content, weights = _serialize(model, Path(name))
         ir = content
         compatibility = f"openvino-ir {VERSION}"
-        if kind == "blob":
+        if kind != "portable":
             content, weights, compatibility = _compile(Path(name), device, properties), b"", _blob_compatibility(device)
     payload = Payload(
-        Kind.DEVICE if kind == "blob" else Kind.PORTABLE, inputs, outputs, device, content, weights, properties
+        _KINDS[kind], inputs, outputs, device, content, weights, properties
     )
     max_bytes = sum(partition.max_bytes(node) for node in partition.calls if isinstance(node.meta["val"], torch.Tensor))
     return PreprocessResult(
         blob=encode(payload),
         debug_handle_map={WHOLE: debug_handles(*partition.calls), **handles},
-        graph=graph_of(ir) if kind == "blob" else None,
+        graph=graph_of(ir) if kind != "portable" else None,
         compatibility=compatibility,
         memory=(MemoryNeed("persistent", max_bytes),) if max_bytes else (),
     )
@@ -152,6 +154,8 @@ def _is_decompression(op: Any) -> bool:
 
 def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     """Compile the model in a folder in a separate process, and return the compiled model."""
+    if device == "CPU" or device.startswith("AUTO"):  # else it rounds the inputs of layers with integer weights
+        properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.compile_blob", str(folder), device, *pairs]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
