@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -30,7 +30,8 @@ def inline_composites(program: ExportedProgram) -> None:
 
     `einsum` and `meshgrid` may return views, although their schemas say that they return new tensors: torch's own
     functionalization, too, would overlook writes to these. `movedim` is a view through which `put_back` cannot write;
-    `fill_diagonal_` writes and has no functional overload. Branches, loop bodies and regions are included.
+    `fill_diagonal_` writes and has no functional overload, and `_foreach_add_` writes a list of tensors. Branches, loop
+    bodies and regions are included.
     """
     mode = fake_mode(program.graph_module)
     parts = [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]
@@ -44,7 +45,11 @@ def inline_composites(program: ExportedProgram) -> None:
 
 def _hides(node: Node, mode: Any) -> bool:
     target = node.target
-    if not isinstance(target, OpOverload) or not _is_composite(target):
+    if not isinstance(target, OpOverload):
+        return False
+    if _writes_lists(target):
+        return True
+    if not _is_composite(target):
         return False
     if is_mutable(node):
         return functional_form(target) is None
@@ -61,8 +66,41 @@ def _is_composite(target: OpOverload) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(target._name, "CompositeImplicitAutograd")
 
 
+_FOREACH = "_foreach_"
+
+
+@cache
+def _writes_lists(target: OpOverload) -> bool:
+    name = target._schema.name.partition("::")[2]
+    return target.namespace == "aten" and name.startswith(_FOREACH) and name.endswith("_")
+
+
+_KEYWORDS = {"scalars": "value", "value": "value", "alpha": "alpha"}
+"""Arguments of `_foreach` operators that are keywords of the operators for one tensor, under these names; the factors
+of a product, which are called `scalars` too, are not."""
+
+
+def _for_each(target: OpOverload, *args: Any, **kwargs: Any) -> None:
+    """Call the in-place operator for one tensor, such as `add_`, for each tensor of the lists of `_foreach_add_`."""
+    name = target._schema.name.partition("::")[2].removeprefix(_FOREACH)
+    operator = getattr(aten, name)
+    given = dict(zip((parameter.name for parameter in target._schema.arguments), args, strict=False)) | kwargs
+    has_value = name in ("addcmul_", "addcdiv_")
+    for index in range(len(given["self"])):
+        positional, keywords = [], {}
+        for key, value in given.items():
+            one = value[index] if isinstance(value, (list, tuple)) else value
+            if key in _KEYWORDS and (has_value or key != "scalars"):
+                keywords[_KEYWORDS[key]] = one
+            else:
+                positional.append(one)
+        operator(*positional, **keywords)
+
+
 def _inline(graph_module: GraphModule, node: Node, mode: Any) -> None:
     assert callable(node.target)
     leaves = node.all_input_nodes
-    traced = trace(call_of(node, node.target), leaves, mode, {})
+    writes_lists = isinstance(node.target, OpOverload) and _writes_lists(node.target)
+    function = partial(_for_each, node.target) if writes_lists else node.target
+    traced = trace(call_of(node, function), leaves, mode, {})
     replace_results(node, copy_traced(traced.graph, leaves, Editor(graph_module, node, mode)))

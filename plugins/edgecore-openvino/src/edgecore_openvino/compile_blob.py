@@ -32,7 +32,9 @@ def main(folder: str, device: str, *properties: str) -> None:
 def _absent(device: str, available: Sequence[str]) -> str | None:
     """Return the first device of a list such as `AUTO:GPU,CPU` that is not available; None if all are."""
     names = device.removeprefix("AUTO").removeprefix(":").split(",")
-    return next((name for name in names if name and not any(f"{one}.".startswith(f"{name}.") for one in available)), None)
+    return next(
+        (name for name in names if name and not any(f"{one}.".startswith(f"{name}.") for one in available)), None
+    )
 
 
 if __name__ == "__main__":

@@ -54,9 +54,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
         compatibility = f"openvino-ir {VERSION}"
         if kind != "portable":
             content, weights, compatibility = _compile(Path(name), device, properties), b"", _blob_compatibility(device)
-    payload = Payload(
-        _KINDS[kind], inputs, outputs, device, content, weights, properties
-    )
+    payload = Payload(_KINDS[kind], inputs, outputs, device, content, weights, properties)
     max_bytes = sum(partition.max_bytes(node) for node in partition.calls if isinstance(node.meta["val"], torch.Tensor))
     return PreprocessResult(
         blob=encode(payload),
