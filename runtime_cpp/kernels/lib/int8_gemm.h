@@ -45,7 +45,7 @@ inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *pan
 inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_t *panel, int64_t width,
                                int32_t *block) {
   int16_t wide[kTileRows * kInt8Depth];
-  __builtin_memset(block, 0, static_cast<uint64_t>(kTileRows * width) * sizeof(int32_t));
+  __builtin_memset(block, 0, static_cast<size_t>(kTileRows * width) * sizeof(int32_t));
   for (int64_t k0 = 0; k0 < k; k0 += kInt8Depth) {
     const int64_t steps = min_of(kInt8Depth, k - k0);
     for (int64_t i = 0; i < kTileRows; ++i) {

@@ -32,12 +32,18 @@ inline Sums widen(const int8_t *source) {
   return __builtin_convertvector(bytes, Sums);
 }
 
+// Vectors of kCount integers. GCC drops the attribute of a type in a function when the size depends on a template.
+template <int kCount>
+struct Block {
+  typedef int8_t Bytes __attribute__((vector_size(kCount)));
+  typedef int16_t Halves __attribute__((vector_size(2 * kCount)));
+};
+
 // Copies kCount int8 as int16.
 template <int kCount>
 inline void widen_block(const int8_t *source, int16_t *target) {
-  typedef int8_t Bytes __attribute__((vector_size(kCount)));
-  typedef int16_t Halves __attribute__((vector_size(2 * kCount)));
-  Bytes bytes;
+  using Halves = typename Block<kCount>::Halves;
+  typename Block<kCount>::Bytes bytes;
   __builtin_memcpy(&bytes, source, sizeof(bytes));
   const Halves halves = __builtin_convertvector(bytes, Halves);
   __builtin_memcpy(target, &halves, sizeof(halves));

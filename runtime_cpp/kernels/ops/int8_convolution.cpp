@@ -75,7 +75,7 @@ void read_tap(const Convolution &c, const int8_t *plane, int64_t ty, int64_t tx,
     const int64_t run = min_of(count, c.x.output - ox);
     const int64_t iy = c.y.source(oy, ty);
     if (iy < 0) {
-      __builtin_memset(target, c.zero_point, static_cast<uint64_t>(run));
+      __builtin_memset(target, c.zero_point, static_cast<size_t>(run));
     } else if (c.x.upsampling == 1) {
       const int8_t *row = plane + iy * c.x.input;
       const int64_t start = ox * c.x.stride - c.x.padding + tx * c.x.dilation;
@@ -124,7 +124,7 @@ void convolve(Call &call, const Convolution &c, const Channels &channels) {
       const int64_t channel = i % c.groups * c.outputs_of_group() + row + r;
       requantize_row(block + r * width, width, channels.biases[channel], channels.factor(channel), c.range, line);
       int8_t *target = c.result + (i / c.groups * c.outputs + channel) * c.pixels() + column;
-      __builtin_memcpy(target, line, static_cast<uint64_t>(columns));
+      __builtin_memcpy(target, line, static_cast<size_t>(columns));
     }
   };
   int8_gemm(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
