@@ -97,7 +97,7 @@ class Recipe(_Strict):
         weights: Scales of weights: one per `tensor`, per output `channel`, or per `group` of elements of a row.
         group: Number of elements in a group; implies `weights="group"`.
         weight_bits: Bits of weights, where they are others than the recipe's name says, or where it says none.
-        symmetric: True for activations whose zero point is 0.
+        symmetric: True for activations whose zero point is 0; in recipes that round weights only, for such weights.
         activations: Quantization of activations: `static` (from calibration), `dynamic` (at run time) or `none`.
         observer: Method that chooses static ranges of activations: `minmax`, `histogram` or `moving-average`.
         embeddings: Bits of embedding tables, 4 or 8.

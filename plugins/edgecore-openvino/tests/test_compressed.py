@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 import torch
 from torch import nn
@@ -90,7 +84,9 @@ def test_recipes_can_be_mixed_and_the_rest_be_half():
     schemes = {row.module: row.scheme for row in program.report(quantization=True).quantization}
     assert "int4" in schemes["first"] and "int8" in schemes["last"] and "uint8" in schemes["convolution"]
     assert program.compare(model).ok
-    assert len(program.buffer) < WIDTH * WIDTH * 4  # less than the float32 weights of one of the two wide layers
+    first, second, last = WIDTH * 256 // 2 + WIDTH * 256 // 32 * 4, WIDTH * WIDTH * 2, WIDTH * 10
+    # The graph is text of 26 kB. If `first` had 8 bits, the file would be 32 kB larger.
+    assert len(program.buffer) < first + second + last + 30_000
 
 
 def test_a_model_without_weights_to_round_is_an_error():
@@ -116,23 +112,8 @@ def test_a_compiled_model_for_no_single_device_is_an_error():
         build(Layers(), payload="blob", device="AUTO")
 
 
-def test_a_file_without_our_header_runs_in_both_runtimes(tmp_path):
+def test_a_file_without_our_header_equals_eager():
     model = Layers().eval()
     program = build(model, payload="executorch")
     assert b"OPENVINO" not in program.buffer and "bare, CPU" in str(program.report())
     torch.testing.assert_close(result_of(program, *INPUTS), model(*INPUTS), atol=1e-5, rtol=1e-4)
-    if find_spec("executorch") is None:
-        return
-    import openvino
-
-    (library,) = Path(openvino.__file__).parent.glob("libs/libopenvino_c.so*")
-    program.save(tmp_path / "model.pte")
-    torch.save(INPUTS, tmp_path / "inputs.pt")
-    script = (
-        "import torch; from executorch.runtime import Runtime; inputs = torch.load('inputs.pt');"
-        "program = Runtime.get().load_program('model.pte'); method = program.load_method('forward');"
-        "torch.save(method.execute(list(inputs))[0].clone(), 'result.pt')"
-    )
-    environment = os.environ | {"OPENVINO_LIB_PATH": str(library)}
-    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=True)
-    assert error_of(torch.load(tmp_path / "result.pt"), model(*INPUTS)) < 0.03  # bf16 on CPUs that support it

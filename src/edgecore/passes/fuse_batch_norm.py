@@ -77,8 +77,9 @@ def _product(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     result = torch.empty_like(weight)
     rows = max(1, _PART // max(1, weight[0].numel()))
     factors = scale.expand(len(weight), *[-1] * (weight.dim() - 1))
-    for part, factor, out in zip(weight.split(rows), factors.split(rows), result.split(rows), strict=True):
-        out.copy_(part.double() * factor)
+    for start in range(0, len(weight), rows):
+        part = slice(start, start + rows)
+        result[part] = weight[part].double() * factors[part]
     return result
 
 

@@ -100,7 +100,8 @@ def _for_each(target: OpOverload, *args: Any, **kwargs: Any) -> None:
 def _inline(graph_module: GraphModule, node: Node, mode: Any) -> None:
     assert callable(node.target)
     leaves = node.all_input_nodes
-    writes_lists = isinstance(node.target, OpOverload) and _writes_lists(node.target)
-    function = partial(_for_each, node.target) if writes_lists else node.target
+    function: Any = node.target
+    if isinstance(function, OpOverload) and _writes_lists(function):
+        function = partial(_for_each, function)
     traced = trace(call_of(node, function), leaves, mode, {})
     replace_results(node, copy_traced(traced.graph, leaves, Editor(graph_module, node, mode)))

@@ -69,7 +69,7 @@ def _dequantize_channels(b: Builder, node: Node) -> Any:
     sizes[args["axis"]] = -1
     scales = _parameter(b, args["scales"]).astype(np.float32).reshape(sizes)
     zeros = None if args["zero_points"] is None else _parameter(b, args["zero_points"]).reshape(sizes)
-    if source in b.partition.constants:
+    if isinstance(source, Node) and source in b.partition.constants:
         return dequantized(_parameter(b, source), scales, zeros, bits=_bits(args))
     return _scaled(b.value(source), np.float32(0 if zeros is None else zeros), scales)
 
