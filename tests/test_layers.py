@@ -24,7 +24,8 @@ ORDER = [
         "sdk",
         "conformance",
         "compat",
-        "cli",
+        "cli",  # uses the packages after it by `edgecore.NAME` only
+        "sweeps",
     ),
 ]
 ANYWHERE = {"edgecore", "_runtime"}

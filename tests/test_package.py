@@ -5,9 +5,11 @@ import re
 import subprocess
 import sys
 from importlib import import_module
-from importlib.metadata import files, version
+from importlib.metadata import PackageNotFoundError, distribution, files, requires, version
+from pathlib import PurePosixPath
 
 import pytest
+import torch
 
 import edgecore
 
@@ -64,3 +66,99 @@ def test_the_wheel_holds_what_runs_and_what_a_cpp_build_needs_but_no_tests():
     assert {top for top in tops if not top.endswith(".dist-info")} == {"edgecore"}
     assert "edgecore/native/core/program.cpp" in names
     assert not [name for name in names if re.search(r"(^|[/_])(tests?|fuzzer|benchmarks?|examples?)([/_.]|$)", name)]
+
+
+# Sizes of files in site-packages; the program `bin/edgecore-run` is not counted.
+RUNTIME_MEGABYTES = 12
+
+
+def runtime_distributions(*names: str) -> set[str]:
+    """The distributions that `pip install` puts beside Python for these, without extras."""
+    from packaging.requirements import Requirement
+
+    found: set[str] = set()
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop().lower().replace("_", "-")
+        if name in found:
+            continue
+        found.add(name)
+        for requirement in map(Requirement, requires(name) or ()):
+            if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+                waiting.append(requirement.name)
+    return found
+
+
+def test_a_runtime_install_with_xnnpack_is_small_and_lacks_the_command_line():
+    try:
+        names = runtime_distributions("edgecore", "edgecore-xnnpack")
+    except PackageNotFoundError:
+        pytest.skip("edgecore-xnnpack is not installed")
+    assert not names & {"jinja2", "numpy", "rich", "torch", "typer"}
+    parts = [
+        path for name in names for path in files(name) or ()
+        if not path.is_absolute() and path.parts[0] != ".." and path.suffix != ".pyc" and path.locate().exists()
+    ]  # fmt: skip
+    assert sum(path.locate().stat().st_size for path in parts) <= RUNTIME_MEGABYTES << 20
+
+
+WITHOUT_EXTRA = "import sys; sys.modules.update(dict.fromkeys(['typer', 'rich', 'jinja2']))\n"  # imports of them fail
+
+
+def without_extra(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", WITHOUT_EXTRA + code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_the_command_without_its_extra_names_the_extra_in_one_sentence():
+    done = without_extra("from edgecore.cli import main; main()", "--help")
+    assert done.returncode == 1 and not done.stdout
+    assert done.stderr == 'edgecore: the command line needs the package typer: pip install "edgecore[cli]"\n'
+
+
+def test_a_file_runs_and_is_described_without_the_command_line(tmp_path):
+    path = tmp_path / "model.pte"
+    edgecore.compile(torch.nn.ReLU().eval(), (torch.randn(2, 3),), backends=[]).save(path)
+    code = """
+import array, edgecore
+from edgecore.devtools import budget, diff_files, graph, summary
+from edgecore.html.page import page
+program = edgecore.load(sys.argv[1], trace=True)
+values = memoryview(array.array("f", [-1, 2, -3, 4, -5, 6])).cast("B").cast("f", [2, 3])
+print(memoryview(program.forward(values)).cast("B").cast("f").tolist())
+try:
+    page("title", {})
+except edgecore.errors.EdgecoreError as error:
+    print(error)
+"""
+    done = without_extra(code, path)
+    assert done.stdout.splitlines() == [
+        "[0.0, 2.0, 0.0, 4.0, 0.0, 6.0]", 'a page needs the package jinja2: pip install "edgecore[cli]"',
+    ], done.stderr  # fmt: skip
+
+
+LICENCES = {
+    "edgecore": ["flatbuffers", "libcxx", "nanobind", "robin-map"],
+    "edgecore-coreml": ["libcxx"],
+    "edgecore-ethosu": ["libcxx"],
+    "edgecore-llm": ["libcxx"],
+    "edgecore-openvino": ["libcxx"],
+    "edgecore-qnn": ["flatbuffers", "libcxx"],
+    "edgecore-tosa": ["libcxx", "musl", "tosa-reference-model"],
+    "edgecore-vgf": ["flatbuffers", "libcxx", "volk", "vulkan-headers", "vulkan-memory-allocator"],
+    "edgecore-vulkan": ["flatbuffers", "libcxx", "volk", "vulkan-headers", "vulkan-memory-allocator"],
+    "edgecore-xnnpack": ["flatbuffers", "fxdiv", "libcxx", "pthreadpool", "xnnpack"],
+}
+
+
+@pytest.mark.parametrize("name", LICENCES)
+def test_a_wheel_names_and_holds_the_licences_of_what_it_contains(name):
+    try:
+        facts = distribution(name)
+    except PackageNotFoundError:
+        pytest.skip(f"{name} is not installed")
+    named = facts.metadata.get_all("License-File")
+    assert sorted(PurePosixPath(path).stem for path in named) == ["LICENSE", *LICENCES[name]]
+    assert "Apache-2.0" in facts.metadata["License-Expression"]
+    held = {path.as_posix().partition(".dist-info/licenses/")[2] for path in facts.files or ()}
+    assert set(named) <= held

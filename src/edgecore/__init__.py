@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from edgecore.runtime import Model as Model  # deprecated: Program's name before 0.2
     from edgecore.runtime import Program, Tensor, load
     from edgecore.runtime.bundled import BundledReport, verify_bundled
+    from edgecore.sweeps.run import sweep
+    from edgecore.sweeps.search import search
 
     from . import errors as errors
     from . import format as format
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from . import plugin as plugin
     from . import runtime as runtime
     from . import sdk as sdk
+    from . import sweeps as sweeps
 
     __version__: str
 
@@ -54,12 +57,14 @@ __all__ = [
     "lazy_constant",
     "load",
     "prepare_qat",
+    "search",
+    "sweep",
     "to_edge",
     "to_edge_transform_and_lower",
     "verify_bundled",
 ]
 
-_MODULES = ("errors", "format", "passes", "plugin", "runtime", "sdk")
+_MODULES = ("errors", "format", "passes", "plugin", "runtime", "sdk", "sweeps")
 """Submodules that can be used after `import edgecore` alone, as `edgecore.NAME`."""
 
 _MODULE_OF = {
@@ -80,6 +85,8 @@ _MODULE_OF = {
     "lazy_constant": "edgecore.ir.lazy_constants",
     "load": "edgecore.runtime",
     "prepare_qat": "edgecore.pipeline.compile",
+    "search": "edgecore.sweeps.search",
+    "sweep": "edgecore.sweeps.run",
     "to_edge": "edgecore.pipeline",
     "to_edge_transform_and_lower": "edgecore.pipeline",
     "verify_bundled": "edgecore.runtime.bundled",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import pytest
 from command_line import one_sentence
@@ -60,3 +62,12 @@ def test_help_names_every_command(edgecore):
     out = edgecore("--help").out
     for command in ("compile", "run", "bench", "inspect", "verify", "backends", "doctor"):
         assert command in out
+
+
+@pytest.mark.parametrize("command", [["graph"], ["inspect"], ["inspect", "--json"], ["verify"]], ids=" ".join)
+def test_a_closed_pipe_ends_a_command_without_a_message(command, relu):
+    call = [sys.executable, "-m", "edgecore", *command, relu]
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.close()  # as `head` does, only sooner
+        assert process.stderr.read() == b""
+        assert process.wait() == 1

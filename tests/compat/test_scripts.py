@@ -127,3 +127,45 @@ def test_a_missing_script_and_no_script_are_explained(tmp_path):
     assert missing.returncode == 1 and "there is no script" in missing.stderr
     nothing = subprocess.run([sys.executable, "-m", "edgecore.compat"], capture_output=True, text=True)
     assert nothing.returncode == 2 and "usage:" in nothing.stdout
+
+
+def test_dynamic_quantization_with_a_shared_input_needs_no_duplicated_chains(tmp_path):
+    script = tmp_path / "shared_input.py"
+    script.write_text(SHARED_INPUT)
+    run = subprocess.run([sys.executable, "-m", "edgecore.compat", str(script)], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+
+
+SHARED_INPUT = """
+import torch
+from executorch.backends.transforms.duplicate_dynamic_quant_chain import DuplicateDynamicQuantChainPass
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+from executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils import QuantizationConfig
+from executorch.exir import ExecutorchBackendConfig, to_edge_transform_and_lower
+from executorch.exir.passes.sym_shape_eval_pass import ConstraintBasedSymShapeEvalPass
+from executorch.extension.pybindings.portable_lib import Verification, _load_for_executorch_from_buffer
+from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = torch.nn.Linear(64, 32), torch.nn.Linear(64, 32)
+
+    def forward(self, x):
+        return self.one(x) + self.two(x)
+
+
+inputs = (torch.randn(4, 64),)
+config: QuantizationConfig = get_symmetric_quantization_config(is_per_channel=True, is_dynamic=True)
+prepared = prepare_pt2e(torch.export.export(Model().eval(), inputs).module(), XNNPACKQuantizer().set_global(config))
+prepared(*inputs)
+quantized = convert_pt2e(prepared)
+expected = quantized(*inputs)
+DuplicateDynamicQuantChainPass()(quantized)
+edge = to_edge_transform_and_lower(torch.export.export(quantized, inputs), partitioner=[XnnpackPartitioner()])
+program = edge.to_executorch(ExecutorchBackendConfig(sym_shape_eval_pass=ConstraintBasedSymShapeEvalPass()))
+module = _load_for_executorch_from_buffer(program.buffer, program_verification=Verification.InternalConsistency)
+torch.testing.assert_close(module.forward(inputs)[0], expected, atol=0.05, rtol=0)
+"""

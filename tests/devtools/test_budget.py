@@ -48,7 +48,7 @@ def test_a_file_keeps_within_its_own_figures(file: Path, tmp_path: Path) -> None
         ("[size]\nmax_file_bytes = 10", "the file has {file_bytes:,} bytes, and max_file_bytes allows 10"),
         ("[memory]\nmax_planned_bytes = 1", "the arenas of a method have {planned_bytes:,} bytes, and"),
         ("[memory]\nmax_delegate_bytes = 1", "delegates declare to need {delegate_bytes:,} bytes, and"),
-        ("[operators]\nallowed = ['aten.add.*']", "aten.topk.default runs on kernels 1 times, and allowed"),
+        ("[operators]\nallowed = ['aten.add.*']", "aten.topk.default runs on kernels once, and allowed"),
         ("[operators]\nforbidden = ['aten.lin*']", "aten.linear.default (in body, "),
         ("[operators]\nmax_kernels = 0", "kernels compute 1 operators, and max_kernels allows 0"),
         (

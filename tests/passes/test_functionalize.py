@@ -432,3 +432,71 @@ def test_a_functionalized_program_equals_eager_and_torch(function):
         return  # torch makes the dropout a copy
     by_torch = program.run_decompositions({}).module(check_guards=False)
     torch.testing.assert_close(by_torch(x.clone()), expected)
+
+
+def write_lists(self, x):
+    a, b = x.clone(), x * 2
+    torch._foreach_add_([a, b], [x, x], alpha=2)
+    torch._foreach_addcmul_([a], [b], [x], value=0.5)
+    torch._foreach_mul_([a, b], [2.0, 3.0])
+    torch._foreach_copy_([b], [a])
+    return a, b
+
+
+def write_elements_by_number(self, x):
+    y = x.clone()
+    y.t().put_(torch.tensor([[-1, 0]]), torch.tensor([[9.0, 8.0]]))
+    return y.put_(torch.tensor([1, 1]), torch.tensor([2.0, 3.0]), accumulate=True)
+
+
+def write_after_a_resize(self, x):
+    y = x.clone()
+    y.resize_(2, 6)
+    return y.add_(1)
+
+
+def write_a_symbolic_diagonal(self, x):
+    y = x.clone()
+    y.diagonal(-1).mul_(3)
+    y.diagonal().fill_(2.0)
+    return y
+
+
+def write_strided_symbolic_sizes(self, x):
+    y = x.clone()
+    y.as_strided((x.shape[0],), (2,)).fill_(1.0)
+    return y
+
+
+@pytest.mark.parametrize("function", [write_lists, write_elements_by_number, write_after_a_resize])
+def test_writes_of_lists_elements_and_resized_tensors_equal_eager(function):
+    x = torch.rand(3, 4)
+    got = edgecore.load(edgecore.compile(export(function, x)).buffer).forward(x)
+    want = Model(function)(x)
+    torch.testing.assert_close(tuple(got) if isinstance(want, tuple) else got, want)
+
+
+@pytest.mark.parametrize("function", [write_a_symbolic_diagonal, write_strided_symbolic_sizes])
+def test_writes_to_parts_of_symbolic_sizes_equal_eager(function):
+    rows, columns = torch.export.Dim("rows", min=2, max=8), torch.export.Dim("columns", min=2, max=8)
+    exported = torch.export.export(
+        Model(function), (torch.rand(3, 4),), dynamic_shapes={"args": ({0: rows, 1: columns},)}
+    )
+    loaded = edgecore.load(edgecore.compile(exported).buffer)
+    for shape in ((3, 4), (6, 3), (2, 7)):
+        x = torch.rand(shape)
+        torch.testing.assert_close(loaded.forward(x), Model(function)(x))
+
+
+def test_random_writes_have_the_distribution_of_eager():
+    def write(self, x):
+        coins, numbers = x.clone(), x.clone()
+        coins.bernoulli_(0.25)
+        numbers.uniform_(2.0, 3.0)
+        return coins, numbers, x.clone().normal_(5.0, 0.1), x.clone().bernoulli_()
+
+    coins, numbers, normal, halves = map(torch.as_tensor, edgecore.load(
+        edgecore.compile(export(write, torch.zeros(100, 100))).buffer).forward(torch.zeros(100, 100)))  # fmt: skip
+    assert set(coins.unique().tolist()) == {0.0, 1.0} and 0.2 < coins.mean() < 0.3 and 0.45 < halves.mean() < 0.55
+    assert 2 <= numbers.min() < 2.1 and 2.9 < numbers.max() <= 3 and 4.9 < normal.mean() < 5.1
+    assert 0.05 < normal.std() < 0.2

@@ -59,3 +59,10 @@ def test_the_program_is_printed_as_text(capsys):
     out = io.StringIO()
     program.dump_executorch_program(verbose=True, out=out)
     assert set(short.splitlines()) < set(out.getvalue().splitlines()) and "= float [" in out.getvalue()
+
+
+def test_the_repr_counts_a_weight_of_a_kernel_and_of_a_delegate_once():
+    program = to_edge(export(net(), INPUTS)).to_executorch()
+    program.pte.constants = [b"", bytes(1000)]
+    program.pte.named_data |= {"weight": NamedBlob(bytes(bytearray(1000)))}
+    assert "; 1,000 bytes of weights and blobs>" in repr(program)

@@ -11,7 +11,7 @@ import torch
 from typer.testing import CliRunner
 
 import edgecore
-from edgecore.cli import app
+from edgecore.cli.app import app
 from edgecore.errors import CompileError, ExecutionError, FormatError
 from edgecore.format import read_pte
 from edgecore_coreml.blob import read_blob, resolve, write_blob

@@ -9,7 +9,10 @@ import torch
 from pydantic import ValidationError
 
 import edgecore
+from edgecore.errors import CompileError
+from edgecore.plugin import CompileSpec
 from edgecore_coreml import registry
+from edgecore_coreml.executorch_names import CoreMLBackend, coreml_partitioner
 from edgecore_coreml.options import CoreMLOptions
 
 
@@ -107,3 +110,30 @@ def test_a_missing_or_other_coremltools_is_named(monkeypatch, version, message):
     monkeypatch.setattr(registry, "coremltools_version", lambda: version)
     with pytest.raises(edgecore.errors.CompileError, match=message):
         registry.converters()
+
+
+def test_the_partitioner_of_executorch_takes_the_documented_compile_specs():
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return x.sum() + y
+
+    rows, columns = torch.export.Dim.AUTO(min=1, max=4), torch.export.Dim.AUTO(min=3, max=5)
+    program = torch.export.export(
+        Net().eval(), (torch.randn(4, 6), torch.randn(5, 11)), dynamic_shapes=[{0: rows}, {0: columns}]
+    )
+    specs = CoreMLBackend.generate_compile_specs(
+        minimum_deployment_target=Target.iOS18, model_type=CoreMLBackend.MODEL_TYPE.MODEL
+    )
+    shapes = {"x": [[1, 6], [4, 6]], "y": [[3, 11], [5, 11]]}
+    specs.append(CoreMLBackend.generate_enumerated_shapes_compile_spec(program, shapes))
+    partitioner = coreml_partitioner(compile_specs=specs, lower_full_graph=True)
+    lowered = edgecore.to_edge_transform_and_lower(program, partitioner=[partitioner]).to_executorch()
+    (delegate,) = lowered.executorch_program.execution_plan[0].delegates
+    options = CoreMLOptions.from_specs([CompileSpec(spec.key, bytes(spec.value)) for spec in delegate.compile_specs])
+    assert (options.minimum_deployment_target, options.compute_precision) == ("iOS18", "FLOAT16")
+    assert options.enumerated_shapes == shapes
+
+    with pytest.raises(ValueError, match="enumerated_shapes need lower_full_graph=True"):
+        coreml_partitioner(compile_specs=specs)
+    with pytest.raises(CompileError, match="enumerated_shapes names 'z'; the inputs are x, y"):
+        CoreMLBackend.generate_enumerated_shapes_compile_spec(program, {"z": [[1, 6]]})

@@ -12,6 +12,7 @@ from edgecore_qnn.compile_spec import (
     QnnPartitioner,
     generate_htp_compiler_spec,
     generate_qnn_executorch_compiler_spec,
+    to_edge_transform_and_lower_to_qnn,
 )
 from edgecore_qnn.options import QnnOptions
 from edgecore_qnn.socs import SOCS
@@ -86,3 +87,15 @@ def test_the_partitioner_of_executorch_is_usable_in_its_flow():
         torch.export.export(Model().eval(), (torch.randn(2, 8),)), partitioner=[partitioner]
     ).to_executorch()
     assert len(bytes(program.buffer)) > 4096
+
+
+def test_the_documented_function_lowers_each_method_with_its_compile_specs():
+    specs = generate_qnn_executorch_compiler_spec(QcomChipset.SM8650, generate_htp_compiler_spec(use_fp16=True))
+    models = {"first": torch.nn.Sigmoid(), "second": torch.nn.Tanh()}
+    inputs = {"first": (torch.randn(2, 8),), "second": (torch.randn(3, 4),)}
+    program = to_edge_transform_and_lower_to_qnn(models, inputs, specs, constant_methods={"size": 8}).to_executorch()
+    plans = {plan.name: plan for plan in program.executorch_program.execution_plan}
+    assert set(plans) == {"first", "second", "size"}
+    assert [plans[name].delegates[0].id for name in models] == ["QnnBackend"] * 2
+    with pytest.raises(ValueError, match="inputs has no entry for the method 'second'"):
+        to_edge_transform_and_lower_to_qnn(models, {"first": inputs["first"]}, specs)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import statistics
 import sys
 import time
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
@@ -33,11 +35,48 @@ def command(
     as_json: Json = False,
 ) -> None:
     """Measure loading and running with random inputs: milliseconds of load, first run, median, 95th percentile."""
+    with progress(f"running {file} {runs} times"):
+        name, figures = measure(
+            file, method=method, data=data or (), options=parse_load_options(backends), threads=threads, runs=runs
+        )
+    if as_json:
+        print_json({"file": str(file), "method": name, "threads": threads, "runs": runs, **_rounded(figures)})
+        return
+    for key, value in _rounded(figures).items():
+        print(f"{key:<12} {value:>10}")
+
+
+def measure(
+    file: Path,
+    *,
+    method: str | None = None,
+    data: Sequence[Path] = (),
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    threads: int | None = None,
+    runs: int = 50,
+) -> tuple[str, dict[str, float]]:
+    """Measure loading and running a file with random inputs.
+
+    Args:
+        file: The `.pte`.
+        method: The method to run; by default `forward`, or the only one.
+        data: As in `edgecore.load`.
+        options: As in `edgecore.load`.
+        threads: As in `edgecore.load`.
+        runs: Number of measured runs, after the first run.
+
+    Returns:
+        The name of the method; and milliseconds of loading, of the first run, the median and the 95th percentile of the
+        others, and the peak resident memory of this process in MiB.
+
+    Raises:
+        EdgecoreError: The file cannot be loaded or run.
+    """
     import edgecore
     from edgecore.devtools.random_inputs import random_arguments
 
     start = time.perf_counter()
-    model = edgecore.load(file, data or (), threads=threads, options=parse_load_options(backends))
+    model = edgecore.load(file, data, threads=threads, options=options)
     name = choose_method(list(model.methods), method, file)
     loaded = model[name]
     load_ms = _since(start)
@@ -46,23 +85,17 @@ def command(
     loaded(*arguments)
     first_ms = _since(start)
     times = []
-    with progress(f"running {name} {runs} times"):
-        for _ in range(runs):
-            start = time.perf_counter()
-            loaded(*arguments)
-            times.append(_since(start))
-    figures = {
+    for _ in range(runs):
+        start = time.perf_counter()
+        loaded(*arguments)
+        times.append(_since(start))
+    return name, {
         "load_ms": load_ms,
         "first_ms": first_ms,
         "median_ms": statistics.median(times),
         "p95_ms": sorted(times)[min(runs - 1, int(runs * 0.95))],
         "peak_rss_mb": _peak_rss_mb(),
     }
-    if as_json:
-        print_json({"file": str(file), "method": name, "threads": threads, "runs": runs, **_rounded(figures)})
-        return
-    for key, value in _rounded(figures).items():
-        print(f"{key:<12} {value:>10}")
 
 
 def _since(start: float) -> float:

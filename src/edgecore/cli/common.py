@@ -100,7 +100,7 @@ def failing_with(status: int) -> Iterator[None]:
     """
     try:
         yield
-    except (typer.Exit, typer.BadParameter):
+    except (typer.Exit, typer.BadParameter, BrokenPipeError):  # a closed pipe ends each command alike
         raise
     except Exception as error:
         if debugging():

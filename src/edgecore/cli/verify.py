@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +28,7 @@ def command(
     as_json: Json = False,
 ) -> None:
     """List everything in a file that its target runtime would reject. Exit status 1 if there is anything."""
-    from edgecore.format import EDGECORE, EXECUTORCH_1_5, BpteFile, PtdFile, get_meta, verify, verify_cases, verify_ptd
+    from edgecore.format import EDGECORE, EXECUTORCH_1_5, BpteFile, PtdFile, get_meta, verify_cases, verify_ptd
 
     if runtime not in (None, EDGECORE, EXECUTORCH_1_5):
         raise typer.BadParameter(f"{runtime!r} is neither {EXECUTORCH_1_5!r} nor {EDGECORE!r}", param_hint="--runtime")
@@ -39,14 +39,27 @@ def command(
     pte = read_file(file)
     meta = get_meta(pte)
     target = runtime or (meta.profile if meta else EXECUTORCH_1_5)
-    ids = sorted({delegate.id for plan in pte.program.execution_plan for delegate in plan.delegates})
     with progress(f"verifying {file}"):
-        violations = verify(pte, target, _checkers(ids, target), _weights(pte, data or ()))
+        violations = violations_of(pte, target, _weights(pte, data or ()))
         if isinstance(content, BpteFile):
             violations += verify_cases(content, pte)
     if not data and any("named data" in violation.what for violation in violations):
         stderr.print("if the missing data is in .ptd files, pass them with --data", markup=False, soft_wrap=True)
     _conclude(file, violations, f"the rules of {target}", as_json)
+
+
+def violations_of(pte: PteFile, target: str, weights: Mapping[str, PtdFile] | None = None) -> list[Violation]:
+    """Return everything in a program that a target runtime would reject; backends check their blobs.
+
+    Args:
+        pte: The program.
+        target: The target runtime.
+        weights: The `.ptd` files by path; None if they are not checked.
+    """
+    from edgecore.format import verify
+
+    ids = sorted({delegate.id for plan in pte.program.execution_plan for delegate in plan.delegates})
+    return verify(pte, target, _checkers(ids, target), weights)
 
 
 def _weights(pte: PteFile, paths: Sequence[Path]) -> dict[str, PtdFile] | None:

@@ -83,6 +83,9 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.exir.passes": {**_PLANNING, **_same("edgecore.passes", "ScalarToTensorPass")},
     "executorch.exir.passes.memory_planning_pass": _PLANNING,
     "executorch.exir.passes.scalar_to_tensor_pass": _same("edgecore.passes", "ScalarToTensorPass"),
+    "executorch.exir.passes.sym_shape_eval_pass": _same(
+        "edgecore.compat.passes", "ConstraintBasedSymShapeEvalPass", "HintBasedSymShapeEvalPass"
+    ),
     "executorch.exir.print_program": _same("edgecore.devtools", "inspect_node"),
     "executorch.exir.program": _LOWERING,
     "executorch.exir.tensor": _same("edgecore.memory", "TensorSpec"),
@@ -91,7 +94,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "QuantizationRecipe", "StageType", "export",
     ),
     "executorch.extension.export_util.utils": _same("edgecore.compat.pybindings", "save_pte_program"),
-    "executorch.extension.pybindings.portable_lib": _LOADING,
+    "executorch.extension.pybindings.portable_lib": {
+        **_LOADING,
+        **_same("edgecore.runtime.executorch_names", "Verification"),
+    },
     "executorch.runtime": _same(
         "edgecore.runtime.executorch_names", "BackendRegistry", "Method", "MethodMeta", "OperatorRegistry", "Program",
         "Runtime", "Verification",

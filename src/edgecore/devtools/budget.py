@@ -182,12 +182,12 @@ def _operators(
         for name, count in found["kernel_operators"].items():
             if not _matches(name, limits["allowed"]):
                 where = next(one for one in operators if one.operator == name and KERNELS in one.backend.split("+"))
-                broken.append(f"{_place(name, where)} runs on kernels {count} times, and allowed does not list it")
+                broken.append(f"{_place(name, where)} runs on kernels {_times(count)}, and allowed does not list it")
     for pattern in limits.get("forbidden", ()):
         for name, count in _known(found["operators"], file, "forbidden").items():
             if _matches(name, [pattern]):
                 where = next(one for one in operators if one.operator == name)
-                broken.append(f"{_place(name, where)} occurs {count} times, and forbidden lists {pattern!r}")
+                broken.append(f"{_place(name, where)} occurs {_times(count)}, and forbidden lists {pattern!r}")
     if found["kernels"] > limits.get("max_kernels", found["kernels"]):
         broken.append(f"kernels compute {found['kernels']} operators, and max_kernels allows {limits['max_kernels']}")
     if "min_delegated" in limits:
@@ -258,3 +258,7 @@ def write_expectation(found: Mapping[str, Any]) -> str:
     lines += ["", "[delegates]", f"allowed = {json.dumps(list(found['delegates']))}",
               f"max_count = {sum(found['delegates'].values())}", ""]  # fmt: skip
     return "\n".join(lines)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

@@ -158,7 +158,7 @@ def suggest(
         calibration = list(calibration)  # each step reads them
     with restored_buffers(model):
         measured = metric or _sqnr_of(model, _inputs(calibration if samples is None else samples))
-        float_score = measured(_eager(model)) if metric else _TARGET
+        float_score = measured(eager(model)) if metric else _TARGET
 
     def build(skip: tuple[str, ...]) -> tuple[Any, float]:
         chosen = _with_skip(recipe, skip)
@@ -166,7 +166,7 @@ def suggest(
             warnings.simplefilter("ignore", QuantizationWarning)  # the steps are measured below
             program = edgecore.compile(model, inputs, backends=backends, quantize=chosen, calibration=calibration)
         loaded = edgecore.load(program.buffer, trust=True)
-        return program, measured(_on_device(loaded))
+        return program, measured(on_device(loaded))
 
     first, quantized_score = build(())
     noise = _noise(first.report(quantization=True).quantization or ())
@@ -260,7 +260,9 @@ def _arguments(inputs: Any) -> tuple[Any, ...]:
     return tuple(inputs) if isinstance(inputs, (tuple, list)) else (inputs,)
 
 
-def _eager(model: torch.nn.Module) -> Run:
+def eager(model: torch.nn.Module) -> Run:
+    """Return the model in PyTorch as a function that computes no gradients."""
+
     def run(*args: Any) -> Any:
         with torch.no_grad():
             return model(*args)
@@ -268,7 +270,7 @@ def _eager(model: torch.nn.Module) -> Run:
     return run
 
 
-def _on_device(program: Any) -> Run:
+def on_device(program: Any) -> Run:
     """Return the program as a function of and to torch tensors."""
 
     def to_torch(value: Any) -> Any:
@@ -285,7 +287,7 @@ def _sqnr_of(model: torch.nn.Module, samples: Sequence[tuple[Any, ...]]) -> Metr
     """Return a metric: the SQNR in dB of all outputs of all samples, compared with the model."""
     if not samples:
         raise ValueError("the default metric needs samples; calibration has none")
-    wanted = [[copied(one) for one in tree_leaves(_eager(model)(*sample))] for sample in samples]
+    wanted = [[copied(one) for one in tree_leaves(eager(model)(*sample))] for sample in samples]
     if not any(map(_is_float, wanted[0])):
         raise ValueError("the default metric needs an output in floating point; pass metric=")
 

@@ -1,7 +1,7 @@
-"""Reports as pages for a browser: each is one file, which makes no request."""
+"""Reports as pages for a browser: one file each, which needs nothing else and asks for nothing."""
 
 from __future__ import annotations
 
-from edgecore.html.page import arena, page, table
+from edgecore.html.page import SWEEP_SCRIPTS, arena, page, table
 
-__all__ = ["arena", "page", "table"]
+__all__ = ["SWEEP_SCRIPTS", "arena", "page", "table"]

@@ -10,8 +10,12 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from edgecore.errors import EdgecoreError
+
 SCRIPTS = ("model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
 """The scripts of a page, in the order in which they need one another."""
+SWEEP_SCRIPTS = ("dom", "sweep")
+"""The scripts of the page of a sweep, whose content `edgecore.sweeps.page` makes."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
 """Name, module, source line, first byte, bytes, first and last step of a tensor in an arena."""
@@ -19,7 +23,7 @@ Owner = tuple[int, int, list[str]]
 """First byte, end and tensors of a part of an arena that is in use."""
 
 
-def page(title: str, content: Mapping[str, Any]) -> str:
+def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPTS) -> str:
     """Return a page that shows the parts of a report.
 
     The browser may run the page's own script and nothing else: the page says so by a content security policy with the
@@ -43,22 +47,28 @@ def page(title: str, content: Mapping[str, Any]) -> str:
               and "verdict" as `edgecore.devtools.diff_time.difference` returns them. "placement": rows with "kind",
               "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
+        scripts: The scripts of the page: those of a report, or `SWEEP_SCRIPTS`.
 
     Returns:
         The page.
+
+    Raises:
+        EdgecoreError: The extra `edgecore[cli]` is not installed.
     """
-    from jinja2 import Environment, PackageLoader
+    try:
+        from jinja2 import Environment, PackageLoader
+        from markupsafe import Markup
+    except ModuleNotFoundError as error:
+        raise EdgecoreError(f'a page needs the package {error.name}: pip install "edgecore[cli]"') from error
 
     environment = Environment(loader=PackageLoader("edgecore.html", "assets"), autoescape=True)
-    style, script = _asset("page.css"), "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS)])
+    style, script = _asset("page.css"), "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in scripts)])
     # "<" could end the element or begin a comment in it; in JSON it stands in strings only.
     packed = {**content, **{key: _packed(content[key]) for key in ("operators", "graph") if content.get(key)}}
     data = json.dumps(packed, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
     policy = (
         f"default-src 'none'; base-uri 'none'; form-action 'none'; script-src {_hash(script)}; style-src {_hash(style)}"
     )
-    from markupsafe import Markup
-
     return environment.get_template("page.html").render(
         title=title, policy=policy, style=Markup(style), script=Markup(script), data=Markup(data)
     )

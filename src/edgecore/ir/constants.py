@@ -79,11 +79,10 @@ class Constants:
         while {unique, unique.replace(".", "_")} & taken:
             count += 1
             unique = f"{name}_{count}"
-        first = next(node for node in graph.nodes if node.name not in self.specs)
+        index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
             node: Node = graph.placeholder(unique.replace(".", "_"))
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
-        index = sum(1 for other in graph.nodes if other.op == "placeholder" and other < node)
         spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), unique, persistent=True)
         program.graph_signature.input_specs.insert(index, spec)
         program.state_dict[unique] = tensor

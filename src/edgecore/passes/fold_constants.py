@@ -27,49 +27,80 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
     """Replace operators that read only constants, or nothing, by constants with their results.
 
     Chains are folded step by step: each result is a constant for the next operator. Random operators and results with
-    symbolic sizes are not folded, nor are lazy constants. Dequantizations of weights and views of dequantized weights are not folded either,
-    because backends read the integers behind them. Other operators that read a dequantized weight are folded.
+    symbolic sizes are not folded, nor are lazy constants. Dequantizations of weights and views of dequantized weights
+    are not folded either, because backends read the integers behind them. Other operators that read a dequantized
+    weight are folded.
     """
     constants = Constants(program)
+    known = _Known(constants)
     with edit(program) as graph_module:
+        folded: list[Node] = []
         for node in calls(graph_module):
-            if not _is_foldable(constants, node):
+            if not _is_foldable(known, node):
                 continue
-            value = _value(constants, node)
+            value = known.value(node)
             if isinstance(value, torch.Tensor):
-                _replace(constants, node, value)
+                known.put(node, value)
+                folded.append(node)
                 continue
             for item in list(node.users):  # each is a getitem
                 index = item.args[1]
                 assert isinstance(index, int)
-                _replace(constants, item, value[index])
-            graph_module.graph.erase_node(node)
+                known.put(item, value[index])
+                folded.append(item)
+        for node in reversed(folded):  # users first: what only folded operators read needs no constant
+            if node.users:
+                replace(node, constants.add(f"{node.name}_folded", known.folded[node]))
+            else:
+                graph_module.graph.erase_node(node)
     constants.drop_unused()
     return program
 
 
-def _value(constants: Constants, node: Node) -> Any:
-    """Return the value of a constant, or compute a node whose inputs are constants."""
-    if constants.has(node):
-        return constants.get(node)
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: _value(constants, source))
-    assert isinstance(node.target, OpOverload)
-    with torch.no_grad():
-        return node.target(*args, **kwargs)
+class _Known:
+    """The values that are known when compiling: constants of the program, and operators that were folded.
+
+    Attributes:
+        constants: The constants of the program.
+        folded: The result of each folded operator.
+    """
+
+    def __init__(self, constants: Constants) -> None:
+        self.constants = constants
+        self.folded: dict[Node, torch.Tensor] = {}
+
+    def has(self, node: Node) -> bool:
+        """Return True if a node is a constant or was folded."""
+        return node in self.folded or self.constants.has(node)
+
+    def is_lazy(self, node: Node) -> bool:
+        """Return True for a constant whose values are not in memory."""
+        return self.constants.has(node) and is_lazy(self.constants.stored(node))
+
+    def put(self, node: Node, value: torch.Tensor) -> None:
+        """Note the result of an operator, with the strides of its `val`."""
+        val = node.meta["val"]
+        if value.stride() != val.stride():
+            value = torch.empty_strided(val.shape, val.stride(), dtype=val.dtype).copy_(value)
+        self.folded[node] = value
+
+    def value(self, node: Node) -> Any:
+        """Return the value of a constant or folded operator, or compute a node whose inputs are known."""
+        if node in self.folded:
+            return self.folded[node]
+        if self.constants.has(node):
+            return self.constants.get(node)
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), self.value)
+        assert isinstance(node.target, OpOverload)
+        with torch.no_grad():
+            return node.target(*args, **kwargs)
 
 
-def _replace(constants: Constants, node: Node, value: torch.Tensor) -> None:
-    val = node.meta["val"]
-    if value.stride() != val.stride():
-        value = torch.empty_strided(val.shape, val.stride(), dtype=val.dtype).copy_(value)
-    replace(node, constants.add(f"{node.name}_folded", value))
+def _is_known(known: _Known, node: Node) -> bool:
+    return known.has(node) or (is_dequantize(node) and all(map(known.has, node.all_input_nodes)))
 
 
-def _is_known(constants: Constants, node: Node) -> bool:
-    return constants.has(node) or (is_dequantize(node) and all(map(constants.has, node.all_input_nodes)))
-
-
-def _is_foldable(constants: Constants, node: Node) -> bool:
+def _is_foldable(known: _Known, node: Node) -> bool:
     target, sources = node.target, node.all_input_nodes
     if not isinstance(target, OpOverload) or target._schema.is_mutable:
         return False
@@ -79,10 +110,10 @@ def _is_foldable(constants: Constants, node: Node) -> bool:
         return False
     if is_dequantize(node) or target._schema.name == _TABLES or torch.Tag.nondeterministic_seeded in target.tags:
         return False
-    is_known = constants.has if target in VIEW_COPY_FORMS else partial(_is_known, constants)
+    is_known = known.has if target in VIEW_COPY_FORMS else partial(_is_known, known)
     if not all(map(is_known, sources)):
         return False
-    if any(constants.has(source) and is_lazy(constants.stored(source)) for source in sources):
+    if any(map(known.is_lazy, sources)):
         return False  # the result would lie in memory
     if not all(isinstance(size, int) for result in results for size in result.shape):
         return False

@@ -199,9 +199,12 @@ class _Functionalization:
         functional = functional_form(node.target)
         if functional is None or torch.Tag.inplace_view in node.target.tags:
             raise UnknownView(str(node.target))
-        if node.target is aten.copy_.default:
+        if node.target in (aten.copy_.default, aten.fill_.Tensor):
             return _copied(editor, written, node.args[1])
-        result = editor.call(functional, *node.args, **node.kwargs)
+        args = node.args
+        if node.target is aten.bernoulli_.float:  # its functional overload has no default for `p`
+            args = (written, argument(node, "p"))
+        result = editor.call(functional, *args, **node.kwargs)
         return _converted(editor, result, written.meta["val"].dtype)
 
     def _update_statistics(self, node: Node, statistics: list[Node]) -> None:

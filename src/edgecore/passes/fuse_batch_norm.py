@@ -13,6 +13,9 @@ from edgecore.ir.graph import calls, edit, replace
 
 aten = torch.ops.aten
 
+_PART = 1 << 15
+"""Elements of a weight that are multiplied at once."""
+
 
 def fuse_batch_norm(program: ExportedProgram) -> ExportedProgram:
     """Fuse `convolution -> _native_batch_norm_legit_no_training` if only the batch norm reads the convolution.
@@ -53,7 +56,7 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
     bias = (old_bias - mean) * scale + (0 if beta is None else beta)
     shape = [1] * weight.dim()
     shape[1 if conv.args[6] else 0] = -1
-    scaled = (weight.double() * scale.reshape(shape)).to(weight.dtype)
+    scaled = _product(weight, scale.reshape(shape))
 
     conv.update_arg(1, _store(constants, weight_node, scaled, f"{conv.name}_weight"))
     # Reuse the placeholder of the norm's bias, or that of the convolution's bias, if nothing else reads it.
@@ -67,6 +70,16 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
         assert user.target is operator.getitem
         replace(user, conv)
     norm.graph.erase_node(norm)
+
+
+def _product(weight: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+    """Multiply a weight by factors in float64, in parts that fit into the cache of the processor."""
+    result = torch.empty_like(weight)
+    rows = max(1, _PART // max(1, weight[0].numel()))
+    factors = scale.expand(len(weight), *[-1] * (weight.dim() - 1))
+    for part, factor, out in zip(weight.split(rows), factors.split(rows), result.split(rows), strict=True):
+        out.copy_(part.double() * factor)
+    return result
 
 
 def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) -> Node:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -15,13 +15,23 @@ from edgecore.passes.in_place import functional_form, is_mutable, writes_statist
 from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
 from edgecore.passes.written_views import can_put_back, memories, result_of
 
+aten = torch.ops.aten
+
+_NEW_TENSORS = {
+    aten.linear.default, aten.matmul.default, aten.conv1d.default, aten.conv2d.default, aten.layer_norm.default,
+    aten.group_norm.default, aten.softmax.int, aten.log_softmax.int, aten.adaptive_avg_pool2d.default, aten.pad.default,
+    aten.scaled_dot_product_attention.default,
+}  # fmt: skip
+"""Frequent composite operators that never return a view: there is no need to compute their results."""
+
 
 def inline_composites(program: ExportedProgram) -> None:
     """Replace, in place, each composite operator that hides a view or a write by the operators that it consists of.
 
     `einsum` and `meshgrid` may return views, although their schemas say that they return new tensors: torch's own
     functionalization, too, would overlook writes to these. `movedim` is a view through which `put_back` cannot write;
-    `fill_diagonal_` writes and has no functional overload. Branches, loop bodies and regions are included.
+    `fill_diagonal_` writes and has no functional overload, and `_foreach_add_` writes a list of tensors. Branches, loop
+    bodies and regions are included.
     """
     mode = fake_mode(program.graph_module)
     parts = [part for part in program.graph_module.modules() if isinstance(part, GraphModule)]
@@ -35,13 +45,17 @@ def inline_composites(program: ExportedProgram) -> None:
 
 def _hides(node: Node, mode: Any) -> bool:
     target = node.target
-    if not isinstance(target, OpOverload) or not _is_composite(target):
+    if not isinstance(target, OpOverload):
+        return False
+    if _writes_lists(target):
+        return True
+    if not _is_composite(target):
         return False
     if is_mutable(node):
         return functional_form(target) is None
     if writes_statistics(node):
-        return target is not torch.ops.aten.batch_norm.default
-    if can_put_back(target):
+        return target is not aten.batch_norm.default
+    if can_put_back(target) or target in _NEW_TENSORS:
         return False
     inputs = memories([leaf.meta["val"] for leaf in node.all_input_nodes])
     return bool(memories(node.meta["val"]) and memories(result_of(node, mode)) & inputs)
@@ -52,8 +66,41 @@ def _is_composite(target: OpOverload) -> bool:
     return torch._C._dispatch_has_kernel_for_dispatch_key(target._name, "CompositeImplicitAutograd")
 
 
+_FOREACH = "_foreach_"
+
+
+@cache
+def _writes_lists(target: OpOverload) -> bool:
+    name = target._schema.name.partition("::")[2]
+    return target.namespace == "aten" and name.startswith(_FOREACH) and name.endswith("_")
+
+
+_KEYWORDS = {"scalars": "value", "value": "value", "alpha": "alpha"}
+"""Arguments of `_foreach` operators that are keywords of the operators for one tensor, under these names; the factors
+of a product, which are called `scalars` too, are not."""
+
+
+def _for_each(target: OpOverload, *args: Any, **kwargs: Any) -> None:
+    """Call the in-place operator for one tensor, such as `add_`, for each tensor of the lists of `_foreach_add_`."""
+    name = target._schema.name.partition("::")[2].removeprefix(_FOREACH)
+    operator = getattr(aten, name)
+    given = dict(zip((parameter.name for parameter in target._schema.arguments), args, strict=False)) | kwargs
+    has_value = name in ("addcmul_", "addcdiv_")
+    for index in range(len(given["self"])):
+        positional, keywords = [], {}
+        for key, value in given.items():
+            one = value[index] if isinstance(value, (list, tuple)) else value
+            if key in _KEYWORDS and (has_value or key != "scalars"):
+                keywords[_KEYWORDS[key]] = one
+            else:
+                positional.append(one)
+        operator(*positional, **keywords)
+
+
 def _inline(graph_module: GraphModule, node: Node, mode: Any) -> None:
     assert callable(node.target)
     leaves = node.all_input_nodes
-    traced = trace(call_of(node, node.target), leaves, mode, {})
+    writes_lists = isinstance(node.target, OpOverload) and _writes_lists(node.target)
+    function = partial(_for_each, node.target) if writes_lists else node.target
+    traced = trace(call_of(node, function), leaves, mode, {})
     replace_results(node, copy_traced(traced.graph, leaves, Editor(graph_module, node, mode)))

@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO
 
@@ -63,7 +64,14 @@ class ExecutorchProgramManager:
         named = {id(blob.data): blob.data for key, blob in self.pte.named_data.items() if key != fmt.META_KEY}
         external = (entry.data for file in self.data.values() for entry in file.entries.values())
         data = [*self.pte.constants, *self.pte.mutable, *self.pte.delegate_blobs, *named.values(), *external]
-        size = sum(memoryview(part).nbytes for part in data)
+        # A file stores once what a kernel and a delegate both have, such as the weight of an embedding and an output layer.
+        lengths = Counter(memoryview(part).nbytes for part in data)
+        contents = {
+            (length, sha256(part).digest() if lengths[length] > 1 else b"")
+            for part in data
+            if (length := memoryview(part).nbytes)
+        }
+        size = sum(length for length, _ in contents)
         return f"<edgecore.{type(self).__name__} {'; '.join(methods)}; {size:,} bytes of weights and blobs>"
 
     @property

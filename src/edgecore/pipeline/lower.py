@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from torch._ops import OpOverload
@@ -137,6 +139,23 @@ def to_edge_transform_and_lower(
     )  # fmt: skip
 
 
+@contextmanager
+def _garbage_of_this_call() -> Iterator[None]:
+    """Let the garbage collector visit only objects that are created inside: a model and its modules stay alive.
+
+    Without this, Python's full collections take a third of the time of lowering.
+    """
+    if gc.get_freeze_count():  # by the application, or by a call around this one
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+@_garbage_of_this_call()
 def lower(
     programs: Programs,
     transform_passes: TransformPasses = (),

@@ -11,6 +11,9 @@ __getattr__ = lazy_names("edgecore_coreml", {"CoreMLQuantizer": "edgecore_coreml
 
 
 executorch_modules = {
+    "executorch.backends.apple.coreml.compiler": {
+        "CoreMLBackend": "edgecore_coreml.executorch_names:CoreMLBackend",
+    },
     "executorch.backends.apple.coreml.partition": {
         "CoreMLPartitioner": "edgecore_coreml.executorch_names:coreml_partitioner",
     },

@@ -127,15 +127,20 @@ class CoreMLOptions(BaseModel):
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> CoreMLOptions:
         """Return the options of which `to_specs` made compile specs."""
+        return cls.model_validate(cls.values_of_specs(specs))
+
+    @staticmethod
+    def values_of_specs(specs: Sequence[CompileSpec]) -> dict[str, Any]:
+        """Return the values of options in compile specs, of which two may have the key `coreml_options`."""
         texts = {spec.key: spec.value.decode() for spec in specs}
         names = {str(version): name for name, version in TARGETS.items()}
-        return cls.model_validate(
-            {
-                "compute_unit": texts.get(COMPUTE_UNITS, "all").upper(),
-                "model_type": texts.get(MODEL_TYPE, "model").upper(),
-                "minimum_deployment_target": names.get(texts.get(TARGET, "")),
-                "compute_precision": texts.get(PRECISION, "").upper() or None,
-                SHARING: texts.get(SHARING, "").upper() or None,
-                **json.loads(texts.get(OTHERS, "{}")),
-            }
-        )
+        values = {
+            "compute_unit": texts.get(COMPUTE_UNITS, "all").upper(),
+            "model_type": texts.get(MODEL_TYPE, "model").upper(),
+            "minimum_deployment_target": names.get(texts.get(TARGET, "")),
+            "compute_precision": texts.get(PRECISION, "").upper() or None,
+            SHARING: texts.get(SHARING, "").upper() or None,
+        }
+        for spec in specs:
+            values |= json.loads(spec.value) if spec.key == OTHERS else {}
+        return values

@@ -26,7 +26,21 @@ using edgecore::backend::Host;
 using edgecore::backend::Memory;
 using edgecore::backend::Options;
 
-constexpr uint32_t kOpenVinoU8 = 16;  // OpenVINO's number of the element type u8
+// An element type: OpenVINO's number, and the dtype as EDGECORE_DL_* and bits.
+struct ElementType {
+  uint32_t number;
+  uint8_t code, bits;
+};
+constexpr uint32_t kOpenVinoU8 = 16;
+constexpr ElementType kElementTypes[] = {{1, EDGECORE_DL_BOOL, 8},   {2, EDGECORE_DL_BFLOAT, 16},
+                                         {3, EDGECORE_DL_FLOAT, 16}, {4, EDGECORE_DL_FLOAT, 32},
+                                         {5, EDGECORE_DL_FLOAT, 64}, {7, EDGECORE_DL_INT, 8},
+                                         {8, EDGECORE_DL_INT, 16},   {9, EDGECORE_DL_INT, 32},
+                                         {10, EDGECORE_DL_INT, 64},  {kOpenVinoU8, EDGECORE_DL_UINT, 8}};
+
+// OpenVINO's models that are compiled for the CPU start with these bytes. ExecuTorch's backend writes such a model
+// without a header.
+constexpr std::string_view kCompiledForCpu = "RR_UPCVO";
 
 using SharedCore = std::shared_ptr<ov_core>;
 using Properties = std::vector<std::pair<std::string, std::string>>;
@@ -54,6 +68,57 @@ Tensor make_tensor(uint32_t type, const int64_t *sizes, int64_t rank, void *data
          static_cast<unsigned long long>(bytes));
   }
   return tensor;
+}
+
+// Returns the port of an argument: of `inputs` inputs, or of the outputs after them.
+Port port_of(const ov_compiled *compiled, size_t index, size_t inputs) {
+  ov_port *port = nullptr;
+  api().check(index < inputs ? api().ov_compiled_model_input_by_index(compiled, index, &port)
+                             : api().ov_compiled_model_output_by_index(compiled, index - inputs, &port),
+              EDGECORE_INTERNAL, "the compiled model lacks an argument");
+  return Port(port);
+}
+
+bool is_auto(const std::string &device) { return device.compare(0, 4, "AUTO") == 0; }
+
+// Checks that this machine has a device, or each device of a list such as AUTO:GPU,CPU.
+void check_device(ov_core *core, const std::string &device) {
+  if (device == "CPU") return;
+  ov_available_devices found = {};
+  api().check(api().ov_core_get_available_devices(core, &found), EDGECORE_NOT_SUPPORTED, "OpenVINO finds no devices");
+  const std::vector<std::string> available(found.devices, found.devices + found.size);
+  api().ov_available_devices_free(&found);
+  std::string known;
+  for (const std::string &name : available) known += (known.empty() ? "" : ", ") + name;
+  std::string rest = device;
+  if (is_auto(device)) rest.erase(0, std::min<size_t>(rest.size(), 5));  // the colon, too
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find(','), rest.size());
+    const std::string name = rest.substr(0, end);
+    rest.erase(0, end + 1);
+    const bool is_available = std::any_of(available.begin(), available.end(), [&](const std::string &other) {
+      return other == name || other.compare(0, name.size() + 1, name + ".") == 0;  // GPU stands for GPU.0 and GPU.1
+    });
+    if (is_available) continue;
+    fail(EDGECORE_NOT_SUPPORTED,
+         "the device %s is not available on this machine; OpenVINO has: %s. The load option device chooses one for "
+         "models with payload=\"portable\"",
+         name.c_str(), known.c_str());
+  }
+}
+
+// Returns the content of a blob: one with a header, or a compiled model without one, whose arguments are read later.
+Payload payload_of(const edgecore_delegate_info &info) {
+  const edgecore_bytes blob = info.blob;
+  const std::string_view bytes(reinterpret_cast<const char *>(blob.data), blob.size);
+  if (bytes.substr(0, kCompiledForCpu.size()) != kCompiledForCpu) return read_blob(blob);
+  Payload payload = {};
+  payload.kind = Kind::kBare;
+  payload.is_static = true;
+  payload.device = "CPU";
+  payload.model = blob;
+  payload.properties = {{"INFERENCE_PRECISION_HINT", "f32"}};  // OpenVINO would compute in bf16 on CPUs that support it
+  return payload;
 }
 
 // The state that all .pte files loaded in this process share: OpenVINO's "core" objects (ov_core), which read, compile
@@ -93,9 +158,12 @@ struct Driver {
     const ov_property ends_threads = {"FORCE_TBB_TERMINATE", "YES"};
     api().check(api().ov_core_set_properties(created, "", 1, &ends_threads), EDGECORE_INTERNAL,
                 "OpenVINO does not support FORCE_TBB_TERMINATE, which ends its threads");
+    check_device(created, device);
     const std::vector<ov_property> list = to_ov(properties);
     if (!list.empty()) {
-      api().check(api().ov_core_set_properties(created, device.c_str(), list.size(), list.data()),
+      // AUTO has few properties of its own and passes those of compile_model on; the CPU needs them for an import, too.
+      const std::string target = is_auto(device) ? "CPU" : device;
+      api().check(api().ov_core_set_properties(created, target.c_str(), list.size(), list.data()),
                   EDGECORE_NOT_SUPPORTED,
                   ("OpenVINO does not support the properties of the file for " + device).c_str());
     }
@@ -121,9 +189,9 @@ struct Program {
 // The model of one blob, and the compiled models made from it: one for each number of threads.
 struct Delegate {
   Delegate(Program &owner, const Host &, const edgecore_delegate_info &info)
-      : program_(owner), payload(read_blob(info.blob)) {
+      : program_(owner), payload(payload_of(info)) {
     if (!owner.device.empty()) {
-      if (payload.kind == Kind::kDevice && owner.device != payload.device) {
+      if (payload.kind != Kind::kPortable && owner.device != payload.device) {
         fail(EDGECORE_INVALID_ARGUMENT,
              "the load option device is %s, but the file was compiled for %s: compile it with payload=\"portable\"",
              owner.device.c_str(), payload.device.c_str());
@@ -134,6 +202,7 @@ struct Delegate {
       const auto size = static_cast<int64_t>(payload.weights.size);
       weights_ = make_tensor(kOpenVinoU8, &size, 1, const_cast<uint8_t *>(payload.weights.data), payload.weights.size);
     }
+    if (payload.kind == Kind::kBare) read_arguments();
     if (payload.is_static) return;
     core_ = owner.driver.core(payload.device, payload.properties);
     model_ = read_model(core_.get());
@@ -199,8 +268,51 @@ struct Delegate {
     return Model(created);
   }
 
+  // Reads the inputs and outputs of a model without a header from the model itself.
+  void read_arguments() {
+    const Executable model = import_or_compile(1, false);
+    size_t inputs = 0, outputs = 0;
+    api().ov_compiled_model_inputs_size(model.compiled.get(), &inputs);
+    api().ov_compiled_model_outputs_size(model.compiled.get(), &outputs);
+    for (size_t i = 0; i < inputs + outputs; ++i) {
+      const Port port = port_of(model.compiled.get(), i, inputs);
+      uint32_t number = 0;
+      ov_shape shape = {};
+      api().check(api().ov_port_get_element_type(port.get(), &number), EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+                  "the element type of an argument is unknown");
+      api().check(api().ov_const_port_get_shape(port.get(), &shape), EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+                  "a compiled model without a header has symbolic sizes");
+      const std::vector<int64_t> sizes(shape.dims, shape.dims + shape.rank);
+      api().ov_shape_free(&shape);
+      const auto *type = std::find_if(std::begin(kElementTypes), std::end(kElementTypes),
+                                      [&](const ElementType &known) { return known.number == number; });
+      if (type == std::end(kElementTypes) || sizes.size() > kMaxRank) {
+        fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "argument %zu has OpenVINO's element type %u and rank %zu", i,
+             number, sizes.size());
+      }
+      (i < inputs ? payload.inputs : payload.outputs).push_back({type->code, type->bits, sizes, sizes});
+    }
+  }
+
   Executable compile(uint32_t threads, bool is_profiled) const {
+    Executable made = import_or_compile(threads, is_profiled);
+    size_t inputs = 0, outputs = 0;
+    api().ov_compiled_model_inputs_size(made.compiled.get(), &inputs);
+    api().ov_compiled_model_outputs_size(made.compiled.get(), &outputs);
+    if (inputs != payload.inputs.size() || outputs != payload.outputs.size()) {
+      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+           "the blob is damaged: its model has %zu inputs and %zu outputs, its header %zu and %zu", inputs, outputs,
+           payload.inputs.size(), payload.outputs.size());
+    }
+    return made;
+  }
+
+  Executable import_or_compile(uint32_t threads, bool is_profiled) const {
     Properties properties = payload.properties;
+    // Otherwise OpenVINO rounds the inputs of layers with integer weights to 8 bits.
+    if (payload.device == "CPU" || is_auto(payload.device)) {
+      properties.emplace_back("DYNAMIC_QUANTIZATION_GROUP_SIZE", "0");
+    }
     // Only the device CPU has the property INFERENCE_NUM_THREADS.
     if (payload.device == "CPU") properties.emplace_back("INFERENCE_NUM_THREADS", std::to_string(threads));
     if (is_profiled) properties.emplace_back("PERF_COUNT", "YES");
@@ -220,16 +332,7 @@ struct Delegate {
                   EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
                   ("OpenVINO " + api().version + " cannot import the compiled model").c_str());
     }
-    Compiled owned(created);
-    size_t inputs = 0, outputs = 0;
-    api().ov_compiled_model_inputs_size(created, &inputs);
-    api().ov_compiled_model_outputs_size(created, &outputs);
-    if (inputs != payload.inputs.size() || outputs != payload.outputs.size()) {
-      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-           "the blob is damaged: its model has %zu inputs and %zu outputs, its header %zu and %zu", inputs, outputs,
-           payload.inputs.size(), payload.outputs.size());
-    }
-    return {std::move(shared), std::move(owned)};
+    return {std::move(shared), Compiled(created)};
   }
 
   Program &program_;
@@ -268,13 +371,8 @@ class Instance {
                 "OpenVINO cannot create an inference request");
     request_.reset(created);
     for (size_t i = 0; i < types_.size(); ++i) {
-      const size_t inputs = payload_.inputs.size();
-      ov_port *port_handle = nullptr;
-      api().check(i < inputs ? api().ov_compiled_model_input_by_index(compiled, i, &port_handle)
-                             : api().ov_compiled_model_output_by_index(compiled, i - inputs, &port_handle),
-                  EDGECORE_INTERNAL, "the compiled model lacks an argument");
-      const Port port(port_handle);
-      api().check(api().ov_port_get_element_type(port_handle, &types_[i]), EDGECORE_INTERNAL,
+      const Port port = port_of(compiled, i, payload_.inputs.size());
+      api().check(api().ov_port_get_element_type(port.get(), &types_[i]), EDGECORE_INTERNAL,
                   "the element type of an argument is unknown");
     }
   }
@@ -380,7 +478,7 @@ extern "C" EDGECORE_BACKEND(openvino) {
   static const edgecore_option_spec options[] = {
       edgecore::backend::option(
           "device", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
-          "Device that runs portable models instead of the device in the file: CPU, GPU, NPU, AUTO."),
+          "Device that runs portable models instead of the device in the file: CPU, GPU, NPU, AUTO, AUTO:GPU,CPU."),
       edgecore::backend::option(
           "library", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
           "Absolute path of OpenVINO's libopenvino_c; in Python the default is the one in the package openvino.")};

@@ -4,8 +4,8 @@
 // OpenVINO 2026.4.
 //
 // The values of OpenVINO's enum of element types have changed between releases. So delegate.cpp asks the model for the
-// element type of each input and output. Only the value of u8, the type of the weights' buffer, is a constant there; if
-// it has changed to a type of another size, make_tensor fails because the number of bytes differs.
+// element type of each input and output. Only that of the weights' buffer, and those of models without a header, are
+// constants there; if they change to types of another size, make_tensor fails because the number of bytes differs.
 #ifndef EDGECORE_OPENVINO_API_H_
 #define EDGECORE_OPENVINO_API_H_
 
@@ -51,6 +51,10 @@ struct ov_profiling_list {
   ov_profiling_info *infos;
   size_t size;
 };
+struct ov_available_devices {
+  char **devices;
+  size_t size;
+};
 struct ov_version {
   const char *build_number;
   const char *description;
@@ -60,6 +64,7 @@ struct ov_version {
 #define EDGECORE_OPENVINO_FUNCTIONS(X)                                                                               \
   X(ov_get_openvino_version, ov_version *)                                                                           \
   X(ov_core_create, ov_core **)                                                                                      \
+  X(ov_core_get_available_devices, const ov_core *, ov_available_devices *)                                          \
   X(ov_core_set_properties, const ov_core *, const char *device, size_t, const ov_property *)                        \
   X(ov_core_read_model_from_memory_buffer, const ov_core *, const char *, size_t, const ov_tensor *, ov_model **)    \
   X(ov_core_compile_model_props, const ov_core *, const ov_model *, const char *device, size_t, const ov_property *, \
@@ -83,15 +88,16 @@ struct ov_version {
   X(ov_shape_free, ov_shape *)
 
 // X(name of the C function, parameter). These functions return nothing and release an object.
-#define EDGECORE_OPENVINO_RELEASES(X)                 \
-  X(ov_version_free, ov_version *)                    \
-  X(ov_core_free, ov_core *)                          \
-  X(ov_model_free, ov_model *)                        \
-  X(ov_compiled_model_free, ov_compiled *)            \
-  X(ov_infer_request_free, ov_request *)              \
-  X(ov_tensor_free, ov_tensor *)                      \
-  X(ov_output_const_port_free, ov_port *)             \
-  X(ov_profiling_info_list_free, ov_profiling_list *) \
+#define EDGECORE_OPENVINO_RELEASES(X)                  \
+  X(ov_version_free, ov_version *)                     \
+  X(ov_core_free, ov_core *)                           \
+  X(ov_available_devices_free, ov_available_devices *) \
+  X(ov_model_free, ov_model *)                         \
+  X(ov_compiled_model_free, ov_compiled *)             \
+  X(ov_infer_request_free, ov_request *)               \
+  X(ov_tensor_free, ov_tensor *)                       \
+  X(ov_output_const_port_free, ov_port *)              \
+  X(ov_profiling_info_list_free, ov_profiling_list *)  \
   X(ov_free, const char *)
 
 // Pointers to the C functions that the two macros above list; open_library gets them from OpenVINO's library.

@@ -29,21 +29,28 @@ from edgecore.sdk import ByteReader
 MAGIC = b"OPENVINO"
 VERSION = 1
 MAX_RANK = 8
+COMPILED_FOR_CPU = b"RR_UPCVO"
+"""The first bytes of OpenVINO's models that are compiled for the CPU."""
 _ALIGNMENT = 64
 
 _INT, _UINT, _FLOAT, _BOOL = 0, 1, 2, 6
 DTYPES: Mapping[torch.dtype, tuple[int, int]] = {
     torch.float32: (_FLOAT, 32), torch.int8: (_INT, 8), torch.uint8: (_UINT, 8), torch.int32: (_INT, 32),
-    torch.int64: (_INT, 64), torch.bool: (_BOOL, 8),
+    torch.int64: (_INT, 64), torch.bool: (_BOOL, 8), torch.float16: (_FLOAT, 16),
 }  # fmt: skip
 """Type code and number of bits in DLPack, by dtype."""
 
 
 class Kind(IntEnum):
-    """Kind of the model in a blob: compiled when the file is loaded, or compiled for one device already."""
+    """Kind of the model in a blob: compiled when the file is loaded, or compiled for one device already.
+
+    `BARE` is a model that is compiled for the CPU and has no header, as ExecuTorch's backend writes it: no number of a
+    header, and the blob is the model.
+    """
 
     PORTABLE = 0
     DEVICE = 1
+    BARE = 2
 
 
 @dataclass(frozen=True)
@@ -69,6 +76,8 @@ class Payload:
 
 def encode(payload: Payload) -> bytes:
     """Return the blob with the content `payload`."""
+    if payload.kind == Kind.BARE:
+        return payload.model
     counts = (len(payload.inputs), len(payload.outputs), len(payload.properties))
     blob = bytearray(MAGIC + _pack(VERSION, payload.kind, *counts))
     for argument in (*payload.inputs, *payload.outputs):
@@ -83,15 +92,17 @@ def encode(payload: Payload) -> bytes:
 
 
 def decode(blob: bytes) -> Payload:
-    """Return the content of a blob.
+    """Return the content of a blob; without a header, only the model is known.
 
     Raises:
         FormatError: The bytes are not a blob of this version, or the header is damaged.
     """
+    if blob.startswith(COMPILED_FOR_CPU):
+        return Payload(Kind.BARE, (), (), "CPU", blob)
     reader = ByteReader(blob)
     reader.header(MAGIC, VERSION, "edgecore-openvino")
     kind = reader.number()
-    if kind >= len(Kind):
+    if kind not in (Kind.PORTABLE, Kind.DEVICE):
         raise FormatError(f"the blob is damaged: it has a model of the unknown kind {kind}")
     inputs, outputs, properties = (reader.count(8) for _ in range(3))
     if outputs == 0:

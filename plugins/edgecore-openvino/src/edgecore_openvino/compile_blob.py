@@ -7,6 +7,7 @@ process, and the blob contains these numbers: in one process, equal models would
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -15,6 +16,10 @@ def main(folder: str, device: str, *properties: str) -> None:
     import openvino as ov
 
     core = ov.Core()
+    if device != "CPU" and (absent := _absent(device, core.available_devices)):
+        raise SystemExit(
+            f"the device {absent} is not available on this machine; OpenVINO has: {', '.join(core.available_devices)}"
+        )
     try:
         model = core.read_model(Path(folder, "model.xml"))
         compiled = core.compile_model(model, device, dict(text.split("=", 1) for text in properties))
@@ -22,6 +27,14 @@ def main(folder: str, device: str, *properties: str) -> None:
     except RuntimeError as error:
         lines = [line for line in str(error).splitlines() if line and not line.startswith("Exception from ")]
         raise SystemExit(" ".join(lines)) from None
+
+
+def _absent(device: str, available: Sequence[str]) -> str | None:
+    """Return the first device of a list such as `AUTO:GPU,CPU` that is not available; None if all are."""
+    names = device.removeprefix("AUTO").removeprefix(":").split(",")
+    return next(
+        (name for name in names if name and not any(f"{one}.".startswith(f"{name}.") for one in available)), None
+    )
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ class OpenvinoCompiler:
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `OpenvinoOptions`."""
         checked = OpenvinoOptions.model_validate(options.model_dump())
-        return (STATIC_TABLE if checked.payload == "blob" else TABLE).partitioner(
+        return (TABLE if checked.payload == "portable" else STATIC_TABLE).partitioner(
             "OpenvinoBackend",
             compile_specs=_specs(checked),
             operators=checked.operators,
@@ -60,7 +60,7 @@ class OpenvinoCompiler:
             FormatError: The blob is damaged, or its model is compiled; the file's metadata have the graph then.
         """
         payload = decode(blob)
-        if payload.kind == Kind.DEVICE:
+        if payload.kind != Kind.PORTABLE:
             raise FormatError("the blob has a compiled model, which only OpenVINO reads")
         return graph_of(payload.model)
 

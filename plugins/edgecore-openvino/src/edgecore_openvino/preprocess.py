@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from edgecore.sdk import PartitionView, debug_handles
 from edgecore_openvino.blob import VERSION, Argument, Kind, Payload, encode
 from edgecore_openvino.ir import WHOLE, graph_of
 from edgecore_openvino.operators import TABLE
-from edgecore_openvino.operators.builder import OV_TYPES, Builder
+from edgecore_openvino.operators.builder import OV_TYPES, Builder, whole
 
 DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
 """Keys of compile specs. The keys of all other compile specs are names of OpenVINO's properties.
@@ -30,12 +31,14 @@ DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
 ExecuTorch's OpenVINO backend has the key `device` too.
 """
 
+_KINDS = {"portable": Kind.PORTABLE, "blob": Kind.DEVICE, "executorch": Kind.BARE}
+
 
 def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
     """Compile one partition into a blob.
 
     Raises:
-        CompileError: With `payload="blob"`, OpenVINO cannot compile the model for the device.
+        CompileError: With `payload="blob"` or `"executorch"`, OpenVINO cannot compile the model for the device.
     """
     properties = {spec.key: spec.value.decode() for spec in specs}
     device, kind = properties.pop(DEVICE, "CPU"), properties.pop(PAYLOAD, "portable")
@@ -44,40 +47,38 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
     inputs, outputs = (
         tuple(_argument(partition, node) for node in nodes) for nodes in (partition.inputs, partition.outputs)
     )
-    model, handles = build(partition, inputs)
-    if half_weights:
-        _compress_to_fp16(model)
+    model, handles = build(partition, inputs, half_weights)
     with tempfile.TemporaryDirectory() as name:
         content, weights = _serialize(model, Path(name))
         ir = content
         compatibility = f"openvino-ir {VERSION}"
-        if kind == "blob":
+        if kind != "portable":
             content, weights, compatibility = _compile(Path(name), device, properties), b"", _blob_compatibility(device)
-    payload = Payload(
-        Kind.DEVICE if kind == "blob" else Kind.PORTABLE, inputs, outputs, device, content, weights, properties
-    )
+    payload = Payload(_KINDS[kind], inputs, outputs, device, content, weights, properties)
     max_bytes = sum(partition.max_bytes(node) for node in partition.calls if isinstance(node.meta["val"], torch.Tensor))
     return PreprocessResult(
         blob=encode(payload),
         debug_handle_map={WHOLE: debug_handles(*partition.calls), **handles},
-        graph=graph_of(ir) if kind == "blob" else None,
+        graph=graph_of(ir) if kind != "portable" else None,
         compatibility=compatibility,
         memory=(MemoryNeed("persistent", max_bytes),) if max_bytes else (),
     )
 
 
-def build(partition: PartitionView, inputs: Sequence[Argument]) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
+def build(
+    partition: PartitionView, inputs: Sequence[Argument], half_weights: bool = False
+) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
     """Build the OpenVINO model of a partition, and list the debug handles of its operators.
 
     Operators get numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces name them by
     their numbers. A constant has no handles.
     """
-    builder = Builder(partition)
+    builder = Builder(partition, half_weights)
     parameters = []
     for node, argument in zip(partition.inputs, inputs, strict=True):
         sizes = [ov.Dimension(lower, upper) for lower, upper in argument.sizes]
         parameters.append(ops.parameter(ov.PartialShape(sizes), OV_TYPES[argument.dtype]))
-        builder.values[node] = parameters[-1]
+        builder.values[node] = whole(parameters[-1], argument.dtype)
         builder.owners[parameters[-1].get_name()] = None
     for node in partition.calls:
         if node.target is operator.getitem:
@@ -89,7 +90,7 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> tuple[ov.Mode
             continue
         builder.values[node] = TABLE.rows[node.target].lower(builder, node)
         builder.own(builder.values[node], node)
-    results = [ops.result(_copied(builder.values[node], parameters)) for node in partition.outputs]
+    results = [ops.result(_returned(builder.values[node], node, parameters)) for node in partition.outputs]
     # `ov.Model` derives the names of tensors from these names, so set them first.
     for letter, ends in (("input", parameters), ("output", results)):
         for index, end in enumerate(ends):
@@ -105,12 +106,14 @@ def build(partition: PartitionView, inputs: Sequence[Argument]) -> tuple[ov.Mode
     return model, handles
 
 
-def _copied(value: Any, parameters: Sequence[Any]) -> Any:
-    """Add a conversion to the same dtype, which copies, if `value` is an input of the model.
+def _returned(value: Any, node: Node, parameters: Sequence[Any]) -> Any:
+    """Convert `value` to the dtype of a result, also if it is an input of the model: a conversion copies.
 
-    Without this operator between an input and an output, OpenVINO 2026.4 on CPU does not write the output.
+    Without an operator between an input and an output, OpenVINO 2026.4 on CPU does not write the output.
     """
-    return ops.convert(value, value.get_element_type().to_string()) if value in parameters else value
+    dtype = OV_TYPES[node.meta["val"].dtype]
+    needs_conversion = value in parameters or value.get_element_type() != dtype
+    return ops.convert(value, dtype.to_string()) if needs_conversion else value
 
 
 def _argument(partition: PartitionView, node: Node) -> Argument:
@@ -118,22 +121,39 @@ def _argument(partition: PartitionView, node: Node) -> Argument:
     return Argument(node.meta["val"].dtype, tuple(sizes))
 
 
-def _compress_to_fp16(model: ov.Model) -> None:
-    """Store float32 weights of a model as fp16."""
-    from openvino._offline_transformations import compress_model_transformation
-
-    compress_model_transformation(model)
+_CONVERT = re.compile(rb'name="(\w+)" type="Convert"[^>]*>\s*<data [^>]*/>')
+_DECOMPRESSION = b'<rt_info><attribute name="decompression" version="0" /></rt_info>'
 
 
 def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
-    """Write a model into a folder, and return its XML text and its weights."""
+    """Write a model into a folder, and return its XML text and its weights.
+
+    Conversions of float16 constants are marked: otherwise OpenVINO would compute them when it compiles the model, and
+    store float32. Its Python interface cannot set this mark, so it is put into the text.
+    """
     text, weights = folder / "model.xml", folder / "model.bin"
     ov.serialize(model, text, weights)
-    return text.read_bytes(), weights.read_bytes()
+    marked = {op.get_friendly_name().encode() for op in model.get_ordered_ops() if _is_decompression(op)}
+
+    def mark(layer: re.Match[bytes]) -> bytes:
+        return layer[0] + (_DECOMPRESSION if layer[1] in marked else b"")
+
+    content = _CONVERT.sub(mark, text.read_bytes())
+    text.write_bytes(content)
+    return content, weights.read_bytes()
+
+
+def _is_decompression(op: Any) -> bool:
+    if op.get_type_name() != "Convert":
+        return False
+    source = op.input_value(0)
+    return bool(source.get_node().get_type_name() == "Constant" and source.get_element_type() == ov.Type.f16)
 
 
 def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     """Compile the model in a folder in a separate process, and return the compiled model."""
+    if device == "CPU" or device.startswith("AUTO"):  # else it rounds the inputs of layers with integer weights
+        properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.compile_blob", str(folder), device, *pairs]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)

@@ -14,9 +14,14 @@ executorch_modules = {
     "executorch.backends.qualcomm.quantizer.quantizer": {
         "QnnQuantizer": "edgecore_qnn.quantizer:QnnQuantizer",
     },
+    "executorch.backends.qualcomm.serialization.qc_schema": {
+        "QcomChipset": "edgecore_qnn.compile_spec:QcomChipset",
+    },
     "executorch.backends.qualcomm.utils.utils": {
+        "QcomChipset": "edgecore_qnn.compile_spec:QcomChipset",
         "generate_htp_compiler_spec": "edgecore_qnn.compile_spec:generate_htp_compiler_spec",
         "generate_qnn_executorch_compiler_spec": "edgecore_qnn.compile_spec:generate_qnn_executorch_compiler_spec",
+        "to_edge_transform_and_lower_to_qnn": "edgecore_qnn.compile_spec:to_edge_transform_and_lower_to_qnn",
     },
 }
 """Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""

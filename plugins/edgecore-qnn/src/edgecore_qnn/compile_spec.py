@@ -6,8 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
+import torch
 from pydantic import ValidationError
 
+import edgecore
 from edgecore.plugin import CompileSpec
 from edgecore_qnn.options import QnnOptions
 from edgecore_qnn.partitioner import OptionsPartitioner
@@ -87,6 +89,62 @@ def generate_qnn_executorch_compiler_spec(
         "dump_intermediate_artifacts_to": dump_intermediate_artifacts_to,
     }
     return _options(values).to_specs()
+
+
+def to_edge_transform_and_lower_to_qnn(
+    module: torch.nn.Module | Mapping[str, torch.nn.Module],
+    inputs: tuple[Any, ...] | Mapping[str, tuple[Any, ...]],
+    compiler_specs: Sequence[CompileSpec] | Mapping[str, Sequence[CompileSpec]],
+    constant_methods: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+    skip_node_id_set: Collection[str] | None = None,
+    skip_node_op_set: Collection[str] | None = None,
+    skip_mutable_buffer: bool = False,
+    generate_etrecord: bool = False,
+) -> edgecore.EdgeProgramManager:
+    """Export modules and lower them for the backend.
+
+    Args:
+        module: A module, or name of a method -> module.
+        inputs: The example inputs, or those of each method.
+        compiler_specs: What `generate_qnn_executorch_compiler_spec` returned, or those of each method.
+        constant_methods: Additional methods that return a constant.
+        dynamic_shapes: As for `torch.export.export`, or those of each method.
+        skip_node_id_set: As in `QnnPartitioner`.
+        skip_node_op_set: As in `QnnPartitioner`.
+        skip_mutable_buffer: As in `QnnPartitioner`.
+        generate_etrecord: Keep the programs for developer tools.
+
+    Returns:
+        The manager; its `to_executorch` makes the file.
+
+    Raises:
+        CompileError: The model cannot be lowered.
+        ValueError: A method has no inputs or compile specs.
+    """
+    modules = dict(module) if isinstance(module, Mapping) else {"forward": module}
+
+    def of_method(name: str, given: Any, argument: str) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        if name not in given:
+            raise ValueError(f"{argument} has no entry for the method {name!r}")
+        return given[name]
+
+    by_method = isinstance(module, Mapping)
+    programs, partitioners = {}, {}
+    for name, one in modules.items():
+        shapes = of_method(name, dynamic_shapes, "dynamic_shapes") if by_method else dynamic_shapes
+        example = of_method(name, inputs, "inputs")
+        programs[name] = torch.export.export(one.eval(), example, dynamic_shapes=shapes, strict=True)
+        specs = of_method(name, compiler_specs, "compiler_specs")
+        partitioners[name] = [QnnPartitioner(specs, skip_node_id_set, skip_node_op_set, skip_mutable_buffer)]
+    return edgecore.to_edge_transform_and_lower(
+        programs,
+        partitioner=partitioners,
+        constant_methods=constant_methods,
+        generate_etrecord=generate_etrecord,
+    )
 
 
 class QnnPartitioner(OptionsPartitioner):

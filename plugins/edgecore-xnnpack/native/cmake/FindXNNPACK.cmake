@@ -3,7 +3,7 @@
 # XNNPACK_DIR (variable or environment): the prefix of an installed XNNPACK with include/ and lib/. It is used if
 # check_xnnpack.cpp compiles and links with it. Otherwise third_party/get_xnnpack.py fetches and builds XNNPACK.
 #
-# Defines XNNPACK::XNNPACK and XNNPACK_LICENSES (the licence texts, empty for an installed XNNPACK without them).
+# Defines XNNPACK::XNNPACK.
 # XNNPACK::XNNPACK does not define the pthreadpool_* functions, because the plugin implements them.
 # XNNPACK::pthreadpool is the original library, for benchmarks. In a cross build, third_party/get_xnnpack.py builds with
 # the same toolchain file.
@@ -41,8 +41,6 @@ function(_xnnpack_look prefix out)
   set(XNNPACK_LIBRARIES "${xnnpack};${microkernels}" PARENT_SCOPE)
   set(XNNPACK_PTHREADPOOL_LIBRARY "${pthreadpool}" PARENT_SCOPE)
   set(XNNPACK_CPUINFO_LIBRARY "${cpuinfo}" PARENT_SCOPE)
-  file(GLOB licenses "${prefix}/licenses/*.txt")
-  set(XNNPACK_LICENSES "${licenses}" PARENT_SCOPE)
 endfunction()
 
 if(NOT XNNPACK_DIR)

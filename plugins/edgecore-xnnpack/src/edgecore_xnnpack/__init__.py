@@ -35,6 +35,12 @@ executorch_modules = {
         "XNNPACKQuantizer": "edgecore_xnnpack.executorch_quantizer:XNNPACKQuantizer",
         "get_symmetric_quantization_config": "edgecore_xnnpack.quantizer:get_symmetric_quantization_config",
     },
+    "executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils": {
+        "QuantizationConfig": "edgecore_xnnpack.quantizer:QuantizationConfig",
+    },
+    "executorch.backends.transforms.duplicate_dynamic_quant_chain": {
+        "DuplicateDynamicQuantChainPass": "edgecore.compat.passes:DuplicateDynamicQuantChainPass",
+    },
     "executorch.backends.xnnpack.utils.configs": {
         "get_xnnpack_edge_compile_config": "edgecore_xnnpack.executorch_names:get_xnnpack_edge_compile_config",
     },

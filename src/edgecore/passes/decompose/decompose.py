@@ -31,6 +31,7 @@ from edgecore.ir.graph import (
 )
 from edgecore.ir.tensors import dim_order
 from edgecore.passes.decompose import (  # noqa: F401  (they register their rewrites)
+    in_place_forms,
     ordering,
     pooling,
     rewrites_complex,

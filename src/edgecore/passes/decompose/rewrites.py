@@ -199,8 +199,36 @@ def _matmul(editor: Editor, node: Node) -> Node | None:
     batch = 1
     for size in a[:-2]:
         batch = batch * size
-    flat = [editor.call(aten.view_copy.default, x, [batch, *x.meta["val"].shape[-2:]]) for x in (left, right)]
-    return editor.call(aten.view_copy.default, editor.call(aten.bmm.default, *flat), list(out))
+    flat = [_view_copy(editor, x, [batch, *x.meta["val"].shape[-2:]]) for x in (left, right)]
+    return _view_copy(editor, editor.call(aten.bmm.default, *flat), list(out))
+
+
+def _view_copy(editor: Editor, source: Node, sizes: list[int]) -> Node:
+    return editor.call(aten.view_copy.default, source, sizes, val=source.meta["val"].new_empty(sizes))
+
+
+@rewrites(aten.expand_as.default)
+def _expand_as(editor: Editor, node: Node) -> Node | None:
+    sizes = list(node.meta["val"].shape)
+    is_static = all(isinstance(size, int) for size in sizes)
+    return editor.call(aten.expand_copy.default, _input(node), sizes) if is_static else None
+
+
+@rewrites(aten.clamp_min.default)
+def _clamp_min(editor: Editor, node: Node) -> Node | None:
+    source, val = _input(node), node.meta["val"]
+    if source.meta["val"].dtype != val.dtype:
+        return None
+    return editor.call(aten.clamp.default, source, argument(node, "min"), val=val)
+
+
+@rewrites(aten.chunk.default)
+def _chunk(editor: Editor, node: Node) -> Node | None:
+    dim = argument(node, "dim")
+    sizes = [part.shape[dim] for part in node.meta["val"]]
+    if not all(isinstance(size, int) for size in sizes):
+        return None
+    return editor.call(aten.split_with_sizes_copy.default, _input(node), sizes, dim)
 
 
 @rewrites(aten.softmax.int)

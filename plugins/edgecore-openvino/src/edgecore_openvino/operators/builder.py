@@ -15,15 +15,23 @@ from edgecore.sdk import OperatorRow, PartitionView
 
 OV_TYPES = {
     torch.float32: ov.Type.f32, torch.int8: ov.Type.i8, torch.uint8: ov.Type.u8, torch.int32: ov.Type.i32,
-    torch.int64: ov.Type.i64, torch.bool: ov.Type.boolean, torch.float64: ov.Type.f64,
+    torch.int64: ov.Type.i64, torch.bool: ov.Type.boolean, torch.float64: ov.Type.f64, torch.float16: ov.Type.f16,
 }  # fmt: skip
+
+FLOATS = (torch.float32, torch.float16)
+"""Floating-point dtypes of operators. The model holds a float16 value as float32: float16 is the dtype of arguments of
+the delegate and of stored constants, and `precision` says what OpenVINO computes in."""
 
 
 class Builder:
-    """Maps the nodes of a partition to values of the OpenVINO model; constants are made when they are first read."""
+    """Maps the nodes of a partition to values of the OpenVINO model; constants are made when they are first read.
 
-    def __init__(self, partition: PartitionView) -> None:
+    With `half_weights`, float32 constants with two or more dims are stored as float16.
+    """
+
+    def __init__(self, partition: PartitionView, half_weights: bool = False) -> None:
         self.partition = partition
+        self.half_weights = half_weights
         self.values: dict[Node, Any] = {}
         self.owners: dict[str, Node | None] = {}
         """The node that needs each operator, by OpenVINO's unique name for the operator; None for a parameter."""
@@ -32,9 +40,13 @@ class Builder:
         """Return the value of an argument: a node, or a number, which becomes a constant of the dtype of `like`."""
         if not isinstance(argument, Node):
             assert like is not None
-            return ops.constant(np.asarray(argument), OV_TYPES[like.meta["val"].dtype])
+            dtype = like.meta["val"].dtype
+            return ops.constant(np.asarray(argument), ov.Type.f32 if dtype in FLOATS else OV_TYPES[dtype])
         if argument not in self.values:
-            self.values[argument] = ops.constant(self.partition.constants[argument].contiguous().numpy())
+            tensor = self.partition.constants[argument]
+            if self.half_weights and tensor.dim() > 1 and tensor.dtype == torch.float32 and _fits_half(tensor):
+                tensor = tensor.half()
+            self.values[argument] = whole(ops.constant(tensor.contiguous().numpy()), tensor.dtype)
         return self.values[argument]
 
     def own(self, results: Any, node: Node) -> None:
@@ -46,6 +58,15 @@ class Builder:
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
                 found += [op.input_value(index) for index in range(op.get_input_size())]
+
+
+def _fits_half(tensor: torch.Tensor) -> bool:
+    return bool(tensor.abs().max() <= torch.finfo(torch.float16).max)
+
+
+def whole(value: Any, dtype: torch.dtype) -> Any:
+    """Convert a value of the dtype float16, which an argument or a constant has, to float32."""
+    return ops.convert(value, "f32") if dtype == torch.float16 else value
 
 
 def ints(values: Sequence[int]) -> Any:

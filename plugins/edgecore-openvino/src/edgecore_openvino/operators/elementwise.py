@@ -9,11 +9,11 @@ from openvino import opset15 as ops
 from torch.fx import Node
 
 from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
-from edgecore_openvino.operators.builder import Build, Builder, Row, axes, ints, number
+from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, axes, ints, number
 
 aten = torch.ops.aten
-F32, BOOL = (torch.float32,), (torch.bool,)
-F32_OR_BOOL = (torch.float32, torch.bool)
+BOOL = (torch.bool,)
+FLOAT_OR_BOOL = (*FLOATS, torch.bool)
 
 
 def _unary(function: Any, *constants: float) -> Build:
@@ -105,6 +105,12 @@ def _full_like(b: Builder, node: Node) -> Any:
     return ops.broadcast(b.value(node.args[1], node), ops.shape_of(b.value(source)))
 
 
+def _cast(b: Builder, node: Node) -> Any:
+    """Round to float16 where the model does; the result is float32, as all values are here."""
+    value = b.value(node.args[0])
+    return ops.convert(ops.convert(value, "f16"), "f32") if node.meta["val"].dtype == torch.float16 else value
+
+
 def _reduce(function: Any) -> Build:
     def build(b: Builder, node: Node) -> Any:
         args, source = arguments_by_name(node), node.args[0]
@@ -116,8 +122,8 @@ def _reduce(function: Any) -> Build:
 
 
 def _of_floats(query: NodeQuery) -> str | None:
-    other = next((source for source in query.node.all_input_nodes if source.meta["val"].dtype != torch.float32), None)
-    return None if other is None else f"input {other.name} is not float32"
+    other = next((source for source in query.node.all_input_nodes if source.meta["val"].dtype not in FLOATS), None)
+    return None if other is None else f"input {other.name} is not float32 or float16"
 
 
 def _scalar(query: NodeQuery) -> str | None:
@@ -147,40 +153,41 @@ _COMPARE = {
 }  # fmt: skip
 
 ROWS = [
-    *(_row(operator.default, F32, _unary(function)) for operator, function in _UNARY.items()),
-    *(_row(getattr(operator, kind), F32, _binary(function)) for operator, function in _BINARY.items()
+    *(_row(operator.default, FLOATS, _unary(function)) for operator, function in _UNARY.items()),
+    *(_row(getattr(operator, kind), FLOATS, _binary(function)) for operator, function in _BINARY.items()
       for kind in ("Tensor", "Scalar")),
-    *(_row(getattr(operator, kind), F32_OR_BOOL, _binary(function), "float32 inputs", _of_floats) for operator, function in _COMPARE.items()
+    *(_row(getattr(operator, kind), FLOAT_OR_BOOL, _binary(function), "floating-point inputs", _of_floats) for operator, function in _COMPARE.items()
       for kind in ("Tensor", "Scalar")),
-    _row(aten.div.Tensor, F32, _binary(ops.divide)),
-    _row(aten.div.Scalar, F32, _binary(ops.divide)),
-    _row(aten.maximum.default, F32, _binary(ops.maximum), "NaN is not propagated"),
-    _row(aten.minimum.default, F32, _binary(ops.minimum), "NaN is not propagated"),
-    _row(aten.pow.Tensor_Scalar, F32, _binary(ops.power)),
-    _row(aten.pow.Tensor_Tensor, F32, _binary(ops.power)),
-    _row(aten.rsub.Scalar, F32, _rsub),
-    _row(aten.clamp.default, F32, _clamp, "NaN is not propagated"),
-    _row(aten.hardtanh.default, F32, _hardtanh, "NaN is not propagated"),
-    _row(aten.hardsigmoid.default, F32, lambda b, node: ops.hard_sigmoid(b.value(node.args[0]), number(1 / 6), number(0.5))),
-    _row(aten.gelu.default, F32, _gelu),
-    _row(aten.silu.default, F32, _silu),
-    _row(aten.elu.default, F32, _elu, "scale and input_scale must be 1", _elu_scales),
-    _row(aten.leaky_relu.default, F32, _leaky_relu),
-    _row(aten.reciprocal.default, F32, _reciprocal),
-    _row(aten.rsqrt.default, F32, _rsqrt),
-    _row(aten.round.default, F32, lambda b, node: ops.round(b.value(node.args[0]), "HALF_TO_EVEN")),
-    _row(aten.square.default, F32, lambda b, node: ops.multiply(b.value(node.args[0]), b.value(node.args[0]))),
-    _row(aten.relu6.default, F32, lambda b, node: ops.clamp(b.value(node.args[0]), 0.0, 6.0), "NaN is not propagated"),
-    _row(aten._prelu_kernel.default, F32, lambda b, node: ops.prelu(*map(b.value, node.args))),
-    _row(aten.mish.default, F32, _unary(ops.mish)),
+    _row(aten.div.Tensor, FLOATS, _binary(ops.divide)),
+    _row(aten.div.Scalar, FLOATS, _binary(ops.divide)),
+    _row(aten.maximum.default, FLOATS, _binary(ops.maximum), "NaN is not propagated"),
+    _row(aten.minimum.default, FLOATS, _binary(ops.minimum), "NaN is not propagated"),
+    _row(aten.pow.Tensor_Scalar, FLOATS, _binary(ops.power)),
+    _row(aten.pow.Tensor_Tensor, FLOATS, _binary(ops.power)),
+    _row(aten.rsub.Scalar, FLOATS, _rsub),
+    _row(aten.clamp.default, FLOATS, _clamp, "NaN is not propagated"),
+    _row(aten.hardtanh.default, FLOATS, _hardtanh, "NaN is not propagated"),
+    _row(aten.hardsigmoid.default, FLOATS, lambda b, node: ops.hard_sigmoid(b.value(node.args[0]), number(1 / 6), number(0.5))),
+    _row(aten.gelu.default, FLOATS, _gelu),
+    _row(aten.silu.default, FLOATS, _silu),
+    _row(aten.elu.default, FLOATS, _elu, "scale and input_scale must be 1", _elu_scales),
+    _row(aten.leaky_relu.default, FLOATS, _leaky_relu),
+    _row(aten.reciprocal.default, FLOATS, _reciprocal),
+    _row(aten.rsqrt.default, FLOATS, _rsqrt),
+    _row(aten.round.default, FLOATS, lambda b, node: ops.round(b.value(node.args[0]), "HALF_TO_EVEN")),
+    _row(aten.square.default, FLOATS, lambda b, node: ops.multiply(b.value(node.args[0]), b.value(node.args[0]))),
+    _row(aten.relu6.default, FLOATS, lambda b, node: ops.clamp(b.value(node.args[0]), 0.0, 6.0), "NaN is not propagated"),
+    _row(aten._prelu_kernel.default, FLOATS, lambda b, node: ops.prelu(*map(b.value, node.args))),
+    _row(aten.mish.default, FLOATS, _unary(ops.mish)),
     _row(aten.logical_not.default, BOOL, _logical(ops.logical_not)),
     _row(aten.logical_and.default, BOOL, _logical(ops.logical_and)),
     _row(aten.logical_or.default, BOOL, _logical(ops.logical_or)),
-    _row(aten.where.self, F32_OR_BOOL, _where, "float32 values"),
-    _row(aten.full_like.default, F32, _full_like),
-    _row(aten.mean.dim, F32, _reduce(ops.reduce_mean), check=_scalar),
-    _row(aten.sum.dim_IntList, F32, _reduce(ops.reduce_sum), check=_scalar),
-    _row(aten.amax.default, F32, _reduce(ops.reduce_max), check=_scalar),
-    _row(aten.amin.default, F32, _reduce(ops.reduce_min), check=_scalar),
+    _row(aten.where.self, FLOAT_OR_BOOL, _where, "floating-point values"),
+    _row(aten._to_copy.default, FLOATS, _cast),
+    _row(aten.full_like.default, FLOATS, _full_like),
+    _row(aten.mean.dim, FLOATS, _reduce(ops.reduce_mean), check=_scalar),
+    _row(aten.sum.dim_IntList, FLOATS, _reduce(ops.reduce_sum), check=_scalar),
+    _row(aten.amax.default, FLOATS, _reduce(ops.reduce_max), check=_scalar),
+    _row(aten.amin.default, FLOATS, _reduce(ops.reduce_min), check=_scalar),
     _row(aten.any.dim, BOOL, _reduce(ops.reduce_logical_or), check=_scalar),
 ]  # fmt: skip

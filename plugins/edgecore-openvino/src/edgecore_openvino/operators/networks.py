@@ -9,10 +9,9 @@ from openvino import opset15 as ops
 from torch.fx import Node
 
 from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
-from edgecore_openvino.operators.builder import Build, Builder, Row, ints, number, rank, shape
+from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, ints, number, rank, shape
 
 aten = torch.ops.aten
-F32 = (torch.float32,)
 
 
 def _convolution(b: Builder, node: Node) -> Any:
@@ -180,7 +179,7 @@ def _row(
     build: Build,
     constraints: str = "",
     check: Constraint | None = None,
-    dtypes: tuple[torch.dtype, ...] = F32,
+    dtypes: tuple[torch.dtype, ...] = FLOATS,
     do_not_decompose: bool = False,
 ) -> Row:
     return Row(target, dtypes, constraints, check, do_not_decompose, lower=build)
@@ -194,10 +193,10 @@ ROWS = [
     _row(aten.mm.default, _matmul),
     _row(aten.bmm.default, _matmul),
     _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {FIRST}", _check_max_pool,
-         (torch.float32, torch.int64)),
+         (*FLOATS, torch.int64)),
     _row(aten.max_pool2d.default, _max_pool_without_indices, "4 dims", _image),
     _row(aten.scaled_dot_product_attention.default, _attention, "4 dims; no dropout_p, no enable_gqa", _check_attention,
-         (torch.float32, torch.bool), do_not_decompose=True),
+         (*FLOATS, torch.bool), do_not_decompose=True),
     _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _check_avg_pool),
     _row(aten._adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
     _row(aten.adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),

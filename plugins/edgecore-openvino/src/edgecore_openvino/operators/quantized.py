@@ -17,10 +17,11 @@ from openvino import opset15 as ops
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name
-from edgecore_openvino.operators.builder import Builder, Row, number, rank
+from edgecore_openvino.operators.builder import FLOATS, Builder, Row, ints, number, rank
+from edgecore_openvino.operators.integer_weights import dequantized
 
 _LEVELS = {torch.int8: (-128, 127, "i8"), torch.uint8: (0, 255, "u8")}
-_DTYPES = (torch.float32, torch.int8, torch.uint8)
+_DTYPES = (*FLOATS, torch.int8, torch.uint8)
 
 
 def _quantize(b: Builder, node: Node) -> Any:
@@ -66,10 +67,34 @@ def _dequantize_channels(b: Builder, node: Node) -> Any:
     args, source = arguments_by_name(node), node.args[0]
     sizes = [1] * rank(source)
     sizes[args["axis"]] = -1
-    scales = b.partition.constants[args["scales"]].numpy().astype(np.float32).reshape(sizes)
-    zeros = args["zero_points"]
-    shifts = np.float32(0) if zeros is None else b.partition.constants[zeros].numpy().astype(np.float32).reshape(sizes)
-    return _scaled(b.value(source), shifts, scales)
+    scales = _parameter(b, args["scales"]).astype(np.float32).reshape(sizes)
+    zeros = None if args["zero_points"] is None else _parameter(b, args["zero_points"]).reshape(sizes)
+    if source in b.partition.constants:
+        return dequantized(_parameter(b, source), scales, zeros, bits=_bits(args))
+    return _scaled(b.value(source), np.float32(0 if zeros is None else zeros), scales)
+
+
+def _dequantize_groups(b: Builder, node: Node) -> Any:
+    """Dequantize a constant matrix [rows, width] with a scale for each group of elements of a row."""
+    args = arguments_by_name(node)
+    integers, scales = _parameter(b, args["input"]), _parameter(b, args["scales"]).astype(np.float32)
+    zeros = None if args["zero_points"] is None else _parameter(b, args["zero_points"])
+    rows, groups = scales.shape
+    grouped = integers.reshape(rows, groups, -1)
+    by_group = (rows, groups, 1)
+    value = dequantized(
+        grouped, scales.reshape(by_group), None if zeros is None else zeros.reshape(by_group), bits=_bits(args)
+    )
+    return ops.reshape(value, ints(integers.shape), special_zero=False)
+
+
+def _parameter(b: Builder, node: Node) -> np.ndarray:
+    tensor = b.partition.constants[node]
+    return (tensor.float() if tensor.is_floating_point() else tensor).contiguous().numpy()
+
+
+def _bits(args: dict[str, Any]) -> int:
+    return 4 if args["quant_max"] - args["quant_min"] < 16 else 8
 
 
 def _scaled(value: Any, zero: Any, scale: Any) -> Any:
@@ -78,6 +103,15 @@ def _scaled(value: Any, zero: Any, scale: Any) -> Any:
     if np.any(zero):
         value = ops.subtract(value, ops.constant(zero))
     return ops.multiply(value, ops.constant(scale))
+
+
+def _constant_weight(query: NodeQuery) -> str | None:
+    if any(source.op != "placeholder" for source in query.node.all_input_nodes):
+        return "weights, scales or zero points that are computed at run time"
+    zeros = query.argument("zero_points")
+    if zeros is not None and zeros.meta["val"].is_floating_point():
+        return "zero points that are no integers"
+    return None
 
 
 def _constant_scales(query: NodeQuery) -> str | None:
@@ -99,5 +133,12 @@ ROWS = [
         "int8 or uint8; constant scales",
         _constant_scales,
         lower=_dequantize_channels,
+    ),
+    Row(
+        quantized.dequantize_per_channel_group.default,
+        (*_DTYPES, torch.float64, torch.int32, torch.int64, torch.bfloat16),
+        "int8 or uint8; constant weights",
+        _constant_weight,
+        lower=_dequantize_groups,
     ),
 ]

@@ -10,11 +10,10 @@ from openvino import opset15 as ops
 from torch.fx import Node
 
 from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
-from edgecore_openvino.operators.builder import Build, Builder, Row, axes, ints, number, rank, shape
+from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, axes, ints, number, rank, shape
 
 aten = torch.ops.aten
-ANY = (torch.float32, torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
-F32 = (torch.float32,)
+ANY = (*FLOATS, torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
 
 
 def _view(b: Builder, node: Node) -> Any:
@@ -125,7 +124,7 @@ def _embedding(b: Builder, node: Node) -> Any:
 
 def _check_embedding(query: NodeQuery) -> str | None:
     dtype = query.argument("weight").meta["val"].dtype
-    return None if dtype == torch.float32 else f"a table of {dtype}"
+    return None if dtype in FLOATS else f"a table of {dtype}"
 
 
 def _index_select(b: Builder, node: Node) -> Any:
@@ -188,11 +187,11 @@ ROWS = [
     _row(aten.split_with_sizes_copy.default, _split),
     _row(aten.repeat.default, _repeat),
     _row(aten.flip.default, _flip),
-    _row(aten.constant_pad_nd.default, _pad, dtypes=F32),
-    _row(aten.pixel_shuffle.default, _pixel_shuffle, "4 dims", _image, F32),
-    _row(aten.embedding.default, _embedding, "float32 table", _check_embedding,
-         (torch.float32, torch.int32, torch.int64)),
+    _row(aten.constant_pad_nd.default, _pad, dtypes=FLOATS),
+    _row(aten.pixel_shuffle.default, _pixel_shuffle, "4 dims", _image, FLOATS),
+    _row(aten.embedding.default, _embedding, "floating-point table", _check_embedding,
+         (*FLOATS, torch.int32, torch.int64)),
     _row(aten.index_select.default, _index_select),
-    _row(aten.upsample_bilinear2d.vec, _resize("linear_onnx"), "static height and width", _static_image, F32),
-    _row(aten.upsample_nearest2d.vec, _resize("nearest"), "static height and width", _static_image, F32),
+    _row(aten.upsample_bilinear2d.vec, _resize("linear_onnx"), "static height and width", _static_image, FLOATS),
+    _row(aten.upsample_nearest2d.vec, _resize("nearest"), "static height and width", _static_image, FLOATS),
 ]  # fmt: skip

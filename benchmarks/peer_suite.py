@@ -1,0 +1,205 @@
+"""Run the XNNPACK tests or the compiler's tests that executorch's wheel brings on edgecore, through `edgecore.compat`.
+
+    python benchmarks/peer_suite.py xnnpack|compiler [--executorch] [PATTERN ...]
+
+The tests and their harness come from the wheel, all else of ExecuTorch from edgecore's compatibility module, so that
+lowering, quantizers, partitioners and the runtime are edgecore's. `--executorch` runs the same tests on executorch
+itself. A PATTERN such as `conv` selects the tests with it in their names. A test that needs a name without counterpart
+is counted apart, with the name. Checks of graph text look for edgecore's spelling of an operator. Exit status 1 if a
+test fails, or if none runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from contextlib import nullcontext
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NoReturn
+
+import pytest
+import torch
+from torch.testing import FileCheck
+
+SUITES = {
+    "xnnpack": ["backends/xnnpack/test/ops", "backends/xnnpack/test/fragments"],
+    "compiler": ["exir/tests", "exir/program/test", "exir/emit/test", "exir/backend/test"],
+}
+OF_WHEEL = (
+    "executorch.backends.xnnpack.test", "executorch.backends.test", "executorch.exir.tests",
+    "executorch.exir.program.test", "executorch.exir.emit.test", "executorch.exir.backend.test",
+)  # fmt: skip
+"""Modules of tests and of their harness, which the wheel gives."""
+
+NOT_FOUND = "executorch.exir._serialize"
+"""A package without stand-ins: with them, compiling a partition under the suite raises `NoCounterpart`."""
+
+LIBRARIES = ("aten", "quantized_decomposed", "dim_order_ops")
+
+
+class NoCounterpart(Exception):
+    """A test has used a name of ExecuTorch that edgecore does not have."""
+
+
+class _Missing(type):
+    """Classes that stand for names without counterpart: they can be imported, and raise when a test uses them."""
+
+    def _raise(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise NoCounterpart(cls.__name__)
+
+    __call__ = _raise
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return missing(f"{cls.__name__}.{name}")
+
+
+def missing(name: str) -> _Missing:
+    """Return a stand-in for a name."""
+    return _Missing(name, (), {})
+
+
+class Finder:
+    """Gives tests from the wheel, and modules without counterpart as modules of stand-ins. edgecore's finder follows."""
+
+    def __init__(self, wheel: Path, compat: Any) -> None:
+        self.wheel = wheel
+        self.compat = compat
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        """Return the spec of a module of executorch; None for all other modules."""
+        if fullname.partition(".")[0] != "executorch":
+            return None
+        if any(fullname == name or fullname.startswith(f"{name}.") for name in OF_WHEEL):
+            at = self.wheel.joinpath(*fullname.split(".")[1:])
+            return PathFinder.find_spec(fullname, [str(at.parent)])
+        if fullname.startswith(NOT_FOUND):
+            return None
+        return ModuleSpec(fullname, self, is_package=True)  # type: ignore[arg-type]
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return a module of counterparts."""
+        module: ModuleType = self.compat.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its counterparts, and stand-ins for all other names."""
+        self.compat.exec_module(module)
+        of_compat = module.__getattr__
+
+        def of_module(name: str) -> Any:
+            try:
+                return of_compat(name)
+            except (AttributeError, ImportError):
+                if name.startswith("__"):
+                    raise AttributeError(name) from None
+                return missing(f"{module.__name__}.{name}")
+
+        module.__getattr__ = of_module  # type: ignore[method-assign]
+
+
+def on_edgecore(wheel: Path) -> None:
+    """Let the imports of the tests give edgecore's counterparts, and adapt the harness to them."""
+    import edgecore.compat
+
+    edgecore.compat.install()
+    sys.meta_path.insert(0, Finder(wheel, sys.meta_path[0]))  # type: ignore[arg-type]
+    import executorch.backends.test.harness.tester as harness
+
+    harness.FileCheck = Check  # type: ignore[attr-defined]
+    from executorch.backends.test.harness.stages import partition
+
+    partition.validation_disabled = nullcontext
+    harness.get_memory_format = memory_format
+
+
+class Check:
+    """The FileCheck of the harness, which gets ExecuTorch's spelling of operators and looks for edgecore's."""
+
+    def __init__(self) -> None:
+        self.check_ = FileCheck()
+
+    def __getattr__(self, name: str) -> Any:
+        def add(text: str, *args: Any, **kwargs: Any) -> Check:
+            getattr(self.check_, name)(spelling(text), *args, **kwargs)
+            return self
+
+        return add
+
+    def run(self, code: str) -> None:
+        """Raise RuntimeError unless the text has what the checks want."""
+        self.check_.run(code)
+
+
+def memory_format(dim_order: list[int]) -> torch.memory_format:
+    """Return the memory format of a tensor's dim order."""
+    return torch.channels_last if dim_order == [0, 2, 3, 1] else torch.contiguous_format
+
+
+def spelling(text: str) -> str:
+    """Return how the code of edgecore's graphs spells an operator."""
+    if text.endswith("executorch_call_delegate"):
+        return "edgecore_ir_delegate_call_delegate"
+    prefix = "executorch_exir_dialects_edge__ops_"
+    if not text.startswith(prefix):
+        return text
+    library = next((one for one in LIBRARIES if text.startswith(f"{prefix}{one}_")), "")
+    operator = text.removeprefix(f"{prefix}{library}_")
+    packet, _, overload = operator.rpartition("_")
+    has_overload = hasattr(getattr(torch.ops, library), packet)
+    return f"torch.ops.{library}.{packet}.{overload}" if has_overload else f"torch.ops.{library}.{operator}"
+
+
+class Plugin:
+    """A plugin of pytest that counts the outcomes."""
+
+    def __init__(self) -> None:
+        self.outcomes: Counter[str] = Counter()
+        self.missing: Counter[str] = Counter()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        """Count the outcome of a test, and print why it did not pass."""
+        report = yield
+        if call.when == "call" or not report.passed:
+            error = call.excinfo.value if call.excinfo is not None else None
+            outcome = "without counterpart" if isinstance(error, NoCounterpart) else report.outcome
+            self.outcomes[outcome] += 1
+            if isinstance(error, NoCounterpart):
+                self.missing[str(error)] += 1
+            elif error is not None:
+                lines = (str(error).strip() or repr(error)).splitlines()
+                print(f"{item.nodeid}: {outcome}: {type(error).__name__}: {' '.join(lines)[:300]}", flush=True)
+        return report
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Print why a file of tests cannot be imported."""
+        if report.failed:
+            self.outcomes["files failed"] += 1
+            print(f"{report.nodeid}: {str(report.longrepr).strip().splitlines()[-1]}", flush=True)
+
+
+def main(arguments: list[str]) -> int:
+    """Run the tests and print the counts. Return the exit status."""
+    suite, flags, patterns = arguments[0], [a for a in arguments if a[0] == "-"], arguments[1:]
+    wheel = Path(next(iter(find_spec("executorch").submodule_search_locations)))  # type: ignore
+    if not flags:
+        on_edgecore(wheel)
+    plugin = Plugin()
+    options = ["-q", "-s", "--no-header", "--tb=no", "--no-summary", "--noconftest", "-p", "no:cacheprovider"]
+    options += ["-c", "/dev/null", "-W", "ignore", "--rootdir", str(wheel), "--import-mode=importlib"]
+    options += ["--continue-on-collection-errors", "-k", " or ".join(p for p in patterns if p not in flags)]
+    pytest.main([*options, *(str(wheel / folder) for folder in SUITES[suite])], plugins=[plugin])
+    for outcome, count in plugin.outcomes.most_common():
+        print(f"{outcome}: {count}")
+    for name, count in plugin.missing.most_common():
+        print(f"without counterpart: {name}: {count}")
+    return int(bool(plugin.outcomes["failed"]) or not plugin.outcomes["passed"])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

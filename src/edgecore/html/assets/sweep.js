@@ -1,0 +1,147 @@
+// The page of a sweep: a matrix of its cells with filters, a scatter with the best front, and the regressions.
+const data = JSON.parse(document.getElementById("report").textContent);
+const cells = data.cells.map(values => Object.fromEntries(data.keys.map((key, index) => [key, values[index]])));
+const DIMENSIONS = ["model", "backend", "recipe", "runtime", "threads", "status"];
+const FIGURES = {
+  median_ms: ["median of a run, ms", 1], cycles: ["estimated cycles", 1], file_bytes: ["file, bytes", 1],
+  planned_bytes: ["arenas, bytes", 1], compile_seconds: ["compiling, s", 1], accuracy: ["accuracy", -1],
+  sqnr_db: ["SQNR, dB", -1], delegated: ["delegated, 0 to 1", -1],
+};
+const known = Object.keys(FIGURES).filter(key => cells.some(cell => cell[key] !== null));
+const state = { text: "", figure: known[0], x: known[0], y: known.find(key => FIGURES[key][1] < 0) || known[0] };
+for (const name of DIMENSIONS) state[name] = "";
+
+const number = value => value === null || value === undefined ? "" : typeof value !== "number" ? String(value)
+  : Number.isInteger(value) ? value.toLocaleString("en") : value.toPrecision(4);
+const several = name => new Set(cells.map(cell => cell[name])).size > 1;
+const columnKeys = ["backend", "recipe", ...["runtime", "threads"].filter(several)];
+const columnOf = cell => columnKeys.map(key => key === "threads" && !cell[key] ? "default" : cell[key]).join(" · ");
+
+function chosen() {
+  const text = state.text.toLowerCase();
+  return cells.filter(cell => DIMENSIONS.every(name => state[name] === "" || String(cell[name]) === state[name])
+    && (!text || `${cell.cell} ${cell.reason}`.toLowerCase().includes(text)));
+}
+
+function show(cell) {
+  const aside = document.getElementById("selection");
+  const facts = data.keys.filter(key => cell[key] !== null && cell[key] !== "" && key !== "report")
+    .flatMap(key => [element("dt", {}, key), element("dd", {}, number(cell[key]))]);
+  aside.replaceChildren(
+    element("h2", {}, cell.cell), element("dl", {}, ...facts),
+    cell.report ? element("p", {}, element("a", { href: cell.report }, "Where each operator runs, and why")) : "",
+  );
+  aside.hidden = false;
+}
+
+function matrix(rows) {
+  const columns = [...new Set(rows.map(columnOf))];
+  const byModel = new Map();
+  for (const cell of rows) {
+    if (!byModel.has(cell.model)) byModel.set(cell.model, new Map());
+    byModel.get(cell.model).set(columnOf(cell), cell);
+  }
+  const sign = FIGURES[state.figure][1];
+  const body = [...byModel].map(([model, found]) => {
+    const values = [...found.values()].filter(cell => cell.status === "ok" && typeof cell[state.figure] === "number");
+    const best = Math.min(...values.map(cell => sign * cell[state.figure]));
+    return element("tr", {}, element("th", { scope: "row" }, model), ...columns.map(column => {
+      const cell = found.get(column);
+      if (!cell) return element("td");
+      const isBest = cell.status === "ok" && sign * cell[state.figure] === best;
+      return element("td", {
+        class: isBest ? "best" : cell.status, title: cell.reason || cell.cell, ...pressed(() => show(cell)),
+      }, cell.status === "ok" ? number(cell[state.figure]) || "–" : cell.status);
+    }));
+  });
+  const head = element("tr", {}, element("th", {}, "model"), ...columns.map(name => element("th", { scope: "col" }, name)));
+  return element("table", { class: "matrix" }, element("thead", {}, head), element("tbody", {}, ...body));
+}
+
+// The points that no other point beats in both figures.
+function front(points) {
+  const found = [];
+  for (const point of [...points].sort((a, b) => a.u - b.u || a.v - b.v)) {
+    if (!found.length || point.v < found[found.length - 1].v) found.push(point);
+  }
+  return found;
+}
+
+function scatter(rows) {
+  const [signX, signY] = [FIGURES[state.x][1], FIGURES[state.y][1]];
+  const usable = rows.filter(cell => cell.status === "ok" && cell[state.x] !== null && cell[state.y] !== null);
+  const finite = usable.map(cell => cell[state.y]).filter(value => typeof value === "number");
+  const top = finite.length ? Math.max(...finite) : 0;
+  const value = (cell, key) => typeof cell[key] === "number" ? cell[key] : top;  // an infinite SQNR is drawn at the top
+  const points = usable.filter(cell => typeof cell[state.x] === "number")
+    .map(cell => ({ cell, x: value(cell, state.x), y: value(cell, state.y) }));
+  if (!points.length) return element("p", { class: "note" }, "No cell has both figures.");
+  const log = points.every(point => point.x > 0);
+  const scaled = x => log ? Math.log10(x) : x;
+  for (const point of points) [point.u, point.v] = [signX * point.x, signY * point.y];
+  const [xs, ys] = [points.map(point => scaled(point.x)), points.map(point => point.y)];
+  const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
+  const px = point => 70 + 860 * (x1 > x0 ? (scaled(point.x) - x0) / (x1 - x0) : 0.5);
+  const py = point => 370 - 330 * (y1 > y0 ? (point.y - y0) / (y1 - y0) : 0.5);
+  const best = front(points), isBest = new Set(best);
+  const dots = points.map(point => svg("circle", {
+    cx: px(point), cy: py(point), r: isBest.has(point) ? 6 : 4, class: isBest.has(point) ? "point front" : "point",
+    role: "button", "aria-label": point.cell.cell, ...pressed(() => show(point.cell)),
+  }, svg("title", {}, `${point.cell.cell}: ${number(point.x)}, ${number(point.y)}`)));
+  const label = (x, y, text, anchor) => svg("text", { x, y, "text-anchor": anchor }, text);
+  const end = value => number(log ? 10 ** value : value);
+  return svg("svg", { viewBox: "0 0 960 420", role: "img", "aria-label": "scatter" },
+    svg("line", { x1: 70, y1: 385, x2: 930, y2: 385, class: "grid" }), svg("line", { x1: 55, y1: 40, x2: 55, y2: 370, class: "grid" }),
+    label(70, 402, end(x0), "start"), label(930, 402, end(x1), "end"),
+    label(500, 416, FIGURES[state.x][0] + (log ? ", logarithmic" : ""), "middle"),
+    label(0, 375, number(y0), "start"), label(0, 45, number(y1), "start"), label(0, 20, FIGURES[state.y][0], "start"),
+    svg("polyline", { class: "frontier", points: best.map(point => `${px(point)},${py(point)}`).join(" ") }), ...dots);
+}
+
+function choice(name, label, options, render) {
+  return element("label", {}, `${label} `, element("select", {
+    id: name, onchange: event => { state[name] = event.target.value; render(); },
+  }, ...options.map(([value, text]) => element("option", { value, selected: state[name] === value }, text))));
+}
+
+const figures = known.map(key => [key, FIGURES[key][0]]);
+const count = element("p", { class: "note", id: "count", "aria-live": "polite" });
+const places = { matrix: element("div"), scatter: element("div") };
+let view = "matrix";
+function render() {
+  const rows = chosen();
+  const failed = rows.filter(cell => cell.status !== "ok").length;
+  count.textContent = `${rows.length} of ${cells.length} cells, ${failed} not ok`;
+  if (known.length && places[view]) places[view].replaceChildren(view === "matrix" ? matrix(rows) : scatter(rows));
+}
+
+const filters = element("div", { class: "bar" },
+  element("input", { id: "text", type: "search", placeholder: "Filter", "aria-label": "Filter",
+    oninput: event => { state.text = event.target.value; render(); } }),
+  ...DIMENSIONS.filter(several).map(name => choice(name, name,
+    [["", "all"], ...[...new Set(cells.map(cell => String(cell[name])))].map(one => [one, one])], render)));
+const views = {
+  matrix: ["Matrix", element("div", {}, choice("figure", "figure", figures, render), places.matrix)],
+  scatter: ["Scatter", element("div", {}, choice("x", "across", figures, render), " ", choice("y", "up", figures, render), places.scatter)],
+};
+if (data.changes.length) {
+  const rows = data.changes.map(one => element("tr", { class: one.worse ? "selected" : "" },
+    element("td", { class: "name" }, one.cell), element("td", {}, one.what)));
+  views.changes = ["Changes", element("table", {}, element("thead", {}, element("tr", {},
+    element("th", {}, "cell"), element("th", {}, "change, regressions first"))), element("tbody", {}, ...rows))];
+}
+const main = document.getElementById("views"), tabs = document.getElementById("tabs");
+main.append(filters, count);
+function open(name) {
+  view = name;
+  for (const other of Object.keys(views)) {
+    document.getElementById(`view-${other}`).hidden = other !== name;
+    document.getElementById(`tab-${other}`).setAttribute("aria-selected", other === name);
+  }
+  render();
+}
+for (const [name, [title, content]] of Object.entries(views)) {
+  tabs.append(element("button", { id: `tab-${name}`, role: "tab", onclick: () => open(name) }, title));
+  main.append(element("section", { id: `view-${name}`, role: "tabpanel", "aria-labelledby": `tab-${name}` }, content));
+}
+open(data.changes.length ? "changes" : "matrix");

@@ -1,0 +1,50 @@
+"""Sweeps: many models, backends and recipes in one table; each cell of it is a process that may fail."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from edgecore.stability import lazy_names
+
+if TYPE_CHECKING:
+    from edgecore.sweeps.compare import Change, compare_sweeps
+    from edgecore.sweeps.display import Display
+    from edgecore.sweeps.page import sweep_page
+    from edgecore.sweeps.plan import Cell, SweepPlan, make_plan
+    from edgecore.sweeps.result import CellResult, SweepResult, read_results
+    from edgecore.sweeps.run import sweep
+    from edgecore.sweeps.search import Found, search
+
+__all__ = [
+    "Cell",
+    "CellResult",
+    "Change",
+    "Display",
+    "Found",
+    "SweepPlan",
+    "SweepResult",
+    "compare_sweeps",
+    "make_plan",
+    "read_results",
+    "search",
+    "sweep",
+    "sweep_page",
+]
+
+_MODULE_OF = {
+    "Cell": "plan",
+    "CellResult": "result",
+    "Change": "compare",
+    "Display": "display",
+    "Found": "search",
+    "SweepPlan": "plan",
+    "SweepResult": "result",
+    "compare_sweeps": "compare",
+    "make_plan": "plan",
+    "read_results": "result",
+    "search": "search",
+    "sweep": "run",
+    "sweep_page": "page",
+}
+
+__getattr__ = lazy_names("edgecore.sweeps", {name: f"edgecore.sweeps.{place}" for name, place in _MODULE_OF.items()})

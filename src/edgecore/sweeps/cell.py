@@ -1,0 +1,176 @@
+"""A step of a cell, in a process of its own: compile, verify, compare and judge a model, or measure a file."""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from edgecore.errors import CompileError, EdgecoreError
+from edgecore.sweeps.plan import FLOAT, PORTABLE, Build
+from edgecore.sweeps.store import FILE, REPORT, Step, StepResult
+
+RESULT_OF_PROCESS = "step.json"
+_PR_SET_PDEATHSIG = 1
+
+
+def main(request: str) -> None:
+    """Run a step, and write its result to `step.json` in a folder.
+
+    Args:
+        request: JSON list of the step, the folder, and the process that waits for this one.
+    """
+    text, folder, parent = json.loads(request)
+    _die_with(parent)
+    step = Step.of_text(text)
+    start = time.perf_counter()
+    status, reason = "ok", ""
+    figures: dict[str, Any] = {}
+    try:
+        run = _build if step.kind == "build" else _measure
+        status, reason = run(step, Path(folder), figures)
+    except MemoryError:
+        status, reason = "failed", "there is not enough memory"
+    except Exception as error:
+        traceback.print_exc()
+        status, reason = "failed", _sentence(error)
+    from edgecore.sweeps.fingerprint import imported_files
+
+    inputs = {**imported_files(), **_folders(step.build)}
+    result = StepResult(status, reason, time.perf_counter() - start, figures, inputs)  # type: ignore[arg-type]
+    Path(folder, RESULT_OF_PROCESS).write_text(json.dumps(asdict(result)), encoding="utf-8")
+
+
+def _die_with(parent: int) -> None:
+    """Let Linux kill this process when the one that waits for it ends, so that no cell goes on alone."""
+    if not sys.platform.startswith("linux"):
+        return
+    import ctypes
+    import os
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _sentence(error: Exception) -> str:
+    from click import ClickException
+
+    from edgecore.cli.common import sentence
+
+    if isinstance(error, ClickException):
+        return error.format_message()
+    return sentence(error).removesuffix(" (--debug shows where)")
+
+
+def _folders(build: Build) -> dict[str, str]:
+    from edgecore.sweeps.fingerprint import file_digest
+
+    if build.calibration is None or _is_function(build.calibration):
+        return {}
+    path = Path(build.calibration).resolve()
+    return {str(path): file_digest(path)}
+
+
+def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
+    """Compile a model, verify the file, compare it with PyTorch, and judge it. Return status and reason."""
+    import torch
+
+    import edgecore
+    from edgecore.cli.models import load_model
+    from edgecore.cli.verify import violations_of
+    from edgecore.devtools.budget import figures as figures_of
+    from edgecore.devtools.estimates import estimates
+    from edgecore.devtools.sources import program_file
+    from edgecore.recipe import Recipe
+
+    build = step.build
+    torch.set_num_threads(1)  # other cells compile beside this one
+    torch.manual_seed(0)
+    model, inputs, dynamic_shapes = load_model(build.source)
+    backend = [] if build.backend_name == PORTABLE else [edgecore.Backend(build.backend_name, **build.backend_options)]
+    recipe = None if build.recipe_name == FLOAT else Recipe(build.recipe_name, **build.recipe_options)
+    start = time.perf_counter()
+    program = edgecore.compile(
+        model, inputs, backends=backend, dynamic_shapes=dynamic_shapes, runtime=build.runtime, quantize=recipe,
+        calibration=calibration_of(build) if recipe is not None else None,
+    )  # fmt: skip
+    figures["compile_seconds"] = time.perf_counter() - start
+    program.save(folder / FILE)
+    program.report().to_html(folder / REPORT)
+    found = figures_of(folder / FILE)
+    figures |= {key: found[key] for key in ("file_bytes", "planned_bytes", "delegate_bytes", "delegated")}
+    figures["delegates"] = sum(found["delegates"].values())
+    pte = program_file(folder / FILE)
+    methods = [plan.name for plan in pte.program.execution_plan]
+    cycles = [one.cycles for one in estimates(pte, "forward" if "forward" in methods else methods[0])]
+    if cycles:
+        figures["cycles"] = sum(cycles)
+    wrong = violations_of(pte, build.runtime)
+    if wrong:
+        return "wrong", f"the file breaks a rule of {build.runtime}: {wrong[0].what}"
+    comparison = program.compare(model)
+    figures["sqnr_db"] = min((row.eager.sqnr for row in comparison.rows), default=math.inf)
+    if build.accuracy is not None:
+        judge = function_of(build.accuracy)
+        figures["accuracy"], figures["float_accuracy"] = _judge(judge, model, program)
+    if not comparison.ok:
+        return "wrong", str(comparison.verdict)
+    return "ok", ""
+
+
+def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float, float]:
+    """Return what an accuracy function says of the program on this machine, and of the model in PyTorch."""
+    import edgecore
+    from edgecore.devtools.mixed_precision import eager, on_device
+
+    loaded = edgecore.load(program.buffer, trust=True)
+    module = model if not hasattr(model, "module") or callable(model) else model.module()
+    return float(judge(on_device(loaded))), float(judge(eager(module)))
+
+
+def calibration_of(build: Build) -> Any:
+    """Return the samples of a build: a folder, what its function returns, or None."""
+    if build.calibration is None:
+        return None
+    return function_of(build.calibration)() if _is_function(build.calibration) else Path(build.calibration)
+
+
+def _is_function(text: str) -> bool:
+    return ":" in text and not Path(text).exists()
+
+
+def function_of(text: str) -> Callable[..., Any]:
+    """Import `module:function` from the current folder or an installed package."""
+    import importlib
+
+    module_name, colon, name = text.partition(":")
+    if not colon:
+        raise CompileError(f"{text!r} is not module:function")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    try:
+        function = getattr(importlib.import_module(module_name), name, None)
+    except ImportError as error:
+        raise CompileError(f"cannot import {module_name!r} for {text!r}: {error}") from error
+    if not callable(function):
+        raise CompileError(f"module {module_name!r} has no function {name!r}")
+    return function  # type: ignore[no-any-return]
+
+
+def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
+    """Measure loading and running a file. Return status and reason."""
+    from edgecore.cli.bench import measure
+
+    file = folder / FILE
+    if not file.is_file():
+        raise EdgecoreError(f"{file} does not exist any more; run the sweep with --fresh")
+    figures |= measure(file, threads=step.threads or None, runs=step.runs)[1]
+    return "ok", ""

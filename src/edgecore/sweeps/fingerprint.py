@@ -1,0 +1,97 @@
+"""Digests of what the result of a cell depends on: files, and the versions of packages."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Iterable
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+_ALWAYS = ("edgecore", "torch", "torchao", "numpy")
+_LIBRARIES = ("torchvision", "timm", "transformers")
+"""Packages that `edgecore compile` makes models with."""
+
+
+def digest(text: str) -> str:
+    """Return the digest of a text, 32 hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def file_digest(path: Path) -> str:
+    """Return the digest of a file's content, or of the names and contents of a folder's files; empty without either."""
+    if path.is_dir():
+        return digest("".join(f"{one.name}:{file_digest(one)};" for one in sorted(path.iterdir()) if one.is_file()))
+    try:
+        with path.open("rb") as file:
+            made = hashlib.sha256()
+            while part := file.read(1 << 20):
+                made.update(part)
+    except OSError:
+        return ""
+    return made.hexdigest()[:32]
+
+
+def versions(backend: str, sources: Iterable[str]) -> list[str]:
+    """Return the versions of the packages that a compilation uses.
+
+    Args:
+        backend: Name of the backend, whose package counts with all that it requires; "portable" for none.
+        sources: The models, which may come from a library.
+    """
+    libraries = [one.partition(":")[0] for one in sources]
+    names = [*_ALWAYS, *(one for one in _LIBRARIES if one in libraries)]
+    found = {name for one in [*names, *_distributions(backend)] for name in _with_requirements(one, one in names)}
+    return [f"python=={sys.version_info.major}.{sys.version_info.minor}", *sorted(map(_version, found))]
+
+
+def _distributions(backend: str) -> list[str]:
+    from edgecore.errors import BackendError
+    from edgecore.plugin import registry
+
+    try:
+        return [registry.provider_of(registry.find_by_name(backend)).distribution]
+    except (BackendError, LookupError):
+        return []
+
+
+@cache
+def _with_requirements(name: str, alone: bool) -> frozenset[str]:
+    """Return the installed packages that a package requires, and itself, without those of its extras."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        one = waiting.pop()
+        if one in found:
+            continue
+        try:
+            requirements = metadata.requires(one) or []
+        except metadata.PackageNotFoundError:
+            continue
+        found.add(one)
+        if not alone:
+            waiting += [re.split(r"[^\w.-]", text)[0].lower() for text in requirements if "extra ==" not in text]
+    return frozenset(found)
+
+
+@cache
+def _version(name: str) -> str:
+    """Return name, version and, for packages of edgecore, the digest of the list of files with their hashes."""
+    package = metadata.distribution(name)
+    files = digest(package.read_text("RECORD") or "") if name.startswith("edgecore") else ""
+    return f"{name}=={package.version} {files}".strip()
+
+
+def imported_files() -> dict[str, str]:
+    """Return the digests of the files of this process's modules that belong to no installed package: the user's."""
+    installed = tuple({sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[2])})
+    paths = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    own = [path for path in paths if path and path.endswith(".py") and not path.startswith(installed)]
+    return {path: file_digest(Path(path)) for path in sorted(own) if Path(path).is_file()}
+
+
+def unchanged(inputs: dict[str, str]) -> bool:
+    """Return True if files and folders still have the digests of an earlier time."""
+    return all(file_digest(Path(path)) == known for path, known in inputs.items())

@@ -1,0 +1,162 @@
+"""The options of a sweep: the tables and keys of a `sweep.toml`, checked before anything runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from edgecore.cli.models import stem
+from edgecore.errors import EdgecoreError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ModelOptions(_Strict):
+    """A model: where it comes from, and what quantizing and judging it needs.
+
+    Attributes:
+        source: A model as `edgecore compile` takes it: a `.pt2` file, `module:function`, `torchvision:NAME`, ...
+        calibration: Folder of samples, or `module:function` that returns samples.
+        accuracy: `module:function`, which gets the program as a function of its inputs and returns a number: the higher,
+            the better.
+    """
+
+    source: str
+    calibration: str | None = None
+    accuracy: str | None = None
+
+
+class BackendOptions(BaseModel):
+    """A backend with options: `backend` is its name (by default that of the table), the other keys are its options."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    backend: str
+
+
+class RecipeOptions(BaseModel):
+    """A recipe with parameters: `recipe` is its name, the other keys are parameters of `edgecore.Recipe`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    recipe: str
+
+
+class Limits(_Strict):
+    """Limits of a cell's process: seconds for each of its two steps, and MiB of resident memory."""
+
+    seconds: Annotated[float, Field(gt=0)] = 900.0
+    memory_mb: Annotated[int, Field(ge=1)] = 8192
+
+
+class Selection(_Strict):
+    """Cells by patterns of their names, in which `*` stands for any characters; a key that is missing matches all."""
+
+    model: str = "*"
+    backend: str = "*"
+    recipe: str = "*"
+    runtime: str = "*"
+    threads: int | None = None
+
+
+def _named(key: str, name_of: Any = str) -> BeforeValidator:
+    """Let users write a list of names instead of a table of tables, each with `key` = the name."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, list) and all(isinstance(one, str) for one in value):
+            return {name_of(one): {key: one} for one in value}
+        if isinstance(value, Mapping) and key != "source":
+            return {
+                name: {key: name, **table} if isinstance(table, Mapping) else table for name, table in value.items()
+            }
+        return value
+
+    return BeforeValidator(convert)
+
+
+class SweepOptions(_Strict):
+    """A sweep, as `sweep.toml` describes it.
+
+    Attributes:
+        models: The models by name; a list of sources names each by its last part.
+        backends: The backends by name; `portable` is edgecore's own kernels; `"installed"` stands for all that work.
+        recipes: The recipes by name; `float` does not quantize; `"all"` stands for `float` and those of each backend.
+        runtimes: Target runtimes.
+        threads: Numbers of threads for timing; 0 is edgecore's default.
+        include: If given, only cells that match one of them.
+        exclude: Cells that match one of them are left out.
+        limits: Limits of each process.
+        runs: Number of measured runs; 0 measures no times.
+    """
+
+    models: Annotated[dict[str, ModelOptions], _named("source", stem), Field(min_length=1)]
+    backends: Annotated[dict[str, BackendOptions], _named("backend"), Field(min_length=1)] | Literal["installed"]
+    recipes: Annotated[dict[str, RecipeOptions], _named("recipe"), Field(min_length=1)] | Literal["all"] = Field(
+        default_factory=lambda: {"float": RecipeOptions(recipe="float")}
+    )
+    runtimes: tuple[Literal["executorch-1.5", "edgecore"], ...] = Field(("executorch-1.5",), min_length=1)
+    threads: tuple[Annotated[int, Field(ge=0)], ...] = Field((0,), min_length=1)
+    include: tuple[Selection, ...] = ()
+    exclude: tuple[Selection, ...] = ()
+    limits: Limits = Limits()
+    runs: Annotated[int, Field(ge=0)] = 20
+
+
+def read_options(source: str | Path | Mapping[str, Any]) -> SweepOptions:
+    """Read the options of a sweep.
+
+    Args:
+        source: Path of a `.toml` file, or its content as a mapping.
+
+    Raises:
+        EdgecoreError: The file cannot be read, or a table or key is wrong.
+    """
+    place = "the sweep" if isinstance(source, Mapping) else str(source)
+    content: Any = source
+    if not isinstance(source, Mapping):
+        try:
+            content = tomllib.loads(Path(source).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise EdgecoreError(f"{place} cannot be read: {error.strerror}") from error
+        except ValueError as error:
+            raise EdgecoreError(f"{place} is no TOML file: {error}") from error
+    models = content.get("models")
+    if isinstance(models, list) and all(isinstance(one, str) for one in models):
+        names = [stem(one) for one in models]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise EdgecoreError(f"{place}: two models are called {twice!r}; write a table [models.NAME] for each")
+    try:
+        return SweepOptions(**content)
+    except ValidationError as error:
+        raise EdgecoreError(f"{place}: {_problem(error)}") from None
+
+
+def _problem(error: ValidationError) -> str:
+    """Describe the first problem of a file: which table, which key, and what to write."""
+    problems = error.errors()
+    # A union reports the problems of each member: those of the table say more than "not 'installed'".
+    first = next((one for one in problems if one["type"] != "literal_error"), problems[0])
+    path = [str(part) for part in first["loc"] if not str(part).startswith(("function-before", "literal[", "dict["))]
+    *tables, key = path or ["?"]
+    where = f"[{'.'.join(tables)}]" if tables else "the top of the file"
+    if first["type"] == "extra_forbidden":
+        model: type[BaseModel] = _MODELS.get(tables[0], SweepOptions) if tables else SweepOptions
+        return f"{where} has no key {key!r}; it has {', '.join(model.model_fields)}"
+    if first["type"] == "missing":
+        return f"{where} needs the key {key!r}"
+    return f"{where}, {key} = {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "models": ModelOptions, "limits": Limits, "include": Selection, "exclude": Selection,
+}  # fmt: skip

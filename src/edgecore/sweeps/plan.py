@@ -1,0 +1,226 @@
+"""The plan of a sweep: its cells, each with a key that says what its result depends on."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from edgecore.errors import BackendError, EdgecoreError
+from edgecore.sweeps.fingerprint import digest, file_digest, versions
+from edgecore.sweeps.options import Limits, ModelOptions, Selection, SweepOptions, read_options
+
+if TYPE_CHECKING:
+    from edgecore.sweeps.result import CellResult
+
+PORTABLE, FLOAT = "portable", "float"
+"""The backend that stands for edgecore's own kernels, and the recipe that does not quantize."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """The inputs of a file: a model, a backend, a recipe and a target runtime.
+
+    Attributes:
+        model: Name of the model.
+        backend: Name of the backend in the sweep, for which it may have several sets of options.
+        recipe: Name of the recipe in the sweep.
+        runtime: The target runtime.
+        source: The model, as `edgecore compile` takes it.
+        calibration: Folder or function of samples.
+        accuracy: Function that judges a program.
+        backend_name: Name of the backend's package; `portable` for none.
+        backend_options: Its options.
+        recipe_name: Name of the recipe; `float` for none.
+        recipe_options: Its parameters.
+        key: Digest of all of these and of the installed packages.
+    """
+
+    model: str
+    backend: str
+    recipe: str
+    runtime: str
+    source: str
+    calibration: str | None
+    accuracy: str | None
+    backend_name: str
+    backend_options: Mapping[str, Any] = field(hash=False)
+    recipe_name: str
+    recipe_options: Mapping[str, Any] = field(hash=False)
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell of a sweep: a file, and the number of threads that runs it.
+
+    Attributes:
+        build: What makes the file; cells that differ in threads share it.
+        threads: Number of threads; 0 for edgecore's default.
+        runs: Number of measured runs; 0 measures no time.
+    """
+
+    build: Build
+    threads: int
+    runs: int
+
+    @property
+    def name(self) -> str:
+        """The name of the cell, which is the same in each sweep: `model/backend/recipe/runtime/threads`."""
+        one = self.build
+        return f"{one.model}/{one.backend}/{one.recipe}/{one.runtime}/{self.threads or 'default'}"
+
+
+@dataclass(frozen=True)
+class SweepPlan:
+    """The cells of a sweep, in the order of its file, and the limits of their processes."""
+
+    cells: tuple[Cell, ...]
+    limits: Limits = field(default_factory=Limits)
+
+    def estimate(self, history: Iterable[CellResult], jobs: int = 1) -> tuple[float, int]:
+        """Return the seconds that the cells will take, from earlier results, and the number of cells without any.
+
+        A cell takes what it took before, else the median of its model, else the median of all.
+
+        Args:
+            history: Results of earlier sweeps.
+            jobs: Number of cells that are compiled side by side.
+        """
+        known = [one for one in history if one.seconds]
+        by_name = {one.cell: one.seconds for one in known}
+        by_model: dict[str, list[float]] = {}
+        for one in known:
+            by_model.setdefault(one.model, []).append(one.seconds)
+        everything = [one.seconds for one in known]
+        total, unknown = 0.0, 0
+        for cell in self.cells:
+            if cell.name in by_name:
+                total += by_name[cell.name]
+            elif everything:
+                total += median(by_model.get(cell.build.model, everything))
+            else:
+                unknown += 1
+        return total / jobs, unknown
+
+
+def make_plan(source: str | Path | Mapping[str, Any] | SweepOptions) -> SweepPlan:
+    """Make the plan of a sweep.
+
+    Args:
+        source: Path of a `sweep.toml`, its content, or its options.
+
+    Raises:
+        EdgecoreError: A table or key is wrong, a backend is not installed, or no cell is left.
+    """
+    options = source if isinstance(source, SweepOptions) else read_options(source)
+    backends = _backends(options)
+    cells = []
+    contents = {name: _content(model) for name, model in options.models.items()}
+    packages = {name: versions(backend, (one.source for one in options.models.values()))
+                for name, (backend, _) in backends.items()}  # fmt: skip
+    for model, given in options.models.items():
+        for backend, (backend_name, backend_options) in backends.items():
+            for recipe, (recipe_name, parameters) in _recipes(options, backend_name):
+                for runtime in options.runtimes:
+                    build = Build(model, backend, recipe, runtime, given.source, given.calibration, given.accuracy,
+                                  backend_name, backend_options, recipe_name, parameters)  # fmt: skip
+                    facts = [asdict(build), contents[model], packages[backend]]
+                    keyed = replace(build, key=digest(json.dumps(facts, sort_keys=True)))
+                    cells += [Cell(keyed, threads, options.runs) for threads in options.threads]
+    chosen = tuple(cell for cell in cells if _is_chosen(cell, options))
+    if not chosen:
+        raise EdgecoreError("the sweep has no cells; the rules of include and exclude leave out all")
+    return SweepPlan(chosen, options.limits)
+
+
+def _content(model: ModelOptions) -> list[str]:
+    """Return the digests of the files that a model names: a `.pt2`, or the modules of its functions.
+
+    What these import is not known before they run; a result lists it.
+    """
+    named = [one for one in (model.source, model.calibration, model.accuracy) if one is not None]
+    return [file_digest(path) for path in map(_file_of, named)]
+
+
+def _file_of(text: str) -> Path:
+    """Return the file of `module:function`, as Python would find it; other texts are paths."""
+    name, colon, _ = text.partition(":")
+    if not colon:
+        return Path(text)
+    relative = Path(*name.split("."))
+    places = [Path(folder) / relative for folder in ("", *sys.path)]
+    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
+    return next((file for file in files if file.is_file()), relative)
+
+
+def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any]]]:
+    """Return the backends of a sweep: name -> name of the package's backend, options."""
+    from edgecore.plugin import registry
+
+    if options.backends == "installed":
+        import edgecore
+
+        return {one.name: (one.name, {}) for one in edgecore.backends() if one.state == "ok"}
+    found = {}
+    for name, one in options.backends.items():
+        extra = dict(one.model_extra or {})
+        if one.backend != PORTABLE:
+            try:
+                registry.find_by_name(one.backend)
+            except BackendError as error:
+                raise EdgecoreError(f"[backends.{name}]: {error}") from error
+        elif extra:
+            raise EdgecoreError(f"[backends.{name}]: {PORTABLE} has no options; got {', '.join(extra)}")
+        found[name] = (one.backend, extra)
+    return found
+
+
+def _recipes(options: SweepOptions, backend: str) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
+    """Yield the recipes of a sweep for a backend: name, (name of `edgecore.Recipe`, its parameters)."""
+    from edgecore.recipe import NAMES, Recipe
+
+    if options.recipes == "all":
+        yield FLOAT, (FLOAT, {})
+        for name in _names_of_recipes(backend):
+            yield name, (name, {})
+        return
+    for name, one in options.recipes.items():
+        parameters = dict(one.model_extra or {})
+        if one.recipe == FLOAT:
+            if parameters:
+                raise EdgecoreError(f"[recipes.{name}]: {FLOAT} has no parameters; got {', '.join(parameters)}")
+        elif one.recipe not in NAMES:
+            raise EdgecoreError(f"[recipes.{name}]: no recipe {one.recipe!r}; there are {FLOAT}, {', '.join(NAMES)}")
+        else:
+            try:
+                Recipe(one.recipe, **parameters)
+            except EdgecoreError as error:
+                raise EdgecoreError(f"[recipes.{name}]: {error}") from error
+        yield name, (one.recipe, parameters)
+
+
+def _names_of_recipes(backend: str) -> list[str]:
+    from edgecore.plugin import registry
+
+    if backend == PORTABLE:
+        return []
+    compiler = registry.load_compiler(registry.find_by_name(backend))
+    return list(compiler.recipes()) if hasattr(compiler, "recipes") else []
+
+
+def _is_chosen(cell: Cell, options: SweepOptions) -> bool:
+    included = not options.include or any(_matches(cell, rule) for rule in options.include)
+    return included and not any(_matches(cell, rule) for rule in options.exclude)
+
+
+def _matches(cell: Cell, rule: Selection) -> bool:
+    build = cell.build
+    names = ((build.model, rule.model), (build.backend, rule.backend), (build.recipe, rule.recipe),
+             (build.runtime, rule.runtime))  # fmt: skip
+    return all(fnmatchcase(name, pattern) for name, pattern in names) and rule.threads in (None, cell.threads)

@@ -1,0 +1,165 @@
+"""`edgecore.search`: the best recipe for a model and a target, by a sweep over recipes and by rules of `suggest`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from edgecore.errors import EdgecoreError
+from edgecore.sweeps.plan import FLOAT, Build, make_plan
+from edgecore.sweeps.result import CellResult, table
+from edgecore.sweeps.run import Listener, sweep
+
+Objective = Literal["latency", "size"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """The result of `search`.
+
+    Attributes:
+        best: The best cell that loses at most `max_loss`; None if there is none.
+        rows: All cells that were tried: the evidence.
+        recipe: The recipe of the best cell, for `edgecore.compile(quantize=...)`; None for the float model.
+        folder: The folder that `CellResult.file` and `report` are relative to.
+    """
+
+    best: CellResult | None
+    rows: Sequence[CellResult]
+    recipe: Any
+    folder: Path
+
+    def __str__(self) -> str:
+        if self.best is None:
+            return f"{table(self.rows)}\nno recipe loses little enough"
+        return f"{table(self.rows)}\nbest: {self.best.recipe}: {self.folder / self.best.file}\nquantize={self.recipe!r}"
+
+
+def search(
+    model: str,
+    *,
+    target: str | Mapping[str, Any] = "xnnpack",
+    calibration: str | None = None,
+    accuracy: str | None = None,
+    max_loss: float = 0.01,
+    objective: Objective = "latency",
+    output: str | Path = "search",
+    jobs: int | None = None,
+    runs: int = 20,
+    listener: Listener | None = None,
+) -> Found:
+    """Find the recipe with the fastest or smallest file that loses at most `max_loss`; needs the extra `edgecore[compile]`.
+
+    All recipes of the backend are tried in a sweep. For each that is better than the best so far but loses too much,
+    `edgecore.devtools.suggest` looks for modules to leave in floating point, and a second sweep tries what it finds.
+
+    Args:
+        model: The model, as `edgecore compile` takes it.
+        target: Name of the backend, or a mapping with the key `backend` and options.
+        calibration: Folder of samples, or `module:function` that returns samples; without it only recipes that need none
+            can succeed.
+        accuracy: `module:function`, which gets the program as a function of its inputs and returns a number: the higher,
+            the better. Without it the loss is the error of the outputs on the example inputs, relative to the signal.
+        max_loss: The largest acceptable difference of the float model's accuracy and the program's; without `accuracy`
+            the largest relative error of an output: 0.01 is an SQNR of 40 dB.
+        objective: `latency` (the median time, or the cycles that the backend's compiler estimates) or `size`.
+        output: Folder for the results.
+        jobs: As for `edgecore.sweep`.
+        runs: Number of measured runs.
+        listener: As for `edgecore.sweep`.
+
+    Returns:
+        The best file, and all that were tried.
+
+    Raises:
+        EdgecoreError: An argument is wrong, or another sweep writes into the folder.
+
+    Example:
+        >>> print(edgecore.search("my_models:digits", calibration="samples", accuracy="my_models:accuracy"))
+    """
+    if not 0 < max_loss < math.inf:
+        raise EdgecoreError(f"max_loss must be above 0; got {max_loss}")
+    if objective not in ("latency", "size"):
+        raise EdgecoreError(f"objective must be latency or size; got {objective!r}")
+    backend = {"backend": target} if isinstance(target, str) else dict(target)
+    given = {key: value for key, value in (("calibration", calibration), ("accuracy", accuracy)) if value is not None}
+    options = {
+        "models": {"model": {"source": model, **given}},
+        "backends": {str(backend.get("backend")): backend},
+        "recipes": "all",
+        "runs": runs,
+    }
+    first = sweep(options, output, jobs=jobs, listener=listener)
+    order = _order(objective)
+    best = min((row for row in first.rows if _is_good(row, max_loss)), key=order, default=None)
+    better = [row for row in first.rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)
+              and (best is None or order(row) < order(best))]  # fmt: skip
+    builds = {cell.build.recipe: cell.build for cell in make_plan(options).cells}
+    tried = {name: {"recipe": one.recipe_name, **one.recipe_options} for name, one in builds.items()}
+    added = {f"{row.recipe}-mixed": recipe for row in sorted(better, key=order)
+             if (recipe := _mixed(builds[row.recipe], max_loss)) is not None}  # fmt: skip
+    done = first
+    if added:
+        done = sweep({**options, "recipes": {**tried, **added}}, output, jobs=jobs, listener=listener)
+        best = min((row for row in done.rows if _is_good(row, max_loss)), key=order, default=None)
+    recipe = None if best is None else _recipe({**tried, **added}[best.recipe])
+    return Found(best, done.rows, recipe, done.folder)
+
+
+def _order(objective: Objective) -> Callable[[CellResult], tuple[float, float]]:
+    def latency(row: CellResult) -> float:
+        return float(row.cycles or row.median_ms or math.inf)
+
+    def size(row: CellResult) -> float:
+        return float(row.file_bytes or math.inf)
+
+    if objective == "size":
+        return lambda row: (size(row), latency(row))
+    return lambda row: (latency(row), size(row))
+
+
+def _is_good(row: CellResult, max_loss: float) -> bool:
+    if row.status != "ok":
+        return False
+    if row.accuracy is not None and row.float_accuracy is not None:
+        return row.accuracy >= row.float_accuracy - max_loss
+    return row.sqnr_db is not None and row.sqnr_db >= _decibels(max_loss)
+
+
+def _decibels(max_loss: float) -> float:
+    return -20 * math.log10(max_loss)
+
+
+def _recipe(options: Mapping[str, Any]) -> Any:
+    from edgecore.recipe import Recipe
+
+    parameters = {key: value for key, value in options.items() if key != "recipe"}
+    return None if options["recipe"] == FLOAT else Recipe(options["recipe"], **parameters)
+
+
+def _mixed(build: Build, max_loss: float) -> dict[str, Any] | None:
+    """Return a recipe with modules in floating point that loses little enough; None if `suggest` finds none."""
+    import edgecore
+    from edgecore.cli.models import load_model
+    from edgecore.devtools import suggest
+    from edgecore.sweeps.cell import calibration_of, function_of
+
+    model, inputs, shapes = load_model(build.source)
+    if build.calibration is None or not hasattr(model, "named_modules") or inputs is None or shapes is not None:
+        return None
+    metric = None if build.accuracy is None else function_of(build.accuracy)
+    # The default metric is an SQNR whose target is 40 dB.
+    drop = max_loss if metric is not None else 40.0 - _decibels(max_loss)
+    try:
+        found = suggest(
+            model, inputs, calibration=calibration_of(build), metric=metric, max_drop=drop, runs=0,
+            backends=[edgecore.Backend(build.backend_name, **build.backend_options)],
+            quantize=_recipe({"recipe": build.recipe_name, **build.recipe_options}),
+        )  # fmt: skip
+    except (EdgecoreError, ValueError):  # it quantizes no layer with a name, for example
+        return None
+    skip = list(found.recipe.skip)
+    return {"recipe": build.recipe_name, **build.recipe_options, "skip": skip} if found.reached and skip else None

@@ -1,0 +1,113 @@
+"""The page of a sweep in Chromium: 2,000 cells, filters, the front, and no request."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from edgecore.sweeps import CellResult, compare_sweeps, sweep_page
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+HOSTILE = "</script><img src=x onerror=document.title='broken'>"
+
+
+def rows() -> list[CellResult]:
+    found = []
+    for number in range(2000):
+        model, backend, recipe = f"model{number // 100}", f"backend{number // 10 % 10}", f"recipe{number % 10}"
+        status = "failed" if number % 7 == 3 else "ok"
+        found.append(
+            CellResult(
+                f"{model}/{backend}/{recipe}", model, backend, recipe, "executorch-1.5", 0, status,
+                reason=HOSTILE if status == "failed" else "", file_bytes=1000 + number, sqnr_db=float("inf"),
+                accuracy=0.5 + number % 97 / 200, median_ms=1.0 + number % 89, report="cells/x/report.html",
+            )
+        )  # fmt: skip
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    if CHROMIUM is None or DRIVER is None:
+        pytest.skip("needs chromium and chromedriver")
+    webdriver = pytest.importorskip("selenium.webdriver")
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--host-resolver-rules=MAP * ~NOTFOUND",
+        "--window-size=1200,900",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    page = Path(tmp_path_factory.mktemp("sweep"), "index.html")
+    changed = [one for one in rows() if one.model == "model3"]
+    page.write_text(sweep_page(rows(), "all", compare_sweeps(rows(), changed)[:50]), encoding="utf-8")
+    driver.get(page.as_uri())
+    yield driver
+    log = driver.get_log("browser")
+    messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
+    driver.quit()
+    assert log == []
+    asked = {one["params"]["request"]["url"] for one in messages if one["method"] == "Network.requestWillBeSent"}
+    assert asked == {page.as_uri()}
+
+
+def count(browser: Any) -> str:
+    return browser.find_element("id", "count").text
+
+
+def test_filters_leave_the_cells_that_match(browser: Any) -> None:
+    browser.find_element("id", "tab-matrix").click()
+    assert count(browser).startswith("2000 of 2000 cells")
+    assert len(browser.find_elements("css selector", ".matrix tbody tr")) == 20
+    browser.execute_script(
+        "const one = document.getElementById('backend'); one.value = 'backend4'; one.dispatchEvent(new Event('change'))"
+    )
+    assert count(browser).startswith("200 of 2000 cells")
+    browser.execute_script(
+        "const one = document.getElementById('backend'); one.value = ''; one.dispatchEvent(new Event('change'))"
+    )
+
+
+def test_a_filter_of_2000_cells_is_drawn_within_100_ms(browser: Any) -> None:
+    browser.find_element("id", "tab-matrix").click()
+    times = browser.execute_script(
+        "const one = document.getElementById('text'), times = [];"
+        "for (const text of ['recipe', 'recipe1', 'model1', 'model', '']) {"
+        "  const start = performance.now(); one.value = text; one.dispatchEvent(new Event('input'));"
+        "  document.body.getBoundingClientRect(); times.push(performance.now() - start); }"
+        "return times"
+    )
+    assert sorted(times)[2] < 100, times
+
+
+def test_a_cell_shows_its_figures_and_its_reason_as_text(browser: Any) -> None:
+    browser.find_element("id", "tab-matrix").click()
+    browser.find_element("css selector", ".matrix td.failed").click()
+    shown = browser.find_element("id", "selection").text
+    assert HOSTILE in shown and "Where each operator runs" in shown and browser.title != "broken"
+
+
+def test_the_scatter_draws_the_front_of_cells_that_nothing_beats(browser: Any) -> None:
+    browser.find_element("id", "tab-scatter").click()
+    good = [one for one in rows() if one.status == "ok"]
+    best = [one for one in good if not any(
+        other.median_ms <= one.median_ms and other.accuracy >= one.accuracy
+        and (other.median_ms, other.accuracy) != (one.median_ms, one.accuracy) for other in good)]  # fmt: skip
+    drawn = browser.find_elements("css selector", ".point.front")
+    assert len(drawn) == len({(one.median_ms, one.accuracy) for one in best})
+    assert len(browser.find_elements("css selector", ".point")) == len(good)
+
+
+def test_changes_come_first_with_regressions_marked(browser: Any) -> None:
+    browser.find_element("id", "tab-changes").click()
+    marked = browser.find_elements("css selector", "#view-changes tr.selected")
+    assert marked and "is gone" in marked[0].text

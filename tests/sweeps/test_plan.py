@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import pytest
+from sweep_files import MODEL, write_nets
+
+from edgecore.errors import EdgecoreError
+from edgecore.sweeps import CellResult, make_plan
+
+
+@pytest.fixture(autouse=True)
+def nets(tmp_path, monkeypatch):
+    pytest.importorskip("edgecore_xnnpack")
+    write_nets(tmp_path, monkeypatch)
+
+
+def names(**options):
+    return [
+        cell.name for cell in make_plan({"models": {"a": MODEL, "b": MODEL}, "backends": ["xnnpack"], **options}).cells
+    ]
+
+
+def test_a_plan_is_the_product_of_all_lists():
+    found = names(recipes=["float", "int8"], threads=[1, 2])
+    assert len(found) == len(set(found)) == 8
+    assert found[0] == "a/xnnpack/float/executorch-1.5/1" and found[-1] == "b/xnnpack/int8/executorch-1.5/2"
+
+
+def test_rules_include_and_exclude_cells_by_patterns():
+    recipes = ["float", "int8", "int8-dynamic"]
+    left = names(recipes=recipes, include=[{"recipe": "int8*"}], exclude=[{"model": "b", "recipe": "int8"}])
+    assert [name.split("/")[:3:2] for name in left] == [["a", "int8"], ["a", "int8-dynamic"], ["b", "int8-dynamic"]]
+    with pytest.raises(EdgecoreError, match="no cells"):
+        names(exclude=[{}])
+
+
+def test_all_recipes_are_those_of_each_backend():
+    plan = make_plan({"models": {"a": MODEL}, "backends": ["xnnpack", "portable"], "recipes": "all"})
+    found = {(cell.build.backend, cell.build.recipe) for cell in plan.cells}
+    assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "portable"} == {"float"}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"backend": ["xnnpack"]}, r"the top of the file has no key 'backend'; it has models, backends"),
+        ({"models": {"a": {**MODEL, "calibratoin": "x"}}}, r"\[models\.a\] has no key 'calibratoin'; it has source"),
+        ({"models": {"a": {}}}, r"\[models\.a\] needs the key 'source'"),
+        ({"limits": {"seconds": 0}}, r"\[limits\], seconds = 0"),
+        ({"backends": ["nowhere"]}, r"\[backends\.nowhere\].*nowhere"),
+        ({"recipes": ["int7"]}, r"\[recipes\.int7\]: no recipe 'int7'; there are float, int8"),
+        ({"recipes": {"x": {"recipe": "int8", "grup": 3}}}, r"\[recipes\.x\].*grup"),
+        ({"threads": [-1]}, r"threads"),
+        ({"runtimes": ["executorch-9"]}, r"executorch-9"),
+        ({"exclude": [{"modle": "a"}]}, r"modle"),
+    ],
+)
+def test_what_is_wrong_in_a_file_is_one_sentence_with_its_table(options, message):
+    with pytest.raises(EdgecoreError, match=message) as caught:
+        make_plan({"models": {"a": MODEL}, "backends": ["xnnpack"], **options})
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_toml_is_named_with_its_line(tmp_path):
+    (tmp_path / "s.toml").write_text("runs = 3\nmodels = = 4\n")
+    with pytest.raises(EdgecoreError, match=r"s\.toml is no TOML file.*line"):
+        make_plan(tmp_path / "s.toml")
+
+
+def test_two_models_of_the_same_name_need_tables():
+    with pytest.raises(EdgecoreError, match="two models are called 'net'"):
+        make_plan({"models": ["a/net.pt2", "b/net.pt2"], "backends": ["xnnpack"]})
+
+
+def test_the_key_of_a_cell_follows_the_source_of_its_model_and_its_options(tmp_path):
+    def key(**backend):
+        return (
+            make_plan({"models": {"a": MODEL}, "backends": {"x": {"backend": "xnnpack", **backend}}}).cells[0].build.key
+        )
+
+    first = key()
+    assert key() == first != key(required=True)
+    (tmp_path / "sweep_nets.py").write_text("# another one")
+    assert key() != first
+
+
+def test_the_estimate_takes_earlier_results_of_cells_or_else_of_models():
+    plan = make_plan({"models": {"a": MODEL, "b": MODEL}, "backends": ["xnnpack"], "recipes": ["float", "int8"]})
+    history = [CellResult(plan.cells[0].name, "a", "xnnpack", "float", "executorch-1.5", 0, "ok", seconds=10.0)]
+    assert plan.estimate(history) == (40.0, 0) and plan.estimate(history, jobs=2) == (20.0, 0)
+    assert plan.estimate([]) == (0.0, 4)

@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+
+import pytest
+from sweep_files import MODEL, write_nets
+
+import edgecore
+from edgecore.errors import EdgecoreError
+from edgecore.sweeps import read_results
+
+
+@pytest.fixture(autouse=True)
+def nets(tmp_path, monkeypatch):
+    pytest.importorskip("edgecore_xnnpack")
+    write_nets(tmp_path, monkeypatch)
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+
+def test_the_table_equals_single_calls_and_a_second_sweep_computes_nothing(tmp_path, monkeypatch):
+    options = {"models": {"small": MODEL}, "backends": ["xnnpack"], "recipes": ["float", "int8"], "runs": 5}
+    done = edgecore.sweep(options, "out", jobs=2)
+    assert done.ok, str(done)
+    monkeypatch.syspath_prepend(tmp_path)
+    import sweep_nets
+
+    model, inputs = sweep_nets.small()
+    for row, recipe in zip(done.rows, (None, "int8"), strict=True):
+        calibration = sweep_nets.samples() if recipe else None
+        program = edgecore.compile(model, inputs, backends=["xnnpack"], quantize=recipe, calibration=calibration)
+        assert row.sqnr_db == pytest.approx(min(one.eager.sqnr for one in program.compare(model).rows), abs=0.01)
+        assert row.file_bytes == (tmp_path / "out" / row.file).stat().st_size
+        assert abs(row.file_bytes - len(program.buffer)) < 500  # paths of sources differ
+        assert row.delegated == 1 and row.delegates == 1 and row.median_ms > 0 and not row.cached
+        assert row.float_accuracy == pytest.approx(sweep_nets.accuracy(model))
+        assert "<html" in (tmp_path / "out" / row.report).read_text()
+    again = edgecore.sweep(options, "out")
+    assert all(row.cached for row in again.rows)
+    assert [row.median_ms for row in again.rows] == [row.median_ms for row in done.rows]
+    assert read_results("out") == list(again.rows)
+
+
+def test_cells_that_eat_memory_hang_die_or_print_are_contained(tmp_path):
+    models = {name: {"source": f"sweep_nets:{name}"} for name in ("hungry", "dies", "chatty", "missing")}
+    limits = {"seconds": 120, "memory_mb": 1500}
+    done = edgecore.sweep({"models": models, "backends": ["portable"], "runs": 0, "limits": limits}, "out", jobs=2)
+    reasons = {row.model: row.reason for row in done.rows if row.status == "failed"}
+    assert list(reasons) == ["hungry", "dies", "missing"]
+    assert "more memory than the limit of 1,500 MiB" in reasons["hungry"] and "SIGSEGV" in reasons["dies"]
+    assert "no function 'missing'" in reasons["missing"]
+    assert sum(file.stat().st_size for file in (tmp_path / "out").rglob("*.json")) < 100_000
+
+
+def test_a_cell_that_hangs_is_tried_again_with_a_larger_limit_only(tmp_path):
+    def sweep(seconds):
+        options = {"models": ["sweep_nets:hangs"], "backends": ["portable"], "limits": {"seconds": seconds}}
+        return edgecore.sweep(options, "out").rows[0]
+
+    assert "does not end within the limit of 4 s" in sweep(4).reason
+    assert sweep(3).cached and sweep(4).cached
+    (tmp_path / "sweep_nets.py").write_text("def hangs():\n    raise ValueError('fixed')\n")
+    assert "fixed" in sweep(60).reason
+
+
+def test_two_sweeps_do_not_write_into_one_folder(tmp_path):
+    import fcntl
+
+    (tmp_path / "out").mkdir()
+    with (tmp_path / "out" / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(EdgecoreError, match="another sweep is writing into out"):
+            edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["portable"]}, "out")
+
+
+@pytest.mark.full
+def test_a_sweep_that_is_killed_five_times_ends_with_the_same_table_and_no_cell_is_done_twice(tmp_path):
+    (tmp_path / "s.toml").write_text(
+        'backends = ["xnnpack", "portable"]\nrecipes = ["float", "int8-dynamic"]\nruns = 3\n'
+        '[models]\nsmall.source = "sweep_nets:small"\nchatty.source = "sweep_nets:chatty"\n'
+        '[[exclude]]\nbackend = "portable"\nrecipe = "int8*"\n'
+    )
+    command = [sys.executable, "-m", "edgecore", "sweep", "s.toml", "-o"]
+    chance = random.Random(7)
+
+    def results():
+        found = (tmp_path / "killed").glob("cells/*/*.json")
+        return {str(path): path.stat().st_ino for path in found if ".partial" not in path.parent.name}
+
+    finished: dict[str, int] = {}
+    for _ in range(5):
+        child = subprocess.Popen([*command, "killed"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while child.poll() is None and len(results()) <= len(finished):  # each sweep gets on, on slow machines, too
+            time.sleep(0.1)
+        time.sleep(chance.uniform(0, 3))
+        child.kill()
+        child.wait()
+        time.sleep(0.5)
+        now = results()
+        assert finished.items() <= now.items(), "a cell was done twice"
+        finished = now
+    assert subprocess.run([*command, "killed"], capture_output=True).returncode == 0
+    assert subprocess.run([*command, "whole"], capture_output=True).returncode == 0
+    assert len(finished) >= 5 and finished.items() <= results().items(), "a cell was done twice"
+    tables = [
+        [
+            (row.cell, row.status, row.file_bytes, row.planned_bytes, row.sqnr_db, row.delegated)
+            for row in read_results(folder)
+        ]
+        for folder in ("killed", "whole")
+    ]
+    assert tables[0] == tables[1] and len(tables[0]) == 6

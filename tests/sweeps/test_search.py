@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import pytest
+
+import edgecore
+from edgecore.errors import EdgecoreError
+
+DIGITS = """
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+
+_DATA = load_digits()
+X = torch.tensor(_DATA.images, dtype=torch.float32)[:, None] / 16
+Y = torch.tensor(_DATA.target)
+TRAIN, TEST = slice(0, 1400), slice(1400, None)
+
+def digits():
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    layers = [nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Conv2d(12, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(192, 10)]
+    net = nn.Sequential(*layers)
+    optimizer = torch.optim.Adam(net.parameters(), 3e-3)
+    for step in range(150):
+        chosen = torch.arange(step * 64, step * 64 + 64) % 1400
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(X[TRAIN][chosen]), Y[TRAIN][chosen]).backward()
+        optimizer.step()
+    return net.eval(), (X[:1],)
+
+def samples():
+    return [X[TRAIN][number : number + 1] for number in range(64)]
+
+def accuracy(run):
+    right = sum(int(run(image[None]).argmax() == wanted) for image, wanted in zip(X[TEST], Y[TEST]))
+    return right / len(Y[TEST])
+"""
+
+
+@pytest.mark.full
+def test_the_best_file_of_the_digits_net_is_within_one_point_and_no_single_recipe_is_better(tmp_path, monkeypatch):
+    pytest.importorskip("edgecore_xnnpack")
+    pytest.importorskip("sklearn")
+    (tmp_path / "sweep_digits.py").write_text(DIGITS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    arguments = {"calibration": "sweep_digits:samples", "accuracy": "sweep_digits:accuracy"}
+    for objective in ("size", "latency"):
+        found = edgecore.search("sweep_digits:digits", **arguments, max_loss=0.01, objective=objective)
+        best = found.best
+        assert best is not None and best.float_accuracy > 0.9, str(found)
+        assert best.accuracy >= best.float_accuracy - 0.01
+        singles = [one for one in found.rows if one.status == "ok" and "mixed" not in one.recipe]
+        good = [one for one in singles if one.accuracy >= one.float_accuracy - 0.01]
+        figure = "file_bytes" if objective == "size" else "median_ms"
+        assert getattr(best, figure) <= min(getattr(one, figure) for one in good)
+        assert edgecore.load(found.folder / best.file).methods
+
+
+def test_a_wrong_argument_of_search_is_one_sentence():
+    with pytest.raises(EdgecoreError, match="max_loss must be above 0"):
+        edgecore.search("a:b", max_loss=0)
+    with pytest.raises(EdgecoreError, match="objective must be latency or size"):
+        edgecore.search("a:b", objective="beauty")
