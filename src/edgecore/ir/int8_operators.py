@@ -62,7 +62,8 @@ def requantize(value: torch.Tensor, multiplier: Any, shift: Any) -> torch.Tensor
     left, right = shift.clamp(min=0), (-shift).clamp(min=0)
     shifted = (value << left).clamp(-(2**31), 2**31 - 1)
     product = (shifted * multiplier + 2**30) >> 31
-    return (product + ((torch.ones_like(right) << right) >> 1)) >> right
+    result: torch.Tensor = (product + ((torch.ones_like(right) << right) >> 1)) >> right
+    return result
 
 
 def _in_range(value: torch.Tensor, zero_point: int, low: int, high: int) -> torch.Tensor:
@@ -93,7 +94,8 @@ def _int8_convolution(
     """
     sizes = [(size - 1) * step + 1 for size, step in zip(input.shape[2:], upsampling, strict=True)]
     spread = torch.full((*input.shape[:2], *sizes), input_zero_point, dtype=torch.float64, device=input.device)
-    spread[(..., *(slice(None, None, step) for step in upsampling))] = input.double()
+    steps: list[Any] = [slice(None, None, step) for step in upsampling]
+    spread[(..., *steps)] = input.double()
     pads = [
         amount for before, extra in zip(padding, output_padding, strict=True) for amount in (before + extra, before)
     ]

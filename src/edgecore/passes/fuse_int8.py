@@ -142,8 +142,8 @@ def _mean(editor: Editor, node: Node, result: Int8, constants: Constants) -> Nod
 
 def _max_pool(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
     """Run the kernel of max pooling on integers: the padding is the least of them."""
-    part = node.args[0]
-    pool = part.args[0] if isinstance(part, Node) and part.op == "call_function" and part.args else None
+    part: Any = node.args[0]
+    pool: Any = part.args[0] if part.op == "call_function" and part.args else None
     if not isinstance(pool, Node) or pool.target is not aten.max_pool2d_with_indices.default or part.args[1] != 0:
         return None
     source = input_value(pool.args[0])

@@ -135,8 +135,8 @@ EDGE_PASSES = PassList(
         NamedPass(
             "fuse_int8",
             _fuse_int8,
-            "Operators between dequantize and quantize nodes compute with integers.",
-            "the target runtime is `edgecore`",
+            "Operators between quantized values compute with integers.",
+            "the runtime is `edgecore`",
             stage="undelegated",
             needs_context=True,
         ),

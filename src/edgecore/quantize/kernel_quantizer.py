@@ -91,7 +91,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
         elif target in TWO_INPUTS and len(float_args(node)) == 2:
             mark_fused(fused_tail(node, (CLAMPS,)), node, activation, dict.fromkeys(float_args(node), activation))
         elif target in FIXED:
-            scale, zero_point = FIXED[target]  # type: ignore[index]
+            scale, zero_point = FIXED[target]
             output = FixedQParamsQuantizationSpec(torch.int8, scale, zero_point, -128, 127, torch.per_tensor_affine)
             mark(node, output, {node.args[0]: activation})
         elif target in MOVES:
