@@ -60,7 +60,7 @@ def test_the_option_version_prints_the_version(edgecore):
 
 def test_help_names_every_command(edgecore):
     out = edgecore("--help").out
-    for command in ("compile", "run", "bench", "inspect", "verify", "backends", "doctor"):
+    for command in ("compile", "run", "bench", "inspect", "verify", "sweep", "search", "backends", "doctor"):
         assert command in out
 
 

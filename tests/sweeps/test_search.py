@@ -13,12 +13,12 @@ from torch import nn
 _DATA = load_digits()
 X = torch.tensor(_DATA.images, dtype=torch.float32)[:, None] / 16
 Y = torch.tensor(_DATA.target)
-TRAIN, TEST = slice(0, 1400), slice(1400, None)
+TRAIN, TEST = slice(0, 1400), slice(1400, 1600)
 
 def digits():
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    layers = [nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Conv2d(12, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(192, 10)]
+    layers = [nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(432, 10)]
     net = nn.Sequential(*layers)
     optimizer = torch.optim.Adam(net.parameters(), 3e-3)
     for step in range(150):
@@ -29,7 +29,7 @@ def digits():
     return net.eval(), (X[:1],)
 
 def samples():
-    return [X[TRAIN][number : number + 1] for number in range(64)]
+    return [X[TRAIN][number : number + 1] for number in range(16)]
 
 def accuracy(run):
     right = sum(int(run(image[None]).argmax() == wanted) for image, wanted in zip(X[TEST], Y[TEST]))
@@ -39,14 +39,17 @@ def accuracy(run):
 
 @pytest.mark.full
 def test_the_best_file_of_the_digits_net_is_within_one_point_and_no_single_recipe_is_better(tmp_path, monkeypatch):
-    pytest.importorskip("edgecore_xnnpack")
+    compiler = pytest.importorskip("edgecore_xnnpack.compiler").XnnpackCompiler
+    # Three candidates instead of six: each is two processes.
+    some = {name: one for name, one in compiler().recipes().items() if name in ("int8", "int8-dynamic")}
+    monkeypatch.setattr(compiler, "recipes", lambda self: some)
     pytest.importorskip("sklearn")
     (tmp_path / "sweep_digits.py").write_text(DIGITS)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     arguments = {"calibration": "sweep_digits:samples", "accuracy": "sweep_digits:accuracy"}
     for objective in ("size", "latency"):
-        found = edgecore.search("sweep_digits:digits", **arguments, max_loss=0.01, objective=objective)
+        found = edgecore.search("sweep_digits:digits", **arguments, max_loss=0.01, objective=objective, runs=5)
         best = found.best
         assert best is not None and best.float_accuracy > 0.9, str(found)
         assert best.accuracy >= best.float_accuracy - 0.01

@@ -74,8 +74,8 @@ def _integers(
         scales = (rows.abs().amax(1, keepdim=True) / high).clamp(min=smallest)
         zeros = torch.zeros_like(scales)
     else:
-        least, most = rows.amin(1, keepdim=True).clamp(max=0), rows.amax(1, keepdim=True).clamp(min=0)
-        scales = ((most - least) / (high - low)).clamp(min=smallest)
+        minimum, maximum = rows.amin(1, keepdim=True).clamp(max=0), rows.amax(1, keepdim=True).clamp(min=0)
+        scales = ((maximum - minimum) / (high - low)).clamp(min=smallest)
         zeros = (low - least / scales).round()
     integers = ((rows / scales).round() + zeros).clamp(low, high).to(torch.int8).reshape(values.shape)
     shape = (values.shape[0], -1) if group is not None else (-1,)
