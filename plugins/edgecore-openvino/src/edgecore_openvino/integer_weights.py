@@ -76,7 +76,7 @@ def _integers(
     else:
         minimum, maximum = rows.amin(1, keepdim=True).clamp(max=0), rows.amax(1, keepdim=True).clamp(min=0)
         scales = ((maximum - minimum) / (high - low)).clamp(min=smallest)
-        zeros = (low - least / scales).round()
+        zeros = (low - minimum / scales).round()
     integers = ((rows / scales).round() + zeros).clamp(low, high).to(torch.int8).reshape(values.shape)
     shape = (values.shape[0], -1) if group is not None else (-1,)
     tensors = {
