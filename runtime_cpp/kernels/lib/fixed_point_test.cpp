@@ -1,0 +1,76 @@
+// Tests the arithmetic of quantized values at its limits.
+#include "kernels/lib/fixed_point.h"
+
+#include <gtest/gtest.h>
+
+namespace edgecore {
+namespace {
+
+constexpr int32_t kOne = 1 << 30;  // the smallest multiplier: half of 2^31
+
+TEST(FixedPoint, ProductsRoundHalfUp) {
+  EXPECT_EQ(multiply_high(1, kOne), 1);    // 0.5
+  EXPECT_EQ(multiply_high(-1, kOne), 0);   // -0.5
+  EXPECT_EQ(multiply_high(-3, kOne), -1);  // -1.5
+  EXPECT_EQ(multiply_high(INT32_MAX, INT32_MAX), INT32_MAX - 1);
+  EXPECT_EQ(multiply_high(INT32_MIN, INT32_MAX), INT32_MIN + 1);
+}
+
+TEST(FixedPoint, ShiftsToTheLeftSaturate) {
+  EXPECT_EQ(shift_left(INT32_MIN, 0), INT32_MIN);
+  EXPECT_EQ(shift_left(1, 30), 1 << 30);
+  EXPECT_EQ(shift_left(2, 30), INT32_MAX);
+  EXPECT_EQ(shift_left(-2, 30), INT32_MIN);
+  EXPECT_EQ(shift_left(-3, 30), INT32_MIN);
+}
+
+TEST(FixedPoint, ShiftsToTheRightRoundHalfUpWithoutOverflow) {
+  EXPECT_EQ(shift_right(5, 1), 3);
+  EXPECT_EQ(shift_right(-5, 1), -2);
+  EXPECT_EQ(shift_right(INT32_MAX, 1), 1 << 30);
+  EXPECT_EQ(shift_right(INT32_MAX, 31), 1);
+  EXPECT_EQ(shift_right((1 << 30) - 1, 31), 0);
+  EXPECT_EQ(shift_right(INT32_MIN, 31), -1);
+}
+
+TEST(FixedPoint, FactorsHaveLimits) {
+  EXPECT_TRUE((Factor{kOne, -31}.is_valid()));
+  EXPECT_TRUE((Factor{INT32_MAX, 30}.is_valid()));
+  EXPECT_FALSE((Factor{kOne - 1, 0}.is_valid()));
+  EXPECT_FALSE((Factor{kOne, -32}.is_valid()));
+  EXPECT_FALSE((Factor{kOne, 31}.is_valid()));
+}
+
+TEST(FixedPoint, RequantizationScalesByTheFactor) {
+  EXPECT_EQ(requantize(7, {kOne, 0}), 4);    // 3.5
+  EXPECT_EQ(requantize(-7, {kOne, 0}), -3);  // -3.5
+  EXPECT_EQ(requantize(12345, {kOne, 1}), 12345);
+  EXPECT_EQ(requantize(INT32_MIN, {kOne, 1}), -kOne);  // saturates before the product
+  EXPECT_EQ(requantize(INT32_MAX, {kOne, -31}), 1);    // 0.25, which is rounded twice: to 2^30, then to 1
+  EXPECT_EQ(requantize(1 << 20, {INT32_MAX, 30}), INT32_MAX - 1);
+}
+
+TEST(FixedPoint, ResultsStayBetweenTheLimits) {
+  const Int8Range range = {-100, -128, 127};
+  EXPECT_EQ(range.clamp(INT32_MIN), -128);
+  EXPECT_EQ(range.clamp(INT32_MAX), 127);
+  EXPECT_EQ(range.clamp(0), -100);
+  EXPECT_TRUE(range.is_valid());
+  EXPECT_FALSE((Int8Range{0, 1, 0}.is_valid()));
+  EXPECT_FALSE((Int8Range{128, -128, 127}.is_valid()));
+}
+
+TEST(FixedPoint, RowsEqualSingleValues) {
+  const int32_t sums[] = {INT32_MIN / 2, -1000, -1, 0, 1, 777, INT32_MAX / 2};
+  const Int8Range range = {3, -90, 80};
+  for (const int32_t shift : {-31, -7, -1, 0, 1, 30}) {
+    int8_t row[7];
+    requantize_row(sums, 7, 11, {kOne + 12345, shift}, range, row);
+    for (int i = 0; i < 7; ++i) {
+      EXPECT_EQ(row[i], range.clamp(requantize(sums[i] + 11, {kOne + 12345, shift}))) << shift << " " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace edgecore
