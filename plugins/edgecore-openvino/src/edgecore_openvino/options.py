@@ -26,7 +26,7 @@ class OpenvinoOptions(BaseModel):
     )
     payload: Literal["portable", "blob", "executorch"] = Field(
         default="portable",
-        description="For any device, or compiled, with or without header.",
+        description="Portable, or compiled, with or without header.",
     )
     half_weights: bool = Field(
         default=False, description="Store float32 weights as float16: files of half the size, rounded weights."
