@@ -155,7 +155,6 @@ def _garbage_of_this_call() -> Iterator[None]:
         gc.unfreeze()
 
 
-@_garbage_of_this_call()
 def lower(
     programs: Programs,
     transform_passes: TransformPasses = (),
@@ -174,43 +173,46 @@ def lower(
     Claims of partitioners in `skip_mutable_buffer` are refused. `dump` writes the graph after each pass. `rewrites` are
     those of the target runtime for operators that no backend gets.
     """
-    lowering = _Lowering(passes, dump, rewrites, compile_config)
-    edge, diagnostics, chosen = {}, {}, {}
-    exported = lowering.exported(programs)
-    check_methods(transform_passes, exported, "transform_passes")
-    check_methods(partitioner, exported, "partitioner")
-    for name, program in exported.items():
-        chosen[name] = list(
-            (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
-        )
-        # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
-        context = lowering.context(before_backends(rewrites) if chosen[name] else rewrites)
-        diagnostics[name] = PartitionDiagnostics()
-        whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
-        extra = transform_passes.get(name, ()) if isinstance(transform_passes, Mapping) else transform_passes
-        edge[name] = lowering.to_edge_for_backends(name, program, context, whole, extra)
-    record = ETRecord(programs, _copies(edge)) if generate_etrecord else None
-    for priority in range(max(map(len, chosen.values()), default=0)):
-        partitioners = {name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)}
-        edge = to_backend(
-            edge,
-            partitioners,
-            preprocess,
-            diagnostics,
-            required=required,
-            skip_mutable_buffer=skip_mutable_buffer,
-            link=link,
-        )
-        for name, one_partitioner in partitioners.items():
-            lowering.dump_step(name, f"partition_{type(one_partitioner).__name__}", edge[name])
-    for name, lowered in edge.items():
-        edge[name] = lowering.decompose_undelegated(name, lowered, diagnostics[name])
-        add_debug_handles(edge[name])
-        verify(edge[name], lowering.config.allowed)
-    return EdgeProgramManager(
-        edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer,
-        etrecord=record, allowed=lowering.config.allowed,
-    )  # fmt: skip
+    with _garbage_of_this_call():
+        lowering = _Lowering(passes, dump, rewrites, compile_config)
+        edge, diagnostics, chosen = {}, {}, {}
+        exported = lowering.exported(programs)
+        check_methods(transform_passes, exported, "transform_passes")
+        check_methods(partitioner, exported, "partitioner")
+        for name, program in exported.items():
+            chosen[name] = list(
+                (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
+            )
+            # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
+            context = lowering.context(before_backends(rewrites) if chosen[name] else rewrites)
+            diagnostics[name] = PartitionDiagnostics()
+            whole = WholeOperators(chosen[name], context.preserved, diagnostics[name], required)
+            extra = transform_passes.get(name, ()) if isinstance(transform_passes, Mapping) else transform_passes
+            edge[name] = lowering.to_edge_for_backends(name, program, context, whole, extra)
+        record = ETRecord(programs, _copies(edge)) if generate_etrecord else None
+        for priority in range(max(map(len, chosen.values()), default=0)):
+            partitioners = {
+                name: of_method[priority] for name, of_method in chosen.items() if priority < len(of_method)
+            }
+            edge = to_backend(
+                edge,
+                partitioners,
+                preprocess,
+                diagnostics,
+                required=required,
+                skip_mutable_buffer=skip_mutable_buffer,
+                link=link,
+            )
+            for name, one_partitioner in partitioners.items():
+                lowering.dump_step(name, f"partition_{type(one_partitioner).__name__}", edge[name])
+        for name, lowered in edge.items():
+            edge[name] = lowering.decompose_undelegated(name, lowered, diagnostics[name])
+            add_debug_handles(edge[name])
+            verify(edge[name], lowering.config.allowed)
+        return EdgeProgramManager(
+            edge, constant_methods=constant_methods, diagnostics=diagnostics, passes=passes, observer=lowering.observer,
+            etrecord=record, allowed=lowering.config.allowed,
+        )  # fmt: skip
 
 
 class _Lowering:

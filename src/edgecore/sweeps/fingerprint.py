@@ -48,12 +48,16 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
 
 
 def _distributions(backend: str) -> list[str]:
-    from edgecore.errors import BackendError
+    """Return the package of a backend; none for "portable" and for a backend that is not installed.
+
+    A package that cannot be imported now is an error here: without it the key of a cell would be another one.
+    """
+    from edgecore.errors import BackendDisabled, BackendNotFound
     from edgecore.plugin import registry
 
     try:
         return [registry.provider_of(registry.find_by_name(backend)).distribution]
-    except (BackendError, LookupError):
+    except (BackendDisabled, BackendNotFound):
         return []
 
 
