@@ -21,7 +21,7 @@ def digits():
     layers = [nn.Conv2d(1, 12, 3), nn.ReLU(), nn.Flatten(), nn.Linear(432, 10)]
     net = nn.Sequential(*layers)
     optimizer = torch.optim.Adam(net.parameters(), 3e-3)
-    for step in range(150):
+    for step in range(1500):
         chosen = torch.arange(step * 64, step * 64 + 64) % 1400
         optimizer.zero_grad()
         nn.functional.cross_entropy(net(X[TRAIN][chosen]), Y[TRAIN][chosen]).backward()
