@@ -46,15 +46,9 @@ def load_model(model: str) -> Loaded:
             f"{model!r} is neither a .pt2 file nor module:function nor one of torchvision:NAME, timm:NAME, transformers:NAME",
             param_hint="MODEL",
         )
-    sys.path.insert(0, str(Path.cwd()))
+    make = function_of(model)
     try:
-        module = importlib.import_module(module_name)
-    except Exception as error:
-        raise CompileError(f"cannot import {module_name!r} for {model!r}: {_reason(error)}") from error
-    if not callable(getattr(module, function, None)):
-        raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {function!r}")
-    try:
-        result = getattr(module, function)()
+        result = make()
     except EdgecoreError:
         raise
     except Exception as error:
@@ -64,6 +58,26 @@ def load_model(model: str) -> Loaded:
             f"{model} must return (model, example_inputs[, dynamic_shapes]), not {type(result).__name__}"
         )
     return result if len(result) == 3 else (*result, None)
+
+
+def function_of(text: str) -> Callable[..., Any]:
+    """Import `module:function` from the current folder or an installed package.
+
+    Raises:
+        CompileError: The module or function does not exist, or the text has another form.
+    """
+    module_name, _, name = text.partition(":")
+    if not module_name or not name:
+        raise CompileError(f"{text!r} is not module:function")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise CompileError(f"cannot import {module_name!r} for {text!r}: {_reason(error)}") from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        raise CompileError(f"module {module_name!r} ({module.__file__}) has no function {name!r}")
+    return function  # type: ignore[no-any-return]
 
 
 def stem(model: str) -> str:

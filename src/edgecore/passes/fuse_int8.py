@@ -47,10 +47,6 @@ def fuse_int8(program: ExportedProgram) -> ExportedProgram:
     return program
 
 
-def _layer(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
-    return fuse_layer(editor, node, result, constants)
-
-
 def _table(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
     """Compute an elementwise function of one value for all 256 integers."""
     sources = set[Node]()
@@ -169,12 +165,11 @@ def _cat(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node
     value = node.args[0]
     if not isinstance(value, Node) or value.target is not aten.cat.default:
         return None
-    operands = list(argument(value, "tensors"))
-    if any(input_value(operand) is None for operand in operands):
+    operands = [(operand, input_value(operand)) for operand in argument(value, "tensors")]
+    if any(part is None for _, part in operands):
         return None
     parts = []
-    for operand in operands:
-        part = input_value(operand)
+    for operand, part in operands:
         assert part is not None and callable(operand.target) and callable(node.target)
         if part.same_parameters(result):
             parts.append(part.node)
@@ -187,5 +182,5 @@ def _cat(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node
 
 
 _RULES: tuple[Callable[[Editor, Node, Int8, Constants], Node | None], ...] = (
-    _layer, _table, _sum, _product, _mean, _max_pool, _pad, _cat,
+    fuse_layer, _table, _sum, _product, _mean, _max_pool, _pad, _cat,
 )  # fmt: skip

@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from edgecore.errors import CompileError, EdgecoreError
+from edgecore.errors import EdgecoreError
 from edgecore.sweeps.plan import FLOAT, PORTABLE, Build
 from edgecore.sweeps.store import FILE, REPORT, Step, StepResult
 
@@ -84,7 +84,7 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     import torch
 
     import edgecore
-    from edgecore.cli.models import load_model
+    from edgecore.cli.models import function_of, load_model
     from edgecore.cli.verify import violations_of
     from edgecore.devtools.budget import figures as figures_of
     from edgecore.devtools.estimates import estimates
@@ -138,6 +138,8 @@ def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float
 
 def calibration_of(build: Build) -> Any:
     """Return the samples of a build: a folder, what its function returns, or None."""
+    from edgecore.cli.models import function_of
+
     if build.calibration is None:
         return None
     return function_of(build.calibration)() if _is_function(build.calibration) else Path(build.calibration)
@@ -145,24 +147,6 @@ def calibration_of(build: Build) -> Any:
 
 def _is_function(text: str) -> bool:
     return ":" in text and not Path(text).exists()
-
-
-def function_of(text: str) -> Callable[..., Any]:
-    """Import `module:function` from the current folder or an installed package."""
-    import importlib
-
-    module_name, colon, name = text.partition(":")
-    if not colon:
-        raise CompileError(f"{text!r} is not module:function")
-    if str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))
-    try:
-        function = getattr(importlib.import_module(module_name), name, None)
-    except ImportError as error:
-        raise CompileError(f"cannot import {module_name!r} for {text!r}: {error}") from error
-    if not callable(function):
-        raise CompileError(f"module {module_name!r} has no function {name!r}")
-    return function  # type: ignore[no-any-return]
 
 
 def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:

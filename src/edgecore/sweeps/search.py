@@ -143,9 +143,9 @@ def _recipe(options: Mapping[str, Any]) -> Any:
 def _mixed(build: Build, max_loss: float) -> dict[str, Any] | None:
     """Return a recipe with modules in floating point that loses little enough; None if `suggest` finds none."""
     import edgecore
-    from edgecore.cli.models import load_model
+    from edgecore.cli.models import function_of, load_model
     from edgecore.devtools import suggest
-    from edgecore.sweeps.cell import calibration_of, function_of
+    from edgecore.sweeps.cell import calibration_of
 
     model, inputs, shapes = load_model(build.source)
     if build.calibration is None or not hasattr(model, "named_modules") or inputs is None or shapes is not None:

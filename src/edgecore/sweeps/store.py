@@ -111,14 +111,13 @@ class Store:
         Args:
             step: The step.
             result: Its result.
-            made: Folder beside those of the store with the files of a build, which moves into the store.
+            made: For a build, the folder of `scratch` with its files, which becomes that of the build.
         """
         target = self.folder / step.result_file()
-        if step.kind == "build":
-            source = made or self.scratch(step)
-            _write(source / RESULT, result)
+        if made is not None:
+            _write(made / RESULT, result)
             shutil.rmtree(target.parent, ignore_errors=True)
-            source.rename(target.parent)
+            made.rename(target.parent)
         else:
             partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
             _write(partial, result)
@@ -130,10 +129,6 @@ class Store:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         return folder
-
-    def remove(self, step: Step) -> None:
-        """Remove the result of a step."""
-        (self.folder / step.result_file()).unlink(missing_ok=True)
 
     def clean(self) -> None:
         """Remove what killed sweeps have left."""
