@@ -61,11 +61,11 @@ def _die_with(parent: int) -> None:
 
 
 def _sentence(error: Exception) -> str:
-    from click import ClickException
+    from typer import BadParameter
 
     from edgecore.cli.common import sentence
 
-    if isinstance(error, ClickException):
+    if isinstance(error, BadParameter):
         return error.format_message()
     return sentence(error).removesuffix(" (--debug shows where)")
 
