@@ -318,7 +318,7 @@ bool Method::shares_state() const {
   bool shares = method.bindings.shares_state;
   for (const DelegateState &state : method.delegates.slots) {
     const StateSet *set = state.state_set;
-    shares = shares || (set != nullptr && set->method.empty() && set->backend.table->state_count(set->handle) != 0);
+    shares = shares || (set != nullptr && set->method.empty());  // a method that is loaded later may add tensors to it
   }
   return shares;
 }

@@ -73,6 +73,12 @@ Status LoadedFile::open_backend(const edgecore_backend *table, Span<const edgeco
   return {};
 }
 
+void LoadedFile::drop_pages() const {
+  if (backends.empty()) return;
+  file.drop_pages();
+  for (const DataPart &part : data) part.source.drop_pages();
+}
+
 Result<const LoadedBackend *> LoadedFile::find_backend(StringView backend_id, Error &error) const {
   for (const auto &backend : backends) {
     if (StringView(backend->loaded.table->backend_id) == backend_id) return &backend->loaded;

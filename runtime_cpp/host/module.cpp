@@ -35,6 +35,26 @@ edgecore_option to_option(const JsonItem &item) {
   return option;
 }
 
+template <typename Item>
+void add_once(std::vector<Item> &items, Item item) {
+  if (std::find(items.begin(), items.end(), item) == items.end()) items.push_back(std::move(item));
+}
+
+void add_backends(const MethodInfo &method, std::vector<StringView> &ids) {
+  for (size_t i = 0; i < method.delegate_count(); ++i) add_once(ids, method.delegate(i).backend_id);
+}
+
+// Adds "name.overload" of the operators of a method that have no kernel.
+void add_missing_operators(const KernelTables &kernels, const MethodInfo &method, std::vector<std::string> &missing) {
+  for (size_t i = 0; i < method.operator_count(); ++i) {
+    const OperatorName op = method.operator_name(i);
+    if (kernels.has_kernel(op)) continue;
+    std::string name(op.name.data(), op.name.size());
+    if (!op.overload.empty()) name += "." + std::string(op.overload.data(), op.overload.size());
+    add_once(missing, std::move(name));
+  }
+}
+
 constexpr char kLinked[] = "a backend linked into this application";
 
 }  // namespace
@@ -101,23 +121,21 @@ const Program &Module::program() const { return *state_->shared->program; }
 std::vector<StringView> Module::required_backends() const {
   std::vector<StringView> ids;
   if (!is_open()) return ids;
-  const Program &program = *state_->shared->program;
-  for (size_t i = 0; i < program.method_count(); ++i) {
-    const MethodInfo method = program.method(i);
-    for (size_t j = 0; j < method.delegate_count(); ++j) {
-      const StringView id = method.delegate(j).backend_id;
-      if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-    }
-  }
+  for (size_t i = 0; i < program().method_count(); ++i) add_backends(program().method(i), ids);
   return ids;
 }
 
 std::vector<StringView> Module::missing_backends() const {
   std::vector<StringView> ids = required_backends();
+  state_->shared->remove_opened(ids);
+  return ids;
+}
+
+std::vector<StringView> Module::missing_backends(StringView name) const {
+  std::vector<StringView> ids;
   Error unused;
-  ids.erase(std::remove_if(ids.begin(), ids.end(),
-                           [&](StringView id) { return state_->shared->find_backend(id, unused).ok(); }),
-            ids.end());
+  if (const std::optional<MethodInfo> method = method_meta(name, unused)) add_backends(*method, ids);
+  state_->shared->remove_opened(ids);
   return ids;
 }
 
@@ -155,17 +173,17 @@ Status Module::add_backend(const edgecore_backend *table, Span<const edgecore_op
 std::vector<std::string> Module::missing_operators() const {
   std::vector<std::string> missing;
   if (!is_open()) return missing;
-  const Program &program = *state_->shared->program;
-  for (size_t i = 0; i < program.method_count(); ++i) {
-    const MethodInfo method = program.method(i);
-    for (size_t j = 0; j < method.operator_count(); ++j) {
-      const OperatorName op = method.operator_name(j);
-      if (state_->shared->kernels.has_kernel(op)) continue;
-      std::string name(op.name.data(), op.name.size());
-      if (!op.overload.empty()) name += "." + std::string(op.overload.data(), op.overload.size());
-      if (std::find(missing.begin(), missing.end(), name) == missing.end()) missing.push_back(name);
-    }
+  for (size_t i = 0; i < program().method_count(); ++i) {
+    add_missing_operators(state_->shared->kernels, program().method(i), missing);
   }
+  return missing;
+}
+
+std::vector<std::string> Module::missing_operators(StringView name) const {
+  std::vector<std::string> missing;
+  Error unused;
+  const std::optional<MethodInfo> method = method_meta(name, unused);
+  if (method) add_missing_operators(state_->shared->kernels, *method, missing);
   return missing;
 }
 
@@ -229,10 +247,13 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
   const Result<Method *> method = Method::load(program, program.method(index).name(), config, error);
   EDGECORE_TRY(method.status());
   open->method = *method;
-  if (options.trace) {
-    open->trace->add_load(begin, platform_nanoseconds());
-    open->start_trace(options.trace_level);
+  if (options.trace) open->trace->add_load(begin, platform_nanoseconds());
+  if (started_level.has_value() || (options.trace && !is_stopped)) {
+    if (open->trace == nullptr) open->trace = make_trace(options);
+    open->start_trace(started_level.value_or(options.trace_level));
     is_tracing = true;
+  } else if (options.trace) {
+    open->stop_trace();  // loading used the tracer
   }
   const MethodInfo info = open->method->info();
   open->inputs.resize(info.input_count());
@@ -261,20 +282,17 @@ Status Module::load_methods(const MethodOptions &options, Error &error) {
     loaded = true;
   }
   if (!loaded) return fail(error, EDGECORE_ALREADY_LOADED, "The methods of this program are loaded already.");
-  // Let the operating system drop the pages of the file from memory: most backends keep packed copies of their weights.
-  const LoadedFile &shared = *state_->shared;
-  if (!shared.backends.empty()) {
-    shared.file.drop_pages();
-    for (const DataPart &part : shared.data) part.source.drop_pages();
-  }
+  state_->shared->drop_pages();
   return {};
 }
 
 Status Module::load_method(StringView name, const MethodOptions &options, Error &error) {
   const Result<size_t> index = find_method(name, error);
   EDGECORE_TRY(index.status());
-  if (!is_loaded(*index)) return load_at(*index, options, error);
-  return fail(error, EDGECORE_ALREADY_LOADED, "Method '", name, "' is loaded already.");
+  if (is_loaded(*index)) return fail(error, EDGECORE_ALREADY_LOADED, "Method '", name, "' is loaded already.");
+  EDGECORE_TRY(load_at(*index, options, error));
+  if (program().method(*index).delegate_count() != 0) state_->shared->drop_pages();
+  return {};
 }
 
 Result<size_t> Module::find_method(StringView name, Error &error) const {
@@ -307,7 +325,7 @@ std::optional<MethodInfo> Module::method_meta(StringView name, Error &error) con
 }
 
 Status Module::new_session(Module &session, Error &error) const {
-  if (!state_->any_loaded()) return fail(error, EDGECORE_INVALID_STATE, "load_methods was not called.");
+  if (!is_open()) return no_program(error);
   session.methods_.clear();
   session.state_ = std::make_unique<State>();
   session.state_->shared = state_->shared;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -112,8 +113,16 @@ struct LoadedFile {
   // Makes a .bpte file the program in it, in a copy that another process cannot change.
   Status unwrap_bundle(Error &error);
   Status load_data(Error &error);
+  // Lets the operating system drop the pages of the files from memory: most backends keep packed copies of weights.
+  void drop_pages() const;
   Status open_backend(const edgecore_backend *table, Span<const edgecore_option> load_options, Error &error);
   Result<const LoadedBackend *> find_backend(StringView backend_id, Error &error) const;
+  // Removes the ids of backends that are open.
+  void remove_opened(std::vector<StringView> &ids) const {
+    Error unused;
+    const auto is_open = [&](StringView id) { return find_backend(id, unused).ok(); };
+    ids.erase(std::remove_if(ids.begin(), ids.end(), is_open), ids.end());
+  }
 };
 
 inline Status no_program(Error &error) {
@@ -128,6 +137,8 @@ struct Module::State {
   StateStore store{&state_memory, &context};
   std::vector<std::unique_ptr<OpenMethod>> methods;  // of the program; NULL if not loaded
   bool is_tracing = false;
+  bool is_stopped = false;                  // by stop_trace: MethodOptions::trace starts no trace
+  std::optional<TraceLevel> started_level;  // of start_trace, for methods that are loaded later
 
   ~State() {
     while (!methods.empty()) methods.pop_back();
@@ -138,10 +149,6 @@ struct Module::State {
   }
 
   Status load_method(size_t index, const MethodOptions &options, Error &error);
-
-  bool any_loaded() const {
-    return std::any_of(methods.begin(), methods.end(), [](const auto &method) { return method != nullptr; });
-  }
 };
 
 }  // namespace edgecore

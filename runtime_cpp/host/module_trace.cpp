@@ -25,6 +25,8 @@ std::vector<OperationValue> Module::take_values(size_t method) {
 }
 
 void Module::start_trace(TraceLevel level) {
+  state_->started_level = level;
+  state_->is_stopped = false;
   for (const auto &method : state_->methods) {
     if (method == nullptr) continue;
     if (method->trace == nullptr) method->trace = state_->make_trace(method->options);
@@ -34,6 +36,8 @@ void Module::start_trace(TraceLevel level) {
 }
 
 void Module::stop_trace() {
+  state_->started_level.reset();
+  state_->is_stopped = true;
   for (const auto &method : state_->methods) {
     if (method != nullptr) method->stop_trace();
   }
@@ -51,6 +55,7 @@ void Module::clear_trace() {
 TraceInfo Module::trace_info() const {
   TraceInfo info;
   info.is_running = state_->is_tracing;
+  info.level = state_->started_level.value_or(info.level);
   for (const auto &method : state_->methods) {
     if (method == nullptr || method->trace == nullptr) continue;
     info.level = method->trace->level();
@@ -70,6 +75,9 @@ Status Module::write_trace(const char *path, const char *values, Error &error) c
     methods.push_back({std::string(name.data(), name.size()), operators_of(program(), i), trace});
     methods.back().values = state_->methods[i]->values.get();
     methods.back().delegates = delegates_of(program(), i);
+  }
+  if (methods.empty() && state_->is_tracing) {
+    return fail(error, EDGECORE_INVALID_STATE, "The trace is empty: no method was loaded yet.");
   }
   if (methods.empty()) {
     return fail(error, EDGECORE_INVALID_STATE, "The methods were loaded without trace, and none was started later.");

@@ -156,7 +156,7 @@ constexpr const char *kMethodStagingBytes =
 
 constexpr const char *kProgram = R"(A verified file; the native part of `edgecore.Program`.
 
-Call `open_program`, then `load_backend` and `load_kernels` as needed, `load_methods` once, then the other methods.)";
+Call `open_program`, `make_methods`, then the others. A method is loaded by `load_method`, or when it is first used.)";
 constexpr const char *kProgramBackendIds = "Ids of the backends that the file's delegates need, each once.";
 constexpr const char *kProgramTargetRuntime =
     R"(Runtime that the file was compiled for: "executorch-1.5" or "edgecore"; empty if it is not known.)";
@@ -176,8 +176,21 @@ Args:
 Raises:
     ExecutionError: The library cannot be opened, is no backend, was built for another version of the native
         interface, has another id, or refuses an option.)";
+constexpr const char *kProgramMissingBackends = R"(List the backends that a method needs and that were not loaded yet.
+
+Args:
+    method: Index of the method in the file.
+
+Returns:
+    Ids such as "XnnpackBackend".)";
 constexpr const char *kProgramMissingOperators =
-    R"(Names of all operators that the file calls and that have no kernel yet, such as "acme::blur.out".)";
+    R"(List the operators that a method calls and that have no kernel yet.
+
+Args:
+    method: Index of the method in the file.
+
+Returns:
+    Names such as "acme::blur.out".)";
 constexpr const char *kProgramLoadKernels = R"(Load a library of kernels for this file.
 
 Args:
@@ -186,7 +199,7 @@ Args:
 Raises:
     ExecutionError: The library cannot be opened, has no kernels, or was built for another version of the native
         interface.)";
-constexpr const char *kProgramLoadMethods = R"(Build all methods of the file.
+constexpr const char *kProgramMakeMethods = R"(Make the methods of the file, without loading them.
 
 Args:
     threads: Number of threads of each method, the calling thread included; 0: the number of performance cores.
@@ -198,21 +211,35 @@ Args:
     values: Record the values of operations inside delegates for `take_values`.
     debug: Values that the trace holds: 0 (none), 1 (outputs of runs) or 2 (of all instructions and operations).
     debug_limit: Bytes for these values.
+    prepare: A function that is called with the program and the index of a method before the method is loaded, to load
+        the backends and kernels that the method lacks; None: they are there.
 
 Returns:
-    The methods, in the order of the file.
+    The methods, in the order of the file.)";
+constexpr const char *kProgramLoadMethod = R"(Load a method now, if it is not loaded.
+
+Args:
+    method: Index of the method in the file.
 
 Raises:
-    ExecutionError: An operator or a backend is missing, a delegate cannot be loaded, or memory does not suffice; also
-        if the methods are loaded already.)";
+    ExecutionError: An operator or a backend is missing, a delegate cannot be loaded, or memory does not suffice; and
+        what `prepare` raises.)";
+constexpr const char *kProgramIsMethodLoaded = R"(Return True if the method is loaded.
+
+Args:
+    method: Index of the method in the file.
+
+Returns:
+    False before `load_method` and the first use.)";
 constexpr const char *kProgramNewSession =
-    R"(Build all methods once more, with state of their own. May be called while methods run.
+    R"(Make the methods once more, with state of their own, and load those that are loaded here. May be called while
+methods run.
 
 Returns:
     The session, which shares the file, the weights and the backends, and its methods, in the order of the file.
 
 Raises:
-    ExecutionError: `load_methods` was not called, a delegate cannot be loaded, or memory does not suffice.)";
+    ExecutionError: A delegate cannot be loaded, or memory does not suffice.)";
 constexpr const char *kProgramSetOptions =
     R"(Set options of a backend that may change after loading, for all methods. Waits until no method is running.
 

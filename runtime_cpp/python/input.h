@@ -25,14 +25,14 @@ struct ArrayType {
 struct Subject {
   const char *kind;  // NULL for an input; for an output the first words of the message, such as "The buffer for output"
   size_t index;
-  const Method *method;
+  MethodInfo method;
 
   template <typename... Pieces>
   Status refuse(Error &error, const Pieces &...pieces) const {
     if (kind == nullptr) {
-      name_input(method->info(), index, error);
+      name_input(method, index, error);
     } else {
-      (void)fail(error, EDGECORE_INVALID_ARGUMENT, kind, " ", index, " of method '", method->info().name(), "'");
+      (void)fail(error, EDGECORE_INVALID_ARGUMENT, kind, " ", index, " of method '", method.name(), "'");
     }
     return extend(error, pieces...);
   }

@@ -87,23 +87,28 @@ nb::object to_torch(PyTensor &&tensor, const ArrayType &type) {
 
 }  // namespace
 
-PyMethod::PyMethod(std::shared_ptr<Module> module, Method &method, std::shared_ptr<ExecutionLock> lock)
-    : lock_(std::move(lock)), module_(std::move(module)), method_(method) {
-  const MethodInfo info = method.info();
-  inputs_.resize(info.input_count());
-  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].info = info.input(i);
-  outputs_.resize(info.output_count());
+PyMethod::PyMethod(std::shared_ptr<PyProgram> program, size_t index)
+    : program_(std::move(program)), index_(index), info_(program_->program().method(index)) {
+  inputs_.resize(info_.input_count());
+  for (size_t i = 0; i < inputs_.size(); ++i) inputs_[i].info = info_.input(i);
+  outputs_.resize(info_.output_count());
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    outputs_[i].info = info.output(i);
+    outputs_[i].info = info_.output(i);
     if (outputs_[i].info.tag == EDGECORE_TAG_TENSOR) {
       outputs_[i].cache = std::make_shared<BlockCache>(static_cast<size_t>(outputs_[i].info.tensor.bytes));
     }
   }
 }
 
+void PyMethod::load() {
+  Method &method = ready_method(program_, index_);
+  lock_ = program_->locks[index_];
+  method_ = &method;
+}
+
 void PyMethod::refuse_count(size_t count) const {
   Error error;
-  (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' takes ", inputs_.size(),
+  (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", info_.name(), "' takes ", inputs_.size(),
              inputs_.size() == 1 ? " input" : " inputs", "; got ", count, ".");
   raise(error);
 }
@@ -136,10 +141,10 @@ nb::object PyMethod::arrange(nb::handle inputs, nb::handle keywords) const {
     if (text == nullptr) throw nb::python_error();
     const StringView name(text, static_cast<size_t>(size));
     if (name == "out") continue;
-    const Result<size_t> index = method_.info().find_input(name, error);
+    const Result<size_t> index = info_.find_input(name, error);
     if (!index.ok()) raise(error);
     if (all[*index].is_valid()) {
-      (void)Subject{nullptr, *index, &method_}.refuse(error, " was given by position and by keyword.");
+      (void)Subject{nullptr, *index, info_}.refuse(error, " was given by position and by keyword.");
       raise(error);
     }
     all[*index] = nb::borrow(value);
@@ -154,7 +159,7 @@ nb::object PyMethod::arrange(nb::handle inputs, nb::handle keywords) const {
       PyTuple_SetItem(arranged.ptr(), static_cast<Py_ssize_t>(i), all[i].release().ptr());
       continue;
     }
-    if (complete) (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' was not given ");
+    if (complete) (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", info_.name(), "' was not given ");
     (void)extend(error, complete ? "'" : ", '", inputs_[i].info.name, "'");
     complete = false;
   }
@@ -166,6 +171,7 @@ nb::object PyMethod::arrange(nb::handle inputs, nb::handle keywords) const {
 }
 
 nb::object PyMethod::call(nb::handle inputs, nb::handle out) {
+  Method &method = loaded();
   Error error;
   const auto input_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
   if (input_count != inputs_.size()) refuse_count(input_count);
@@ -182,7 +188,7 @@ nb::object PyMethod::call(nb::handle inputs, nb::handle out) {
     const bool bare = outputs_.size() == 1 && !holds_buffers(out.ptr());
     const size_t count = bare ? 1 : nb::len(out);
     if (count != outputs_.size()) {
-      (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", method_.info().name(), "' has ", outputs_.size(),
+      (void)fail(error, EDGECORE_INVALID_ARGUMENT, "Method '", info_.name(), "' has ", outputs_.size(),
                  outputs_.size() == 1 ? " output" : " outputs", "; got ", count, " buffers in out.");
       raise(error);
     }
@@ -198,9 +204,9 @@ nb::object PyMethod::call(nb::handle inputs, nb::handle out) {
     const nb::gil_scoped_release release;
     const std::unique_lock<std::mutex> lock = lock_->acquire();
     status = set_arguments(args.get(), slots.get(), error);
-    if (status.ok()) status = method_.execute(error);
+    if (status.ok()) status = method.execute(error);
     for (size_t i = 0; status.ok() && i < outputs_.size(); ++i) {
-      status = collect_output(method_, outputs_[i].info, i, slots.get()[i], error);
+      status = collect_output(method, outputs_[i].info, i, slots.get()[i], error);
     }
   }
   deliver_log();
@@ -243,7 +249,7 @@ Status PyMethod::read_input(size_t index, PyObject *object, InputArg &arg, Error
   const char *expected = "None";
   switch (inputs_[index].info.tag) {
     case EDGECORE_TAG_TENSOR:
-      return arg.view.open(object, {nullptr, index, &method_}, error);
+      return arg.view.open(object, {nullptr, index, info_}, error);
     case EDGECORE_TAG_INT:
     case EDGECORE_TAG_BOOL:
       if (PyLong_Check(object) != 0) {
@@ -263,11 +269,11 @@ Status PyMethod::read_input(size_t index, PyObject *object, InputArg &arg, Error
       if (object == Py_None) return {};
       expected = "None (its value was fixed when the model was exported)";
   }
-  return Subject{nullptr, index, &method_}.refuse(error, " must be ", expected, "; got ", type_text(object), ".");
+  return Subject{nullptr, index, info_}.refuse(error, " must be ", expected, "; got ", type_text(object), ".");
 }
 
 Status PyMethod::read_out(size_t index, PyObject *object, OutputSlot &slot, Error &error) {
-  const Subject subject = {"The buffer in out for output", index, &method_};
+  const Subject subject = {"The buffer in out for output", index, info_};
   const ValueInfo &info = outputs_[index].info;
   if (info.tag != EDGECORE_TAG_TENSOR) {
     return subject.refuse(error, " is for an output that is no tensor; call without out.");
@@ -300,14 +306,14 @@ Status PyMethod::set_arguments(InputArg *args, OutputSlot *slots, Error &error) 
         EDGECORE_TRY(set_tensor(i, args[i].view, error));
         break;
       case EDGECORE_TAG_DOUBLE:
-        EDGECORE_TRY(method_.set_input(i, args[i].number, error));
+        EDGECORE_TRY(method_->set_input(i, args[i].number, error));
         break;
       case EDGECORE_TAG_INT:
       case EDGECORE_TAG_BOOL:
-        EDGECORE_TRY(method_.set_input(i, args[i].integer, error));
+        EDGECORE_TRY(method_->set_input(i, args[i].integer, error));
         break;
       case EDGECORE_TAG_NONE:
-        EDGECORE_TRY(method_.set_input_none(i, error));
+        EDGECORE_TRY(method_->set_input_none(i, error));
         break;
       default:
         break;  // export fixed strings and lists in the file
@@ -339,7 +345,7 @@ Status PyMethod::set_tensor(size_t index, const ArrayView &view, Error &error) {
       input.copy_bytes = input.copy == nullptr ? 0 : bytes;
       if (input.copy == nullptr) {
         return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for a contiguous copy of input ", index,
-                    " of method '", method_.info().name(), "' (", bytes, " bytes).");
+                    " of method '", info_.name(), "' (", bytes, " bytes).");
       }
     }
     copy_dense(view, expected.dim_order.data(), input.copy.get());
@@ -348,7 +354,7 @@ Status PyMethod::set_tensor(size_t index, const ArrayView &view, Error &error) {
     // Not writable, so that a program that mutates this input fails: it would change the copy, not the caller's tensor.
     argument.writable = false;
   }
-  return method_.set_input(index, argument, error);
+  return method_->set_input(index, argument, error);
 }
 
 Status PyMethod::set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error) {
@@ -356,23 +362,23 @@ Status PyMethod::set_output_memory(size_t index, const InputArg *args, OutputSlo
   if (output.info.tag != EDGECORE_TAG_TENSOR) return {};
   const uint64_t bytes = output.info.tensor.bytes;
   const auto *begin = static_cast<const uint8_t *>(slot.out.data);
-  slot.direct = begin != nullptr && method_.output_needs_memory(index) && slot.out.bytes() == bytes &&
+  slot.direct = begin != nullptr && method_->output_needs_memory(index) && slot.out.bytes() == bytes &&
                 reinterpret_cast<uintptr_t>(begin) % 16 == 0;
   for (size_t i = 0; slot.direct && i < inputs_.size(); ++i) {
     if (inputs_[i].info.tag != EDGECORE_TAG_TENSOR) continue;
     const auto *input = static_cast<const uint8_t *>(args[i].view.data);
     slot.direct = begin + bytes <= input || input + args[i].view.bytes() <= begin;
   }
-  if (slot.direct) return method_.set_output(index, slot.out.data, bytes, error);
+  if (slot.direct) return method_->set_output(index, slot.out.data, bytes, error);
   slot.tensor.storage = std::make_shared<Storage>();
   slot.tensor.storage->cache = output.cache;
   slot.tensor.storage->block = output.cache->take();
   if (slot.tensor.storage->block == nullptr) {
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for output ", index, " of method '",
-                method_.info().name(), "' (", bytes, " bytes).");
+                info_.name(), "' (", bytes, " bytes).");
   }
-  if (!method_.output_needs_memory(index)) return {};
-  return method_.set_output(index, slot.tensor.data(), bytes, error);
+  if (!method_->output_needs_memory(index)) return {};
+  return method_->set_output(index, slot.tensor.data(), bytes, error);
 }
 
 Status collect_output(const Method &method, const ValueInfo &declared, size_t index, OutputSlot &slot, Error &error) {

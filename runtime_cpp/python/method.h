@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "edgecore/module.h"
-#include "host/execution_lock.h"
 #include "input.h"
+#include "program.h"
 #include "tensor.h"
 
 namespace edgecore::python {
@@ -40,11 +40,10 @@ struct OutputSlot {
 // shape than the output).
 Status collect_output(const Method &method, const ValueInfo &info, size_t index, OutputSlot &slot, Error &error);
 
-// The native class of edgecore.Method.
+// The native class of edgecore.Method: a method that is loaded when it is first used.
 class PyMethod {
  public:
-  // Every call holds `lock` while it runs.
-  PyMethod(std::shared_ptr<Module> module, Method &method, std::shared_ptr<ExecutionLock> lock);
+  PyMethod(std::shared_ptr<PyProgram> program, size_t index);
 
   // Takes two functions, each of which may be None: one from a tuple of nested arguments and a dict of named ones to
   // the tuple of all inputs, or to None if the arguments are not nested; one from the list of outputs to nested
@@ -62,8 +61,13 @@ class PyMethod {
   // Starts a run with the tuple `inputs`. Copies the tensors that a delegate may still read after this returns.
   std::unique_ptr<PyRun> start(nanobind::handle inputs);
 
-  const Method &core() const { return method_; }
-  const std::shared_ptr<Module> &module() const { return module_; }
+  // Returns the loaded method. Throws if it cannot be loaded.
+  Method &loaded() {
+    if (method_ == nullptr) load();
+    return *method_;
+  }
+  const MethodInfo &info() const { return info_; }
+  const std::shared_ptr<PyProgram> &program() const { return program_; }
 
   PyMethod(const PyMethod &) = delete;
   PyMethod &operator=(const PyMethod &) = delete;
@@ -79,6 +83,7 @@ class PyMethod {
     std::shared_ptr<BlockCache> cache;
   };
 
+  void load();
   [[noreturn]] void refuse_count(size_t count) const;
   // Makes the tuple of all inputs from a tuple of the first inputs and a dict of the others by name. Ignores the key
   // `out`.
@@ -90,11 +95,14 @@ class PyMethod {
   Status set_tensor(size_t index, const ArrayView &view, Error &error);
   Status set_output_memory(size_t index, const InputArg *args, OutputSlot &slot, Error &error);
 
-  // Acquire this lock only without the GIL: the thread that holds the lock may wait for the GIL. The lock is declared
-  // before the module and so destroyed after it: destroying the module ends a pending run, which the lock owns.
+  // Every call holds this lock while it runs; NULL before the method is loaded. Acquire it only without the GIL: the
+  // thread that holds the lock may wait for the GIL. The lock is declared before the program and so destroyed after it:
+  // destroying the program ends a pending run, which the lock owns.
   std::shared_ptr<ExecutionLock> lock_;
-  std::shared_ptr<Module> module_;
-  Method &method_;
+  std::shared_ptr<PyProgram> program_;
+  size_t index_;
+  MethodInfo info_;
+  Method *method_ = nullptr;  // NULL before the method is loaded
   std::vector<Input> inputs_;
   std::vector<Output> outputs_;
   nanobind::object flatten_;    // invalid if no argument is nested

@@ -43,6 +43,7 @@ Status copy_input(const Method &method, size_t index, ArrayView &view, HeapBlock
 }  // namespace
 
 std::unique_ptr<PyRun> PyMethod::start(nb::handle inputs) {
+  Method &method = loaded();
   Error error;
   const auto input_count = static_cast<size_t>(PyTuple_Size(inputs.ptr()));
   if (input_count != inputs_.size()) refuse_count(input_count);
@@ -57,7 +58,7 @@ std::unique_ptr<PyRun> PyMethod::start(nb::handle inputs) {
   const auto copies = std::make_shared<std::vector<HeapBlock>>(inputs_.size());
   std::vector<ValueInfo> infos;
   for (const Output &output : outputs_) infos.push_back(output.info);
-  const auto run = std::make_shared<Run>(method_, [&method = method_, infos, slots, copies](Error &error) {
+  const auto run = std::make_shared<Run>(method, [&method, infos, slots, copies](Error &error) {
     for (size_t i = 0; i < infos.size(); ++i) {
       EDGECORE_TRY(collect_output(method, infos[i], i, (*slots)[i], error));
     }
@@ -67,10 +68,10 @@ std::unique_ptr<PyRun> PyMethod::start(nb::handle inputs) {
   Status status;
   {
     const nb::gil_scoped_release release;
-    const bool may_pend = method_.info().delegate_count() != 0;
+    const bool may_pend = info_.delegate_count() != 0;
     for (size_t i = 0; may_pend && status.ok() && i < inputs_.size(); ++i) {
-      if (inputs_[i].info.tag != EDGECORE_TAG_TENSOR || method_.input_is_copied(i)) continue;
-      status = copy_input(method_, i, args[i].view, (*copies)[i], error);
+      if (inputs_[i].info.tag != EDGECORE_TAG_TENSOR || method.input_is_copied(i)) continue;
+      status = copy_input(method, i, args[i].view, (*copies)[i], error);
     }
     if (status.ok()) {
       const std::unique_lock<std::mutex> lock = lock_->acquire();

@@ -1,7 +1,5 @@
 #include "types.h"
 
-#include <nanobind/nanobind.h>
-
 #include <cstring>
 
 #include "edgecore/scalar_type.h"
@@ -75,6 +73,12 @@ StringView type_name(int32_t scalar_type) {
 }
 
 size_t item_size(int32_t scalar_type) { return scalar_type_info(scalar_type).size; }
+
+nb::str text(StringView view) {
+  PyObject *decoded = PyUnicode_DecodeUTF8(view.data(), static_cast<Py_ssize_t>(view.size()), "replace");
+  if (decoded == nullptr) throw nb::python_error();
+  return nb::steal<nb::str>(decoded);
+}
 
 void raise(const Error &error) {
   const nb::module_ errors = nb::module_::import_("edgecore.errors");

@@ -2,7 +2,7 @@
 #ifndef EDGECORE_PYTHON_TYPES_H_
 #define EDGECORE_PYTHON_TYPES_H_
 
-#include <Python.h>
+#include <nanobind/nanobind.h>
 
 #include "edgecore/status.h"
 
@@ -22,6 +22,9 @@ const char *format_of(int32_t scalar_type);
 // Returns a name such as "float32"; "no type" for kUnknownType.
 StringView type_name(int32_t scalar_type);
 size_t item_size(int32_t scalar_type);
+
+// Decodes UTF-8; invalid bytes are replaced.
+nanobind::str text(StringView view);
 
 // Throws the Python exception of edgecore.errors that belongs to `error`.
 [[noreturn]] void raise(const Error &error);

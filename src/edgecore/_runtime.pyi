@@ -254,7 +254,7 @@ class Method:
 class Program:
     """A verified file; the native part of `edgecore.Program`.
 
-    Call `open_program`, then `load_backend` and `load_kernels` as needed, `load_methods` once, then the other methods.
+    Call `open_program`, `make_methods`, then the others. A method is loaded by `load_method`, or when it is first used.
     """
 
     @property
@@ -286,9 +286,25 @@ class Program:
                 interface, has another id, or refuses an option.
         """
 
-    @property
-    def missing_operators(self) -> list[str]:
-        """Names of all operators that the file calls and that have no kernel yet, such as "acme::blur.out"."""
+    def missing_backends(self, method: int) -> list[str]:
+        """List the backends that a method needs and that were not loaded yet.
+
+        Args:
+            method: Index of the method in the file.
+
+        Returns:
+            Ids such as "XnnpackBackend".
+        """
+
+    def missing_operators(self, method: int) -> list[str]:
+        """List the operators that a method calls and that have no kernel yet.
+
+        Args:
+            method: Index of the method in the file.
+
+        Returns:
+            Names such as "acme::blur.out".
+        """
 
     def load_kernels(self, path: bytes) -> None:
         """Load a library of kernels for this file.
@@ -301,7 +317,7 @@ class Program:
                 interface.
         """
 
-    def load_methods(
+    def make_methods(
         self,
         threads: int,
         trust: bool,
@@ -311,8 +327,9 @@ class Program:
         values: bool,
         debug: int = 0,
         debug_limit: int = ...,
+        prepare: Callable[[Program, int], None] | None = None,
     ) -> list[Method]:
-        """Build all methods of the file.
+        """Make the methods of the file, without loading them.
 
         Args:
             threads: Number of threads of each method, the calling thread included; 0: the number of performance cores.
@@ -324,23 +341,43 @@ class Program:
             values: Record the values of operations inside delegates for `take_values`.
             debug: Values that the trace holds: 0 (none), 1 (outputs of runs) or 2 (of all instructions and operations).
             debug_limit: Bytes for these values.
+            prepare: A function that is called with the program and the index of a method before the method is loaded,
+                to load the backends and kernels that the method lacks; None: they are there.
 
         Returns:
             The methods, in the order of the file.
+        """
+
+    def load_method(self, method: int) -> None:
+        """Load a method now, if it is not loaded.
+
+        Args:
+            method: Index of the method in the file.
 
         Raises:
             ExecutionError: An operator or a backend is missing, a delegate cannot be loaded, or memory does not
-                suffice; also if the methods are loaded already.
+                suffice; and what `prepare` raises.
+        """
+
+    def is_method_loaded(self, method: int) -> bool:
+        """Return True if the method is loaded.
+
+        Args:
+            method: Index of the method in the file.
+
+        Returns:
+            False before `load_method` and the first use.
         """
 
     def new_session(self) -> tuple[Program, list[Method]]:
-        """Build all methods once more, with state of their own. May be called while methods run.
+        """Make the methods once more, with state of their own, and load those that are loaded here. May be called while
+        methods run.
 
         Returns:
             The session, which shares the file, the weights and the backends, and its methods, in the order of the file.
 
         Raises:
-            ExecutionError: `load_methods` was not called, a delegate cannot be loaded, or memory does not suffice.
+            ExecutionError: A delegate cannot be loaded, or memory does not suffice.
         """
 
     def set_options(self, backend_id: str, options: dict[str, Any]) -> None:

@@ -46,10 +46,3 @@ def test_an_empty_out_of_torch_is_returned(programs):
     assert all(given is got for given, got in zip(out, model(x, out=out), strict=True))
     with pytest.raises(ExecutionError, match="has the shape"):
         model(torch.ones(2, 3), out=out)
-
-
-def test_methods_are_built_once(programs):
-    program = edgecore.runtime.open_program((bytes(programs["add"]),), [], {}, "mmap")
-    program.load_methods(1, False, None, 0, 0, False)
-    with pytest.raises(edgecore.errors.EdgecoreError, match="loaded already"):
-        program.load_methods(1, False, None, 0, 0, False)

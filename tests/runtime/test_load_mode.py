@@ -125,9 +125,10 @@ def test_a_file_that_changes_while_it_is_loaded_is_one_sentence(linear, tmp_path
     for copy in (path, tmp_path / "other"):
         copy.write_bytes((folder / "whole.pte").read_bytes())
     program = open_program((os.fsencode(path),), [], {}, "file")  # reads the tables; the methods need the constants
+    program.make_methods(1, False, None, 0, 0, False)
     change(path)
     with pytest.raises(ExecutionError, match=words):
-        program.load_methods(1, False, None, 0, 0, False)
+        program.load_method(0)
 
 
 def test_sessions_share_what_is_loaded(toy_program, toy_package, tmp_path):

@@ -82,7 +82,7 @@ def test_shared_state_of_different_shapes_is_refused():
     programs = {"count": Counter().eval(), "double": Reader(4).eval()}
     data = edgecore.compile(programs, {"count": example, "double": large}).buffer
     with pytest.raises(EdgecoreError, match=r"Methods 'count' and 'double' share the state 'total'.*\[3\].*\[4\]"):
-        edgecore.load(data, share_state=True)
+        edgecore.load(data, share_state=True).export_state()
 
 
 def test_state_that_a_file_of_executorch_shares_is_shared(tmp_path):

@@ -131,8 +131,8 @@ class Method {
   // Gives the mutable buffers that only this method uses their initial values; StateStore::reset resets the buffers
   // that methods share and the state of backends. Must not be called while a run is pending.
   void reset();
-  // Returns true if the method must not run at the same time as another method that shares state. Call it after all
-  // methods of the session are loaded.
+  // Returns true if the method must not run at the same time as another method that shares state, also one that is
+  // loaded later.
   bool shares_state() const;
   // Replaces MethodConfig::tracer; NULL: no tracer. Delegates report operations inside of them only if there was a
   // tracer when the method was loaded. Must not be called while a run is pending.

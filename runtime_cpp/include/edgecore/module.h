@@ -122,8 +122,9 @@ class Module {
 
   // Returns the ids of the backends that the file's methods name, each once.
   std::vector<StringView> required_backends() const;
-  // Returns those of the required backends that were not added yet.
+  // Return those of the required backends, or of those that one method names, that were not added yet.
   std::vector<StringView> missing_backends() const;
+  std::vector<StringView> missing_backends(StringView method) const;
 
   // Makes a backend available to this file: the first function takes the table of a backend that is linked into the
   // application, the second loads the library at an absolute path and checks that it is the backend `backend_id`
@@ -144,9 +145,10 @@ class Module {
   Status find_backend(StringView backend_id, const std::vector<std::string> &folders,
                       Span<const edgecore_option> options, Error &error);
 
-  // Returns "name.overload" of each operator that the file calls and that has a kernel neither in the runtime nor in an
-  // added library.
+  // Return "name.overload" of each operator that the file, or one method, calls and that has a kernel neither in the
+  // runtime nor in an added library.
   std::vector<std::string> missing_operators() const;
+  std::vector<std::string> missing_operators(StringView method) const;
 
   // Makes kernels available to this file, from a table linked into the application or from the library at an absolute
   // path (edgecore/kernel.h), for methods that are loaded later. If two tables that were added have an operator,
@@ -169,9 +171,9 @@ class Module {
 
   // Builds the loaded methods once more, for a session with state of its own: mutable buffers, and state of
   // backends. The sessions share the file, its weights, the backends and what they packed, and MethodOptions. Call it
-  // after load_methods, with an empty Module, which then has all members from method_count on; the two may be used at
-  // the same time by different threads, and destroyed in any order. Options that set_options has set are not taken
-  // over. Errors: INVALID_STATE (load_methods was not called), and those of Method::load.
+  // with an empty Module, which then has all members from load_methods on; the two may be used at the same time by
+  // different threads, but load methods one after the other, and destroyed in any order. Options that set_options has
+  // set are not taken over. Errors: INVALID_STATE (no open program), and those of Method::load.
   Status new_session(Module &session, Error &error) const;
 
   // Return the number of methods of the file, or 0 before the first is loaded; and a method, which must be loaded.
@@ -205,8 +207,8 @@ class Module {
 
   // Starts to record the times of runs, in addition to those recorded so far, and stops that; then only backends that
   // were loaded with a trace go on measuring. clear_trace forgets what was recorded. If the methods were loaded without
-  // MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them. No method
-  // may be running.
+  // MethodOptions::trace, or with the level kCalls, delegates do not report the operations inside of them. Both hold
+  // for methods that are loaded later, too. No method may be running.
   void start_trace(TraceLevel level);
   void stop_trace();
   void clear_trace();

@@ -10,7 +10,7 @@ from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from typing_extensions import Buffer
@@ -48,6 +48,9 @@ class Program:
     run in several threads at the same time; calls of one method, and of methods that share mutable buffers, run one
     after the other.
 
+    The only method of a file is loaded with the file. Of several methods, each is loaded when it is first called, or by
+    `load_method`: its backends, what they prepare, and its memory.
+
     Example:
         >>> program = edgecore.load("model.pte")
         >>> program
@@ -57,7 +60,7 @@ class Program:
         >>> logits = program.forward(numpy.zeros((4, 16), "float32"))
     """
 
-    def __init__(self, program: NativeProgram, methods: Sequence[Method], backends: Mapping[str, str]) -> None:
+    def __init__(self, program: NativeProgram, methods: Sequence[Method], backends: _Backends) -> None:
         self._program = program
         self._methods = {method.name: method for method in methods}
         self._backends = backends
@@ -77,6 +80,44 @@ class Program:
         return self._program.target_runtime
 
     profile = target_runtime  # deprecated: the name before 0.2
+
+    def load_method(self, name: str) -> Method:
+        """Load a method now, if it is not loaded, instead of in its first call.
+
+        Args:
+            name: Name of the method.
+
+        Returns:
+            The method.
+
+        Raises:
+            KeyError: The program has no such method.
+            BackendError: A backend that the method needs is not installed, broken or disabled.
+            ExecutionError: The method cannot run for another reason: a missing kernel, no memory.
+
+        Example:
+            >>> program = edgecore.load("codec.pte")  # with the methods encode and decode
+            >>> for name in program:
+            ...     program.load_method(name)  # errors come now
+        """
+        method = self[name]
+        self._program.load_method(self.methods.index(name))
+        return method
+
+    def is_method_loaded(self, name: str) -> bool:
+        """Return True if a method is loaded.
+
+        Args:
+            name: Name of the method.
+
+        Returns:
+            False before the first call of the method, unless `load_method` or `load` has loaded it.
+
+        Raises:
+            KeyError: The program has no such method.
+        """
+        self[name]  # an unknown name raises an error that lists the methods
+        return self._program.is_method_loaded(self.methods.index(name))
 
     def take_values(self, method: str = "forward") -> list[OperationValue]:
         """Wait for the method's runs, then return the values that operations inside its delegates have computed.
@@ -125,7 +166,8 @@ class Program:
         """Build the methods of the same file once more, with mutable buffers (a cache, a counter) of their own.
 
         The sessions share the file, its weights, the backends and what these packed, and the arguments of `load`. They
-        may be used by several threads at the same time. Options that `set_options` has set are not taken over.
+        may be used by several threads at the same time. Options that `set_options` has set are not taken over. The
+        methods that are loaded here are loaded in the session, too; others when they are first used.
 
         Returns:
             A program with the same methods; its mutable buffers have their initial values.
@@ -151,31 +193,37 @@ class Program:
         self._program.reset()
 
     def export_state(self) -> bytes:
-        """Wait for all runs, then save all mutable buffers, also those that backends keep.
+        """Load all methods and wait for all runs, then save all mutable buffers, also those that backends keep.
 
         Returns:
             Bytes for `import_state`.
 
         Raises:
-            ExecutionError: A run has failed in a backend that keeps state, or a backend fails.
+            BackendError: As for `load_method`.
+            ExecutionError: A run has failed in a backend that keeps state, a backend fails, or a method cannot be
+                loaded.
         """
+        self._load_all()
         return self._program.export_state()
 
     def import_state(self, state: Buffer) -> None:
-        """Wait for all runs, then restore a state that `export_state` returned.
+        """Load all methods and wait for all runs, then restore a state that `export_state` returned.
 
         Args:
             state: Bytes of this program or session, or of a program whose buffers have the same names, dtypes and
                 shapes, whichever backends keep them.
 
         Raises:
-            ExecutionError: `state` is damaged or belongs to another program; then nothing is changed. Or a backend
-                fails; then methods that use its state fail until `reset` or `import_state` succeeds.
+            BackendError: As for `load_method`.
+            ExecutionError: `state` is damaged or belongs to another program, or a method cannot be loaded; then no
+                buffer is changed. Or a backend fails; then methods that use its state fail until `reset` or
+                `import_state` succeeds.
         """
+        self._load_all()
         self._program.import_state(state)
 
     def set_options(self, backend: str, options: Mapping[str, Any]) -> None:
-        """Wait for all runs, then set options of a backend for all methods.
+        """Load the methods that use a backend and wait for all runs, then set options of the backend for all of them.
 
         Only options that the backend allows to change after loading can be set.
 
@@ -184,18 +232,22 @@ class Program:
             options: Values by option name. All names and types are checked before the first option is set.
 
         Raises:
-            BackendError: The file does not need this backend.
+            BackendError: The file does not need this backend; and as for `load_method`.
             ExecutionError: An option is unknown (the error lists the known options), has a value of another type, or is
-                rejected by the backend.
+                rejected by the backend; or a method cannot be loaded.
 
         Example:
             >>> program.set_options("xnnpack", {"profile": True})
         """
-        if backend not in self._backends:
-            from edgecore.errors import BackendError
+        backend_id = self._backends.id_of(backend)
+        for name, method in self._methods.items():
+            if backend_id in method.delegates:
+                self.load_method(name)
+        self._program.set_options(backend_id, dict(options))
 
-            raise BackendError(_not_needed([backend], self._backends.values()))
-        self._program.set_options(self._backends[backend], dict(options))
+    def _load_all(self) -> None:
+        for name in self:
+            self.load_method(name)
 
     def __getitem__(self, name: str) -> Method:
         if name not in self._methods:
@@ -245,10 +297,13 @@ def load(
     debug_limit: int = 256 << 20,
     verify: bool = False,
 ) -> Program:
-    """Load a `.pte` file and the backends that it needs, and build its methods.
+    """Load a `.pte` file. Its only method is loaded with the backends that it needs; several methods are loaded later.
 
-    The packages of these backends, and no others, are imported in this process. If such an import hangs, this call hangs;
-    `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY makes `load` raise an error instead of importing it.
+    Of a file with several methods, each is loaded when it is first called, or by `Program.load_method`, so that a method
+    that is not used needs no memory and no backend. The errors of loading a method come then.
+
+    The packages of the needed backends, and no others, are imported in this process. If such an import hangs, this call
+    hangs; `edgecore doctor` finds the package, and EDGECORE_BACKENDS_DENY raises an error instead of importing it.
 
     Args:
         path: The file: a path (by default it is memory-mapped, and must not be truncated while the program is in use), its
@@ -283,11 +338,12 @@ def load(
             reads all of them, at about 0.2 GB per second.
 
     Returns:
-        The program with all its methods, ready to run.
+        The program with all its methods.
 
     Raises:
         FormatError: The file is not a `.pte` file, or it is damaged.
-        BackendError: A backend that the file needs is not installed, broken or disabled.
+        BackendError: A backend that the method needs is not installed, broken or disabled; or no method needs a backend
+            in `options`.
         ExecutionError: The file cannot run for another reason: no access, a missing kernel, an unknown option, an
             unknown load mode.
         ValueError: `threads` is below 1, `trace` or `debug` is no level, or `trace_limit` or `debug_limit` is negative.
@@ -308,17 +364,13 @@ def load(
     program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}), load_mode)
     if verify:
         program.check_digests()
-    backend_ids = program.backend_ids
-    backends: dict[str, str] = {}
-    if backend_ids or options:
-        backends = _load_backends(program, backend_ids, options or {}, providers)
-    if missing := program.missing_operators:
-        from edgecore.plugin.kernel_libraries import libraries
-
-        for library in libraries(missing):
-            program.load_kernels(os.fsencode(library))
+    backends = _Backends(program.backend_ids, options or {}, providers)
     level = _trace_level(trace or debugged > 0)
-    methods = program.load_methods(threads or 0, trust, share_state, level, trace_limit, values, debugged, debug_limit)
+    methods = program.make_methods(
+        threads or 0, trust, share_state, level, trace_limit, values, debugged, debug_limit, backends.prepare
+    )
+    if len(methods) == 1:
+        program.load_method(0)
     return Program(program, methods, backends)
 
 
@@ -381,19 +433,54 @@ def _source(file: Any) -> Any:
     return file
 
 
-def _load_backends(
-    program: NativeProgram,
-    backend_ids: Sequence[str],
-    options: Mapping[str, Mapping[str, Any]],
-    providers: Mapping[str, str] | None,
-) -> dict[str, str]:
-    """Load the backends into the program. Return a map from the names and ids of the backends to their ids."""
-    from edgecore.errors import BackendBroken, BackendError, ErrorCode, ExecutionError
-    from edgecore.plugin import registry
+class _Backends:
+    """The backends of a file and the arguments of `load` for them. Methods load the backends that they need."""
 
-    backends: dict[str, str] = {}
-    for backend_id in backend_ids:
-        info = registry.find(backend_id, providers)
+    def __init__(
+        self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
+    ) -> None:
+        self._ids = ids
+        self._options = options
+        self._providers = providers
+        for name in options:
+            self.id_of(name)
+
+    def id_of(self, name: str) -> str:
+        """Return the id of the backend with a name or id.
+
+        Raises:
+            BackendError: The file does not need it, or a backend that may be the one is not installed or is broken.
+        """
+        if name in self._ids:
+            return name
+        from edgecore.errors import BackendError
+        from edgecore.plugin import registry
+
+        failure = None
+        for backend_id in self._ids:
+            try:
+                if registry.find(backend_id, self._providers).name == name:
+                    return backend_id
+            except BackendError as error:
+                failure = error
+        needed = ", ".join(self._ids) or "none"
+        raise failure or BackendError(f"options for {name}, but the backends that the file needs are: {needed}")
+
+    def prepare(self, program: NativeProgram, method: int) -> None:
+        """Load the backends and the kernels that a method needs and the program lacks."""
+        for backend_id in program.missing_backends(method):
+            self._load(program, backend_id)
+        if missing := program.missing_operators(method):
+            from edgecore.plugin.kernel_libraries import libraries
+
+            for library in libraries(missing):
+                program.load_kernels(os.fsencode(library))
+
+    def _load(self, program: NativeProgram, backend_id: str) -> None:
+        from edgecore.errors import BackendBroken, ErrorCode, ExecutionError
+        from edgecore.plugin import registry
+
+        info = registry.find(backend_id, self._providers)
         if info.native_library is None:
             raise BackendBroken(f"backend {info.name!r} compiles only; it has no library to run {backend_id!r} with")
         try:
@@ -401,20 +488,11 @@ def _load_backends(
             defaults = info.load_options() if info.load_options else {}
         except Exception as error:
             raise BackendBroken(f"the library of backend {info.name!r} cannot be found: {error}") from error
-        merged = {**defaults, **options.get(backend_id, {}), **options.get(info.name, {})}
-        backends |= {backend_id: backend_id, info.name: backend_id}
+        options = {**defaults, **self._options.get(backend_id, {}), **self._options.get(info.name, {})}
         try:
-            program.load_backend(os.fsencode(library), backend_id, merged)
+            program.load_backend(os.fsencode(library), backend_id, options)
         except ExecutionError as error:
             if error.code != ErrorCode.ACCESS_FAILED:
                 raise
             hint = f"{error} `edgecore doctor {info.name}` says what is missing."
             raise ExecutionError(hint, error.code) from None
-    if unknown := sorted(set(options) - set(backends)):
-        raise BackendError(_not_needed(unknown, backend_ids))
-    return backends
-
-
-def _not_needed(backends: Iterable[str], backend_ids: Iterable[str]) -> str:
-    needed = ", ".join(dict.fromkeys(backend_ids)) or "none"
-    return f"options for {', '.join(backends)}, but the backends that the file needs are: {needed}"

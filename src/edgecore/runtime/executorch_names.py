@@ -68,7 +68,7 @@ class Runtime:
         debug_buffer_size: int = 0,
         data_path: Any = None,
     ) -> Program:
-        """Open and verify a file. Its backends and methods are loaded when the first method is.
+        """Open and verify a file. A method and its backends are loaded by `load_method`.
 
         Args:
             data: The `.pte`: a path, bytes or a binary file object.
@@ -111,16 +111,16 @@ class Program:
         return set(self._plans)
 
     def load_method(self, name: str) -> Method:
-        """Return a method, ready to run. The first call loads the backends and builds all methods.
+        """Return a method, ready to run. The first call for a method loads its backends and builds it.
 
         Raises:
             KeyError: The program has no method of that name.
-            BackendError: A backend that the file needs is not installed, broken or disabled.
-            ExecutionError: The file cannot run for another reason, such as a missing kernel.
+            BackendError: A backend that the method needs is not installed, broken or disabled.
+            ExecutionError: The method cannot run for another reason, such as a missing kernel.
         """
         if name not in self._methods:
             metadata = self.metadata(name)
-            self._methods[name] = Method(self._loaded[name], metadata)
+            self._methods[name] = Method(self._loaded.load_method(name), metadata)
         return self._methods[name]
 
     def metadata(self, method_name: str) -> MethodMeta:
