@@ -374,8 +374,8 @@ Status PyMethod::set_output_memory(size_t index, const InputArg *args, OutputSlo
   slot.tensor.storage->cache = output.cache;
   slot.tensor.storage->block = output.cache->take();
   if (slot.tensor.storage->block == nullptr) {
-    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for output ", index, " of method '",
-                info_.name(), "' (", bytes, " bytes).");
+    return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for output ", index, " of method '", info_.name(),
+                "' (", bytes, " bytes).");
   }
   if (!method_->output_needs_memory(index)) return {};
   return method_->set_output(index, slot.tensor.data(), bytes, error);

@@ -110,14 +110,12 @@ NB_MODULE(_runtime, module) {
       .def("set_nesting", &PyMethod::set_nesting, "flatten"_a.none(), "unflatten"_a.none(), docs::kMethodSetNesting)
       .def_prop_ro("delegates", delegates, docs::kMethodDelegates)
       .def_prop_ro(
-          "planned_bytes", [](PyMethod &method) { return method.loaded().planned_bytes(); },
-          docs::kMethodPlannedBytes)
+          "planned_bytes", [](PyMethod &method) { return method.loaded().planned_bytes(); }, docs::kMethodPlannedBytes)
       .def_prop_ro(
           "delegate_bytes", [](PyMethod &method) { return method.loaded().delegate_bytes(); },
           docs::kMethodDelegateBytes)
       .def_prop_ro(
-          "staging_bytes", [](PyMethod &method) { return method.loaded().staging_bytes(); },
-          docs::kMethodStagingBytes);
+          "staging_bytes", [](PyMethod &method) { return method.loaded().staging_bytes(); }, docs::kMethodStagingBytes);
   bind_program(module);
   module.def("set_log_level", edgecore_set_log_level, "level"_a, docs::kSetLogLevel);
   module.def("kernels", kernels, "path"_a = nb::none(), docs::kKernels);

@@ -165,7 +165,7 @@ def test_the_program_and_the_backend_of_the_wheels_for_musl_run_a_file(files: Pa
         (wheel,) = Path(WHEELS).glob(f"{name}-*-musllinux_1_2_aarch64.whl")
         with ZipFile(wheel) as archive:
             archive.extractall(tmp_path)
-    (program,) = tmp_path.glob("*.data/scripts/edgecore-run")
+    program = tmp_path / "edgecore" / "bin" / "edgecore-run"
     (backend,) = (tmp_path / "edgecore_xnnpack/lib").glob("*.so")
     program.chmod(0o755)
     for name in ("convolutions-None", "layers-int8-dynamic"):

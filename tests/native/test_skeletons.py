@@ -18,7 +18,8 @@ import pytest
 import edgecore
 import edgecore.format as fmt
 from edgecore.errors import EdgecoreError
-from edgecore.runtime import Program, _Backends
+from edgecore.runtime import Program
+from edgecore.runtime.file_backends import FileBackends
 
 HERE = Path(__file__).resolve().parent
 SKELETONS = HERE / "skeletons"
@@ -106,7 +107,7 @@ def load(name: str, library: Path, folder: Path) -> Program:
 
     opened = open_program((os.fsencode(program(IDS[name], folder / "model.pte")),), [], {}, "mmap")
     opened.load_backend(os.fsencode(library), IDS[name], {})
-    return Program(opened, opened.make_methods(1, True, None, 0, 0, False), _Backends(opened.backend_ids, {}, None))
+    return Program(opened, opened.make_methods(1, True, None, 0, 0, False), FileBackends(opened.backend_ids, {}, None))
 
 
 def results(program: Program) -> list[float]:

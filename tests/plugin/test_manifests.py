@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import edgecore
+from edgecore import native_program
 from edgecore.errors import BackendBroken, BackendError
 from edgecore.plugin import registry
 from edgecore.plugin.manifests import manifest, write_manifests
@@ -106,14 +107,18 @@ def test_edgecore_run_does_not_search_the_current_directory(folder, toy_program,
 @needs_edgecore_run
 def test_edgecore_run_ignores_the_variable_with_the_rights_of_another_user(folder, toy_program, tmp_path):
     """A copy of edgecore-run that belongs to root and runs for nobody."""
-    if os.getuid() != 0 or os.statvfs(tmp_path).f_flag & os.ST_NOSUID:
-        pytest.skip("only root can make a setuid program, and only where one runs")
+    if os.getuid() != 0 or os.statvfs(tmp_path).f_flag & os.ST_NOSUID or shutil.which("patchelf") is None:
+        pytest.skip("only root can make a setuid program, only with patchelf, and only where one runs")
     public = Path("/tmp") / f"edgecore-setuid-{os.getpid()}"
     public.mkdir(mode=0o755)
     try:
-        for source, name in ((EDGECORE_RUN, "run"), (toy_program, "toy.pte"), (folder / "toy.json", "toy.json")):
+        for source, name in ((Path(native_program.PROGRAM), "run"), (toy_program, "toy.pte"), (folder / "toy.json", "toy.json")):
             shutil.copy(source, public / name)
             (public / name).chmod(0o755)
+        # A program with the rights of another user does not look for libraries beside itself, which anybody could put there.
+        library = public / "lib"
+        shutil.copytree(native_program.LIBRARY_FOLDER, library)
+        subprocess.run(["patchelf", "--set-rpath", library, public / "run"], check=True)
         as_nobody = [sys.executable, "-c", "import os, sys; os.setuid(65534); os.execv(sys.argv[1], sys.argv[1:])"]
         (public / "run").chmod(0o4755)
         done = run(public / "toy.pte", command=[*as_nobody, public / "run"], EDGECORE_BACKEND_PATH=str(public))

@@ -78,7 +78,7 @@ def measure(
     start = time.perf_counter()
     model = edgecore.load(file, data, threads=threads, options=options)
     name = choose_method(list(model.methods), method, file)
-    loaded = model[name]
+    loaded = model.load_method(name)
     load_ms = _since(start)
     arguments = random_arguments(file, name, loaded.inputs)
     start = time.perf_counter()

@@ -64,7 +64,7 @@ def command(
         file, data or (), threads=threads, options=parse_load_options(backends), trace=trace is not None
     )
     name = choose_method(list(model.methods), method, file)
-    loaded = model[name]
+    loaded = model.load_method(name)
     arguments = read_arguments(file, name, loaded.inputs, inputs or ())
     start = time.perf_counter()
     result = loaded(*arguments)

@@ -15,7 +15,7 @@ import torch
 
 from edgecore.devtools.compare_sites import METHOD
 from edgecore.devtools.remote import Device
-from edgecore.devtools.remote_profile import programs_for, run_there
+from edgecore.devtools.remote_profile import environment_of, programs_for, run_there
 from edgecore.devtools.taps import Sample
 from edgecore.devtools.values import Values
 from edgecore.errors import CompileError, EdgecoreError
@@ -114,7 +114,7 @@ class There:
             command += ["--debug", "outputs", "--debug-buffer", f"{there}/values", "--debug-limit", str(limit)]
             for library in libraries:
                 command += ["--backend", self._push(library)]
-            run_there(device, command)
+            run_there(device, command, environment_of(self._push, runner))
             device.pull(f"{there}/runs", dump)
             device.pull(f"{there}/values", values)
         found = _recorded(read_etdump(dump.read_bytes()))

@@ -178,7 +178,7 @@ def profile(
     pte = program_file(file)
     start = time.perf_counter()
     program = edgecore.load(file, data, threads=threads, options=options, trace=True, trace_limit=trace_limit)
-    loaded = program[method]
+    loaded = program.load_method(method)
     load_ms = (time.perf_counter() - start) * 1e3
     values = arguments(loaded) if arguments else inputs
     recorded = _recorded(program)

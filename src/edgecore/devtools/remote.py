@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,17 +75,21 @@ class Device(ABC):
             raise self._failure(f"cannot create the folder {folder}", done)
         self.folder, self.machine = lines
 
-    def run(self, command: Sequence[str], timeout: float = 600) -> Done:
+    def run(
+        self, command: Sequence[str], timeout: float = 600, *, environment: Mapping[str, str] | None = None
+    ) -> Done:
         """Run a command, and return its end, whatever its status is.
 
         Args:
             command: Its words; the first is the path of a program on the device.
             timeout: Seconds after which it is given up.
+            environment: Variables that it has beside those of the device.
 
         Raises:
             EdgecoreError: The device was lost, cannot run such a program, or killed it; or the time is over.
         """
-        done = self._shell(shlex.join(command), timeout)
+        variables = "".join(f"{name}={shlex.quote(value)} " for name, value in (environment or {}).items())
+        done = self._shell(variables + shlex.join(command), timeout)
         program = command[0].rpartition("/")[2]
         if done.status in (126, 127) or (done.status and _NO_PROGRAM.search(done.err)):
             raise self._failure(f"cannot run {program} on its processor, {self.machine}", done)

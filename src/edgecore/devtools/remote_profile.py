@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
-import shutil
-import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from edgecore import native_program
 from edgecore.devtools.profiler import Profile
 from edgecore.devtools.remote import Device, Done
 from edgecore.devtools.sources import program_file
@@ -63,7 +63,7 @@ def profile_on(
     if threads:
         command += ["--threads", str(threads)]
     with device.temporary() as folder, tempfile.TemporaryDirectory() as here:
-        done = run_there(device, [*command, "--trace", f"{folder}/runs.etdp"])
+        done = run_there(device, [*command, "--trace", f"{folder}/runs.etdp"], environment_of(device.push, runner))
         device.pull(f"{folder}/runs.etdp", Path(here) / "runs.etdp")
         pte = program_file(file)
         trace = Trace.read(Path(here) / "runs.etdp", program=pte).select(method)
@@ -75,14 +75,22 @@ def profile_on(
     return Profile(f"{file.name} on {device.name}", method, threads, load, first, trace, pte, runs - len(trace.runs))
 
 
-def run_there(device: Device, command: Sequence[str]) -> Done:
+def environment_of(push: Callable[[Path], str], runner: Path) -> dict[str, str]:
+    """Push the library that an edgecore-run needs, and return the environment in which it finds the library there."""
+    if runner != Path(native_program.PROGRAM):
+        return {}
+    (kernels,) = Path(native_program.LIBRARY_FOLDER).glob("libedgecore_kernels.*")
+    return {"LD_LIBRARY_PATH": posixpath.dirname(push(kernels))}
+
+
+def run_there(device: Device, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:
     """Run edgecore-run on a device, and return its end.
 
     Raises:
         ExecutionError: It failed. The reason is that of the first call of `--calls` that failed, else its last line.
         EdgecoreError: The device was lost, or cannot run it.
     """
-    done = device.run(command)
+    done = device.run(command, environment=environment)
     if done.status:
         failed = next((line for line in done.out.splitlines() if ": failed: " in line), None)
         raise ExecutionError(f"{device.name}: {failed or done.reason}", ErrorCode.INTERNAL)
@@ -108,11 +116,10 @@ def _programs(file: Path, build: Path | None) -> tuple[Path, list[Path]]:
         if not runner.is_file():
             raise EdgecoreError(f"{build} has no {RUNNER}; docs/devices.md says how to build it for a device")
         return runner, sorted(build.glob("*.so")) if ids else []
-    beside = Path(sys.executable).with_name(RUNNER)
-    found = str(beside) if beside.is_file() else shutil.which(RUNNER)
-    if found is None:
+    runner = Path(native_program.PROGRAM)
+    if not runner.is_file():
         raise EdgecoreError(f"{RUNNER} is not installed here; name a folder that has it with --device-build")
-    return Path(found), [_library(backend) for backend in sorted(ids)]
+    return runner, [_library(backend) for backend in sorted(ids)]
 
 
 def _library(backend_id: str) -> Path:

@@ -6,6 +6,7 @@ import os
 import sys
 
 from edgecore._runtime import DimInfo, Method, Run, Tensor, TensorInfo, kernels, open_program, set_log_level
+from edgecore.runtime.file_backends import FileBackends
 from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ class Program:
         >>> logits = program.forward(numpy.zeros((4, 16), "float32"))
     """
 
-    def __init__(self, program: NativeProgram, methods: Sequence[Method], backends: _Backends) -> None:
+    def __init__(self, program: NativeProgram, methods: Sequence[Method], backends: FileBackends) -> None:
         self._program = program
         self._methods = {method.name: method for method in methods}
         self._backends = backends
@@ -364,7 +365,7 @@ def load(
     program = open_program(_source(path), [_source(part) for part in _parts(data)], dict(limits or {}), load_mode)
     if verify:
         program.check_digests()
-    backends = _Backends(program.backend_ids, options or {}, providers)
+    backends = FileBackends(program.backend_ids, options or {}, providers)
     level = _trace_level(trace or debugged > 0)
     methods = program.make_methods(
         threads or 0, trust, share_state, level, trace_limit, values, debugged, debug_limit, backends.prepare
@@ -431,68 +432,3 @@ def _source(file: Any) -> Any:
             f"a path, bytes, a binary file object or a compiled program is needed, not {type(file).__name__}"
         ) from None
     return file
-
-
-class _Backends:
-    """The backends of a file and the arguments of `load` for them. Methods load the backends that they need."""
-
-    def __init__(
-        self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
-    ) -> None:
-        self._ids = ids
-        self._options = options
-        self._providers = providers
-        for name in options:
-            self.id_of(name)
-
-    def id_of(self, name: str) -> str:
-        """Return the id of the backend with a name or id.
-
-        Raises:
-            BackendError: The file does not need it, or a backend that may be the one is not installed or is broken.
-        """
-        if name in self._ids:
-            return name
-        from edgecore.errors import BackendError
-        from edgecore.plugin import registry
-
-        failure = None
-        for backend_id in self._ids:
-            try:
-                if registry.find(backend_id, self._providers).name == name:
-                    return backend_id
-            except BackendError as error:
-                failure = error
-        needed = ", ".join(self._ids) or "none"
-        raise failure or BackendError(f"options for {name}, but the backends that the file needs are: {needed}")
-
-    def prepare(self, program: NativeProgram, method: int) -> None:
-        """Load the backends and the kernels that a method needs and the program lacks."""
-        for backend_id in program.missing_backends(method):
-            self._load(program, backend_id)
-        if missing := program.missing_operators(method):
-            from edgecore.plugin.kernel_libraries import libraries
-
-            for library in libraries(missing):
-                program.load_kernels(os.fsencode(library))
-
-    def _load(self, program: NativeProgram, backend_id: str) -> None:
-        from edgecore.errors import BackendBroken, ErrorCode, ExecutionError
-        from edgecore.plugin import registry
-
-        info = registry.find(backend_id, self._providers)
-        if info.native_library is None:
-            raise BackendBroken(f"backend {info.name!r} compiles only; it has no library to run {backend_id!r} with")
-        try:
-            library = info.native_library()
-            defaults = info.load_options() if info.load_options else {}
-        except Exception as error:
-            raise BackendBroken(f"the library of backend {info.name!r} cannot be found: {error}") from error
-        options = {**defaults, **self._options.get(backend_id, {}), **self._options.get(info.name, {})}
-        try:
-            program.load_backend(os.fsencode(library), backend_id, options)
-        except ExecutionError as error:
-            if error.code != ErrorCode.ACCESS_FAILED:
-                raise
-            hint = f"{error} `edgecore doctor {info.name}` says what is missing."
-            raise ExecutionError(hint, error.code) from None

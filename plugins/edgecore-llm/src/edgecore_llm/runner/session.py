@@ -120,6 +120,7 @@ class Model:
         self._program: edgecore.Program | None = edgecore.load(path, threads=threads)
         self._first = self._program
         self.metadata = Metadata.of(self._program, path)
+        self._program.load_method("forward")  # now, not with the first token
         self.load_seconds = time.perf_counter() - start
         self._lock = threading.Lock()
 

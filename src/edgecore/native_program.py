@@ -1,0 +1,19 @@
+"""The program edgecore-run of this package: C++ that runs a file without Python, once it has started."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+_HERE = os.path.dirname(__file__)
+PROGRAM = os.path.join(_HERE, "bin", "edgecore-run")
+LIBRARY_FOLDER = os.path.join(_HERE, "lib")
+"""The folder with the library of kernels, which the program finds here, relative to itself."""
+
+
+def main() -> None:
+    """Become the program: the entry point of the command `edgecore-run`."""
+    try:
+        os.execv(PROGRAM, [PROGRAM, *sys.argv[1:]])
+    except OSError as error:
+        sys.exit(f"edgecore-run: {PROGRAM} cannot be started: {error.strerror}. Install edgecore from a wheel.")
