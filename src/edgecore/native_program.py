@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
-_HERE = os.path.dirname(__file__)
-PROGRAM = os.path.join(_HERE, "bin", "edgecore-run")
-LIBRARY_FOLDER = os.path.join(_HERE, "lib")
-"""The folder with the library of kernels, which the program finds here, relative to itself."""
+_HERE = Path(__file__).parent
+PROGRAM = _HERE / "bin" / "edgecore-run"
+LIBRARY_FOLDER = _HERE / "lib"
+"""The folder with the library of kernels, which the program finds by its place relative to its own."""
 
 
 def main() -> None:
     """Become the program: the entry point of the command `edgecore-run`."""
     try:
-        os.execv(PROGRAM, [PROGRAM, *sys.argv[1:]])
+        os.execv(PROGRAM, [str(PROGRAM), *sys.argv[1:]])
     except OSError as error:
         sys.exit(f"edgecore-run: {PROGRAM} cannot be started: {error.strerror}. Install edgecore from a wheel.")

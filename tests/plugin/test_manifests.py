@@ -112,7 +112,11 @@ def test_edgecore_run_ignores_the_variable_with_the_rights_of_another_user(folde
     public = Path("/tmp") / f"edgecore-setuid-{os.getpid()}"
     public.mkdir(mode=0o755)
     try:
-        for source, name in ((Path(native_program.PROGRAM), "run"), (toy_program, "toy.pte"), (folder / "toy.json", "toy.json")):
+        for source, name in (
+            (native_program.PROGRAM, "run"),
+            (toy_program, "toy.pte"),
+            (folder / "toy.json", "toy.json"),
+        ):
             shutil.copy(source, public / name)
             (public / name).chmod(0o755)
         # A program with the rights of another user does not look for libraries beside itself, which anybody could put there.

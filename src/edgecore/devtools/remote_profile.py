@@ -77,9 +77,9 @@ def profile_on(
 
 def environment_of(push: Callable[[Path], str], runner: Path) -> dict[str, str]:
     """Push the library that an edgecore-run needs, and return the environment in which it finds the library there."""
-    if runner != Path(native_program.PROGRAM):
+    if runner != native_program.PROGRAM:
         return {}
-    (kernels,) = Path(native_program.LIBRARY_FOLDER).glob("libedgecore_kernels.*")
+    (kernels,) = native_program.LIBRARY_FOLDER.glob("libedgecore_kernels.*")
     return {"LD_LIBRARY_PATH": posixpath.dirname(push(kernels))}
 
 
@@ -116,7 +116,7 @@ def _programs(file: Path, build: Path | None) -> tuple[Path, list[Path]]:
         if not runner.is_file():
             raise EdgecoreError(f"{build} has no {RUNNER}; docs/devices.md says how to build it for a device")
         return runner, sorted(build.glob("*.so")) if ids else []
-    runner = Path(native_program.PROGRAM)
+    runner = native_program.PROGRAM
     if not runner.is_file():
         raise EdgecoreError(f"{RUNNER} is not installed here; name a folder that has it with --device-build")
     return runner, [_library(backend) for backend in sorted(ids)]
