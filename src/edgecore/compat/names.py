@@ -26,7 +26,8 @@ _COMPARATORS = _same("edgecore.devtools", "L1Comparator", "MSEComparator", "Nume
 _PLANNING = _same("edgecore.compat.memory", "MemoryPlanningPass")
 _LOADING = _same(
     "edgecore.compat.pybindings", "_get_operator_names", "_get_registered_backend_names", "_is_available",
-    "_load_for_executorch", "_load_for_executorch_from_buffer",
+    "_load_bundled_program_from_buffer", "_load_for_executorch", "_load_for_executorch_from_buffer",
+    "_load_for_executorch_from_bundled_program",
 )  # fmt: skip
 
 MODULES: Mapping[str, Mapping[str, str]] = {
@@ -74,13 +75,13 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "executorch.exir.dialects.edge._ops": {"EdgeOpOverload": "torch._ops:OpOverload"},
     "executorch.exir.lowered_backend_module": {"LoweredBackendModule": "edgecore.ir.delegate:LoweredBackendModule"},
-    "executorch.exir.memory_planning": {
-        **_same("edgecore.memory", "greedy", "naive"),
-        **_same("edgecore.compat.memory", "MemoryPlanningAlgorithmSuite"),
-    },
+    "executorch.exir.memory_planning": _same(
+        "edgecore.compat.memory", "MemoryAlgoResult", "MemoryPlanningAlgorithmSuite", "SpecAllocResult", "greedy", "naive"
+    ),
     "executorch.exir.pass_base": _same("edgecore.passes", "ExportPass", "PassBase", "PassResult"),
     "executorch.exir.pass_manager": _same("edgecore.passes", "PassManager"),
     "executorch.exir.passes": {**_PLANNING, **_same("edgecore.passes", "ScalarToTensorPass")},
+    "executorch.exir.passes.constant_prop_pass": _same("edgecore.compat.passes", "constant_prop_pass"),
     "executorch.exir.passes.memory_planning_pass": _PLANNING,
     "executorch.exir.passes.scalar_to_tensor_pass": _same("edgecore.passes", "ScalarToTensorPass"),
     "executorch.exir.passes.sym_shape_eval_pass": _same(
@@ -89,10 +90,13 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.exir.print_program": _same("edgecore.devtools", "inspect_node"),
     "executorch.exir.program": _LOWERING,
     "executorch.exir.tensor": _same("edgecore.memory", "TensorSpec"),
-    "executorch.export": _same(
-        "edgecore.compat.export", "AOQuantizationConfig", "ExportRecipe", "ExportSession", "LoweringRecipe",
-        "QuantizationRecipe", "StageType", "export",
-    ),
+    "executorch.export": {
+        **_same(
+            "edgecore.compat.export", "AOQuantizationConfig", "ExportRecipe", "ExportSession", "LoweringRecipe",
+            "QuantizationRecipe", "StageType", "export",
+        ),
+        **_same("edgecore.compat.recipes", "BackendRecipeProvider", "RecipeType", "recipe_registry"),
+    },
     "executorch.extension.export_util.utils": _same("edgecore.compat.pybindings", "save_pte_program"),
     "executorch.extension.pybindings.portable_lib": {
         **_LOADING,
