@@ -124,11 +124,11 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/llm $(DONE)/native-tests $(DONE)/arm64-xnnpack
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/openvino-2025 $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/llm $(DONE)/native-tests $(DONE)/arm64-xnnpack
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms \
-	$(PY) -m pytest $(PYTEST_ARGS)
+	EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 $(PY) -m pytest $(PYTEST_ARGS)
 
 test-emulated: install $(DONE)/test
 	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"
@@ -383,6 +383,13 @@ $(DONE)/openvino: $(openvino_sources) $(core_headers) | $(DONE)/core
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-openvino
 	$(PIP) install --quiet "openvino>=2026.4,<2027" && \
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_openvino-*.whl || echo "OpenVINO is not to be had: without its tests"
+	@touch $@
+
+# The runtime of executorch 1.5.1 crashes with OpenVINO 2026, with its own files too.
+$(DONE)/openvino-2025: | $(DONE)/openvino
+	$(SAY) "OpenVINO 2025 for executorch (a download of 50 MB)"
+	rm -rf build/openvino-2025
+	$(PIP) install --quiet --no-deps --target build/openvino-2025 "openvino>=2025.3,<2026" || echo "OpenVINO 2025 is not to be had: without a test"
 	@touch $@
 
 # Its Vulkan device for tests is Mesa's lavapipe, a system package.
