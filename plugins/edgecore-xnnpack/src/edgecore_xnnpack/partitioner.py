@@ -92,11 +92,12 @@ class XnnpackPartitioner(CapabilityPartitioner):
         """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
-        tags = {BACKEND_ID: self.spec}
-        for node, leader in delegate_per_op(tagged, program).items():
-            node.meta[TAG] = f"{BACKEND_ID}_{leader.name}"
-            tags[node.meta[TAG]] = self.spec
-        return PartitionResult(program, tags, result.unsupported_nodes)
+        tags, copied = {BACKEND_ID: self.spec}, {}
+        for node, leaders in delegate_per_op(tagged, program).items():
+            names = [f"{BACKEND_ID}_{leader.name}" for leader in leaders]
+            tags |= dict.fromkeys(names, self.spec)
+            node.meta[TAG], copied[node.name] = names[0], names[1:]
+        return PartitionResult(program, tags, result.unsupported_nodes, copied_nodes=copied)
 
 
 def _options(
