@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import torch
 from layers_and_floats import compiled, same
 
+import edgecore
 from edgecore.errors import CompileError
 
 
@@ -41,3 +43,26 @@ def test_the_option_verbose_prints_the_operators_outside(capsys: pytest.CaptureF
 def test_wrong_values_of_options_are_refused_in_one_sentence(options: dict[str, Any], message: str) -> None:
     with pytest.raises(CompileError, match=f"options of backend 'xnnpack': .*{message}"):
         compiled(**options)
+
+
+class Shared(torch.nn.Module):
+    """Layers that read the same tensor, and a layer after them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.left, self.right, self.last = (torch.nn.Linear(32, 32) for _ in range(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.last(self.left(x) - self.right(x))
+
+
+def test_per_op_mode_gives_layers_that_share_a_rounded_input_a_delegate_each() -> None:
+    model, x = Shared().eval(), torch.randn(4, 32)
+    one, several = (
+        edgecore.compile(model, (x,), backends=[edgecore.Backend("xnnpack", per_op_mode=flag)], quantize="int8-dynamic")
+        for flag in (False, True)
+    )
+    assert (one.report().delegates, several.report().delegates) == ({"XnnpackBackend": 1}, {"XnnpackBackend": 4})
+    got, want = (edgecore.load(program.buffer).forward(x) for program in (several, one))
+    torch.testing.assert_close(got, want)

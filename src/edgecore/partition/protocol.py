@@ -33,12 +33,13 @@ class DelegationSpec:
         backend_id: The backend's id.
         compile_specs: The compile specs.
         constants_as_inputs: The constants that the partition reads, such as weights, stay in the program and are inputs
-            of the delegate; otherwise they are constants of the partition, and the backend stores them.
+            of the delegate; otherwise they are constants of the partition, and the backend stores them. Or the names of
+            the placeholders that stay.
     """
 
     backend_id: str
     compile_specs: tuple[CompileSpec, ...] = ()
-    constants_as_inputs: bool = False
+    constants_as_inputs: bool | frozenset[str] = False
 
 
 @dataclass(frozen=True)

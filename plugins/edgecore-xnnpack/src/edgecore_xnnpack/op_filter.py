@@ -113,8 +113,8 @@ def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Nod
     def join(node: Node, other: Node) -> None:
         """Merge the delegates of two nodes."""
         old, new = sorted((first[node], first[other]), key=order.__getitem__, reverse=True)
-        for member in first:
-            if first[member] is old:
+        for member, leader in first.items():
+            if leader is old:
                 first[member] = new
 
     order = {node: index for index, node in enumerate(nodes)}

@@ -83,8 +83,30 @@ def decompose(
             ranks.
     """
     with edit(program) as graph_module:
-        _decompose_graph(graph_module, fake_mode(graph_module), preserve, rewrites, set())
+        mode = fake_mode(graph_module)
+        _decompose_graph(graph_module, mode, preserve, rewrites, _lay_out_inputs(program, mode))
     return program
+
+
+def _lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
+    """Make inputs, weights and buffers contiguous that have other strides than a dim order; return those nodes."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    changed = set()
+    for spec in program.graph_signature.input_specs:
+        node = nodes[spec.arg.name]
+        val = node.meta.get("val")
+        if not isinstance(val, torch.Tensor) or free_unbacked_symbols(val) or dim_order(val) is not None:
+            continue
+        for tensors in (program.state_dict, program.constants):
+            tensor = tensors.get(spec.target)  # type: ignore[arg-type]
+            if isinstance(tensor, torch.Tensor):
+                content = tensor.detach().contiguous()
+                is_parameter = isinstance(tensor, torch.nn.Parameter)
+                tensors[spec.target] = torch.nn.Parameter(content, tensor.requires_grad) if is_parameter else content  # type: ignore[index]
+        with mode:
+            node.meta["val"] = dense(val)
+        changed.add(node)
+    return changed
 
 
 def _decompose_graph(
