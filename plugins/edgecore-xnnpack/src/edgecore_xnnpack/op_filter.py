@@ -11,11 +11,14 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.sdk import Constants, UnsupportedReason, calls, is_dequantize, is_quantize
+from edgecore.sdk import TAG, Constants, UnsupportedReason, calls, is_dequantize, is_quantize
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.quantized import DYNAMIC_QUANTIZATION
 from edgecore_xnnpack.operators.table import is_weight
 from edgecore_xnnpack.options import Precision, XnnpackOptions
+
+aten = torch.ops.aten
+_LINEAR = (aten.linear.default, aten.addmm.default, aten.mm.default)
 
 
 def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: XnnpackOptions) -> UnsupportedReason:
@@ -97,6 +100,17 @@ def _layers(node: Node) -> list[Node]:
     for user in node.users:
         layers += _layers(user) if _is_dynamic(user) else [user] if user.op == "call_function" else []
     return layers
+
+
+def weights_of_float_layers(program: ExportedProgram, options: XnnpackOptions) -> frozenset[str]:
+    """Return the names of the weights and biases that delegated linear layers in float32 read as they are."""
+    constants = Constants(program)
+    names = set[str]()
+    for node in calls(program.graph_module, *_LINEAR):
+        read = [source for source in node.all_input_nodes if constants.has(source)]
+        if TAG in node.meta and not any(map(is_dequantize, node.all_input_nodes)):
+            names |= {source.name for source in read if _precision(node, constants, options) == "FP32"}
+    return frozenset(names)
 
 
 def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Node, list[Node]]:
