@@ -46,8 +46,9 @@ class NamedDataStore:
                 f"named data {key!r} has the external_tag {external_tag!r}; write "
                 "ExecutorchBackendConfig(external_constants=...) to move data to a .ptd file"
             )
-        is_tensor = isinstance(data, torch.Tensor)
-        content = data.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes() if is_tensor else bytes(data)
+        if isinstance(data, torch.Tensor):
+            data = data.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        content = bytes(data)
         known = self._data.setdefault(key, NamedBlob(content, alignment or 1))
         if known.data != content:
             raise ValueError(f"the key {key!r} has other data already; give each tensor a key of its own")

@@ -85,7 +85,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "check_quantization",
             check_quantization,
-            "Scales are finite, zero points values of the integer type.",
+            "Scales are finite, and zero points are in range.",
             "the model is quantized",
             stage="exported",
         ),

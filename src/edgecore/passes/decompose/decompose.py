@@ -98,11 +98,11 @@ def _lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
         if not isinstance(val, torch.Tensor) or free_unbacked_symbols(val) or dim_order(val) is not None:
             continue
         for tensors in (program.state_dict, program.constants):
-            tensor = tensors.get(spec.target)  # type: ignore[arg-type]
+            tensor = tensors.get(spec.target)
             if isinstance(tensor, torch.Tensor):
                 content = tensor.detach().contiguous()
                 is_parameter = isinstance(tensor, torch.nn.Parameter)
-                tensors[spec.target] = torch.nn.Parameter(content, tensor.requires_grad) if is_parameter else content  # type: ignore[index]
+                tensors[spec.target] = torch.nn.Parameter(content, tensor.requires_grad) if is_parameter else content
         with mode:
             node.meta["val"] = dense(val)
         changed.add(node)
