@@ -47,6 +47,7 @@ from edgecore.passes.decompose.control_flow import (
 )
 from edgecore.passes.decompose.own_decompositions import decomposition_of
 from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
+from edgecore.passes.decompose.strided_inputs import lay_out_inputs
 from edgecore.passes.in_place import functional_form, is_mutable
 from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
 
@@ -84,29 +85,8 @@ def decompose(
     """
     with edit(program) as graph_module:
         mode = fake_mode(graph_module)
-        _decompose_graph(graph_module, mode, preserve, rewrites, _lay_out_inputs(program, mode))
+        _decompose_graph(graph_module, mode, preserve, rewrites, lay_out_inputs(program, mode))
     return program
-
-
-def _lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
-    """Make inputs, weights and buffers contiguous that have other strides than a dim order; return those nodes."""
-    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
-    changed = set()
-    for spec in program.graph_signature.input_specs:
-        node = nodes[spec.arg.name]
-        val = node.meta.get("val")
-        if not isinstance(val, torch.Tensor) or free_unbacked_symbols(val) or dim_order(val) is not None:
-            continue
-        for tensors in (program.state_dict, program.constants):
-            tensor = tensors.get(spec.target)
-            if isinstance(tensor, torch.Tensor):
-                content = tensor.detach().contiguous()
-                is_parameter = isinstance(tensor, torch.nn.Parameter)
-                tensors[spec.target] = torch.nn.Parameter(content, tensor.requires_grad) if is_parameter else content
-        with mode:
-            node.meta["val"] = dense(val)
-        changed.add(node)
-    return changed
 
 
 def _decompose_graph(
