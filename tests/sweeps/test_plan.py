@@ -34,9 +34,9 @@ def test_rules_include_and_exclude_cells_by_patterns():
 
 
 def test_all_recipes_are_those_of_each_backend():
-    plan = make_plan({"models": {"a": MODEL}, "backends": ["xnnpack", "portable"], "recipes": "all"})
+    plan = make_plan({"models": {"a": MODEL}, "backends": ["xnnpack", "kernels"], "recipes": "all"})
     found = {(cell.build.backend, cell.build.recipe) for cell in plan.cells}
-    assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "portable"} == {"float"}
+    assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "kernels"} == {"float"}
 
 
 @pytest.mark.parametrize(

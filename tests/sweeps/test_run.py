@@ -47,7 +47,7 @@ def test_the_table_equals_single_calls_and_a_second_sweep_computes_nothing(tmp_p
 def test_cells_that_eat_memory_hang_die_or_print_are_contained(tmp_path):
     models = {name: {"source": f"sweep_nets:{name}"} for name in ("hungry", "dies", "chatty", "missing")}
     limits = {"seconds": 120, "memory_mb": 1500}
-    done = edgecore.sweep({"models": models, "backends": ["portable"], "runs": 0, "limits": limits}, "out", jobs=2)
+    done = edgecore.sweep({"models": models, "backends": ["kernels"], "runs": 0, "limits": limits}, "out", jobs=2)
     reasons = {row.model: row.reason for row in done.rows if row.status == "failed"}
     assert list(reasons) == ["hungry", "dies", "missing"]
     assert "more memory than the limit of 1,500 MiB" in reasons["hungry"] and "SIGSEGV" in reasons["dies"]
@@ -57,7 +57,7 @@ def test_cells_that_eat_memory_hang_die_or_print_are_contained(tmp_path):
 
 def test_a_cell_that_hangs_is_tried_again_with_a_larger_limit_only(tmp_path):
     def sweep(seconds):
-        options = {"models": ["sweep_nets:hangs"], "backends": ["portable"], "limits": {"seconds": seconds}}
+        options = {"models": ["sweep_nets:hangs"], "backends": ["kernels"], "limits": {"seconds": seconds}}
         return edgecore.sweep(options, "out").rows[0]
 
     assert "does not end within the limit of 4 s" in sweep(4).reason
@@ -73,14 +73,14 @@ def test_two_sweeps_do_not_write_into_one_folder(tmp_path):
     with (tmp_path / "out" / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(EdgecoreError, match="another sweep is writing into out"):
-            edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["portable"]}, "out")
+            edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["kernels"]}, "out")
 
 
 @pytest.mark.full
 def test_a_sweep_that_is_killed_five_times_ends_with_the_same_table_and_no_cell_is_done_twice(tmp_path):
     (tmp_path / "s.toml").write_text(
-        'models = ["sweep_nets:small"]\nbackends = ["xnnpack", "portable"]\nrecipes = ["float", "int8-dynamic"]\n'
-        'runs = 3\n[[exclude]]\nbackend = "portable"\nrecipe = "int8*"\n'
+        'models = ["sweep_nets:small"]\nbackends = ["xnnpack", "kernels"]\nrecipes = ["float", "int8-dynamic"]\n'
+        'runs = 3\n[[exclude]]\nbackend = "kernels"\nrecipe = "int8*"\n'
     )
     command = [sys.executable, "-m", "edgecore", "sweep", "s.toml", "--jobs", "1", "-o"]
     chance = random.Random(7)

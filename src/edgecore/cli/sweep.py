@@ -61,9 +61,11 @@ def command(
             print((result.folder / "results.jsonl").read_text(encoding="utf-8"), end="")
         else:
             print(result)
-        bad = [row for row in result.rows if row.status != "ok"]
+        bad = [row for row in result.rows if row.status not in edgecore.sweeps.GOOD]
     if bad:
-        complain(f"{len(bad)} of {len(result.rows)} cells are not ok; {result.folder / 'index.html'} shows them")
+        complain(
+            f"{len(bad)} of {len(result.rows)} cells are wrong or failed; {result.folder / 'index.html'} shows them"
+        )
         raise typer.Exit(1)
 
 
