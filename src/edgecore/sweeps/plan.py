@@ -153,6 +153,31 @@ def _content(model: ModelOptions) -> list[str]:
     return [file_digest(path) for path in map(_file_of, named)]
 
 
+def named_files(build: Build) -> dict[str, Path]:
+    """Return the files that a build names, and the Python files beside those that hold its functions.
+
+    Returns:
+        Path relative to the current folder, or absolute for files elsewhere -> path. Installed packages are left out.
+    """
+    here = Path.cwd().resolve()
+    found: list[Path] = []
+    for text in (build.source, build.calibration, build.accuracy):
+        file = _file_of(text or "").resolve()
+        if text is None or file.is_relative_to(sys.prefix) or file.is_relative_to(sys.base_prefix):
+            continue
+        if file.is_dir():
+            found += [one for one in file.iterdir() if one.is_file()]
+        elif ":" in text and file.is_file():
+            inner = "." in text.partition(":")[0]  # a module of a package, which may import the others of it
+            top = (
+                file.parents[text.partition(":")[0].count(".") - (file.name != "__init__.py")] if inner else file.parent
+            )
+            found += top.rglob("*.py") if inner else top.glob("*.py")
+        elif file.is_file():
+            found.append(file)
+    return {str(one.relative_to(here) if one.is_relative_to(here) else one): one for one in sorted(set(found))}
+
+
 def _file_of(text: str) -> Path:
     """Return the file of `module:function`, as Python would find it; other texts are paths."""
     name, colon, _ = text.partition(":")
