@@ -76,6 +76,60 @@ def test_two_sweeps_do_not_write_into_one_folder(tmp_path):
             edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["kernels"]}, "out")
 
 
+def test_a_sweep_without_a_way_to_hold_its_folder_is_one_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(EdgecoreError, match="Linux and macOS"):
+        edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["kernels"]}, "out")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac runs what Core ML's backend makes")
+def test_a_file_that_this_machine_cannot_run_is_made_with_its_sizes(tmp_path):
+    pytest.importorskip("edgecore_coreml")
+    options = {"models": ["sweep_nets:small"], "backends": ["coreml"], "runs": 3}
+    done = edgecore.sweep(options, "out")
+    row = done.rows[0]
+    assert done.ok and row.status == "made" and "needs macOS" in row.reason
+    assert row.file_bytes == (tmp_path / "out" / row.file).stat().st_size and row.delegated == 1
+    assert row.sqnr_db is None and row.median_ms is None
+    assert (
+        edgecore.sweep(options, "out").rows[0].cached and not edgecore.sweep(options, "out", retry=True).rows[0].cached
+    )
+
+
+def test_kernels_have_int8_for_their_runtime_and_a_recipe_of_weights_gets_no_samples():
+    # The weights of kernels without a delegate stay in float: only their runtime has integer kernels.
+    options = {
+        "models": {"small": MODEL}, "backends": ["kernels", "xnnpack"], "recipes": ["int8", "int8-weights"],
+        "runtimes": ["edgecore"], "runs": 0, "exclude": [{"backend": "kernels", "recipe": "int8-weights"}],
+    }  # fmt: skip
+    done = edgecore.sweep(options, "out")
+    assert [(row.backend, row.recipe, row.status) for row in done.rows] == [
+        ("kernels", "int8", "ok"), ("xnnpack", "int8", "ok"), ("xnnpack", "int8-weights", "ok"),
+    ], str(done)  # fmt: skip
+
+
+class Planned:
+    def planned(self, plan, known, seconds, unknown):
+        self.seen = known, seconds > 0, unknown
+
+    def begun(self, step):
+        pass
+
+    def ended(self, step, result, left):
+        raise KeyboardInterrupt
+
+
+def test_the_estimate_of_an_interrupted_sweep_uses_the_cells_that_it_has_finished():
+    options = {"models": ["sweep_nets:small"], "backends": ["kernels", "xnnpack"], "runs": 0}
+    listener = Planned()
+    seen = []
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            edgecore.sweep(options, "out", jobs=1, listener=listener)
+        seen.append(listener.seen)
+    assert seen == [(0, False, 2), (1, True, 0)]
+
+
 @pytest.mark.full
 def test_a_sweep_that_is_killed_five_times_ends_with_the_same_table_and_no_cell_is_done_twice(tmp_path):
     (tmp_path / "s.toml").write_text(
