@@ -22,9 +22,9 @@ from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from edgecore.devtools.track import processor
-from edgecore.sweeps.fingerprint import file_digest, versions
+from edgecore.sweeps.fingerprint import file_digest
 from edgecore.sweeps.pools import run_step
-from edgecore.sweeps.ray_pool import TIMING
+from edgecore.sweeps.ray_pool import TIMING, packages_of
 from edgecore.sweeps.step import Step, StepResult
 
 RETRIES = 3
@@ -76,7 +76,7 @@ def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[st
 
 
 def _check_packages(step: Step, wanted: list[str]) -> None:
-    here = versions(step.build.backend_name, [step.build.source])
+    here = packages_of(step.build.backend_name, step.build.source.partition(":")[0])
     differing = sorted(set(here) ^ set(wanted))
     if differing:
         names = ", ".join(dict.fromkeys(one.partition("==")[0] for one in differing))

@@ -12,6 +12,7 @@ import pickle
 import socket
 import subprocess
 import sys
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,12 @@ TIMING = "timing"
 _CHILD = "import sys; sys.path[:] = sys.argv[1:]; from edgecore.sweeps.ray_driver import main; main()"
 _SECONDS_TO_CONNECT = 10
 _SECONDS_TO_END = 20
+
+
+@cache
+def packages_of(backend: str, library: str) -> list[str]:
+    """Return `versions` of a backend and a library of models, read once in this process: that takes 10 ms."""
+    return versions(backend, [library])
 
 
 def _check_reachable(address: str) -> None:
@@ -95,7 +102,7 @@ class RayPool:
         given = {FILE: folder / FILE} if step.kind == "time" else named_files(step.build)
         request = {
             "step": step.text(), "name": step.name, "folder": str(folder), "place": str(Path.cwd()),
-            "packages": versions(step.build.backend_name, [step.build.source]),
+            "packages": packages_of(step.build.backend_name, step.build.source.partition(":")[0]),
             "files": {name: (str(path.resolve()), self._digest(path)) for name, path in given.items()},
             "resources": dict.fromkeys([*step.needs, *([TIMING] if step.kind == "time" else [])], 1),
             "cores": max(1, step.threads), "memory": step.limits.memory_mb << 20,
