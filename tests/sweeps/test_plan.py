@@ -34,9 +34,22 @@ def test_rules_include_and_exclude_cells_by_patterns():
 
 
 def test_all_recipes_are_those_of_each_backend():
-    plan = make_plan({"models": {"a": MODEL}, "backends": ["xnnpack", "portable"], "recipes": "all"})
+    plan = make_plan({"models": {"a": MODEL}, "backends": ["xnnpack", "kernels"], "recipes": "all"})
     found = {(cell.build.backend, cell.build.recipe) for cell in plan.cells}
-    assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "portable"} == {"float"}
+    assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "kernels"} == {"float"}
+
+
+def test_kernels_offer_their_recipe_for_their_runtime_only():
+    options = {"backends": ["kernels"], "recipes": "all", "runtimes": ["executorch-1.5", "edgecore"]}
+    found = [(cell.build.runtime, cell.build.recipe) for cell in make_plan({"models": {"a": MODEL}, **options}).cells]
+    assert found == [("executorch-1.5", "float"), ("edgecore", "float"), ("edgecore", "int8")]
+
+
+def test_needs_are_no_option_of_a_backend_and_change_no_key():
+    def cell(**backend):
+        return make_plan({"models": {"a": MODEL}, "backends": {"xnnpack": backend}}).cells[0]
+
+    assert cell(needs=["phone"]).needs == ("phone",) and cell(needs=["phone"]).build == cell().build
 
 
 @pytest.mark.parametrize(

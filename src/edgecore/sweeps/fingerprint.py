@@ -38,7 +38,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
     """Return the versions of the packages that a compilation uses.
 
     Args:
-        backend: Name of the backend, whose package counts with all that it requires; "portable" for none.
+        backend: Name of the backend, whose package counts with all that it requires; "kernels" for none.
         sources: The models, which may come from a library.
     """
     libraries = [one.partition(":")[0] for one in sources]
@@ -48,7 +48,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
 
 
 def _distributions(backend: str) -> list[str]:
-    """Return the package of a backend; none for "portable" and for a backend that is not installed.
+    """Return the package of a backend; none for "kernels" and for a backend that is not installed.
 
     A package that cannot be imported now is an error here: without it the key of a cell would be another one.
     """
@@ -82,10 +82,20 @@ def _with_requirements(name: str, alone: bool) -> frozenset[str]:
 
 @cache
 def _version(name: str) -> str:
-    """Return name, version and, for packages of edgecore, the digest of the list of files with their hashes."""
+    """Return name, version and, for packages of edgecore, the digest of the list of files with their hashes.
+
+    What an installer writes is left out: it differs between machines with the same package.
+    """
     package = metadata.distribution(name)
-    files = digest(package.read_text("RECORD") or "") if name.startswith("edgecore") else ""
-    return f"{name}=={package.version} {files}".strip()
+    if not name.startswith("edgecore"):
+        return f"{name}=={package.version}"
+    lines = (package.read_text("RECORD") or "").splitlines()
+    own = [
+        line
+        for line in lines
+        if not line.startswith("..") and ".dist-info/" not in line and "/__pycache__/" not in line
+    ]
+    return f"{name}=={package.version} {digest(chr(10).join(sorted(own)))}"
 
 
 def imported_files() -> dict[str, str]:
