@@ -31,7 +31,7 @@ def spectra(count: int, worn: bool, random: np.random.Generator) -> np.ndarray:
             energy += load / harmonic * np.exp(-0.5 * (frequencies - speed * harmonic) ** 2)
         if worn:
             for harmonic in range(2, 6):
-                energy += random.uniform(0.2, 0.5) * np.exp(-0.5 * (frequencies - speed * (harmonic + 0.45)) ** 2)
+                energy += random.uniform(0.05, 0.2) * np.exp(-0.5 * (frequencies - speed * (harmonic + 0.45)) ** 2)
         spectrum[:] = np.log(energy) / 4
     return result
 

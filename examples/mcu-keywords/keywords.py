@@ -39,7 +39,7 @@ def speak(word: str, random: np.random.Generator) -> np.ndarray:
         glide = np.interp(places, range(len(word)), [FORMANTS[vowel][index] for vowel in word]) * tract
         spoken += np.sin(2 * np.pi * np.cumsum(glide) / RATE) / (index + 1)
     spoken *= (1 + 0.5 * np.sin(2 * np.pi * pitch * time)) * np.hanning(length) * random.uniform(0.3, 1)
-    sound = random.normal(0, random.uniform(0.02, 0.15), RATE)
+    sound = random.normal(0, random.uniform(0.05, 0.5), RATE)
     sound[start : start + length] += spoken
     return sound.astype(np.float32)
 
