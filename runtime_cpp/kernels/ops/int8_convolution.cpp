@@ -14,7 +14,9 @@ struct Axis {
   // Returns the input's index for output o and tap t; -1 for a zero.
   int64_t source(int64_t o, int64_t t) const {
     const int64_t position = o * stride - padding + t * dilation;
-    if (position < 0 || position % upsampling != 0) return -1;
+    if (position < 0) return -1;
+    if (upsampling == 1) return position < input ? position : -1;  // a division takes long on a microcontroller
+    if (position % upsampling != 0) return -1;
     return position / upsampling < input ? position / upsampling : -1;
   }
 };
@@ -138,7 +140,7 @@ class Depthwise {
   explicit Depthwise(const Convolution &c)
       : c_(c),
         pairs_((c.x.kernel + 1) / 2),
-        phase_(round_up((c.x.output - 1) + (2 * pairs_ * c.x.dilation) / c.x.stride + 1 + kSumLanes, kSumLanes)),
+        phase_(round_up((c.x.output - 1) + (2 * pairs_ * c.x.dilation) / c.x.stride + 1 + kBlock, kBlock)),
         row_(c.x.stride * phase_),
         line_(c.x.stride * phase_ + c.x.dilation),
         sums_(c.x.output + kBatch) {}
@@ -189,7 +191,7 @@ class Depthwise {
         add_taps<0>(taps, this->taps(), sums + filled);
       }
       filled += c_.x.output;
-      if (filled + c_.x.output + kSumLanes > sums_ || oy + 1 == c_.y.output) {
+      if (filled + c_.x.output + kBlock > sums_ || oy + 1 == c_.y.output) {
         requantize_row(sums, filled, channels.biases[channel], channels.factor(channel), c_.range, target);
         target += filled;
         filled = 0;
@@ -199,6 +201,7 @@ class Depthwise {
 
  private:
   static constexpr int64_t kBatch = 256;  // sums that are requantized together, at least
+  static constexpr int64_t kBlock = max_of(kSumLanes, 4);  // sums of a row that are computed together
 
   struct Tap {  // two adjacent taps
     const int32_t *pairs;
@@ -207,16 +210,19 @@ class Depthwise {
 
   int64_t taps() const { return c_.y.kernel * pairs_; }
 
-  // Computes a row of sums, and more up to a whole vector. kCount is the number of taps; 0 if only `count` says it.
+  // Computes a row of sums, and more up to a whole block. kCount is the number of taps; 0 if only `count` says it.
   template <int kCount>
   void add_taps(const Tap *taps, int64_t count, int32_t *sums) const {
     const int64_t n = kCount > 0 ? kCount : count;
-    for (int64_t ox = 0; ox < c_.x.output; ox += kSumLanes) {
-      Sums sum = {};
-      for (int64_t t = 0; t < n; ++t) {
-        sum = add_products(sum, load_vector(taps[t].pairs + ox), taps[t].weight - Sums{});
+    for (int64_t ox = 0; ox < c_.x.output; ox += kBlock) {
+      Sums block[kBlock / kSumLanes] = {};
+      for (const Tap *tap = taps; tap != taps + n; ++tap) {
+        const Sums weight = tap->weight - Sums{};
+        EDGECORE_UNROLL for (int64_t i = 0; i < kBlock / kSumLanes; ++i) {
+          block[i] = add_products(block[i], load_vector(tap->pairs + ox + i * kSumLanes), weight);
+        }
       }
-      store_vector(sums + ox, sum);
+      EDGECORE_UNROLL for (int64_t i = 0; i < kBlock / kSumLanes; ++i) store_vector(sums + ox + i * kSumLanes, block[i]);
     }
   }
 
