@@ -161,7 +161,10 @@ class Depthwise {
         const int16_t first = source[ty * c_.x.kernel + 2 * p];
         const int16_t second = 2 * p + 1 < c_.x.kernel ? source[ty * c_.x.kernel + 2 * p + 1] : int16_t{0};
         const int16_t both[2] = {first, second};
-        taps[ty * pairs_ + p].weight = load_pair(both);
+        const int64_t position = 2 * p * c_.x.dilation;
+        Tap &tap = taps[ty * pairs_ + p];
+        tap.weight = load_pair(both);
+        tap.offset = position % c_.x.stride * phase_ + position / c_.x.stride;
       }
     }
     const int64_t plane = index / c_.outputs * c_.inputs + channel / c_.outputs_of_group();
@@ -180,10 +183,7 @@ class Depthwise {
       }
       for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
         const int32_t *row = slot(rows, top + ty * c_.y.dilation, ty);
-        for (int64_t p = 0; p < pairs_; ++p) {
-          const int64_t position = 2 * p * c_.x.dilation;
-          taps[ty * pairs_ + p].pairs = row + position % c_.x.stride * phase_ + position / c_.x.stride;
-        }
+        for (Tap *tap = taps + ty * pairs_; tap != taps + (ty + 1) * pairs_; ++tap) tap->pairs = row + tap->offset;
       }
       if (this->taps() == 6) {
         add_taps<6>(taps, 6, sums + filled);
@@ -206,6 +206,7 @@ class Depthwise {
   struct Tap {  // two adjacent taps
     const int32_t *pairs;
     int32_t weight;
+    int64_t offset;  // of the pairs of output 0 in a row
   };
 
   int64_t taps() const { return c_.y.kernel * pairs_; }
@@ -227,8 +228,9 @@ class Depthwise {
   }
 
   int32_t *slot(int32_t *rows, int64_t iy, int64_t ty) const {
-    const int64_t at = c_.y.dilation == 1 ? (iy + c_.y.padding) % c_.y.kernel : ty;
-    return rows + at * row_;
+    if (c_.y.dilation != 1) return rows + ty * row_;
+    // Both numbers fit into 32 bits; dividing 64 bits takes long on a microcontroller.
+    return rows + static_cast<uint32_t>(iy + c_.y.padding) % static_cast<uint32_t>(c_.y.kernel) * row_;
   }
 
   void read_row(const int8_t *source, int16_t *line, int32_t *row) const {
