@@ -1,5 +1,5 @@
-# What the toolchains of Cortex-M processors have in common: Debian's gcc-arm-none-eabi, no operating system, no exceptions.
-# They set CMAKE_SYSTEM_PROCESSOR and edgecore_cpu, the options of the compiler for the processor.
+# What the toolchains of Cortex-M processors have in common: Debian's gcc-arm-none-eabi, no operating system, no
+# exceptions. They set CMAKE_SYSTEM_PROCESSOR and edgecore_cpu, the options of the compiler for the processor.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)
 set(CMAKE_CXX_COMPILER arm-none-eabi-g++)

@@ -1,6 +1,6 @@
-// Runs each model on the inputs in the file NAME.in, which contains the elements of all inputs of a run, of the next run
-// and so on in memory order, and writes the outputs of all runs to NAME.out. What is wrong with a model is one sentence on
-// the console, and the next model runs.
+// Runs each model on the inputs in the file NAME.in, which contains the elements of all inputs of a run, of the next
+// run and so on in memory order, and writes the outputs of all runs to NAME.out. What is wrong with a model is one
+// sentence on the console, and the next model runs.
 #include <string.h>
 
 #include "board/board.h"
@@ -87,8 +87,8 @@ Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTens
     ended = i == 0 && read == 0;
     if (ended) return {};
     if (read != inputs[i].size) {
-      return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "The file of inputs ends within input ", i, ", which has ",
-                            tensor.bytes, " bytes.");
+      return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "The file of inputs ends within input ", i,
+                            ", which has ", tensor.bytes, " bytes.");
     }
     int64_t shape[kMaxDims];
     for (size_t dim = 0; dim < tensor.sizes.size(); ++dim) shape[dim] = tensor.sizes[dim];

@@ -7,6 +7,7 @@ another pitch, speed and loudness each time, in noise.
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def features(sounds: np.ndarray) -> torch.Tensor:
     energy = spectrum.abs().square()[:, :, :FRAMES]
     # The bands are wider at higher frequencies.
     edges = np.geomspace(4, size // 2, BANDS + 1).round().astype(int)
-    bands = [energy[:, low:high].mean(1) for low, high in zip(edges, edges[1:], strict=False)]
+    bands = [energy[:, low:high].mean(1) for low, high in pairwise(edges)]
     return (torch.stack(bands, -1) + 1e-3).log().unsqueeze(1) / 4
 
 

@@ -114,7 +114,10 @@ class Ran:
 
 @pytest.fixture(scope="module", params=PROCESSORS)
 def ran(
-    request: pytest.FixtureRequest, firmware: ModuleType, networks: list[Network], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    firmware: ModuleType,
+    networks: list[Network],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Ran:
     folder = tmp_path_factory.mktemp(request.param)
     whole = networks[0].pte.read_bytes()
@@ -168,4 +171,3 @@ def test_integer_operators_need_no_floating_point(ran: Ran) -> None:
     needed = symbols_of(*objects, undefined=True)
     assert "__aeabi_ldivmod" in needed  # the names are those that GCC uses
     assert not [name for name in needed if name.startswith(("__aeabi_f", "__aeabi_d", "__aeabi_i2f", "__aeabi_i2d"))]
-

@@ -200,7 +200,7 @@ class Depthwise {
   }
 
  private:
-  static constexpr int64_t kBatch = 256;  // sums that are requantized together, at least
+  static constexpr int64_t kBatch = 256;                   // sums that are requantized together, at least
   static constexpr int64_t kBlock = max_of(kSumLanes, 4);  // sums of a row that are computed together
 
   struct Tap {  // two adjacent taps
@@ -223,7 +223,8 @@ class Depthwise {
           block[i] = add_products(block[i], load_vector(tap->pairs + ox + i * kSumLanes), weight);
         }
       }
-      EDGECORE_UNROLL for (int64_t i = 0; i < kBlock / kSumLanes; ++i) store_vector(sums + ox + i * kSumLanes, block[i]);
+      EDGECORE_UNROLL for (int64_t i = 0; i < kBlock / kSumLanes; ++i)
+          store_vector(sums + ox + i * kSumLanes, block[i]);
     }
   }
 

@@ -1,4 +1,4 @@
-"""`edgecore kernels`: write a C table with chosen kernels, such as those that files call, for an application or firmware."""
+"""`edgecore kernels`: write a C table with chosen kernels, such as those that files call, for applications."""
 
 from __future__ import annotations
 
