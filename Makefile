@@ -13,6 +13,7 @@
 #   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
 #   make bench-processor   a table of this processor, beside executorch, ONNX Runtime and OpenVINO
+#   make firmware  the examples of microcontrollers: builds them, runs them in an emulator, prints a table
 #   make docs    the documentation as a site in build/docs/html; warnings are errors
 #   make lint    formatters, linters, types
 #   make shaders  the SPIR-V of edgecore-vulkan, after a change of a shader
@@ -67,7 +68,7 @@ qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' 
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 llm_sources := $(shell find plugins/edgecore-llm -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels test-wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor firmware docs wheels test-wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -195,6 +196,10 @@ bench: install $(DONE)/torchvision $(DONE)/test
 bench-processor: install $(DONE)/torchvision $(DONE)/test
 	$(PY) -m pip install --quiet onnxruntime onnx onnxscript openvino nncf
 	$(PY) benchmarks/processor.py
+
+# On one thread, these small networks are trained in seconds.
+firmware: install $(DONE)/sklearn
+	OMP_NUM_THREADS=1 $(PY) examples/firmware/firmware.py
 
 docs: install $(DONE)/docs
 	$(SAY) "documentation"

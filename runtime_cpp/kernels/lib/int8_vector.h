@@ -7,10 +7,19 @@
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__ARM_FEATURE_DSP)
+#include <arm_acle.h>
 #endif
 
 #include "lib/fixed_point.h"
 #include "lib/vector.h"
+
+// Unrolls a loop over the sums of a tile when code is compiled for size, too: else they would lie in memory.
+#if defined(__ARM_FEATURE_DSP) && !defined(__aarch64__)
+#define EDGECORE_UNROLL _Pragma("GCC unroll 8")
+#else
+#define EDGECORE_UNROLL
+#endif
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -57,6 +66,24 @@ inline void widen_block(const int8_t *source, int16_t *target) {
   __builtin_memcpy(target, &halves, sizeof(halves));
 }
 
+// Returns the sum of the products of n elements.
+inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
+  int32_t sum = 0;
+#if defined(__ARM_FEATURE_DSP)
+  const int8_t *const end = a + n / 4 * 4;  // an index of 64 bits would take more instructions than the products
+  for (; a != end; a += 4, b += 4) {
+    uint32_t x, y;
+    __builtin_memcpy(&x, a, 4);
+    __builtin_memcpy(&y, b, 4);
+    sum = __smlad(__sxtb16(x), __sxtb16(y), sum);
+    sum = __smlad(__sxtb16(x >> 8 | x << 24), __sxtb16(y >> 8 | y << 24), sum);
+  }
+  n %= 4;
+#endif
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<int16_t>(a[i]) * static_cast<int16_t>(b[i]);
+  return sum;
+}
+
 // Returns sums + a.first * b.first + a.second * b.second for each lane.
 inline Sums add_products(Sums sums, Sums a, Sums b) {
 #if defined(__AVX512BW__)
@@ -70,6 +97,9 @@ inline Sums add_products(Sums sums, Sums a, Sums b) {
   const int16x8_t y = vreinterpretq_s16_s32(reinterpret_cast<int32x4_t>(b));
   const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
   return sums + reinterpret_cast<Sums>(vpaddq_s32(low, vmull_high_s16(x, y)));
+#elif defined(__ARM_FEATURE_DSP)
+  for (int i = 0; i < kSumLanes; ++i) sums[i] = __smlad(a[i], b[i], sums[i]);
+  return sums;
 #else
   return sums + ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
 #endif

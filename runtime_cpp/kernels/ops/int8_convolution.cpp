@@ -14,7 +14,9 @@ struct Axis {
   // Returns the input's index for output o and tap t; -1 for a zero.
   int64_t source(int64_t o, int64_t t) const {
     const int64_t position = o * stride - padding + t * dilation;
-    if (position < 0 || position % upsampling != 0) return -1;
+    if (position < 0) return -1;
+    if (upsampling == 1) return position < input ? position : -1;  // a division takes long on a microcontroller
+    if (position % upsampling != 0) return -1;
     return position / upsampling < input ? position / upsampling : -1;
   }
 };
@@ -170,7 +172,7 @@ class Depthwise {
   // Bytes of scratch memory that all workers share, and that each has.
   int64_t shared_scratch() const { return round_up(taps() * static_cast<int64_t>(sizeof(int64_t)), 64); }
   int64_t scratch() const {
-    const int64_t words = planes_y_ * planes_x_ * plane() + 2 * kSumLanes + kBatch + taps();
+    const int64_t words = planes_y_ * planes_x_ * plane() + 2 * kStep + kBatch + taps();
     return round_up(words * 4 + rows_ * pitch_ + kBatch + line_, 64);
   }
 
@@ -188,7 +190,7 @@ class Depthwise {
 
   void run(int64_t index, const Channels &channels, const int64_t *offsets, char *memory) const {
     auto *const planes = reinterpret_cast<int32_t *>(memory);
-    auto *const sums = planes + planes_y_ * planes_x_ * plane() + 2 * kSumLanes;
+    auto *const sums = planes + planes_y_ * planes_x_ * plane() + 2 * kStep;
     auto *const weights = sums + kBatch;
     auto *const bytes = reinterpret_cast<int8_t *>(weights + taps());
     auto *const line = bytes + rows_ * pitch_ + kBatch;
@@ -227,7 +229,8 @@ class Depthwise {
  private:
   static constexpr int64_t kMaxColumns = 1024;               // of a block
   static constexpr int64_t kBlock = kHasCache ? 6144 : 512;  // pairs of a block, about: 24 kB, or 2 kB
-  static constexpr int64_t kBatch = 256;                     // sums that are requantized together; whole vectors
+  static constexpr int64_t kStep = max_of(kSumLanes, 4);     // sums that are computed together
+  static constexpr int64_t kBatch = 256;                     // sums that are requantized together; whole steps
 
   static int32_t pair(int8_t first, int8_t second) {
     const int16_t both[2] = {first, second};
@@ -237,16 +240,20 @@ class Depthwise {
   int64_t taps() const { return c_.y.kernel * pairs_; }  // pairs of them
   int64_t plane() const { return (rows_ + halo_) * pitch_; }
 
-  // Computes n sums, and more up to whole vectors. kCount is the number of pairs of taps; 0 if only taps() says it.
+  // Computes n sums, and more up to a whole step. kCount is the number of pairs of taps; 0 if only taps() says it.
   template <int kCount>
   void add_taps(const int32_t *planes, const int64_t *offsets, const int32_t *weights, int64_t n, int32_t *sums) const {
     const int64_t count = kCount > 0 ? kCount : taps();
-    for (int64_t i = 0; i < n; i += kSumLanes) {
-      Sums sum = {};
+    for (int64_t i = 0; i < n; i += kStep) {
+      Sums step[kStep / kSumLanes] = {};
       for (int64_t t = 0; t < count; ++t) {
-        sum = add_products(sum, load_vector(planes + offsets[t] + i), weights[t] - Sums{});
+        const int32_t *pairs = planes + offsets[t] + i;
+        const Sums weight = weights[t] - Sums{};
+        EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) {
+          step[j] = add_products(step[j], load_vector(pairs + j * kSumLanes), weight);
+        }
       }
-      store_vector(sums + i, sum);
+      EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) store_vector(sums + i + j * kSumLanes, step[j]);
     }
   }
 
