@@ -58,4 +58,10 @@ def test_zero_points_at_the_limits_and_scales_of_zero_are_taken():
     x = torch.randn(2, 4)
     for model in (PerTensor(0.5, -128), PerChannel([1.0, 0.0, 2.0], [0, 127, -128])):
         program = compiled(model)
-        assert torch.equal(edgecore.load(program.buffer).forward(x), model(x))
+        torch.testing.assert_close(edgecore.load(program.buffer).forward(x), model(x))
+
+
+def test_zero_points_in_floating_point_may_be_outside_of_the_type():
+    x = torch.randn(2, 4)
+    model = PerChannel([1.0, 0.5, 2.0], [-200.5, 0.25, 300.0])
+    torch.testing.assert_close(edgecore.load(compiled(model).buffer).forward(x), model(x))

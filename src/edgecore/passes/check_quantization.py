@@ -19,7 +19,8 @@ SMALLEST = torch.finfo(torch.float32).tiny
 def check_quantization(program: ExportedProgram) -> ExportedProgram:
     """Check the scales and zero points of a program that are known when compiling; return the program as it is.
 
-    A scale must be finite, and 0 or a normal number of float32; a zero point must be a value of the integer type.
+    A scale must be finite, and 0 or a normal number of float32; an integer zero point must be a
+    value of the integer type. Zero points in floating point, such as those of embedding tables, may be any number.
 
     Raises:
         CompileError: A scale or a zero point of a quantize or dequantize node is not.
@@ -34,7 +35,7 @@ def check_quantization(program: ExportedProgram) -> ExportedProgram:
             is_subnormal = (scales.abs() < SMALLEST) & (scales != 0)
             _refuse(node, "scale", scales, ~torch.isfinite(scales) | is_subnormal, "finite and a normal float32 number")
         zeros = _known(parameters.zero_point, constants)
-        if zeros is not None and not parameters.dtype.is_floating_point:
+        if zeros is not None and not (zeros.is_floating_point() or parameters.dtype.is_floating_point):
             limits = torch.iinfo(parameters.dtype)
             is_outside = (zeros < limits.min) | (zeros > limits.max)
             _refuse(
@@ -46,7 +47,7 @@ def check_quantization(program: ExportedProgram) -> ExportedProgram:
 def _known(value: float | Node, constants: Constants) -> torch.Tensor | None:
     """Return a parameter as a tensor of rank 1; None if it is computed at run time, or loaded later."""
     if not isinstance(value, Node):
-        return torch.tensor([value], dtype=torch.float64)
+        return torch.tensor([value], dtype=torch.float64 if isinstance(value, float) else None)
     if not constants.has(value) or is_lazy(constants.stored(value)):
         return None
     return constants.get(value).reshape(-1)
