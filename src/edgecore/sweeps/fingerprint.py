@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 _ALWAYS = ("edgecore", "torch", "torchao", "numpy")
 _LIBRARIES = ("torchvision", "timm", "transformers")
@@ -63,7 +64,11 @@ def _distributions(backend: str) -> list[str]:
 
 @cache
 def _with_requirements(name: str, alone: bool) -> frozenset[str]:
-    """Return the installed packages that a package requires, and itself, without those of its extras."""
+    """Return the installed packages that a package requires here, and itself, without those of its extras.
+
+    A package that another Python would require does not count, even if it is found: setuptools appends the folder of
+    its own copies of packages to `sys.path`.
+    """
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -76,8 +81,12 @@ def _with_requirements(name: str, alone: bool) -> frozenset[str]:
             continue
         found.add(one)
         if not alone:
-            waiting += [re.split(r"[^\w.-]", text)[0].lower() for text in requirements if "extra ==" not in text]
+            waiting += [one.name.lower() for one in map(Requirement, requirements) if _is_needed(one)]
     return frozenset(found)
+
+
+def _is_needed(requirement: Requirement) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
 @cache
