@@ -13,6 +13,7 @@
 #   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
 #   make bench   the figures beside executorch
 #   make bench-processor   a table of this processor, beside executorch, ONNX Runtime and OpenVINO
+#   make firmware  the examples of microcontrollers: builds them, runs them in an emulator, prints a table
 #   make docs    the documentation as a site in build/docs/html; warnings are errors
 #   make lint    formatters, linters, types
 #   make shaders  the SPIR-V of edgecore-vulkan, after a change of a shader
@@ -67,7 +68,7 @@ qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' 
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 llm_sources := $(shell find plugins/edgecore-llm -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor docs wheels test-wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor firmware docs wheels test-wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -124,11 +125,11 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
-pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/llm $(DONE)/native-tests $(DONE)/arm64-xnnpack
+pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/openvino-2025 $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/llm $(DONE)/native-tests $(DONE)/arm64-xnnpack
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms \
-	$(PY) -m pytest $(PYTEST_ARGS)
+	EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 $(PY) -m pytest $(PYTEST_ARGS)
 
 test-emulated: install $(DONE)/test
 	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"
@@ -195,6 +196,10 @@ bench: install $(DONE)/torchvision $(DONE)/test
 bench-processor: install $(DONE)/torchvision $(DONE)/test
 	$(PY) -m pip install --quiet onnxruntime onnx onnxscript openvino nncf
 	$(PY) benchmarks/processor.py
+
+# On one thread, these small networks are trained in seconds.
+firmware: install $(DONE)/sklearn
+	OMP_NUM_THREADS=1 $(PY) examples/firmware/firmware.py
 
 docs: install $(DONE)/docs
 	$(SAY) "documentation"
@@ -383,6 +388,13 @@ $(DONE)/openvino: $(openvino_sources) $(core_headers) | $(DONE)/core
 	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-openvino
 	$(PIP) install --quiet "openvino>=2026.4,<2027" && \
 	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_openvino-*.whl || echo "OpenVINO is not to be had: without its tests"
+	@touch $@
+
+# The runtime of executorch 1.5.1 crashes with OpenVINO 2026, with its own files too.
+$(DONE)/openvino-2025: | $(DONE)/openvino
+	$(SAY) "OpenVINO 2025 for executorch (a download of 50 MB)"
+	rm -rf build/openvino-2025
+	$(PIP) install --quiet --no-deps --target build/openvino-2025 "openvino>=2025.3,<2026" || echo "OpenVINO 2025 is not to be had: without a test"
 	@touch $@
 
 # Its Vulkan device for tests is Mesa's lavapipe, a system package.

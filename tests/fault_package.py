@@ -38,7 +38,6 @@ def check(fault_folder, monkeypatch):
         monkeypatch.setenv("EDGECORE_TOY_FAULT", faults)
         return run("fault", only=only, quick=True, **settings)
 
-    registry._loaded.clear()
+    monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
     yield run_with
-    registry._loaded.clear()
     sys.modules.pop("edgecore_fault", None)

@@ -2,7 +2,8 @@
 // stored, for each block of instructions without a branch inside. Debian does not package the header, so what is needed
 // of it is declared here.
 // At its end it writes lines "FILE OFFSET INSTRUCTIONS LOADED STORED" to the file that the environment variable
-// EDGECORE_INSTRUCTIONS names; OFFSET is where in FILE, a program or a library, a block starts.
+// EDGECORE_INSTRUCTIONS names; OFFSET is where in FILE, a program or a library, a block starts. Of an emulated machine
+// FILE is "-" and OFFSET an address of its memory.
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +12,13 @@
 typedef uint64_t plugin_id;
 struct qemu_plugin_tb;  // a block
 struct qemu_plugin_insn;
-struct qemu_info_t;
+struct qemu_info_t {
+  const char *target_name;
+  struct {
+    int lowest, current;
+  } version;
+  bool is_machine;  // not one program
+};
 enum { ADD_U64 = 0 };                  // enum qemu_plugin_op
 enum { NO_REGISTERS = 0 };             // enum qemu_plugin_cb_flags
 enum { READS_AND_WRITES = 3 };         // enum qemu_plugin_mem_rw
@@ -27,6 +34,7 @@ void qemu_plugin_register_atexit_cb(plugin_id id, void (*ended)(plugin_id, void 
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *block);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *block, size_t index);
 void *qemu_plugin_insn_haddr(const struct qemu_plugin_insn *instruction);
+uint64_t qemu_plugin_insn_vaddr(const struct qemu_plugin_insn *instruction);
 unsigned qemu_plugin_mem_size_shift(qemu_plugin_meminfo access);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo access);
 
@@ -38,6 +46,7 @@ struct block {
   uint64_t instructions, loaded, stored;
 };
 static struct block *blocks;
+static bool is_machine;
 
 static void accessed(unsigned processor, qemu_plugin_meminfo access, uint64_t address, void *context) {
   (void)processor;
@@ -51,7 +60,8 @@ static void translated(plugin_id id, struct qemu_plugin_tb *translation) {
   const size_t count = qemu_plugin_tb_n_insns(translation);
   struct block *block = calloc(1, sizeof *block);
   if (block == NULL) abort();
-  block->address = (uintptr_t)qemu_plugin_insn_haddr(qemu_plugin_tb_get_insn(translation, 0));
+  const struct qemu_plugin_insn *first = qemu_plugin_tb_get_insn(translation, 0);
+  block->address = is_machine ? (uintptr_t)qemu_plugin_insn_vaddr(first) : (uintptr_t)qemu_plugin_insn_haddr(first);
   block->next = blocks;
   blocks = block;
   qemu_plugin_register_vcpu_tb_exec_inline(translation, ADD_U64, &block->instructions, count);
@@ -61,7 +71,13 @@ static void translated(plugin_id id, struct qemu_plugin_tb *translation) {
   }
 }
 
-// The emulated program's memory is that of this process, shifted: so are its mapped files.
+static void write_block(FILE *output, const char *file, uintptr_t offset, const struct block *block) {
+  if (block->instructions == 0) return;
+  fprintf(output, "%s %" PRIuPTR " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", file, offset, block->instructions,
+          block->loaded, block->stored);
+}
+
+// An emulated program's memory is that of this process, shifted: so are its mapped files.
 static void ended(plugin_id id, void *context) {
   (void)id;
   (void)context;
@@ -70,13 +86,15 @@ static void ended(plugin_id id, void *context) {
   FILE *maps = fopen("/proc/self/maps", "r");
   char line[4096], file[2048];
   uintptr_t start, end, offset;
-  while (output != NULL && maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+  for (const struct block *block = blocks; output != NULL && is_machine && block != NULL; block = block->next) {
+    write_block(output, "-", block->address, block);
+  }
+  while (output != NULL && !is_machine && maps != NULL && fgets(line, sizeof line, maps) != NULL) {
     const char *format = "%" SCNxPTR "-%" SCNxPTR " %*s %" SCNxPTR " %*s %*s %2047s";
     if (sscanf(line, format, &start, &end, &offset, file) != 4) continue;
     for (const struct block *block = blocks; block != NULL; block = block->next) {
-      if (block->address < start || block->address >= end || block->instructions == 0) continue;
-      fprintf(output, "%s %" PRIuPTR " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", file, block->address - start + offset,
-              block->instructions, block->loaded, block->stored);
+      if (block->address < start || block->address >= end) continue;
+      write_block(output, file, block->address - start + offset, block);
     }
   }
   if (output != NULL) fclose(output);
@@ -84,7 +102,7 @@ static void ended(plugin_id id, void *context) {
 
 __attribute__((visibility("default"))) int qemu_plugin_install(plugin_id id, const struct qemu_info_t *info, int argc,
                                                                char **argv) {
-  (void)info;
+  is_machine = info->is_machine;
   (void)argc;
   (void)argv;
   qemu_plugin_register_vcpu_tb_trans_cb(id, translated);

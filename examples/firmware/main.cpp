@@ -1,11 +1,13 @@
-// Runs the model once. input.bin and output.bin contain the elements of its first input and output in memory order.
+// Runs each model on the inputs in the file NAME.in, which contains the elements of all inputs of a run, of the next
+// run and so on in memory order, and writes the outputs of all runs to NAME.out. What is wrong with a model is one
+// sentence on the console, and the next model runs.
 #include <string.h>
 
-#include "board/semihosting.h"
+#include "board/board.h"
 #include "edgecore/kernels.h"
 #include "edgecore/log.h"
 #include "edgecore/method.h"
-#include "model.h"
+#include "models.h"
 
 using edgecore::BufferAllocator;
 using edgecore::Error;
@@ -14,21 +16,21 @@ using edgecore::Status;
 
 namespace {
 
-// All memory that the model uses: `memory` for the program and the method with its planned tensors, `scratch_memory`
-// for temporary data of one kernel at a time.
-alignas(64) uint8_t memory[192 * 1024];
-alignas(64) uint8_t scratch_memory[128 * 1024];
-alignas(64) uint8_t input[16 * 1024];
-alignas(64) uint8_t output[16 * 1024];
+constexpr size_t kMaxTensors = 8;  // inputs, and outputs
+constexpr size_t kMaxDims = 8;
 Error error;
 
 // What the board has of a platform: a console for messages, and an end. A product adds its clock.
 void EDGECORE_CALL show(uint64_t, int32_t, edgecore_str text) {
-  static char line[1024];
-  const size_t size = text.size < sizeof(line) - 2 ? static_cast<size_t>(text.size) : sizeof(line) - 2;
-  memcpy(line, text.data, size);
-  memcpy(line + size, "\n", 2);
-  semihosting_print(line);
+  char part[64];
+  for (size_t at = 0; at < text.size; at += sizeof(part) - 1) {
+    const size_t left = static_cast<size_t>(text.size) - at;
+    const size_t size = left < sizeof(part) - 1 ? left : sizeof(part) - 1;
+    memcpy(part, text.data + at, size);
+    part[size] = 0;
+    semihosting_print(part);
+  }
+  semihosting_print("\n");
 }
 
 void EDGECORE_CALL stop() { semihosting_exit(3); }
@@ -42,58 +44,149 @@ void register_platform() {
   edgecore_set_log_level(EDGECORE_LOG_INFO);
 }
 
-Status run() {
-  BufferAllocator allocator({memory, sizeof(memory)});
-  BufferAllocator scratch({scratch_memory, sizeof(scratch_memory)});
+struct Buffer {
+  uint8_t *data;
+  size_t size;
+};
+
+// The memory of inputs, and of outputs for which the model plans none, lies after that of the method.
+Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
+  buffer.size = static_cast<size_t>(bytes);
+  buffer.data = static_cast<uint8_t *>(memory.allocate(buffer.size, 16));
+  if (buffer.data != nullptr) return {};
+  return edgecore::fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for an input or output of ", bytes,
+                        " bytes.");
+}
+
+Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensors]) {
+  const edgecore::MethodInfo info = method.info();
+  if (info.input_count() > kMaxTensors) {
+    return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxTensors, " inputs.");
+  }
+  for (size_t i = 0; i < info.input_count(); ++i) {
+    const edgecore::TensorInfo tensor = info.input(i).tensor;
+    if (tensor.sizes.size() > kMaxDims) {
+      return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxDims, " dims.");
+    }
+    EDGECORE_TRY(allocate(memory, tensor.bytes, inputs[i]));
+  }
+  for (size_t i = 0; i < info.output_count(); ++i) {
+    if (!method.output_needs_memory(i)) continue;
+    Buffer output;
+    EDGECORE_TRY(allocate(memory, info.output(i).tensor.bytes, output));
+    EDGECORE_TRY(method.set_output(i, output.data, output.size, error));
+  }
+  return {};
+}
+
+// Reads the inputs of a run. `ended` becomes true if the file has no more of them.
+Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTensors], bool &ended) {
+  for (size_t i = 0; i < method.info().input_count(); ++i) {
+    const edgecore::TensorInfo tensor = method.info().input(i).tensor;
+    const size_t read = semihosting_read(file, inputs[i].data, inputs[i].size);
+    ended = i == 0 && read == 0;
+    if (ended) return {};
+    if (read != inputs[i].size) {
+      return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "The file of inputs ends within input ", i,
+                            ", which has ", tensor.bytes, " bytes.");
+    }
+    int64_t shape[kMaxDims];
+    for (size_t dim = 0; dim < tensor.sizes.size(); ++dim) shape[dim] = tensor.sizes[dim];
+    edgecore::TensorArgument argument;
+    argument.data = inputs[i].data;
+    argument.scalar_type = tensor.scalar_type;
+    argument.shape = {shape, tensor.sizes.size()};
+    EDGECORE_TRY(method.set_input(i, argument, error));
+  }
+  return {};
+}
+
+Status write_outputs(const Method &method, int32_t file) {
+  for (size_t i = 0; i < method.info().output_count(); ++i) {
+    const edgecore_tensor &result = *method.output(i).as.tensor;
+    const auto *data = static_cast<const uint8_t *>(result.dl.data) + result.dl.byte_offset;
+    size_t bytes = result.dl.dtype.bits / 8u;
+    for (int32_t dim = 0; dim < result.dl.ndim; ++dim) bytes *= static_cast<size_t>(result.dl.shape[dim]);
+    if (semihosting_write(file, data, bytes) != bytes) {
+      return edgecore::fail(error, EDGECORE_ACCESS_FAILED, "The file of outputs cannot be written.");
+    }
+  }
+  return {};
+}
+
+// Opens NAME.in or NAME.out.
+Status open(const char *name, const char *ending, int32_t &file) {
+  char path[64] = "";
+  strncat(path, name, sizeof(path) - 5);
+  strcat(path, ending);
+  file = strcmp(ending, ".in") == 0 ? semihosting_open_to_read(path) : semihosting_open_to_write(path);
+  return file >= 0 ? Status() : edgecore::fail(error, EDGECORE_ACCESS_FAILED, "The file ", path, " cannot be opened.");
+}
+
+Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTensors], size_t &runs) {
+  int32_t in = -1;
+  int32_t out = -1;
+  EDGECORE_TRY(open(name, ".in", in));
+  Status status = open(name, ".out", out);
+  bool ended = false;
+  for (; status.ok(); ++runs) {
+    status = read_inputs(method, in, inputs, ended);
+    if (status.ok() && ended) break;
+    if (status.ok()) status = method.execute(error);
+    if (status.ok()) status = write_outputs(method, out);
+  }
+  semihosting_close(in);
+  if (out >= 0) semihosting_close(out);
+  return status;
+}
+
+Status run(const model &model) {
+  board_memory all = board_free_memory();
+#ifdef MEMORY
+  if (all.size > MEMORY) all.size = MEMORY;
+#endif
+  const size_t size = all.size / 4 * 3;  // the last quarter is for temporary data of one operator at a time
+  BufferAllocator memory({all.data, size});
+  BufferAllocator scratch({all.data + size, all.size - size});
   edgecore::ProgramConfig program_config;
-  program_config.allocator = &allocator;
-  edgecore::BufferDataLoader loader(edgecore::Bytes(model, model_size));  // in flash: nothing is copied but the tables
+  program_config.allocator = &memory;
+  program_config.tables_in_place = true;  // the model is in flash
+  edgecore::BufferDataLoader loader(edgecore::Bytes(model.pte, model.size));
   const auto program = edgecore::Program::load(loader, program_config, error);
   EDGECORE_TRY(program.status());
 
   const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};
   edgecore::MethodConfig config;
-  config.allocator = &allocator;
+  config.allocator = &memory;
   config.scratch = &scratch;
   config.kernels = libraries;
   const auto loaded = Method::load(**program, "forward", config, error);
   EDGECORE_TRY(loaded.status());
   Method &method = **loaded;
-
-  const edgecore::TensorInfo info = method.info().input(0).tensor;
-  int64_t shape[8];
-  if (info.bytes > sizeof(input) || info.sizes.size() > 8 ||
-      !semihosting_read("input.bin", input, static_cast<size_t>(info.bytes))) {
-    return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "input.bin with ", info.bytes, " bytes is needed.");
+  const size_t of_method = memory.used();
+  Buffer inputs[kMaxTensors];
+  size_t runs = 0;
+  Status status = bind(method, memory, inputs);
+  if (status.ok()) status = run_all(method, model.name, inputs, runs);
+  if (status.ok()) {
+    EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
+                 ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
+                 memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(),
+                 ", variables ", board_variable_bytes(), ".");
   }
-  for (size_t i = 0; i < info.sizes.size(); ++i) shape[i] = info.sizes[i];
-  edgecore::TensorArgument argument;
-  argument.data = input;
-  argument.scalar_type = info.scalar_type;
-  argument.shape = {shape, info.sizes.size()};
-  argument.readable_bytes = sizeof(input);
-  EDGECORE_TRY(method.set_input(0, argument, error));
-  if (method.output_needs_memory(0)) EDGECORE_TRY(method.set_output(0, output, sizeof(output), error));
-  EDGECORE_TRY(method.execute(error));
-
-  const edgecore_tensor &result = *method.output(0).as.tensor;
-  const auto *data = static_cast<const uint8_t *>(result.dl.data) + result.dl.byte_offset;
-  uint64_t bytes = result.dl.dtype.bits / 8u;
-  for (int32_t i = 0; i < result.dl.ndim; ++i) bytes *= static_cast<uint64_t>(result.dl.shape[i]);
-  if (!semihosting_write("output.bin", data, static_cast<size_t>(bytes))) {
-    return edgecore::fail(error, EDGECORE_ACCESS_FAILED, "output.bin cannot be written.");
-  }
-  EDGECORE_LOG(EDGECORE_LOG_INFO, "memory used: ", allocator.used(), " bytes and at most ", scratch.peak(),
-               " of scratch, of which tensors ", method.planned_bytes(), ".");
   method.destroy();
-  return {};
+  return status;
 }
 
 }  // namespace
 
 int main() {
   register_platform();
-  if (run().ok()) return 0;
-  EDGECORE_LOG(EDGECORE_LOG_ERROR, error.sentence());
-  return 1;
+  int failed = 0;
+  for (size_t i = 0; i < model_count; ++i) {
+    if (run(models[i]).ok()) continue;
+    EDGECORE_LOG(EDGECORE_LOG_ERROR, models[i].name, ": ", error.sentence());
+    failed = 1;
+  }
+  return failed;
 }

@@ -16,6 +16,7 @@ namespace {
 constexpr size_t kSmallestFile = 16;
 constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderLength = 24;    // minimum length of an extended header
+constexpr size_t kTableAlignment = 16;  // of tables that are read in place
 constexpr size_t kHeaderWithSize = 32;  // length of a header that has the size of the segment data
 
 // Positions of the parts of the file: the flatbuffer with the tables, then the segments.
@@ -132,6 +133,12 @@ Status resolve_methods(const ProgramConfig &config, ProgramTables &tables, Error
   return Status();
 }
 
+// Returns tables that do not change while the program exists: a private copy of `bytes`, or `bytes` themselves.
+Result<Bytes> tables_to_keep(const ProgramConfig &config, Bytes bytes, StringView what, Error &error) {
+  if (config.tables_in_place && reinterpret_cast<uintptr_t>(bytes.data()) % kTableAlignment == 0) return bytes;
+  return private_copy(bytes, *config.allocator, what, error);
+}
+
 Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &error) {
   for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
     const fb::NamedData &entry = *tables.root->named_data()->Get(i);
@@ -142,14 +149,14 @@ Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &erro
     }
     const Result<Bytes> borrowed = tables.segments.borrow(entry.segment_index(), LoadUse::kTables, error);
     EDGECORE_TRY(borrowed.status());
-    const Result<Bytes> copy = private_copy(*borrowed, *config.allocator, kMetaKey, error);
-    tables.segments.release(*borrowed);
-    EDGECORE_TRY(copy.status());
-    flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
+    const Result<Bytes> bytes = tables_to_keep(config, *borrowed, kMetaKey, error);
+    if (!bytes.ok() || (*bytes).data() != (*borrowed).data()) tables.segments.release(*borrowed);
+    EDGECORE_TRY(bytes.status());
+    flatbuffers::Verifier verifier((*bytes).data(), (*bytes).size(), config.limits.nesting, config.limits.tables);
     if (!fb::meta::VerifyMetaBuffer(verifier)) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' is damaged.");
     }
-    tables.meta = fb::meta::GetMeta((*copy).data());
+    tables.meta = fb::meta::GetMeta((*bytes).data());
     // Read only the first entry with kMetaKey: a small damaged file may have this key a million times.
     return resolve_methods(config, tables, error);
   }
@@ -171,9 +178,13 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
     return fail(error, EDGECORE_INVALID_PROGRAM, "The program part has ", extent.program_size,
                 " bytes; the limit flatbuffer_bytes is ", limit, ".");
   }
-  const Result<Bytes> copy = private_copy(loader, extent.program_size, *config.allocator, "the program", error);
-  EDGECORE_TRY(copy.status());
-  flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), config.limits.nesting, config.limits.tables);
+  const Result<Bytes> loaded = load_bytes(loader, 0, extent.program_size, LoadUse::kTables, error);
+  EDGECORE_TRY(loaded.status());
+  const Result<Bytes> bytes = tables_to_keep(config, *loaded, "the program", error);
+  const bool in_place = bytes.ok() && (*bytes).data() == (*loaded).data();
+  if (!in_place) loader.release(*loaded);
+  EDGECORE_TRY(bytes.status());
+  flatbuffers::Verifier verifier((*bytes).data(), (*bytes).size(), config.limits.nesting, config.limits.tables);
   if (!fb::VerifyProgramBuffer(verifier)) {
     return fail(error, EDGECORE_INVALID_PROGRAM, "The program's flatbuffer (", extent.program_size,
                 " bytes) is damaged or truncated, or exceeds the limits nesting ", config.limits.nesting, " or tables ",
@@ -186,7 +197,8 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
     return fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, "No memory for the Program object.");
   }
   ProgramTables *tables = new (tables_memory) ProgramTables;
-  tables->root = fb::GetProgram((*copy).data());
+  tables->root = fb::GetProgram((*bytes).data());
+  tables->tail = in_place ? loader.tail() : kArenaTail;
   tables->file_size = loader.size();
   if (tables->root->version() != 0) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The program has schema version ", tables->root->version(),

@@ -11,7 +11,8 @@ namespace edgecore {
 constexpr StringView kMetaKey = "edgecore.meta.v1";
 
 struct ProgramTables {
-  const fb::Program *root = nullptr;  // in the private copy
+  const fb::Program *root = nullptr;  // in the private copy, or in the loader's bytes (ProgramConfig::tables_in_place)
+  size_t tail = 0;                    // bytes after the end of any constant in `root` that can be read
   uint64_t file_size = 0;
   Segments segments;
   const fb::meta::Meta *meta = nullptr;         // in a private copy; NULL if another toolchain wrote the file
@@ -30,7 +31,7 @@ inline bool is_external(const fb::Tensor &tensor) {
          tensor.extra_tensor_info()->location() == fb::TensorDataLocation::EXTERNAL;
 }
 
-// Where the program file has the data of a tensor: in a segment, or in the private copy of the flatbuffer.
+// Where the program file has the data of a tensor: in a segment, or in the flatbuffer.
 struct TensorPlace {
   const uint8_t *in_flatbuffer = nullptr;  // NULL: in the segment
   uint32_t segment = 0;

@@ -80,6 +80,29 @@ TEST(Program, RunsAfterTheBytesOfItsProgramPartChange) {
   EXPECT_TRUE(loaded.load_method()) << text_of(loaded.error);
 }
 
+TEST(Program, TablesInFlashAreNotCopied) {
+  const std::vector<uint8_t> bytes = full_builder().finish();
+  uint64_t program_size;
+  memcpy(&program_size, bytes.data() + 16, 8);
+  alignas(64) static uint8_t flash[1 << 14];
+  ASSERT_LE(bytes.size(), sizeof(flash));
+  memcpy(flash, bytes.data(), bytes.size());
+  size_t used[2];
+  for (const bool in_place : {false, true}) {
+    HeapAllocator allocator;
+    BufferDataLoader loader(Bytes(flash, bytes.size()));
+    ProgramConfig config;
+    config.allocator = &allocator;
+    config.tables_in_place = in_place;
+    Error error;
+    const Result<const Program *> program = Program::load(loader, config, error);
+    ASSERT_TRUE(program.ok()) << text_of(error);
+    EXPECT_EQ((*program)->method(0).operator_count(), 2u);
+    used[in_place] = allocator.used();
+  }
+  EXPECT_EQ(used[0], used[1] + program_size + kArenaTail);
+}
+
 TEST(Program, NamesAllMethodsWhenOneIsMissing) {
   Loaded loaded(full_builder().finish());
   EXPECT_EQ(loaded.program->find_method("backward", loaded.error).status().code(), EDGECORE_NOT_FOUND);

@@ -163,7 +163,7 @@ struct Builder {
     TensorPlace place;
     EDGECORE_TRY(find_tensor_data(method.owner->tables(), tensor, place, error));
     if (place.in_flatbuffer != nullptr) {
-      return Bytes(place.in_flatbuffer, static_cast<size_t>(tensor_bytes(tensor)) + kArenaTail);  // see private_copy
+      return Bytes(place.in_flatbuffer, static_cast<size_t>(tensor_bytes(tensor)) + method.owner->tables().tail);
     }
     const LoadUse use = is_state ? LoadUse::kInitialState : LoadUse::kConstants;
     const Result<Bytes> segment = segments.keep(place.segment, use, error);

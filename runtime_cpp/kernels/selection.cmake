@@ -38,29 +38,44 @@ function(edgecore_compile_kernels target variant)
   edgecore_set_pic(${target})
 endfunction()
 
-# edgecore_kernels(TARGET app PTE a.pte [b.pte...]) links to `app` only the kernels that these files call, with code
-# only for their dtypes. It replaces edgecore::kernels. The files must exist when CMake runs; CMake runs again when they
-# change. `app` must link edgecore::host or edgecore::core; edgecore_kernels_library() returns the table of kernels.
+# edgecore_kernels(TARGET app [PTE a.pte...] [OPERATORS aten::add.out=float32+int8...] [YAML a.yaml...] [CHECK b.pte...])
+# links to `app` only the kernels that the files of PTE call, that OPERATORS names and that the files of YAML select,
+# with code only for their dtypes. A file of CHECK that needs others is an error. It replaces edgecore::kernels. The files
+# must exist when CMake runs; CMake runs again when they change. `app` must link edgecore::host or edgecore::core;
+# edgecore_kernels_library() returns the table of kernels.
 function(edgecore_kernels)
-  cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET" "PTE")
-  if(NOT arg_TARGET OR NOT arg_PTE OR arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "edgecore_kernels needs TARGET and PTE: edgecore_kernels(TARGET app PTE model.pte).")
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "TARGET" "PTE;OPERATORS;YAML;CHECK")
+  if(NOT arg_TARGET OR NOT (arg_PTE OR arg_OPERATORS OR arg_YAML) OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "edgecore_kernels needs TARGET, and PTE, OPERATORS or YAML: "
+                        "edgecore_kernels(TARGET app PTE model.pte).")
   endif()
-  set(files "")
-  foreach(file IN LISTS arg_PTE)
-    get_filename_component(file ${file} ABSOLUTE)
-    list(APPEND files ${file})
+  set(options "")
+  if(arg_OPERATORS)
+    list(JOIN arg_OPERATORS "," names)
+    list(APPEND options --operators "${names}")
+  endif()
+  foreach(option IN ITEMS PTE YAML CHECK)
+    set(files "")
+    foreach(file IN LISTS arg_${option})
+      get_filename_component(file ${file} ABSOLUTE)
+      list(APPEND files ${file})
+    endforeach()
+    if(files)
+      set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
+      list(JOIN files "," files)
+      string(TOLOWER "${option}" option)
+      string(REPLACE "pte" "for" option "${option}")
+      list(APPEND options --${option} "${files}")
+    endif()
   endforeach()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${files})
   get_property(folder GLOBAL PROPERTY EDGECORE_KERNELS_DIR)
   get_property(sources GLOBAL PROPERTY EDGECORE_KERNELS_PATHS)
   get_property(packages GLOBAL PROPERTY EDGECORE_PYTHONPATH)
   find_package(Python3 3.10 REQUIRED COMPONENTS Interpreter)
   set(table ${CMAKE_CURRENT_BINARY_DIR}/${arg_TARGET}_kernels.c)
-  string(REPLACE ";" "," list "${files}")
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env "PYTHONPATH=${packages}" ${Python3_EXECUTABLE} -m edgecore kernels
-            --for ${list} --out ${table} --sources ${folder}
+            ${options} --out ${table} --sources ${folder}
     RESULT_VARIABLE status ERROR_VARIABLE text OUTPUT_QUIET)
   if(status)
     message(FATAL_ERROR "edgecore kernels: ${text}")

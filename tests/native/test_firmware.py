@@ -1,30 +1,173 @@
-"""The digits net on bare metal, on an emulated board."""
+"""Networks on bare metal, on emulated boards, with Arm's Cortex-M33 and Cortex-M55."""
 
 from __future__ import annotations
 
+import runpy
 import subprocess
+import sys
+from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 
-from embedding import ROOT, Digits, build, needs, same_numbers
+import numpy as np
+import pytest
+from embedding import ROOT, Digits, needs, same_numbers
 
-FIRMWARE = ROOT / "examples" / "firmware"
+import edgecore
+from edgecore import format as fmt
+
+TOOLS = ("arm-none-eabi-g++", "qemu-system-arm")
+PROCESSORS = ("cortex-m33", "cortex-m55")
 
 
-def test_the_digits_net_runs_on_bare_metal(digits: Digits, tmp_path: Path) -> None:
-    needs("arm-none-eabi-g++", "qemu-system-arm")
-    toolchain = FIRMWARE / "arm-none-eabi.cmake"
-    build(FIRMWARE, tmp_path / "build", f"-DCMAKE_TOOLCHAIN_FILE={toolchain}", f"-DPTE={digits.pte}")
-    (tmp_path / "input.bin").write_bytes(digits.image)
-    elf = tmp_path / "build" / "firmware.elf"
-    machine = ["qemu-system-arm", "-M", "mps3-an547", "-nographic", "-monitor", "none", "-serial", "null"]
-    semihosting = ["-semihosting-config", "enable=on,target=native", "-kernel", elf]
-    done = subprocess.run([*machine, *semihosting], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "memory used" in done.stdout + done.stderr
-    same_numbers((tmp_path / "output.bin").read_bytes(), digits.output)
+@pytest.fixture(scope="module")
+def firmware() -> ModuleType:
+    needs(*TOOLS)
+    sys.path.insert(0, str(ROOT / "examples" / "firmware"))
+    import firmware as module
 
-    symbols = subprocess.run(["arm-none-eabi-nm", elf], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"malloc", "_malloc_r", "_Znwj", "_sbrk", "__cxa_throw"} & set(symbols)
+    return module
+
+
+def symbols_of(*files: Path, undefined: bool = False) -> set[str]:
+    option = ["-u"] if undefined else []
+    text = subprocess.run(["arm-none-eabi-nm", *option, *files], capture_output=True, text=True, check=True).stdout
+    return set(text.split())
+
+
+def test_the_digits_net_runs_on_bare_metal(firmware: ModuleType, digits: Digits, tmp_path: Path) -> None:
+    elf = firmware.build(tmp_path / "build", "cortex-m55", [digits.pte])
+    (tmp_path / "digits.in").write_bytes(digits.image)
+    status, text = firmware.emulate(elf, "cortex-m55", tmp_path)
+    assert status == 0, text
+    assert "digits: 1 runs; bytes of memory" in text
+    same_numbers((tmp_path / "digits.out").read_bytes(), digits.output)
+
+    symbols = symbols_of(elf)
+    assert not {"malloc", "_malloc_r", "_Znwj", "_sbrk", "__cxa_throw"} & symbols
     # The platform's functions come from the application: nothing of the C library stands behind them.
-    assert not {"printf", "fprintf", "puts", "_write", "abort", "clock", "clock_gettime", "getenv"} & set(symbols)
-    assert {"edgecore_register_platform", "edgecore_log"} <= set(symbols)
+    assert not {"printf", "fprintf", "puts", "_write", "abort", "clock", "clock_gettime", "getenv"} & symbols
+    assert {"edgecore_register_platform", "edgecore_log"} <= symbols
+
+
+@dataclass
+class Network:
+    """An integer network for digits, the images that were held back from its training, and what is right for them."""
+
+    pte: Path
+    inputs: np.ndarray
+    labels: np.ndarray
+    expected: np.ndarray
+    fp32_accuracy: float
+
+    def accuracy(self, outputs: np.ndarray) -> float:
+        return float((outputs.argmax(1) == self.labels).mean())
+
+
+@pytest.fixture(scope="module")
+def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Network]:
+    """An MLP, that of the example, and a convnet."""
+    sklearn = pytest.importorskip("sklearn.datasets")
+    import torch
+    from torch import nn
+
+    folder = tmp_path_factory.mktemp("integers")
+    data = sklearn.load_digits()
+    labels = torch.tensor(data.target)
+    example = runpy.run_path(str(ROOT / "examples" / "mcu-digits" / "digits.py"))["make_example"]()
+    torch.manual_seed(0)
+    convnet = nn.Sequential(
+        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 8, 3, padding=1, groups=8), nn.ReLU(),
+        nn.Conv2d(8, 16, 1), nn.ReLU(), nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(64, 10),
+    )  # fmt: skip
+    pictures = torch.tensor(data.images, dtype=torch.float32)[:, None] / 16
+    optimizer = torch.optim.Adam(convnet.parameters(), lr=1e-2)
+    for _ in range(12):
+        for batch in torch.randperm(1437).split(64):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(convnet(pictures[batch]), labels[batch]).backward()
+            optimizer.step()
+    networks = []
+    for name, model, images in (("mlp", example.model, pictures.flatten(1)), ("convnet", convnet.eval(), pictures)):
+        pte = folder / f"{name}.pte"
+        held_back = images[1437:]
+        edgecore.compile(
+            model, (images[:1],), runtime="edgecore", quantize="int8", calibration=images[:1437:16].split(1)
+        ).save(pte)
+        method = edgecore.load(pte)
+        outputs = np.concatenate([np.asarray(method.forward(image.numpy())) for image in held_back.split(1)])
+        with torch.no_grad():
+            exact = float((model(held_back).argmax(1) == labels[1437:]).float().mean())
+        networks.append(Network(pte, held_back.numpy(), data.target[1437:], outputs, exact))
+    return networks
+
+
+@dataclass
+class Ran:
+    """A firmware with `networks`, and with files between them that it cannot run."""
+
+    build: Path
+    folder: Path
+    status: int
+    text: str
+
+
+@pytest.fixture(scope="module", params=PROCESSORS)
+def ran(
+    request: pytest.FixtureRequest,
+    firmware: ModuleType,
+    networks: list[Network],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Ran:
+    folder = tmp_path_factory.mktemp(request.param)
+    whole = networks[0].pte.read_bytes()
+    newer, truncated, unlinked, large = (folder / f"{name}.pte" for name in ("newer", "truncated", "unlinked", "large"))
+    newer.write_bytes(whole[:4] + b"ET13" + whole[8:])
+    truncated.write_bytes(whole[: len(whole) * 3 // 4])
+    pte = fmt.read_pte(whole)
+    pte.program.execution_plan[0].operators[0] = fmt.Operator("aten::erfinv", "out")
+    unlinked.write_bytes(fmt.write_pte(pte))
+    pte = fmt.read_pte(whole)
+    for value in pte.program.execution_plan[0].values:
+        if isinstance(value.val, fmt.Tensor) and value.val.allocation_info is not None:
+            value.val.allocation_info.memory_offset_low += 4 << 20
+    pte.program.execution_plan[0].non_const_buffer_sizes[1] += 4 << 20
+    large.write_bytes(fmt.write_pte(pte))
+    for network in networks:
+        (folder / f"{network.pte.stem}.in").write_bytes(network.inputs.tobytes())
+    good = ";".join(str(network.pte) for network in networks)
+    files = [newer, truncated, networks[0].pte, unlinked, large, networks[1].pte]
+    elf = firmware.build(folder / "build", request.param, files, f"-DKERNELS={good}")
+    return Ran(elf.parent, folder, *firmware.emulate(elf, request.param, folder))
+
+
+def test_integer_networks_give_the_bits_of_this_machine(ran: Ran, networks: list[Network]) -> None:
+    for network in networks:
+        assert f"{network.pte.stem}: {len(network.inputs)} runs" in ran.text
+        outputs = np.frombuffer((ran.folder / f"{network.pte.stem}.out").read_bytes(), np.float32)
+        outputs = outputs.reshape(network.expected.shape)
+        assert outputs.tobytes() == network.expected.tobytes()
+        assert network.fp32_accuracy > 0.85
+        assert network.accuracy(outputs) >= network.fp32_accuracy - 0.01
+
+
+def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
+    assert ran.status == 1
+    sentences = dict(line.split(": ", 1) for line in ran.text.splitlines() if ": " in line)
+    assert "'ET13'; this runtime reads ET12" in sentences["newer"]
+    assert "truncated" in sentences["truncated"]
+    assert "needs 1 operator that has no kernel: aten::erfinv.out" in sentences["unlinked"]
+    assert "no memory for planned arena" in sentences["large"]
+    for name in ("newer", "truncated", "unlinked", "large"):
+        assert sentences[name].endswith(".")
+    assert list(sentences) == ["newer", "truncated", "mlp", "unlinked", "large", "convnet"]
+
+
+def test_integer_operators_need_no_floating_point(ran: Ran) -> None:
+    if "cortex-m33" not in str(ran.folder):
+        pytest.skip("a Cortex-M55 has a floating-point unit")
+    objects = [path for path in ran.build.rglob("int8_*.obj") if path.suffix == ".obj"]
+    assert len(objects) >= 3
+    needed = symbols_of(*objects, undefined=True)
+    assert "__aeabi_ldivmod" in needed  # the names are those that GCC uses
+    assert not [name for name in needed if name.startswith(("__aeabi_f", "__aeabi_d", "__aeabi_i2f", "__aeabi_i2d"))]

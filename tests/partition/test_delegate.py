@@ -22,8 +22,8 @@ from fake_backends import (
 import edgecore
 from edgecore.errors import BackendBroken, CompileError, FallbackWarning
 from edgecore.ir.delegate import delegates
-from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics
-from edgecore.pipeline import DelegationReport
+from edgecore.partition import CapabilityPartitioner, PartitionDiagnostics, PartitionResult
+from edgecore.pipeline import DelegationReport, to_edge
 from edgecore.pipeline import compile as compiling
 
 aten = torch.ops.aten
@@ -141,3 +141,35 @@ def test_no_warning_is_given_where_nothing_fails():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         delegate(edge(), CapabilityPartitioner("Fake", no_sin), compiles)
+
+
+class CopiesTheSine(CapabilityPartitioner):
+    """Gives each reader of the sine a partition with a sine of its own."""
+
+    def partition(self, exported_program):
+        result = super().partition(exported_program)
+        sine, readers = None, []
+        for node in exported_program.graph.nodes:
+            if node.op == "call_function":
+                sine = node if node.target is aten.sin.default else sine
+                readers += [node] if node is not sine else []
+                node.meta["delegation_tag"] = f"part{max(len(readers) - 1, 0)}"
+        tags = dict.fromkeys(("part0", "part1"), self.spec)
+        return PartitionResult(result.tagged_exported_program, tags, copied_nodes={sine.name: ["part1"]})
+
+
+def test_a_copied_node_is_in_each_partition_that_reads_it():
+    class Two(torch.nn.Module):
+        def forward(self, x):
+            y = torch.sin(x)
+            return torch.exp(y), torch.neg(y)
+
+    x = torch.randn(3)
+    program = to_edge(torch.export.export(Two(), (x,))).exported_program()
+    lowered = delegate(program, CopiesTheSine("Fake", lambda program: lambda node: None))
+    inside = [
+        {node.target for node in module.original_module.graph.nodes if node.op == "call_function"}
+        for _, module in delegates(lowered)
+    ]
+    assert inside == [{aten.sin.default, aten.exp.default}, {aten.sin.default, aten.neg.default}]
+    assert all(map(torch.equal, lowered.module(check_guards=False)(x), Two()(x)))

@@ -58,10 +58,11 @@ def test_a_whole_program_becomes_one_delegate():
     assert edgecore.format.read_pte(module.buffer()).program.execution_plan[0].inputs == plan.inputs
 
 
+@pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("lower", [to_edge, to_edge_transform_and_lower])
-def test_a_composite_of_lowered_modules_is_lowered_again(lower):
+def test_a_composite_of_lowered_modules_is_lowered_again(lower, strict):
     composite = Composite(lowered())
-    exported = export(composite, (X, Y))
+    exported = export(composite, (X, Y), strict=strict)
     torch.testing.assert_close(exported.module()(X, Y), Composite(Affine())(X, Y))
     edge = lower(exported)
     graph_module = edge.exported_program().graph_module

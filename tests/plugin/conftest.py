@@ -52,8 +52,7 @@ def add_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Add
         (tmp_path / f"{module}.py").write_text(text)
         return module
 
-    registry._loaded.clear()
+    monkeypatch.setattr(registry, "_loaded", {})
     yield add
-    registry._loaded.clear()
     for module in modules:
         sys.modules.pop(module, None)

@@ -77,6 +77,27 @@ def test_filters_leave_the_cells_that_match(browser: Any) -> None:
     )
 
 
+def test_a_filter_makes_no_element_and_changes_only_cells_that_come_or_go(browser: Any) -> None:
+    browser.find_element("id", "tab-matrix").click()
+    made, changed = browser.execute_script("""
+        const make = document.createElement, observer = new MutationObserver(() => {});
+        let made = 0;
+        document.createElement = function (...names) { made += 1; return make.apply(this, names); };
+        observer.observe(document.querySelector(".matrix"), {attributes: true, childList: true, subtree: true});
+        const one = document.getElementById("text");
+        one.value = "model1/";
+        one.dispatchEvent(new Event("input"));
+        const changed = observer.takeRecords().length;
+        one.value = "";
+        one.dispatchEvent(new Event("input"));
+        observer.disconnect();
+        document.createElement = make;
+        return [made, changed];
+    """)
+    assert made == 0
+    assert 0 < changed <= 1900 + 19, "1900 cells and 19 rows go"
+
+
 def test_a_text_leaves_the_cells_whose_name_holds_it(browser: Any) -> None:
     browser.find_element("id", "tab-matrix").click()
     set_text = (

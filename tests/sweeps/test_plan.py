@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 from sweep_files import MODEL, write_nets
 
 from edgecore.errors import EdgecoreError
-from edgecore.sweeps import CellResult, make_plan
+from edgecore.sweeps import CellResult, fingerprint, make_plan
 
 
 @pytest.fixture(autouse=True)
@@ -34,9 +36,22 @@ def test_rules_include_and_exclude_cells_by_patterns():
 
 
 def test_all_recipes_are_those_of_each_backend():
-    plan = make_plan({"models": {"a": MODEL}, "backends": ["xnnpack", "portable"], "recipes": "all"})
+    plan = make_plan({"models": {"a": MODEL}, "backends": ["xnnpack", "kernels"], "recipes": "all"})
     found = {(cell.build.backend, cell.build.recipe) for cell in plan.cells}
-    assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "portable"} == {"float"}
+    assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "kernels"} == {"float"}
+
+
+def test_kernels_offer_their_recipe_for_their_runtime_only():
+    options = {"backends": ["kernels"], "recipes": "all", "runtimes": ["executorch-1.5", "edgecore"]}
+    found = [(cell.build.runtime, cell.build.recipe) for cell in make_plan({"models": {"a": MODEL}, **options}).cells]
+    assert found == [("executorch-1.5", "float"), ("edgecore", "float"), ("edgecore", "int8")]
+
+
+def test_needs_are_no_option_of_a_backend_and_change_no_key():
+    def cell(**backend):
+        return make_plan({"models": {"a": MODEL}, "backends": {"xnnpack": backend}}).cells[0]
+
+    assert cell(needs=["phone"]).needs == ("phone",) and cell(needs=["phone"]).build == cell().build
 
 
 @pytest.mark.parametrize(
@@ -88,3 +103,17 @@ def test_the_estimate_takes_earlier_results_of_cells_or_else_of_models():
     history = [CellResult(plan.cells[0].name, "a", "xnnpack", "float", "executorch-1.5", 0, "ok", seconds=10.0)]
     assert plan.estimate(history) == (40.0, 0) and plan.estimate(history, jobs=2) == (20.0, 0)
     assert plan.estimate([]) == (0.0, 4)
+
+
+def test_packages_that_another_python_would_need_do_not_change_the_key_of_a_cell(tmp_path, monkeypatch):
+    def key():
+        fingerprint._with_requirements.cache_clear()
+        return make_plan({"models": {"a": MODEL}, "backends": ["xnnpack"]}).cells[0].build.key
+
+    before = key()
+    info = tmp_path / "copies" / "tomli-1.0.dist-info"  # edgecore needs tomli before Python 3.11
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: tomli\nVersion: 1.0\n")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(info.parent)])
+    assert key() == before
+    fingerprint._with_requirements.cache_clear()

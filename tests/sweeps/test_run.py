@@ -47,7 +47,7 @@ def test_the_table_equals_single_calls_and_a_second_sweep_computes_nothing(tmp_p
 def test_cells_that_eat_memory_hang_die_or_print_are_contained(tmp_path):
     models = {name: {"source": f"sweep_nets:{name}"} for name in ("hungry", "dies", "chatty", "missing")}
     limits = {"seconds": 120, "memory_mb": 1500}
-    done = edgecore.sweep({"models": models, "backends": ["portable"], "runs": 0, "limits": limits}, "out", jobs=2)
+    done = edgecore.sweep({"models": models, "backends": ["kernels"], "runs": 0, "limits": limits}, "out", jobs=2)
     reasons = {row.model: row.reason for row in done.rows if row.status == "failed"}
     assert list(reasons) == ["hungry", "dies", "missing"]
     assert "more memory than the limit of 1,500 MiB" in reasons["hungry"] and "SIGSEGV" in reasons["dies"]
@@ -57,7 +57,7 @@ def test_cells_that_eat_memory_hang_die_or_print_are_contained(tmp_path):
 
 def test_a_cell_that_hangs_is_tried_again_with_a_larger_limit_only(tmp_path):
     def sweep(seconds):
-        options = {"models": ["sweep_nets:hangs"], "backends": ["portable"], "limits": {"seconds": seconds}}
+        options = {"models": ["sweep_nets:hangs"], "backends": ["kernels"], "limits": {"seconds": seconds}}
         return edgecore.sweep(options, "out").rows[0]
 
     assert "does not end within the limit of 4 s" in sweep(4).reason
@@ -73,14 +73,68 @@ def test_two_sweeps_do_not_write_into_one_folder(tmp_path):
     with (tmp_path / "out" / ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         with pytest.raises(EdgecoreError, match="another sweep is writing into out"):
-            edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["portable"]}, "out")
+            edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["kernels"]}, "out")
+
+
+def test_a_sweep_without_a_way_to_hold_its_folder_is_one_error(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fcntl", None)
+    with pytest.raises(EdgecoreError, match="Linux and macOS"):
+        edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["kernels"]}, "out")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac runs what Core ML's backend makes")
+def test_a_file_that_this_machine_cannot_run_is_made_with_its_sizes(tmp_path):
+    pytest.importorskip("edgecore_coreml")
+    options = {"models": ["sweep_nets:small"], "backends": ["coreml"], "runs": 3}
+    done = edgecore.sweep(options, "out")
+    row = done.rows[0]
+    assert done.ok and row.status == "made" and "needs macOS" in row.reason
+    assert row.file_bytes == (tmp_path / "out" / row.file).stat().st_size and row.delegated == 1
+    assert row.sqnr_db is None and row.median_ms is None
+    assert (
+        edgecore.sweep(options, "out").rows[0].cached and not edgecore.sweep(options, "out", retry=True).rows[0].cached
+    )
+
+
+def test_kernels_have_int8_for_their_runtime_and_a_recipe_of_weights_gets_no_samples():
+    # The weights of kernels without a delegate stay in float: only their runtime has integer kernels.
+    options = {
+        "models": {"small": MODEL}, "backends": ["kernels", "xnnpack"], "recipes": ["int8", "int8-weights"],
+        "runtimes": ["edgecore"], "runs": 0, "exclude": [{"backend": "kernels", "recipe": "int8-weights"}],
+    }  # fmt: skip
+    done = edgecore.sweep(options, "out")
+    assert [(row.backend, row.recipe, row.status) for row in done.rows] == [
+        ("kernels", "int8", "ok"), ("xnnpack", "int8", "ok"), ("xnnpack", "int8-weights", "ok"),
+    ], str(done)  # fmt: skip
+
+
+class Planned:
+    def planned(self, plan, known, seconds, unknown):
+        self.seen = known, seconds > 0, unknown
+
+    def begun(self, step):
+        pass
+
+    def ended(self, step, result, left):
+        raise KeyboardInterrupt
+
+
+def test_the_estimate_of_an_interrupted_sweep_uses_the_cells_that_it_has_finished():
+    options = {"models": ["sweep_nets:small"], "backends": ["kernels", "xnnpack"], "runs": 0}
+    listener = Planned()
+    seen = []
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            edgecore.sweep(options, "out", jobs=1, listener=listener)
+        seen.append(listener.seen)
+    assert seen == [(0, False, 2), (1, True, 0)]
 
 
 @pytest.mark.full
 def test_a_sweep_that_is_killed_five_times_ends_with_the_same_table_and_no_cell_is_done_twice(tmp_path):
     (tmp_path / "s.toml").write_text(
-        'models = ["sweep_nets:small"]\nbackends = ["xnnpack", "portable"]\nrecipes = ["float", "int8-dynamic"]\n'
-        'runs = 3\n[[exclude]]\nbackend = "portable"\nrecipe = "int8*"\n'
+        'models = ["sweep_nets:small"]\nbackends = ["xnnpack", "kernels"]\nrecipes = ["float", "int8-dynamic"]\n'
+        'runs = 3\n[[exclude]]\nbackend = "kernels"\nrecipe = "int8*"\n'
     )
     command = [sys.executable, "-m", "edgecore", "sweep", "s.toml", "--jobs", "1", "-o"]
     chance = random.Random(7)

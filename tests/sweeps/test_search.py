@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from sweep_files import MODEL, write_nets
 
 import edgecore
 from edgecore.errors import EdgecoreError
+from edgecore.sweeps import make_plan
+from edgecore.sweeps.run import compute
+from edgecore.sweeps.step import Step
 
 DIGITS = """
 import torch
@@ -65,3 +69,17 @@ def test_a_wrong_argument_of_search_is_one_sentence():
         edgecore.search("a:b", max_loss=0)
     with pytest.raises(EdgecoreError, match="objective must be latency or size"):
         edgecore.search("a:b", objective="beauty")
+
+
+def test_a_step_that_looks_for_modules_is_contained_as_a_cell_is(tmp_path, monkeypatch):
+    pytest.importorskip("edgecore_xnnpack")
+    write_nets(tmp_path, monkeypatch)
+    models = {"small": MODEL, "dies": {**MODEL, "source": "sweep_nets:dies"}}
+    plan = make_plan({"models": models, "backends": ["xnnpack"], "recipes": ["int8"]})
+    steps = [Step("suggest", cell.build, plan.limits, max_loss=0.5) for cell in plan.cells]
+    for step in steps:  # their files are there
+        (tmp_path / "out" / "cells" / step.build.key).mkdir(parents=True)
+    found = compute(steps, tmp_path / "out", jobs=1, listener=None)
+    assert found[steps[0]].status == "ok", found[steps[0]].reason
+    assert isinstance(found[steps[0]].figures["skip"], list)
+    assert found[steps[1]].status == "failed" and "SIGSEGV" in found[steps[1]].reason

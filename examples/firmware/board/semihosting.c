@@ -1,7 +1,6 @@
-#include "board/semihosting.h"
-
-#include <stdint.h>
 #include <string.h>
+
+#include "board/board.h"
 
 enum { kOpen = 0x01, kClose = 0x02, kPrint = 0x04, kWrite = 0x05, kRead = 0x06, kExit = 0x20 };
 enum { kReadBinary = 1, kWriteBinary = 5 };
@@ -14,26 +13,23 @@ static int32_t call(int32_t operation, const void *argument) {
   return r0;
 }
 
-// Reads or writes a whole file. Both operations return the number of bytes that were not transferred.
-static int transfer(const char *path, int32_t mode, int32_t operation, const void *data, size_t size) {
-  const uint32_t name[] = {(uint32_t)path, (uint32_t)mode, strlen(path)};
-  const int32_t file = call(kOpen, name);
-  if (file < 0) return 0;
+static int32_t open_file(const char *path, uint32_t mode) {
+  const uint32_t name[] = {(uint32_t)path, mode, strlen(path)};
+  return call(kOpen, name);
+}
+
+// Both operations return the number of bytes that were not transferred.
+static size_t transfer(int32_t operation, int32_t file, const void *data, size_t size) {
   const uint32_t block[] = {(uint32_t)file, (uint32_t)data, size};
-  const int32_t left = call(operation, block);
-  call(kClose, &file);
-  return left == 0;
+  return size - (size_t)call(operation, block);
 }
 
 void semihosting_print(const char *text) { call(kPrint, text); }
-
-int semihosting_read(const char *path, void *data, size_t size) {
-  return transfer(path, kReadBinary, kRead, data, size);
-}
-
-int semihosting_write(const char *path, const void *data, size_t size) {
-  return transfer(path, kWriteBinary, kWrite, data, size);
-}
+int32_t semihosting_open_to_read(const char *path) { return open_file(path, kReadBinary); }
+int32_t semihosting_open_to_write(const char *path) { return open_file(path, kWriteBinary); }
+size_t semihosting_read(int32_t file, void *data, size_t size) { return transfer(kRead, file, data, size); }
+size_t semihosting_write(int32_t file, const void *data, size_t size) { return transfer(kWrite, file, data, size); }
+void semihosting_close(int32_t file) { call(kClose, &file); }
 
 void semihosting_exit(int status) {
   const uint32_t reason[] = {STOPPED_BY_APPLICATION, (uint32_t)status};

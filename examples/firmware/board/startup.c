@@ -1,24 +1,43 @@
-// Vector table and start-up code of a Cortex-M55.
+// Vector table and start-up code of a Cortex-M33 or a Cortex-M55.
 #include <stdint.h>
 
-#include "board/semihosting.h"
+#include "board/board.h"
 
-extern uint32_t stack_top[], bss_start[], bss_end[];
+extern uint32_t stack_top[], stack_limit[], variables_start[], bss_start[], bss_end[];
+extern uint8_t memory_start[];
 extern void (*init_start[])(void);
 extern void (*init_end[])(void);
 int main(void);
 
+#define UNUSED_STACK 0xa5a5a5a5u
+
 __attribute__((noreturn)) void reset(void) {
-  *(volatile uint32_t *)0xE000ED88 |= 0xFu
-                                      << 20;  // CPACR: enable the floating-point and vector unit before its first use
+  *(volatile uint32_t *)0xE000ED88 |= 0xFu << 20;  // CPACR: enable the floating-point unit before its first use
   __asm volatile("dsb\n isb");
+  __asm volatile("msr msplim, %0" : : "r"(stack_limit));  // a stack that is too small is a fault, not a wrong result
+  for (volatile uint32_t *word = stack_limit; word < (uint32_t *)__builtin_frame_address(0) - 16; ++word) {
+    *word = UNUSED_STACK;
+  }
   for (uint32_t *word = bss_start; word < bss_end; ++word) *word = 0;
   for (void (**init)(void) = init_start; init < init_end; ++init) (*init)();
   semihosting_exit(main());
 }
 
+struct board_memory board_free_memory(void) {
+  const struct board_memory memory = {memory_start, (size_t)((uint8_t *)stack_limit - memory_start)};
+  return memory;
+}
+
+size_t board_variable_bytes(void) { return (size_t)((uint8_t *)bss_end - (uint8_t *)variables_start); }
+
+size_t board_stack_bytes(void) {
+  const uint32_t *word = stack_limit;
+  while (*word == UNUSED_STACK) ++word;
+  return (size_t)((uint8_t *)stack_top - (uint8_t *)word);
+}
+
 static void fault(void) {
-  semihosting_print("fault\n");
+  semihosting_print("The processor met a fault, such as a stack that is too small or a wrong address.\n");
   semihosting_exit(3);
 }
 

@@ -18,6 +18,9 @@ struct ProgramConfig {
   Allocator *allocator = nullptr;  // holds the Program and the private copy of the flatbuffer part
   Limits limits;
   Span<const DataFile *const> data;  // .ptd files of the program; the files and this array must outlive the Program
+  // True: the bytes that the loader returns never change, since they lie in flash, for example. The tables of the file
+  // are then used where they are, if their addresses are multiples of 16. Otherwise the program has a private copy.
+  bool tables_in_place = false;
 };
 
 #define EDGECORE_SHAPE_STATIC 0u   // the shape is always `sizes`

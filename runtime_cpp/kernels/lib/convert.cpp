@@ -196,8 +196,6 @@ void store_any(Type type, char *target, int64_t stride, int64_t n, const C *sour
 }
 #undef EDGECORE_STORAGE_TYPES
 
-constexpr int64_t kChunk = 256;
-
 // The parameters of convert_run.
 struct Conversion {
   Type to;
@@ -205,7 +203,7 @@ struct Conversion {
 };
 
 // Copies n elements from data[1] to data[0], `strides` bytes apart, with conversion by way of the compute type C of the
-// source. The buffer of kChunk elements stays in the L1 cache.
+// source.
 template <class C>
 void convert_run(const Conversion &types, char *const *data, const int64_t *strides, int64_t n) {
   C buffer[kChunk];

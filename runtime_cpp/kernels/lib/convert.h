@@ -8,6 +8,14 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
+// How many elements kernels convert at a time. The buffers lie on the stack, which is small on a microcontroller, and
+// stay in the L1 cache of other processors.
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+constexpr int64_t kChunk = 32;
+#else
+constexpr int64_t kChunk = 256;
+#endif
+
 // Loads n elements of dtype `type`, `stride` bytes apart (0 repeats one element), and converts them to a dense array of
 // float, double or int64, or of the compute type `compute`.
 void load(Type type, const char *source, int64_t stride, int64_t n, float *target);

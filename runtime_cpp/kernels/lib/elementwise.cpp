@@ -4,7 +4,6 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
 
-constexpr int64_t kChunk = 256;
 constexpr int64_t kGrain = 32768;
 
 struct Plan {

@@ -49,20 +49,6 @@ struct Int8Range {
   }
 };
 
-// Requantizes n sums that have one factor. The compiler vectorizes each loop, because the shift has one sign in it.
-inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
-                           int8_t *__restrict out) {
-  const int32_t multiplier = factor.multiplier;
-  if (factor.shift < 0) {
-    const int32_t shift = -factor.shift;
-    for (int64_t i = 0; i < n; ++i) {
-      out[i] = range.clamp(shift_right(multiply_high(sums[i] + bias, multiplier), shift));
-    }
-  } else {
-    for (int64_t i = 0; i < n; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
-  }
-}
-
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/lib/int8_vector.h"
+
 namespace edgecore {
 namespace {
 

@@ -25,19 +25,21 @@ template <int kVectors>
 inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
   constexpr int kWidth = kVectors * kSumLanes;
   Sums sums[kTileRows][kVectors];
-  for (int i = 0; i < kTileRows; ++i) {
-    for (int j = 0; j < kVectors; ++j) sums[i][j] = load_vector(block + i * kWidth + j * kSumLanes);
+  EDGECORE_UNROLL for (int i = 0; i < kTileRows; ++i) {
+    EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = load_vector(block + i * kWidth + j * kSumLanes);
   }
-  for (int64_t p = 0; p < pairs; ++p, panel += 2 * kWidth) {
+  for (const int16_t *end = left + 2 * pairs; left != end; left += 2, panel += 2 * kWidth) {
     Sums right[kVectors];
-    for (int j = 0; j < kVectors; ++j) __builtin_memcpy(&right[j], panel + 2 * j * kSumLanes, sizeof(Sums));
-    for (int i = 0; i < kTileRows; ++i) {
-      const Sums pair = load_pair(left + i * kInt8Depth + 2 * p) - Sums{};  // in all lanes
-      for (int j = 0; j < kVectors; ++j) sums[i][j] = add_products(sums[i][j], pair, right[j]);
+    EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) {
+      __builtin_memcpy(&right[j], panel + 2 * j * kSumLanes, sizeof(Sums));
+    }
+    EDGECORE_UNROLL for (int i = 0; i < kTileRows; ++i) {
+      const Sums pair = load_pair(left + i * kInt8Depth) - Sums{};  // in all lanes
+      EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = add_products(sums[i][j], pair, right[j]);
     }
   }
-  for (int i = 0; i < kTileRows; ++i) {
-    for (int j = 0; j < kVectors; ++j) store_vector(block + i * kWidth + j * kSumLanes, sums[i][j]);
+  EDGECORE_UNROLL for (int i = 0; i < kTileRows; ++i) {
+    EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) store_vector(block + i * kWidth + j * kSumLanes, sums[i][j]);
   }
 }
 

@@ -1,4 +1,5 @@
-// SIMD vectors of pairs of int16: an instruction multiplies two pairs and adds both products to a 32-bit sum.
+// SIMD vectors of pairs of int16, of which an instruction multiplies two and adds both products to a 32-bit sum, and of
+// sums that become int8.
 #ifndef EDGECORE_KERNELS_INT8_VECTOR_H_
 #define EDGECORE_KERNELS_INT8_VECTOR_H_
 
@@ -6,12 +7,28 @@
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
+#elif defined(__ARM_FEATURE_DSP)
+#include <arm_acle.h>
 #endif
 
+#include "lib/fixed_point.h"
 #include "lib/vector.h"
+
+// Unrolls a loop over the sums of a tile when code is compiled for size, too: else they would lie in memory.
+#if defined(__ARM_FEATURE_DSP) && !defined(__aarch64__)
+#define EDGECORE_UNROLL _Pragma("GCC unroll 8")
+#else
+#define EDGECORE_UNROLL
+#endif
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
+
+#if defined(__SSE2__) || defined(__aarch64__)
+constexpr bool kHasCache = true;
+#else
+constexpr bool kHasCache = false;  // a microcontroller: memory is scarce, and all of it is fast
+#endif
 
 using Sums = Vector<int32_t>;
 constexpr int kSumLanes = kLanes<int32_t>;
@@ -49,6 +66,24 @@ inline void widen_block(const int8_t *source, int16_t *target) {
   __builtin_memcpy(target, &halves, sizeof(halves));
 }
 
+// Returns the sum of the products of n elements.
+inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
+  int32_t sum = 0;
+#if defined(__ARM_FEATURE_DSP)
+  const int8_t *const end = a + n / 4 * 4;  // an index of 64 bits would take more instructions than the products
+  for (; a != end; a += 4, b += 4) {
+    uint32_t x, y;
+    __builtin_memcpy(&x, a, 4);
+    __builtin_memcpy(&y, b, 4);
+    sum = __smlad(__sxtb16(x), __sxtb16(y), sum);
+    sum = __smlad(__sxtb16(x >> 8 | x << 24), __sxtb16(y >> 8 | y << 24), sum);
+  }
+  n %= 4;
+#endif
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<int16_t>(a[i]) * static_cast<int16_t>(b[i]);
+  return sum;
+}
+
 // Returns sums + a.first * b.first + a.second * b.second for each lane.
 inline Sums add_products(Sums sums, Sums a, Sums b) {
 #if defined(__AVX512BW__)
@@ -62,9 +97,72 @@ inline Sums add_products(Sums sums, Sums a, Sums b) {
   const int16x8_t y = vreinterpretq_s16_s32(reinterpret_cast<int32x4_t>(b));
   const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
   return sums + reinterpret_cast<Sums>(vpaddq_s32(low, vmull_high_s16(x, y)));
+#elif defined(__ARM_FEATURE_DSP)
+  for (int i = 0; i < kSumLanes; ++i) sums[i] = __smlad(a[i], b[i], sums[i]);
+  return sums;
 #else
   return sums + ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
 #endif
+}
+
+#if defined(__AVX2__) || defined(__aarch64__)
+// Returns multiply_high(v, multiplier) for each lane. On x86 an instruction multiplies the even lanes; the odd lanes
+// are moved there and back.
+inline Sums multiply_high(Sums v, int32_t multiplier) {
+#if defined(__AVX512F__)
+  const __m512i x = reinterpret_cast<__m512i>(v);
+  const __m512i factor = _mm512_set1_epi32(multiplier);
+  const __m512i half = _mm512_set1_epi64(int64_t{1} << 30);
+  const __m512i even = _mm512_add_epi64(_mm512_mul_epi32(x, factor), half);
+  const __m512i odd = _mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64(x, 32), factor), half);
+  return reinterpret_cast<Sums>(
+      _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 31), _mm512_add_epi64(odd, odd)));
+#elif defined(__AVX2__)
+  const __m256i x = reinterpret_cast<__m256i>(v);
+  const __m256i factor = _mm256_set1_epi32(multiplier);
+  const __m256i half = _mm256_set1_epi64x(int64_t{1} << 30);
+  const __m256i even = _mm256_add_epi64(_mm256_mul_epi32(x, factor), half);
+  const __m256i odd = _mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64(x, 32), factor), half);
+  return reinterpret_cast<Sums>(_mm256_blend_epi32(_mm256_srli_epi64(even, 31), _mm256_add_epi64(odd, odd), 0xaa));
+#else
+  return reinterpret_cast<Sums>(vqrdmulhq_n_s32(reinterpret_cast<int32x4_t>(v), multiplier));
+#endif
+}
+
+// Requantizes whole vectors of the n sums whose factor is at most 1, and returns how many sums these are.
+inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
+                                  int8_t *out) {
+  typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
+  const Sums low = (range.low - range.zero_point) - Sums{};
+  const Sums high = (range.high - range.zero_point) - Sums{};
+  const int32_t shift = -factor.shift;
+  int64_t i = 0;
+  for (; i + kSumLanes <= n; i += kSumLanes) {
+    Sums v = multiply_high(load_vector(sums + i) + bias, factor.multiplier);
+    if (shift > 0) v = (v >> shift) + ((v >> (shift - 1)) & 1);
+    v = v < low ? low : v;
+    v = (v > high ? high : v) + range.zero_point;
+    const Bytes bytes = __builtin_convertvector(v, Bytes);
+    __builtin_memcpy(out + i, &bytes, sizeof(bytes));
+  }
+  return i;
+}
+#endif
+
+// Requantizes n sums that have one factor. The compiler vectorizes each loop, because the shift has one sign in it.
+inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
+                           int8_t *__restrict out) {
+  int64_t i = 0;
+  if (factor.shift <= 0) {
+#if defined(__AVX2__) || defined(__aarch64__)
+    i = requantize_vectors(sums, n, bias, factor, range, out);
+#endif
+    const int32_t shift = -factor.shift;
+    for (; shift > 0 && i < n; ++i) {
+      out[i] = range.clamp(shift_right(multiply_high(sums[i] + bias, factor.multiplier), shift));
+    }
+  }
+  for (; i < n; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
 }
 
 }  // namespace EDGECORE_VARIANT

@@ -23,7 +23,7 @@ constexpr int kTileVectors = 2;
 constexpr bool kMultipliesByElement = false;
 constexpr int kTileVectors = 3;
 #endif
-constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : 4;
+constexpr int kTileRows = kVectorRegisters >= 32 ? 8 : kVectorRegisters >= 16 ? 4 : 2;
 template <class C>
 constexpr int64_t kPanel = kTileVectors * kLanes<C>;  // max columns of a panel
 

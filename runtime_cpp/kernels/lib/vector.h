@@ -17,20 +17,24 @@ constexpr int kVectorRegisters = 16;
 #elif defined(__aarch64__)
 constexpr int kVectorBytes = 16;
 constexpr int kVectorRegisters = 32;
+#elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+// Without vectors, a vector of one element is an ordinary register; wider ones would lie in memory.
+constexpr int kVectorBytes = 4;
+constexpr int kVectorRegisters = 8;
 #else
 constexpr int kVectorBytes = 16;
 constexpr int kVectorRegisters = 16;
 #endif
 
 template <class C>
+constexpr int kLanes = kVectorBytes > static_cast<int>(sizeof(C)) ? kVectorBytes / static_cast<int>(sizeof(C)) : 1;
+
+template <class C>
 struct VectorOf {
-  typedef C Type __attribute__((vector_size(kVectorBytes)));
+  typedef C Type __attribute__((vector_size(kLanes<C> * sizeof(C))));
 };
 template <class C>
 using Vector = typename VectorOf<C>::Type;
-
-template <class C>
-constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(C));
 
 // Load and store a vector at an address of any alignment.
 template <class C>

@@ -2,7 +2,7 @@
 #ifndef EDGECORE_KERNELS_INT8_ARGUMENTS_H_
 #define EDGECORE_KERNELS_INT8_ARGUMENTS_H_
 
-#include "lib/fixed_point.h"
+#include "lib/int8_vector.h"
 #include "ops/index.h"
 
 namespace edgecore {

@@ -14,7 +14,9 @@ struct Axis {
   // Returns the input's index for output o and tap t; -1 for a zero.
   int64_t source(int64_t o, int64_t t) const {
     const int64_t position = o * stride - padding + t * dilation;
-    if (position < 0 || position % upsampling != 0) return -1;
+    if (position < 0) return -1;
+    if (upsampling == 1) return position < input ? position : -1;  // a division takes long on a microcontroller
+    if (position % upsampling != 0) return -1;
     return position / upsampling < input ? position / upsampling : -1;
   }
 };
@@ -130,145 +132,205 @@ void convolve(Call &call, const Convolution &c, const Channels &channels) {
   int8_gemm(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
 }
 
-// A convolution whose groups have one input channel. The rows that the taps of an output row read are kept as pairs of
-// the inputs of two adjacent taps, in the order of the outputs: element q of phase f of a row is the pair of the padded
-// positions q * stride + f and q * stride + f + dilation.
+// Returns the number of different remainders that multiples of `step` have when divided by `stride`.
+int64_t remainders(int64_t step, int64_t stride) {
+  int64_t divisor = stride;
+  for (int64_t rest = step % stride; rest != 0;) {
+    const int64_t next = divisor % rest;
+    divisor = rest;
+    rest = next;
+  }
+  return stride / divisor;
+}
+
+// A convolution whose groups have one input channel, in blocks of outputs. The inputs of a block are kept as pairs:
+// those of two adjacent taps of a row. Element (row, column) of plane (fy, fx) is the pair of the padded positions (y,
+// x) and (y, x + dilation), where y = (top + row) * stride + fy and x = (left + column) * stride + fx for the first
+// output (top, left) of the block. So the pairs that two taps read for all outputs of the block lie in one plane, in
+// the order of the outputs, and the sums of a block are computed like those of one long row, with a few unused ones
+// between its rows.
 class Depthwise {
  public:
   explicit Depthwise(const Convolution &c)
       : c_(c),
         pairs_((c.x.kernel + 1) / 2),
-        phase_(round_up((c.x.output - 1) + (2 * pairs_ * c.x.dilation) / c.x.stride + 1 + kSumLanes, kSumLanes)),
-        row_(c.x.stride * phase_),
-        line_(c.x.stride * phase_ + c.x.dilation),
-        sums_(c.x.output + kBatch) {}
+        planes_y_(min_of(c.y.kernel, remainders(c.y.dilation, c.y.stride))),
+        planes_x_(min_of(pairs_, remainders(2 * c.x.dilation, c.x.stride))),
+        columns_(min_of(c.x.output, kMaxColumns)),
+        pitch_(columns_ + 2 * (pairs_ - 1) * c.x.dilation / c.x.stride),
+        halo_((c.y.kernel - 1) * c.y.dilation / c.y.stride),
+        rows_(min_of(c.y.output, max_of(kBlock / (planes_y_ * planes_x_ * pitch_) - halo_, 2 * halo_ + 1))),
+        line_(2 * (pitch_ + kSumLanes) + c.x.dilation) {}
 
-  int64_t scratch() const {  // of a worker, in bytes
-    return taps() * static_cast<int64_t>(sizeof(Tap)) + (c_.y.kernel * row_ + sums_) * 4 + line_ * 2;
+  // Returns false if the kernel covers so many inputs that the sizes of scratch memory could overflow.
+  bool fits() const {
+    constexpr int64_t kLimit = int64_t{1} << 20;
+    return pitch_ < kLimit && rows_ + halo_ < kLimit && taps() < kLimit / 16 &&
+           planes_y_ * planes_x_ * plane() < kLimit * kLimit;
   }
 
-  void run(int64_t index, const Channels &channels, char *memory) const {
-    auto *const taps = reinterpret_cast<Tap *>(memory);
-    auto *const rows = reinterpret_cast<int32_t *>(taps + this->taps());
-    int32_t *const sums = rows + c_.y.kernel * row_;
-    auto *const line = reinterpret_cast<int16_t *>(sums + sums_);
-    const int64_t channel = index % c_.outputs;
-    const int8_t *source = c_.weight + channel * c_.taps();
+  // Bytes of scratch memory that all workers share, and that each has.
+  int64_t shared_scratch() const { return round_up(taps() * static_cast<int64_t>(sizeof(int64_t)), 64); }
+  int64_t scratch() const {
+    const int64_t words = planes_y_ * planes_x_ * plane() + 2 * kStep + kBatch + taps();
+    return round_up(words * 4 + rows_ * pitch_ + kBatch + line_, 64);
+  }
+
+  // Writes where the pairs of each two taps begin.
+  void find_offsets(int64_t *offsets) const {
     for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
+      const int64_t y = ty * c_.y.dilation;
       for (int64_t p = 0; p < pairs_; ++p) {
-        const int16_t first = source[ty * c_.x.kernel + 2 * p];
-        const int16_t second = 2 * p + 1 < c_.x.kernel ? source[ty * c_.x.kernel + 2 * p + 1] : int16_t{0};
-        const int16_t both[2] = {first, second};
-        taps[ty * pairs_ + p].weight = load_pair(both);
+        const int64_t x = 2 * p * c_.x.dilation;
+        const int64_t index = ty % planes_y_ * planes_x_ + p % planes_x_;
+        offsets[ty * pairs_ + p] = index * plane() + y / c_.y.stride * pitch_ + x / c_.x.stride;
       }
     }
-    const int64_t plane = index / c_.outputs * c_.inputs + channel / c_.outputs_of_group();
-    const int8_t *input = c_.input + plane * c_.y.input * c_.x.input;
-    const bool slides = c_.y.dilation == 1;  // else the rows of two outputs have no simple overlap
-    int64_t next = -c_.y.padding;            // the first padded row that was not read yet
-    int8_t *target = c_.result + index * c_.pixels();
-    int64_t filled = 0;  // sums of full rows, which are requantized together
-    for (int64_t oy = 0; oy < c_.y.output; ++oy) {
-      const int64_t top = oy * c_.y.stride - c_.y.padding;
-      for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
-        const int64_t iy = top + ty * c_.y.dilation;
-        if (slides && iy < next) continue;
-        next = iy + 1;
-        read_row(iy >= 0 && iy < c_.y.input ? input + iy * c_.x.input : nullptr, line, slot(rows, iy, ty));
+  }
+
+  void run(int64_t index, const Channels &channels, const int64_t *offsets, char *memory) const {
+    auto *const planes = reinterpret_cast<int32_t *>(memory);
+    auto *const sums = planes + planes_y_ * planes_x_ * plane() + 2 * kStep;
+    auto *const weights = sums + kBatch;
+    auto *const bytes = reinterpret_cast<int8_t *>(weights + taps());
+    auto *const line = bytes + rows_ * pitch_ + kBatch;
+    const int64_t channel = index % c_.outputs;
+    const int8_t *source = c_.weight + channel * c_.taps();
+    for (int64_t ty = 0; ty < c_.y.kernel; ++ty, source += c_.x.kernel) {
+      for (int64_t p = 0; p < pairs_; ++p) {
+        weights[ty * pairs_ + p] = pair(source[2 * p], 2 * p + 1 < c_.x.kernel ? source[2 * p + 1] : int8_t{0});
       }
-      for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
-        const int32_t *row = slot(rows, top + ty * c_.y.dilation, ty);
-        for (int64_t p = 0; p < pairs_; ++p) {
-          const int64_t position = 2 * p * c_.x.dilation;
-          taps[ty * pairs_ + p].pairs = row + position % c_.x.stride * phase_ + position / c_.x.stride;
+    }
+    const int64_t input = index / c_.outputs * c_.inputs + channel / c_.outputs_of_group();
+    for (int64_t top = 0; top < c_.y.output; top += rows_) {
+      const int64_t height = min_of(rows_, c_.y.output - top);
+      for (int64_t left = 0; left < c_.x.output; left += columns_) {
+        read_block(c_.input + input * c_.y.input * c_.x.input, top, left, height + halo_, line, planes);
+        const int64_t width = min_of(columns_, c_.x.output - left);
+        const int64_t count = (height - 1) * pitch_ + width;
+        for (int64_t at = 0; at < count; at += kBatch) {
+          const int64_t n = min_of(kBatch, count - at);
+          if (taps() == 6) {
+            add_taps<6>(planes + at, offsets, weights, n, sums);
+          } else {
+            add_taps<0>(planes + at, offsets, weights, n, sums);
+          }
+          requantize_row(sums, round_up(n, kSumLanes), channels.biases[channel], channels.factor(channel), c_.range,
+                         bytes + at);
         }
-      }
-      if (this->taps() == 6) {
-        add_taps<6>(taps, 6, sums + filled);
-      } else {
-        add_taps<0>(taps, this->taps(), sums + filled);
-      }
-      filled += c_.x.output;
-      if (filled + c_.x.output + kSumLanes > sums_ || oy + 1 == c_.y.output) {
-        requantize_row(sums, filled, channels.biases[channel], channels.factor(channel), c_.range, target);
-        target += filled;
-        filled = 0;
+        int8_t *target = c_.result + index * c_.pixels() + top * c_.x.output + left;
+        for (int64_t row = 0; row < height; ++row) {
+          copy_run<1>(target + row * c_.x.output, bytes + row * pitch_, width);
+        }
       }
     }
   }
 
  private:
-  static constexpr int64_t kBatch = 256;  // sums that are requantized together, at least
+  static constexpr int64_t kMaxColumns = 1024;               // of a block
+  static constexpr int64_t kBlock = kHasCache ? 6144 : 512;  // pairs of a block, about: 24 kB, or 2 kB
+  static constexpr int64_t kStep = max_of(kSumLanes, 4);     // sums that are computed together
+  static constexpr int64_t kBatch = 256;                     // sums that are requantized together; whole steps
 
-  struct Tap {  // two adjacent taps
-    const int32_t *pairs;
-    int32_t weight;
-  };
+  static int32_t pair(int8_t first, int8_t second) {
+    const int16_t both[2] = {first, second};
+    return load_pair(both);
+  }
 
-  int64_t taps() const { return c_.y.kernel * pairs_; }
+  int64_t taps() const { return c_.y.kernel * pairs_; }  // pairs of them
+  int64_t plane() const { return (rows_ + halo_) * pitch_; }
 
-  // Computes a row of sums, and more up to a whole vector. kCount is the number of taps; 0 if only `count` says it.
+  // Computes n sums, and more up to a whole step. kCount is the number of pairs of taps; 0 if only taps() says it.
   template <int kCount>
-  void add_taps(const Tap *taps, int64_t count, int32_t *sums) const {
-    const int64_t n = kCount > 0 ? kCount : count;
-    for (int64_t ox = 0; ox < c_.x.output; ox += kSumLanes) {
-      Sums sum = {};
-      for (int64_t t = 0; t < n; ++t) {
-        sum = add_products(sum, load_vector(taps[t].pairs + ox), taps[t].weight - Sums{});
+  void add_taps(const int32_t *planes, const int64_t *offsets, const int32_t *weights, int64_t n, int32_t *sums) const {
+    const int64_t count = kCount > 0 ? kCount : taps();
+    for (int64_t i = 0; i < n; i += kStep) {
+      Sums step[kStep / kSumLanes] = {};
+      for (int64_t t = 0; t < count; ++t) {
+        const int32_t *pairs = planes + offsets[t] + i;
+        const Sums weight = weights[t] - Sums{};
+        EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) {
+          step[j] = add_products(step[j], load_vector(pairs + j * kSumLanes), weight);
+        }
       }
-      store_vector(sums + ox, sum);
+      EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) store_vector(sums + i + j * kSumLanes, step[j]);
     }
   }
 
-  int32_t *slot(int32_t *rows, int64_t iy, int64_t ty) const {
-    const int64_t at = c_.y.dilation == 1 ? (iy + c_.y.padding) % c_.y.kernel : ty;
-    return rows + at * row_;
-  }
-
-  void read_row(const int8_t *source, int16_t *line, int32_t *row) const {
-    for (int64_t i = 0; i < line_; ++i) line[i] = static_cast<int16_t>(c_.zero_point);
-    const int64_t first = max_of(0, -c_.x.padding);  // a negative padding crops
-    const int64_t count = min_of(c_.x.input, line_ - c_.x.padding) - first;
-    for (int64_t i = 0; source != nullptr && i < count; ++i) line[c_.x.padding + first + i] = source[first + i];
-    for (int64_t f = 0; f < c_.x.stride; ++f) {
-      if (c_.x.stride == 1) {
-        pair_up<1>(line, row);
-      } else if (c_.x.stride == 2) {
-        pair_up<2>(line + f, row + f * phase_);
-      } else {
-        for (int64_t q = 0; q < phase_; ++q) {
-          const int16_t both[2] = {line[q * c_.x.stride + f], line[q * c_.x.stride + f + c_.x.dilation]};
-          row[f * phase_ + q] = load_pair(both);
+  // Fills the first `rows` rows of all planes for the block at (top, left).
+  void read_block(const int8_t *input, int64_t top, int64_t left, int64_t rows, int8_t *line, int32_t *planes) const {
+    const bool has_line = c_.x.stride == 1 || (c_.x.stride == 2 && c_.x.dilation == 1);
+    const int64_t start = left * c_.x.stride - c_.x.padding;  // of the padded row, as an index of the input
+    const int64_t before = min_of(max_of(-start, 0), line_);
+    const int64_t count = max_of(min_of(c_.x.input - max_of(start, 0), line_ - before), 0);
+    const auto zero = static_cast<int8_t>(c_.zero_point);
+    if (has_line) __builtin_memset(line, zero, static_cast<size_t>(line_));
+    for (int64_t index = 0; index < planes_y_; ++index) {
+      const int64_t phase = index * c_.y.dilation % c_.y.stride;
+      for (int64_t row = 0; row < rows; ++row) {
+        int32_t *target = planes + index * planes_x_ * plane() + row * pitch_;
+        const int64_t y = (top + row) * c_.y.stride + phase - c_.y.padding;
+        if (y < 0 || y >= c_.y.input) {
+          for (int64_t x = 0; x < planes_x_; ++x, target += plane()) {
+            for (int64_t q = 0; q < pitch_; ++q) target[q] = pair(zero, zero);
+          }
+          continue;
+        }
+        const int8_t *source = input + y * c_.x.input;
+        if (has_line) {
+          copy_run<1>(line + before, source + max_of(start, 0), count);
+          pair_up(line, target);
+          continue;
+        }
+        const auto value = [&](int64_t x) { return x >= 0 && x < c_.x.input ? source[x] : zero; };
+        for (int64_t x = 0; x < planes_x_; ++x, target += plane()) {
+          const int64_t first = start + 2 * x * c_.x.dilation % c_.x.stride;
+          for (int64_t q = 0; q < pitch_; ++q) {
+            const int64_t at = first + q * c_.x.stride;
+            target[q] = pair(value(at), value(at + c_.x.dilation));
+          }
         }
       }
     }
   }
 
-  template <int kStride>
-  void pair_up(const int16_t *line, int32_t *row) const {
-    const int16_t *second = line + c_.x.dilation;
-    for (int64_t q = 0; q < phase_; ++q) {
-      row[q] = static_cast<int32_t>(static_cast<uint16_t>(line[q * kStride]) |
-                                    static_cast<uint32_t>(static_cast<uint16_t>(second[q * kStride])) << 16);
+  // Writes the pairs of a padded row, and more up to whole vectors; its stride is 1, or 2 without dilation.
+  void pair_up(const int8_t *line, int32_t *target) const {
+    if (c_.x.stride == 1) {
+      const int8_t *second = line + c_.x.dilation;
+      for (int64_t q = 0; q < pitch_; q += kSumLanes) {
+        store_vector(target + q, (widen(line + q) & 0xffff) | (widen(second + q) << 16));
+      }
+    } else {
+      for (int64_t q = 0; q < pitch_; q += kSumLanes) {
+        widen_block<2 * kSumLanes>(line + 2 * q, reinterpret_cast<int16_t *>(target + q));
+      }
     }
   }
 
   const Convolution &c_;
-  int64_t pairs_;  // of taps in a row of the kernel
-  int64_t phase_;  // pairs in a phase of a row
-  int64_t row_;    // pairs in a row
-  int64_t line_;   // elements in a padded row
-  int64_t sums_;   // sums of rows of the result
+  int64_t pairs_;     // of taps in a row of the kernel
+  int64_t planes_y_;  // planes of pairs with different fy
+  int64_t planes_x_;  // planes of pairs with different fx
+  int64_t columns_;   // outputs in a row of a block
+  int64_t pitch_;     // pairs in a row of a plane
+  int64_t halo_;      // rows of a plane beyond the rows of outputs
+  int64_t rows_;      // rows of outputs in a block
+  int64_t line_;      // elements of a padded row, with those that whole vectors read
 };
 
 void convolve_depthwise(Call &call, const Convolution &c, const Channels &channels) {
   const Depthwise depthwise(c);
-  const int64_t part = round_up(depthwise.scratch(), 64);
-  char *memory = call.scratch<char>(part * call.worker_count());
+  if (!call.check(depthwise.fits(), "the kernel covers too many inputs")) return;
+  const int64_t part = depthwise.scratch();
+  char *memory = call.scratch<char>(depthwise.shared_scratch() + part * call.worker_count());
   if (memory == nullptr) return;
+  auto *const offsets = reinterpret_cast<int64_t *>(memory);
+  depthwise.find_offsets(offsets);
+  memory += depthwise.shared_scratch();
   const int64_t grain = 65536 / (c.pixels() * c.taps() + 1) + 1;
   call.parallel(c.batch * c.outputs, grain, [&](int64_t begin, int64_t end, int64_t worker) {
-    for (int64_t i = begin; i < end; ++i) depthwise.run(i, channels, memory + worker * part);
+    for (int64_t i = begin; i < end; ++i) depthwise.run(i, channels, offsets, memory + worker * part);
   });
 }
 

@@ -8,13 +8,6 @@ namespace {
 
 constexpr int64_t kFewRows = 8;  // with fewer rows of the input, packing them costs more than it saves
 
-// Returns the sum of the products of n elements.
-int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
-  int32_t sum = 0;
-  for (int64_t i = 0; i < n; ++i) sum += static_cast<int16_t>(a[i]) * static_cast<int16_t>(b[i]);
-  return sum;
-}
-
 }  // namespace
 
 // input [..., depth] times the transpose of weight [outputs, depth]. The bias contains what the input's zero point

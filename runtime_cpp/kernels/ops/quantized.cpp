@@ -2,12 +2,11 @@
 // are per tensor (one entry), per channel (an entry for each index of an axis) or per token (an entry for each row).
 #include "lib/convert.h"
 #include "lib/iterate.h"
+#include "lib/vector.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 namespace {
-
-constexpr int64_t kChunk = 256;
 
 struct Range {
   int64_t min = 0;
@@ -186,14 +185,54 @@ int64_t single_zero_point(Call &call, Tensor zero_point) {
   return clamped(single_value(call, zero_point), {INT32_MIN, INT32_MAX});
 }
 
+// Returns true for row-major tensors of which `real` is fp32: then one scale needs no loop over dims, which takes more
+// stack than a microcontroller has to spare. Resizes `out`.
+bool is_dense(Call &call, Tensor out, Tensor input, Tensor real) {
+  return !call.failed() && real.type() == Type::kF32 && input.is_contiguous() && call.resize(out, input.shape()) &&
+         out.is_contiguous();
+}
+
+void quantize_dense(Call &call, Tensor out, Tensor input, double inverse, int64_t zero_point, Range range) {
+  const auto *x = reinterpret_cast<const float *>(input.data());
+  const int64_t size = item_size(out.type());
+  const auto scale = static_cast<float>(inverse);
+  const auto zero = static_cast<float>(zero_point);
+  call.parallel(input.numel(), 16384, [&](int64_t begin, int64_t end, int64_t) {
+    int64_t q[kChunk];
+    for (int64_t start = begin; start < end; start += kChunk) {
+      const int64_t n = min_of(kChunk, end - start);
+      for (int64_t i = 0; i < n; ++i) q[i] = clamped(round_to_even(x[start + i] * scale) + zero, range);
+      store(out.type(), out.data() + start * size, size, n, q);
+    }
+  });
+}
+
+void dequantize_dense(Call &call, Tensor out, Tensor input, double scale, int64_t zero_point) {
+  auto *y = reinterpret_cast<float *>(out.data());
+  const int64_t size = item_size(input.type());
+  const auto factor = static_cast<float>(scale);
+  const auto zero = static_cast<float>(zero_point);
+  call.parallel(input.numel(), 16384, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t start = begin; start < end; start += kChunk) {
+      const int64_t n = min_of(kChunk, end - start);
+      load(input.type(), input.data() + start * size, size, n, y + start);
+      for (int64_t i = start; i < start + n; ++i) y[i] = (y[i] - zero) * factor;
+    }
+  });
+}
+
 // Runs quantize_per_tensor. The overloads pass scale and zero point as numbers or as tensors, so the caller reads them.
 // The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out.
 int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
-  const Parameters inverse(call, 1.0 / scale, zero_point);
   const Range range = range_of(call, 3);
   const Tensor out = call.tensor(6);
-  if (check_types(call, input, out)) quantize<float>(call, out, input, inverse, -1, range, false);
+  if (!check_types(call, input, out)) return call.status();
+  if (is_dense(call, out, input, input)) {
+    quantize_dense(call, out, input, 1.0 / scale, zero_point, range);
+  } else {
+    quantize<float>(call, out, input, Parameters(call, 1.0 / scale, zero_point), -1, range, false);
+  }
   return call.status();
 }
 
@@ -201,9 +240,13 @@ int32_t quantize_per_tensor(Call &call, double scale, int64_t zero_point) {
 // The call's arguments are input, scale, zero point, quant_min, quant_max, dtype, out_dtype, out.
 int32_t dequantize_per_tensor(Call &call, double scale, int64_t zero_point) {
   const Tensor input = call.tensor(0);
-  const Parameters parameters(call, scale, zero_point);
   const Tensor out = call.tensor(7);
-  if (check_types(call, out, input)) dequantize<float>(call, out, input, parameters, -1);
+  if (!check_types(call, out, input)) return call.status();
+  if (is_dense(call, out, input, out)) {
+    dequantize_dense(call, out, input, scale, zero_point);
+  } else {
+    dequantize<float>(call, out, input, Parameters(call, scale, zero_point), -1);
+  }
   return call.status();
 }
 

@@ -40,6 +40,10 @@ def command(
     html: Annotated[
         Path | None, typer.Option(metavar="OUT", help="With --compare: write a page for a browser, in one file.")
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Run the cells on this Ray cluster, of which this machine is a node."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the results as JSON.")] = False,
 ) -> None:
     """Compile, verify, compare and measure many models on many backends with many recipes, each cell in a process."""
@@ -56,14 +60,16 @@ def command(
             print_json(names) if as_json else print("\n".join([*names, f"{len(names)} cells"]))
             return
         with edgecore.sweeps.Display() as display:
-            result = edgecore.sweep(file, output, jobs=jobs, fresh=fresh, retry=retry, listener=display)
+            result = edgecore.sweep(file, output, jobs=jobs, fresh=fresh, retry=retry, ray=ray, listener=display)
         if as_json:
             print((result.folder / "results.jsonl").read_text(encoding="utf-8"), end="")
         else:
             print(result)
-        bad = [row for row in result.rows if row.status != "ok"]
+        bad = [row for row in result.rows if row.status not in edgecore.sweeps.GOOD]
     if bad:
-        complain(f"{len(bad)} of {len(result.rows)} cells are not ok; {result.folder / 'index.html'} shows them")
+        complain(
+            f"{len(bad)} of {len(result.rows)} cells are wrong or failed; {result.folder / 'index.html'} shows them"
+        )
         raise typer.Exit(1)
 
 

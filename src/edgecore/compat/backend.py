@@ -6,33 +6,76 @@ from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import torch
 from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.plugin import BackendInfo, CompileSpec, PreprocessResult, hookimpl, register
+from edgecore.plugin import BackendInfo, CompileSpec, NamedBlob, PreprocessResult, hookimpl, register
+
+
+class NamedDataStore:
+    """Data that delegates refer to by key, such as weights; equal data are in the file once."""
+
+    def __init__(self) -> None:
+        self._data: dict[str, NamedBlob] = {}
+
+    def add_named_data(
+        self,
+        key: str,
+        data: bytes | torch.Tensor,
+        alignment: int | None = 1,
+        external_tag: str | None = None,
+        tensor_layout: Any = None,
+    ) -> None:
+        """Add data under a key.
+
+        Args:
+            key: The key.
+            data: The bytes, or a tensor, of which the file gets the bytes.
+            alignment: Alignment of the data in the file.
+            external_tag: Must be None: `ExecutorchBackendConfig(external_constants=...)` names what a `.ptd` file gets.
+            tensor_layout: Has no effect: the data are bytes.
+
+        Raises:
+            CompileError: There is an `external_tag`.
+            ValueError: The key has other data already.
+        """
+        if external_tag is not None:
+            raise CompileError(
+                f"named data {key!r} has the external_tag {external_tag!r}; write "
+                "ExecutorchBackendConfig(external_constants=...) to move data to a .ptd file"
+            )
+        if isinstance(data, torch.Tensor):
+            data = data.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+        content = bytes(data)
+        known = self._data.setdefault(key, NamedBlob(content, alignment or 1))
+        if known.data != content:
+            raise ValueError(f"the key {key!r} has other data already; give each tensor a key of its own")
+        self._data[key] = NamedBlob(content, max(known.alignment, alignment or 1))
+
+    def get_named_data_store_output(self) -> Mapping[str, NamedBlob]:
+        """Return the data by key, for `PreprocessResult(data_store_output=...)`."""
+        return dict(self._data)
 
 
 def preprocess_result(
     processed_bytes: bytes = b"",
     debug_handle_map: Mapping[int | str, tuple[int, ...]] | None = None,
-    data_store_output: Any = None,
+    data_store_output: Mapping[str, NamedBlob] | None = None,
+    _delegate_info_meta: Any = None,
 ) -> PreprocessResult:
     """Make the result of `preprocess` from the fields that ExecuTorch's `PreprocessResult` has.
 
     Args:
         processed_bytes: The compiled partition.
         debug_handle_map: Identifier of a step -> debug handles of the nodes that it computes.
-        data_store_output: Must be None: named data are a class of ExecuTorch that edgecore has not.
-
-    Raises:
-        CompileError: There is a `data_store_output`.
+        data_store_output: The named data, from a `NamedDataStore`.
+        _delegate_info_meta: Has no effect: `edgecore.devtools` reads the debug handles.
     """
-    if data_store_output is not None:
-        raise CompileError(
-            "data_store_output is a class of ExecuTorch; return edgecore.plugin.PreprocessResult instead"
-        )
-    return PreprocessResult(bytes(processed_bytes), debug_handle_map=debug_handle_map or {})
+    return PreprocessResult(
+        bytes(processed_bytes), named_data=data_store_output or {}, debug_handle_map=debug_handle_map or {}
+    )
 
 
 class BackendDetails:

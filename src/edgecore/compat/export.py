@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from edgecore.compat.config import ExecutorchBackendConfig
+from edgecore.compat.recipes import RecipeType, recipe_of
 from edgecore.errors import CompileError
 from edgecore.partition import Partitioner
 from edgecore.passes.pass_list import NamedPass, Pass
@@ -117,6 +118,15 @@ class ExportRecipe:
     executorch_backend_config: ExecutorchBackendConfig | None = None
     pipeline_stages: Sequence[StageType] | None = None
     strict: bool = True
+
+    @classmethod
+    def get_recipe(cls, recipe: RecipeType, **kwargs: Any) -> ExportRecipe:
+        """Return the recipe of a backend by its type, such as `XNNPackRecipeType.FP32`, with its parameters.
+
+        Raises:
+            CompileError: The argument is no recipe type, or no registered provider makes it.
+        """
+        return recipe_of(recipe, kwargs)
 
     @classmethod
     def combine(cls, recipes: Sequence[ExportRecipe], recipe_name: str | None = None) -> ExportRecipe:

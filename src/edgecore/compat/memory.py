@@ -1,18 +1,82 @@
-"""Memory planning with ExecuTorch's arguments: its passes see nodes of out variants, its suites try several planners."""
+"""Memory planning with ExecuTorch's arguments: passes see nodes of out variants, planners see the graph.
+
+A planner of ExecuTorch is `algo(alignment, specs, graph_module, graph_signature, extra_padding)`. It returns a
+`MemoryAlgoResult`, or it sets `mem_id` and `mem_offset` of the specs and returns the sizes of all arenas.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch._ops import OpOverload
-from torch.export import ExportedProgram
+from torch.export import ExportedProgram, ExportGraphSignature
+from torch.fx import GraphModule
 
 from edgecore import memory
 from edgecore.emit.out_variants import out_variant
+from edgecore.errors import CompileError
 from edgecore.ir.graph import all_calls
-from edgecore.memory import Planner, TensorSpec, annealed, greedy
+from edgecore.memory import Planner, TensorSpec, annealed
 from edgecore.stability import warn_no_effect
+
+
+@dataclass
+class SpecAllocResult:
+    """The place of a tensor: number of the arena, identifier of a shared object (not used here), offset in bytes."""
+
+    mem_id: int
+    mem_obj_id: int
+    mem_offset: int
+
+
+@dataclass
+class MemoryAlgoResult:
+    """The result of a planner: the place of each tensor, and the sizes of the arenas in bytes, where entry 0 is unused."""
+
+    spec_dict: dict[TensorSpec, SpecAllocResult]
+    bufsizes: list[int]
+
+
+Algorithm = Callable[[int, Collection[TensorSpec], GraphModule, "ExportGraphSignature | None", int], Any]
+"""A planner of ExecuTorch, with the arguments that the module's docstring lists."""
+
+
+def greedy(
+    alignment: int,
+    specs: Collection[TensorSpec],
+    graph_module: GraphModule,
+    graph_signature: ExportGraphSignature | None = None,
+    extra_padding: int = 0,
+) -> MemoryAlgoResult:
+    """Place the largest tensor first, each at the lowest offset that is free during its lifetime."""
+    return _result(memory.greedy, alignment, specs, extra_padding)
+
+
+def naive(
+    alignment: int,
+    specs: Collection[TensorSpec],
+    graph_module: GraphModule,
+    graph_signature: ExportGraphSignature | None = None,
+    extra_padding: int = 0,
+) -> MemoryAlgoResult:
+    """Place the tensors one after another without sharing bytes."""
+    return _result(memory.naive, alignment, specs, extra_padding)
+
+
+def _result(planner: Planner, alignment: int, specs: Collection[TensorSpec], padding: int) -> MemoryAlgoResult:
+    """Run a planner of edgecore for each arena."""
+    arenas: dict[int, list[TensorSpec]] = {}
+    for spec in sorted(specs, key=lambda spec: spec.lifetime):  # a set has no order, and plans must repeat
+        arenas.setdefault(spec.mem_id or 1, []).append(spec)
+    result = MemoryAlgoResult({}, [0] * (max(arenas, default=1) + 1))
+    for mem_id, members in arenas.items():
+        result.bufsizes[mem_id] = planner(members, alignment) + padding
+        result.spec_dict.update((spec, SpecAllocResult(mem_id, 0, spec.mem_offset)) for spec in members)
+    return result
 
 
 class MemoryPlanningPass(memory.MemoryPlanningPass):
@@ -21,7 +85,8 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
     A subclass that overrides `run` finds the out variants of operators as the targets of nodes, as in ExecuTorch.
 
     Args:
-        memory_planning_algo: The planner; by default that of edgecore, which needs the least memory.
+        memory_planning_algo: The planner, with ExecuTorch's arguments or with edgecore's; by default that of edgecore
+            which needs the least memory. It runs once for each arena, and cannot move tensors to another: `run` can.
         allow_lifetime_and_storage_overlap: Without effect. Tensors share bytes only where that is safe.
         alloc_graph_input: True to place inputs in an arena.
         alloc_graph_output: The same for outputs.
@@ -33,7 +98,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
 
     def __init__(
         self,
-        memory_planning_algo: Planner | None = None,
+        memory_planning_algo: Planner | Algorithm | None = None,
         allow_lifetime_and_storage_overlap: bool = False,
         alloc_graph_input: bool = True,
         alloc_graph_output: bool = True,
@@ -48,8 +113,9 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
         if not alloc_mutable_buffers:
             reason = "the runtime keeps mutable buffers in an arena of the method"
             warn_no_effect("MemoryPlanningPass(alloc_mutable_buffers=False)", reason)
+        planner: Any = memory_planning_algo or annealed
         super().__init__(
-            memory_planning_algo or annealed,
+            partial(self._run_algorithm, planner) if _sees_the_graph(planner) else planner,
             alloc_graph_input,
             alloc_graph_output,
             alignment,
@@ -62,6 +128,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
 
     def choose_arenas(self, program: ExportedProgram) -> None:
         """Call `run` while the targets of nodes are out variants."""
+        self._graph = program.graph_module, program.graph_signature
         nodes = [node for node in all_calls(program.graph_module) if isinstance(node.target, OpOverload)]
         functional = {node: node.target for node in nodes}
         try:
@@ -72,18 +139,52 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
             for node, target in functional.items():
                 node.target = target
 
+    def _run_algorithm(self, algorithm: Algorithm, specs: Sequence[TensorSpec], alignment: int) -> int:
+        """Run a planner of ExecuTorch for one arena, set the offsets, and return the size of the arena in bytes."""
+        mem_id = specs[0].mem_id
+        assert mem_id is not None
+        result = algorithm(alignment, specs, *self._graph, 0)
+        places = result.spec_dict if isinstance(result, MemoryAlgoResult) else {}
+        for spec, place in places.items():
+            spec.mem_id, spec.mem_offset = place.mem_id, place.mem_offset
+        if any(spec.mem_id != mem_id for spec in specs):
+            raise CompileError("the memory planner moved a tensor to another arena; choose arenas in `run` of the pass")
+        sizes: Sequence[int] = result.bufsizes if isinstance(result, MemoryAlgoResult) else result
+        if len(sizes) <= mem_id:
+            raise CompileError(
+                f"the memory planner returned {len(sizes)} sizes of arenas, but it placed arena {mem_id}"
+            )
+        return sizes[mem_id]
+
+
+def _sees_the_graph(planner: Callable[..., Any]) -> bool:
+    """Return True for a planner with ExecuTorch's arguments; edgecore's take two without a default."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = inspect.signature(planner).parameters.values()
+    return sum(parameter.kind in kinds for parameter in parameters) >= len(("alignment", "specs", "graph_module"))
+
 
 class MemoryPlanningAlgorithmSuite:
-    """A planner that tries several planners, and uses the one with the smallest arena.
+    """A planner that tries several planners of ExecuTorch, and uses the result with the smallest arenas.
 
     Args:
         algo_list: The planners; by default `greedy`.
     """
 
-    def __init__(self, algo_list: Sequence[Planner] | None = None) -> None:
+    def __init__(self, algo_list: Sequence[Callable[..., MemoryAlgoResult]] | None = None) -> None:
         self.algo_list = list(algo_list or [greedy])
 
-    def __call__(self, specs: Sequence[TensorSpec], alignment: int) -> int:
-        """Place the tensors of one arena, and return its size in bytes."""
-        sizes = [planner(specs, alignment) for planner in self.algo_list]
-        return self.algo_list[sizes.index(min(sizes))](specs, alignment)
+    def __call__(
+        self,
+        alignment: int,
+        specs: Collection[TensorSpec],
+        graph_module: GraphModule,
+        graph_signature: ExportGraphSignature | None = None,
+        extra_padding: int = 0,
+    ) -> list[int]:
+        """Place the tensors, and return the sizes of the arenas in bytes, where entry 0 is unused."""
+        results = [algo(alignment, specs, graph_module, graph_signature, extra_padding) for algo in self.algo_list]
+        best = min(results, key=lambda result: sum(result.bufsizes))
+        for spec, place in best.spec_dict.items():
+            spec.mem_id, spec.mem_offset = place.mem_id, place.mem_offset
+        return best.bufsizes

@@ -26,8 +26,18 @@ _COMPARATORS = _same("edgecore.devtools", "L1Comparator", "MSEComparator", "Nume
 _PLANNING = _same("edgecore.compat.memory", "MemoryPlanningPass")
 _LOADING = _same(
     "edgecore.compat.pybindings", "_get_operator_names", "_get_registered_backend_names", "_is_available",
-    "_load_for_executorch", "_load_for_executorch_from_buffer",
+    "_load_bundled_program_from_buffer", "_load_for_executorch", "_load_for_executorch_from_buffer",
+    "_load_for_executorch_from_bundled_program",
 )  # fmt: skip
+
+_SCHEMA = (
+    "AllocationDetails BackendDelegate BackendDelegateDataReference BackendDelegateInlineData Bool BoolList Buffer Chain "
+    "ContainerMetadata DataLocation DataSegment DelegateCall DeviceType Double DoubleList EValue ExecutionPlan "
+    "ExtraTensorInfo Frame FrameList FreeCall Instruction Int IntList JumpFalseCall KernelCall MoveCall NamedData "
+    "NonConstBufferDevice Null Operator OptionalTensorList Program String SubsegmentOffsets Tensor TensorDataLocation "
+    "TensorList TensorShapeDynamism"
+).split()
+"""The classes of a program's tables."""
 
 MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.devtools": {**_same("edgecore", "BundledProgram"), **_RECORDS, **_same("edgecore.devtools", "Inspector")},
@@ -46,6 +56,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.exir": {**_LOWERING, **_CONFIGS, "ExportedProgram": "torch.export:ExportedProgram"},
     "executorch.exir.backend.backend_api": {
         **_same("edgecore.pipeline", "to_backend"),
+        "CompileSpec": "edgecore.plugin:CompileSpec",
         "LoweredBackendModule": "edgecore.pipeline:WholeBackendModule",
     },
     "executorch.exir.backend.backend_details": {
@@ -54,16 +65,22 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "CompileSpec": "edgecore.plugin:CompileSpec",
         "ExportedProgram": "torch.export:ExportedProgram",
     },
+    "executorch.exir._serialize._named_data_store": _same("edgecore.compat.backend", "NamedDataStore"),
+    "executorch.exir.backend.canonical_partitioners.all_node_partitioner": _same(
+        "edgecore.compat.partitioners", "AllNodePartitioner"
+    ),
     "executorch.exir.backend.canonical_partitioners.pattern_op_partitioner": _same(
         "edgecore.partition", "generate_partitions_from_list_of_nodes", "generate_pattern_op_partitions"
     ),
     "executorch.exir.backend.compile_spec_schema": _same("edgecore.plugin", "CompileSpec"),
-    "executorch.exir.backend.partitioner": _same(
-        "edgecore.partition", "DelegationSpec", "PartitionResult", "Partitioner"
-    ),
+    "executorch.exir.backend.partitioner": {
+        **_same("edgecore.partition", "DelegationSpec", "PartitionResult"),
+        **_same("edgecore.compat.partitioners", "Partitioner"),
+    },
     "executorch.exir.backend.utils": {
         **_same("edgecore.devtools", "DelegateMappingBuilder", "format_delegated_graph", "print_delegated_graph"),
         **_same("edgecore.compat.backend", "tag_constant_data"),
+        **_same("edgecore.compat.partitioners", "get_delegates", "get_non_lowered_nodes"),
     },
     "executorch.exir.capture": _CONFIGS,
     "executorch.exir.capture._config": _CONFIGS,
@@ -73,14 +90,25 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "bind_pattern_to_op": "edgecore.ir.backend_dialect:bind_pattern_to_op",
     },
     "executorch.exir.dialects.edge._ops": {"EdgeOpOverload": "torch._ops:OpOverload"},
-    "executorch.exir.lowered_backend_module": {"LoweredBackendModule": "edgecore.ir.delegate:LoweredBackendModule"},
-    "executorch.exir.memory_planning": {
-        **_same("edgecore.memory", "greedy", "naive"),
-        **_same("edgecore.compat.memory", "MemoryPlanningAlgorithmSuite"),
+    "executorch.exir.dim_order_utils": _same(
+        "edgecore.compat.tensors", "get_dim_order", "get_memory_format", "is_channel_last_dim_order",
+        "is_contiguous_dim_order",
+    ),
+    "executorch.exir.error": {
+        "ExportError": "edgecore.errors:CompileError",
+        "InternalError": "edgecore.errors:CompileError",
     },
+    "executorch.exir.lowered_backend_module": {
+        **_same("edgecore.ir.delegate", "LoweredBackendModule"),
+        **_same("edgecore.compat.partitioners", "get_lowered_backend_modules", "get_lowered_submodules"),
+    },
+    "executorch.exir.memory_planning": _same(
+        "edgecore.compat.memory", "MemoryAlgoResult", "MemoryPlanningAlgorithmSuite", "SpecAllocResult", "greedy", "naive"
+    ),
     "executorch.exir.pass_base": _same("edgecore.passes", "ExportPass", "PassBase", "PassResult"),
     "executorch.exir.pass_manager": _same("edgecore.passes", "PassManager"),
     "executorch.exir.passes": {**_PLANNING, **_same("edgecore.passes", "ScalarToTensorPass")},
+    "executorch.exir.passes.constant_prop_pass": _same("edgecore.compat.passes", "constant_prop_pass"),
     "executorch.exir.passes.memory_planning_pass": _PLANNING,
     "executorch.exir.passes.scalar_to_tensor_pass": _same("edgecore.passes", "ScalarToTensorPass"),
     "executorch.exir.passes.sym_shape_eval_pass": _same(
@@ -88,11 +116,22 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     ),
     "executorch.exir.print_program": _same("edgecore.devtools", "inspect_node"),
     "executorch.exir.program": _LOWERING,
-    "executorch.exir.tensor": _same("edgecore.memory", "TensorSpec"),
-    "executorch.export": _same(
-        "edgecore.compat.export", "AOQuantizationConfig", "ExportRecipe", "ExportSession", "LoweringRecipe",
-        "QuantizationRecipe", "StageType", "export",
-    ),
+    "executorch.exir.program._program": _LOWERING,
+    "executorch.exir.schema": _same("edgecore.format", *_SCHEMA),
+    "executorch.exir.tensor": {
+        **_same("edgecore.memory", "TensorSpec"),
+        **_same(
+            "edgecore.compat.tensors", "contiguous_stride_from_shape", "dim_order_from_stride",
+            "num_bytes_from_shape_and_dtype", "stride_from_dim_order",
+        ),
+    },
+    "executorch.export": {
+        **_same(
+            "edgecore.compat.export", "AOQuantizationConfig", "ExportRecipe", "ExportSession", "LoweringRecipe",
+            "QuantizationRecipe", "StageType", "export",
+        ),
+        **_same("edgecore.compat.recipes", "BackendRecipeProvider", "RecipeType", "recipe_registry"),
+    },
     "executorch.extension.export_util.utils": _same("edgecore.compat.pybindings", "save_pte_program"),
     "executorch.extension.pybindings.portable_lib": {
         **_LOADING,

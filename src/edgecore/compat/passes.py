@@ -1,10 +1,25 @@
-"""Passes that scripts of ExecuTorch name, and that have nothing to do here."""
+"""Passes that scripts of ExecuTorch name: those that have nothing to do here, and one that lowering runs anyway."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from edgecore.passes import PassResult
+from edgecore.passes.fold_constants import fold_constants
+from edgecore.stability import warn_no_effect
+
+
+def constant_prop_pass(
+    exported_program: ExportedProgram, custom_skip_targets: Any = None, _skip_dim_order: bool = True
+) -> ExportedProgram:
+    """Compute operators that read only constants, as lowering does. The arguments after the first have no effect."""
+    if custom_skip_targets is not None:
+        reason = "dequantizations of weights stay and all other operators on constants are computed"
+        warn_no_effect("constant_prop_pass(custom_skip_targets=...)", reason)
+    return fold_constants(exported_program)
 
 
 class _Nothing:

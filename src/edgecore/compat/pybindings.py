@@ -6,6 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy
+import torch
+
+from edgecore import format as fmt
+from edgecore.errors import ErrorCode, ExecutionError
+from edgecore.runtime import load
+from edgecore.runtime.bundled import compare_with_test_case, read_bundled, run_test_case
 from edgecore.runtime.executorch_names import MethodMeta, Program, Runtime, Verification
 
 
@@ -36,6 +43,56 @@ class ExecuTorchModule:
     def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
         """Write the recorded times; see `Program.write_etdump_result_to_file`."""
         self._program.write_etdump_result_to_file(path, debug_buffer_path)
+
+
+class BundledModule:
+    """A program with its test cases, as `_load_bundled_program_from_buffer` returns it."""
+
+    def __init__(self, buffer: bytes) -> None:
+        self._file: fmt.BpteFile = read_bundled(buffer)
+
+    @property
+    def program(self) -> bytes:
+        """The `.pte` within the file."""
+        return bytes(self._file.program)
+
+    def verify_result_with_bundled_expected_output(
+        self, method_name: str, testset_idx: int, rtol: float = 1e-5, atol: float = 1e-8
+    ) -> list[Any]:
+        """Run a method with the inputs of a test case, compare with its expected outputs, and return the outputs.
+
+        Raises:
+            ExecutionError: There is no such test case, it cannot be run, or an output differs by more than
+                `atol + rtol * |expected|`.
+        """
+        suites = {suite.method_name: suite for suite in self._file.method_test_suites}
+        suite = suites.get(method_name)
+        count = len(suite.test_cases) if suite else 0
+        if suite is None or not 0 <= testset_idx < count:
+            raise ExecutionError(
+                f"there is no test case {testset_idx} of the method {method_name!r}: the file has {count} for it",
+                ErrorCode.INVALID_ARGUMENT,
+            )
+        outputs = run_test_case(load(self.program)[method_name], suite.test_cases[testset_idx])
+        for result in compare_with_test_case(outputs, suite, testset_idx, rtol, atol):
+            if result.passed is False:
+                raise ExecutionError(str(result), ErrorCode.INVALID_STATE)
+        return [torch.from_numpy(one) if isinstance(one, numpy.ndarray) else one for one in outputs]
+
+
+def _load_bundled_program_from_buffer(buffer: bytes, non_const_pool_size: int = 0) -> BundledModule:
+    """Read a `.bpte` file from bytes. The size of the pool has no effect: memory is allocated as the program says."""
+    return BundledModule(buffer)
+
+
+def _load_for_executorch_from_bundled_program(
+    module: BundledModule,
+    data_map_buffer: bytes | None = None,
+    enable_etdump: bool = False,
+    debug_buffer_size: int = 0,
+) -> ExecuTorchModule:
+    """Load the program of a `.bpte` file."""
+    return _load_for_executorch(module.program, data_map_buffer, enable_etdump, debug_buffer_size)
 
 
 def _load_for_executorch(

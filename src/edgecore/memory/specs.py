@@ -34,6 +34,7 @@ class TensorSpec:
         mem_offset: Bytes from the start of the arena.
         base: The tensor whose memory this tensor shares, if there is one.
         base_offset: Bytes from the start of `base`.
+        alignment: Bytes of which `allocated_memory` is a multiple.
     """
 
     dtype: torch.dtype
@@ -45,6 +46,7 @@ class TensorSpec:
     mem_offset: int = 0
     base: TensorSpec | None = None
     base_offset: int = 0
+    alignment: int = 1
 
     @property
     def storage(self) -> TensorSpec:
@@ -67,6 +69,16 @@ class TensorSpec:
     def nbytes(self) -> int:
         """Size in bytes at the maximum shape."""
         return prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def allocated_memory(self) -> int:
+        """`nbytes`, rounded up to a multiple of `alignment`; the name that planners of ExecuTorch read."""
+        return -(-self.nbytes // self.alignment) * self.alignment
+
+    def realign(self, alignment: int) -> int:
+        """Set `alignment`, and return `allocated_memory`."""
+        self.alignment = alignment
+        return self.allocated_memory
 
     @classmethod
     def of(cls, val: torch.Tensor, node: Node, bounds: Bounds) -> TensorSpec:

@@ -13,7 +13,7 @@ from edgecore.errors import BackendError, CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
 from edgecore.ir.failures import text_of
-from edgecore.ir.graph import calls, describe
+from edgecore.ir.graph import calls, describe, edit
 from edgecore.ir.program import copy_program
 from edgecore.ir.state import mutable_buffers, remove_buffers
 from edgecore.partition.claims import settle_claims
@@ -180,7 +180,9 @@ def _drop_tags(programs: Mapping[str, ExportedProgram]) -> None:
 
 
 def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
-    """Collect the tagged nodes by tag, and remove the tags."""
+    """Collect the tagged nodes by tag, and remove the tags. Nodes of several partitions are copied first."""
+    if answer.result is not None and answer.result.copied_nodes:
+        _copy_nodes(program, answer.result.copied_nodes)
     partitions: dict[str, _Partition] = {}
     for node in program.graph.nodes:
         tag = node.meta.pop(TAG, None)
@@ -188,6 +190,19 @@ def _partitions(program: ExportedProgram, answer: _Answer) -> list[_Partition]:
             new = _Partition(tag, answer.result.partition_tags[tag])
             partitions.setdefault(tag, new).nodes.append(node)
     return list(partitions.values())
+
+
+def _copy_nodes(program: ExportedProgram, copied: Mapping[str, Sequence[str]]) -> None:
+    """Give each further partition that reads a node a copy of it, users before their sources."""
+    with edit(program) as graph_module:
+        for node in reversed([node for node in graph_module.graph.nodes if node.name in copied]):
+            for tag in copied[node.name]:
+                with graph_module.graph.inserting_after(node):
+                    copy = graph_module.graph.node_copy(node)
+                copy.meta = {**node.meta, TAG: tag}
+                for user in list(node.users):
+                    if user.meta.get(TAG) == tag:
+                        user.replace_input_with(node, copy)
 
 
 def _note_answer(

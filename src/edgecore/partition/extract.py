@@ -34,9 +34,15 @@ class Extracted:
 
 
 def extract(
-    program: ExportedProgram, nodes: list[Node], claimed: Collection[str], *, constants_as_inputs: bool = False
+    program: ExportedProgram,
+    nodes: list[Node],
+    claimed: Collection[str],
+    *,
+    constants_as_inputs: bool | frozenset[str] = False,
 ) -> Extracted:
     """Copy nodes into a program of their own, in which the constants that they read are buffers, or else inputs.
+
+    `constants_as_inputs` says whether they are inputs, or has the names of those that are.
 
     A mutable buffer of `claimed` that the nodes use is a buffer of that program too, and its new content an output of
     the kind `BUFFER_MUTATION`: the buffer itself if the nodes only read it.
@@ -50,7 +56,10 @@ def extract(
         if buffer.name in claimed and (buffer.node in sources or buffer.update in inside)
     ]
     held = {buffer.node for buffer in buffers}
-    weights = [] if constants_as_inputs else [source for source in sources if constants.has(source)]
+    stay = constants_as_inputs if isinstance(constants_as_inputs, frozenset) else frozenset[str]()
+    weights = [source for source in sources if constants.has(source) and source.name not in stay]
+    if constants_as_inputs is True:
+        weights = []
     others = held.union(weights)
     inputs = [source for source in sources if source not in others]
     outputs = _outputs(program, inside, nodes, {buffer.name for buffer in buffers})

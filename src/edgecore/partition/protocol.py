@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import torch
@@ -33,12 +33,13 @@ class DelegationSpec:
         backend_id: The backend's id.
         compile_specs: The compile specs.
         constants_as_inputs: The constants that the partition reads, such as weights, stay in the program and are inputs
-            of the delegate; otherwise they are constants of the partition, and the backend stores them.
+            of the delegate; otherwise they are constants of the partition, and the backend stores them. Or the names of
+            the placeholders that stay.
     """
 
     backend_id: str
     compile_specs: tuple[CompileSpec, ...] = ()
-    constants_as_inputs: bool = False
+    constants_as_inputs: bool | frozenset[str] = False
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,15 @@ class PartitionResult:
         unsupported_nodes: The reason for each node that has no tag.
         claimed_buffers: Qualified names of the mutable buffers that the backend wants to hold, such as a cache; see
             `claimable_buffers`.
+        copied_nodes: Name of a tagged node -> the tags of further partitions that read it, each of which gets a copy of
+            its own.
     """
 
     tagged_exported_program: ExportedProgram
     partition_tags: Mapping[str, DelegationSpec]
     unsupported_nodes: Sequence[UnsupportedNode] = ()
     claimed_buffers: Collection[str] = ()
+    copied_nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 class Partitioner(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 
 from edgecore.passes.canonicalize_sym_sizes import canonicalize_sym_sizes
+from edgecore.passes.check_quantization import check_quantization
 from edgecore.passes.claim_constants import claim_constants
 from edgecore.passes.copy_before_writes import copy_before_writes
 from edgecore.passes.crop_padding_only_taps import crop_padding_only_taps
@@ -79,6 +80,13 @@ EDGE_PASSES = PassList(
             rewrite_integer_matmuls,
             "Linear layers read int8 weights by a dequantize node.",
             "`quantize_` was used",
+            stage="exported",
+        ),
+        NamedPass(
+            "check_quantization",
+            check_quantization,
+            "Scales are finite, and zero points are in range.",
+            "the model is quantized",
             stage="exported",
         ),
         NamedPass(

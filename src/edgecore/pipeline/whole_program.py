@@ -63,6 +63,9 @@ class WholeBackendModule(LoweredBackendModule):
         )
         self.lowered = lowered
         self.edge_program = program
+        # Plain attributes, since torch.export in strict mode traces `forward`.
+        self._in_spec, self._out_spec = program.call_spec
+        self._results = [spec.arg for spec in program.graph_signature.output_specs]
         self._number = len(_modules)
         _modules.append(self)
 
@@ -76,19 +79,17 @@ class WholeBackendModule(LoweredBackendModule):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Call the program as the module that was exported is called."""
-        in_spec, out_spec = self.edge_program.call_spec
         inputs, given = pytree.tree_flatten((args, kwargs))
-        if given != in_spec:
-            raise TypeError(f"the lowered program takes {in_spec}, as it was exported, not {given}")
+        if given != self._in_spec:
+            raise TypeError(f"the lowered program takes {self._in_spec}, as it was exported, not {given}")
         for value in inputs:
             if not isinstance(value, torch.Tensor):
                 raise TypeError(f"a lowered program that is part of a module takes tensors only, not {value!r}")
         results = iter(torch.ops.edgecore.call_lowered(self._number, inputs))
-        outputs = [spec.arg for spec in self.edge_program.graph_signature.output_specs]
-        if any(not isinstance(one, (TensorArgument, ConstantArgument)) for one in outputs):
+        if any(not isinstance(one, (TensorArgument, ConstantArgument)) for one in self._results):
             raise TypeError("a lowered program that is part of a module returns tensors and constants only")
-        values = [one.value if isinstance(one, ConstantArgument) else next(results) for one in outputs]
-        return pytree.tree_unflatten(values, out_spec)
+        values = [one.value if isinstance(one, ConstantArgument) else next(results) for one in self._results]
+        return pytree.tree_unflatten(values, self._out_spec)
 
     def _finished(self) -> ExecutorchProgramManager:
         return EdgeProgramManager({"forward": copy_program(self.lowered)}).to_executorch()

@@ -72,6 +72,11 @@ def recipes_of(plan: Plan) -> list[ChosenRecipe]:
     return [recipe for backend in plan for recipe in backend.recipes]
 
 
+def takes_calibration(plan: Plan) -> bool:
+    """Return True if a recipe of a plan may need samples; a plan that quantizes weights only refuses them."""
+    return any(isinstance(recipe.method, QuantizerRecipe) for recipe in recipes_of(plan))
+
+
 def options_of(plan: Plan, backend: str) -> dict[str, Any]:
     """Return the options that the recipes of a backend need."""
     methods = [recipe.method for recipe in recipes_of(plan) if recipe.backend == backend]

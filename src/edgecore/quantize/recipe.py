@@ -19,7 +19,7 @@ from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
-from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of
+from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
 from edgecore.quantize.quality import Inputs, Quantized
 from edgecore.quantize.rules import mark
 
@@ -53,7 +53,7 @@ def quantize_model(
     recipes = recipes_of(plan)
     title = f"quantize={' and '.join(repr(backend.recipes[0].name) for backend in plan)}"
     quantizers = [recipe for recipe in recipes if isinstance(recipe.method, QuantizerRecipe)]
-    if not quantizers and calibration is not None:
+    if calibration is not None and not takes_calibration(plan):
         raise CompileError(f"{title} uses no calibration, because it depends on the weights only; remove calibration")
     if calibration is None and any(recipe.method.calibrates for recipe in quantizers):
         raise CompileError(

@@ -161,29 +161,32 @@ def _suite(program: Program, suite: fmt.BundledMethodTestSuite, rtol: float, ato
         return
     for number, case in enumerate(suite.test_cases):
         try:
-            outputs = _outputs(program[name], case)
+            outputs = run_test_case(program[name], case)
         except Exception as error:
             yield OutputResult(name, number, 0, False, problem=" ".join(str(error).split()))
-            continue
-        expected = case.expected_outputs
-        if not expected:
-            yield OutputResult(name, number, 0, None)
-        elif len(outputs) != len(expected):
-            yield OutputResult(
-                name,
-                number,
-                0,
-                False,
-                problem=f"{len(expected)} outputs are expected, but the method returned {len(outputs)}",
-            )
         else:
-            for index, (output, value) in enumerate(zip(outputs, expected, strict=True)):
-                problem, max_abs, max_rel = _compare(output, value.val, rtol, atol)
-                yield OutputResult(name, number, index, not problem, max_abs, max_rel, problem)
+            yield from compare_with_test_case(outputs, suite, number, rtol, atol)
 
 
-def _outputs(method: Method, case: fmt.BundledMethodTestCase) -> list[Any]:
+def run_test_case(method: Method, case: fmt.BundledMethodTestCase) -> list[Any]:
+    """Run a method with the inputs of a test case, and return its outputs without their containers."""
     return leaves(method(*(_argument(value.val) for value in case.inputs)))
+
+
+def compare_with_test_case(
+    outputs: Sequence[Any], suite: fmt.BundledMethodTestSuite, number: int, rtol: float, atol: float
+) -> Iterator[OutputResult]:
+    """Yield the results of all outputs of test case `number`; one if they cannot be compared."""
+    name, expected = suite.method_name, suite.test_cases[number].expected_outputs
+    if not expected:
+        yield OutputResult(name, number, 0, None)
+    elif len(outputs) != len(expected):
+        problem = f"{len(expected)} outputs are expected, but the method returned {len(outputs)}"
+        yield OutputResult(name, number, 0, False, problem=problem)
+    else:
+        for index, (output, value) in enumerate(zip(outputs, expected, strict=True)):
+            problem, max_abs, max_rel = _compare(output, value.val, rtol, atol)
+            yield OutputResult(name, number, index, not problem, max_abs, max_rel, problem)
 
 
 def _argument(value: Any) -> Any:

@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from edgecore.sweeps.display import Display
     from edgecore.sweeps.page import sweep_page
     from edgecore.sweeps.plan import Cell, SweepPlan, make_plan
-    from edgecore.sweeps.result import CellResult, SweepResult, read_results
+    from edgecore.sweeps.result import GOOD, CellResult, SweepResult, read_results
     from edgecore.sweeps.run import sweep
     from edgecore.sweeps.search import Found, search
 
 __all__ = [
+    "GOOD",
     "Cell",
     "CellResult",
     "Change",
@@ -37,6 +38,7 @@ _MODULE_OF = {
     "Change": "compare",
     "Display": "display",
     "Found": "search",
+    "GOOD": "result",
     "SweepPlan": "plan",
     "SweepResult": "result",
     "compare_sweeps": "compare",

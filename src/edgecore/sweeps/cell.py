@@ -13,12 +13,17 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from edgecore.errors import EdgecoreError
-from edgecore.sweeps.plan import FLOAT, PORTABLE, Build
-from edgecore.sweeps.store import FILE, REPORT, Step, StepResult
+from edgecore.backend import Backend
+from edgecore.errors import EdgecoreError, ErrorCode, ExecutionError
+from edgecore.format import EDGECORE
+from edgecore.recipe import Recipe
+from edgecore.sweeps.plan import FLOAT, KERNELS, Build
+from edgecore.sweeps.step import FILE, REPORT, Kind, Step, StepResult
 
 RESULT_OF_PROCESS = "step.json"
 _PR_SET_PDEATHSIG = 1
+_REFUSALS = (ErrorCode.NOT_SUPPORTED, ErrorCode.NOT_FOUND)
+"""Codes of backends for a file that needs a device, a driver or a simulator that this machine does not have."""
 
 
 def main(request: str) -> None:
@@ -34,8 +39,7 @@ def main(request: str) -> None:
     status, reason = "ok", ""
     figures: dict[str, Any] = {}
     try:
-        run = _build if step.kind == "build" else _measure
-        status, reason = run(step, Path(folder), figures)
+        status, reason = _RUNS[step.kind](step, Path(folder), figures)
     except MemoryError:
         status, reason = "failed", "there is not enough memory"
     except Exception as error:
@@ -89,18 +93,16 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     from edgecore.devtools.budget import figures as figures_of
     from edgecore.devtools.estimates import estimates
     from edgecore.devtools.sources import program_file
-    from edgecore.recipe import Recipe
 
     build = step.build
     torch.set_num_threads(1)  # other cells compile beside this one
     torch.manual_seed(0)
     model, inputs, dynamic_shapes = load_model(build.source)
-    backend = [] if build.backend_name == PORTABLE else [edgecore.Backend(build.backend_name, **build.backend_options)]
     recipe = None if build.recipe_name == FLOAT else Recipe(build.recipe_name, **build.recipe_options)
     start = time.perf_counter()
     program = edgecore.compile(
-        model, inputs, backends=backend, dynamic_shapes=dynamic_shapes, runtime=build.runtime, quantize=recipe,
-        calibration=calibration_of(build) if recipe is not None else None,
+        model, inputs, backends=_backends(build), dynamic_shapes=dynamic_shapes, runtime=build.runtime, quantize=recipe,
+        calibration=_samples_of(build, recipe),
     )  # fmt: skip
     figures["compile_seconds"] = time.perf_counter() - start
     program.save(folder / FILE)
@@ -116,7 +118,12 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     wrong = violations_of(pte, build.runtime)
     if wrong:
         return "wrong", f"the file breaks a rule of {build.runtime}: {wrong[0].what}"
-    comparison = program.compare(model)
+    try:
+        comparison = program.compare(model)
+    except ExecutionError as error:
+        if error.code not in _REFUSALS:
+            raise
+        return "made", f"this machine cannot run the file: {error}"
     figures["sqnr_db"] = min((row.eager.sqnr for row in comparison.rows), default=math.inf)
     if build.accuracy is not None:
         judge = function_of(build.accuracy)
@@ -124,6 +131,10 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     if not comparison.ok:
         return "wrong", str(comparison.verdict)
     return "ok", ""
+
+
+def _backends(build: Build) -> list[Backend]:
+    return [] if build.backend_name == KERNELS else [Backend(build.backend_name, **build.backend_options)]
 
 
 def _judge(judge: Callable[..., float], model: Any, program: Any) -> tuple[float, float]:
@@ -145,6 +156,19 @@ def calibration_of(build: Build) -> Any:
     return function_of(build.calibration)() if _is_function(build.calibration) else Path(build.calibration)
 
 
+def _samples_of(build: Build, recipe: Recipe | None) -> Any:
+    """Return the samples of a build if its recipe takes any: one that quantizes weights only does not."""
+    from edgecore.plugin import registry
+    from edgecore.quantize.plan import make_plan, takes_calibration
+
+    if recipe is None or build.calibration is None:
+        return None
+    name = build.backend_name
+    compilers = {} if name == KERNELS else {name: registry.load_compiler(registry.find_by_name(name))}
+    plan = make_plan(recipe, compilers, with_kernels=build.runtime == EDGECORE)
+    return calibration_of(build) if takes_calibration(plan) else None
+
+
 def _is_function(text: str) -> bool:
     return ":" in text and not Path(text).exists()
 
@@ -158,3 +182,28 @@ def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, st
         raise EdgecoreError(f"{file} does not exist any more; run the sweep with --fresh")
     figures |= measure(file, threads=step.threads or None, runs=step.runs)[1]
     return "ok", ""
+
+
+def _suggest(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
+    """Look for modules to leave in floating point, so that a recipe loses little enough. Return status and reason."""
+    from edgecore.cli.models import function_of, load_model
+    from edgecore.devtools import suggest
+
+    build = step.build
+    model, inputs, shapes = load_model(build.source)
+    if not hasattr(model, "named_modules") or inputs is None or shapes is not None:
+        return "failed", "modules are left in floating point for a module with example inputs and fixed shapes only"
+    metric = None if build.accuracy is None else function_of(build.accuracy)
+    # The default metric is an SQNR whose target is 40 dB.
+    drop = step.max_loss if metric is not None else 40.0 + 20 * math.log10(step.max_loss)
+    found = suggest(
+        model, inputs, calibration=calibration_of(build), metric=metric, max_drop=drop, runs=0, backends=_backends(build),
+        quantize=Recipe(build.recipe_name, **build.recipe_options),
+    )  # fmt: skip
+    figures["skip"] = list(found.recipe.skip)
+    return ("ok", "") if found.reached else ("failed", "no modules in floating point make it lose little enough")
+
+
+_RUNS: dict[Kind, Callable[[Step, Path, dict[str, Any]], tuple[str, str]]] = {
+    "build": _build, "time": _measure, "suggest": _suggest,
+}  # fmt: skip

@@ -11,7 +11,8 @@ from rich.text import Text
 
 from edgecore.devtools.printable import printable
 from edgecore.sweeps.plan import SweepPlan
-from edgecore.sweeps.store import Step, StepResult
+from edgecore.sweeps.result import GOOD
+from edgecore.sweeps.step import Step, StepResult
 
 _SHOWN = 8
 """Number of running steps that are shown."""
@@ -58,7 +59,7 @@ class Display:
         self.running.pop(step, None)
         self.done, self.left = self.done + 1, left
         if result.status != "ok":
-            self.failed += 1
+            self.failed += result.status not in GOOD
             self._print(f"{step.name}: {result.status}: {result.reason}")
 
     def _print(self, text: str) -> None:

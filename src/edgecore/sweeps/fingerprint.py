@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 _ALWAYS = ("edgecore", "torch", "torchao", "numpy")
 _LIBRARIES = ("torchvision", "timm", "transformers")
@@ -38,7 +39,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
     """Return the versions of the packages that a compilation uses.
 
     Args:
-        backend: Name of the backend, whose package counts with all that it requires; "portable" for none.
+        backend: Name of the backend, whose package counts with all that it requires; "kernels" for none.
         sources: The models, which may come from a library.
     """
     libraries = [one.partition(":")[0] for one in sources]
@@ -48,7 +49,7 @@ def versions(backend: str, sources: Iterable[str]) -> list[str]:
 
 
 def _distributions(backend: str) -> list[str]:
-    """Return the package of a backend; none for "portable" and for a backend that is not installed.
+    """Return the package of a backend; none for "kernels" and for a backend that is not installed.
 
     A package that cannot be imported now is an error here: without it the key of a cell would be another one.
     """
@@ -63,7 +64,11 @@ def _distributions(backend: str) -> list[str]:
 
 @cache
 def _with_requirements(name: str, alone: bool) -> frozenset[str]:
-    """Return the installed packages that a package requires, and itself, without those of its extras."""
+    """Return the installed packages that a package requires here, and itself, without those of its extras.
+
+    A package that another Python would require does not count, even if it is found: setuptools appends the folder of
+    its own copies of packages to `sys.path`.
+    """
     found: set[str] = set()
     waiting = [name]
     while waiting:
@@ -76,16 +81,30 @@ def _with_requirements(name: str, alone: bool) -> frozenset[str]:
             continue
         found.add(one)
         if not alone:
-            waiting += [re.split(r"[^\w.-]", text)[0].lower() for text in requirements if "extra ==" not in text]
+            waiting += [one.name.lower() for one in map(Requirement, requirements) if _is_needed(one)]
     return frozenset(found)
+
+
+def _is_needed(requirement: Requirement) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": ""})
 
 
 @cache
 def _version(name: str) -> str:
-    """Return name, version and, for packages of edgecore, the digest of the list of files with their hashes."""
+    """Return name, version and, for packages of edgecore, the digest of the list of files with their hashes.
+
+    What an installer writes is left out: it differs between machines with the same package.
+    """
     package = metadata.distribution(name)
-    files = digest(package.read_text("RECORD") or "") if name.startswith("edgecore") else ""
-    return f"{name}=={package.version} {files}".strip()
+    if not name.startswith("edgecore"):
+        return f"{name}=={package.version}"
+    lines = (package.read_text("RECORD") or "").splitlines()
+    own = [
+        line
+        for line in lines
+        if not line.startswith("..") and ".dist-info/" not in line and "/__pycache__/" not in line
+    ]
+    return f"{name}=={package.version} {digest(chr(10).join(sorted(own)))}"
 
 
 def imported_files() -> dict[str, str]:

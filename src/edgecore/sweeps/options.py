@@ -38,10 +38,16 @@ class ModelOptions(_Strict):
 
 
 class BackendOptions(BaseModel):
-    """A backend with options: `backend` is its name (by default that of the table), the other keys are its options."""
+    """A backend with options.
+
+    Attributes:
+        backend: Its name; by default that of the table.
+        needs: Resources that a node of Ray must have for its cells. The other keys are options of the backend.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
     backend: str
+    needs: tuple[str, ...] = ()
 
 
 class RecipeOptions(BaseModel):
@@ -88,7 +94,7 @@ class SweepOptions(_Strict):
 
     Attributes:
         models: The models by name; a list of sources names each by its last part.
-        backends: The backends by name; `portable` is edgecore's own kernels; `"installed"` stands for all that work.
+        backends: The backends by name; `kernels` is edgecore's own kernels; `"installed"` stands for all that work.
         recipes: The recipes by name; `float` does not quantize; `"all"` stands for `float` and those of each backend.
         runtimes: Target runtimes.
         threads: Numbers of threads for timing; 0 is edgecore's default.

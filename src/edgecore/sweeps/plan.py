@@ -12,14 +12,17 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from edgecore.errors import BackendError, EdgecoreError
+from edgecore.format import EDGECORE
 from edgecore.sweeps.fingerprint import digest, file_digest, versions
 from edgecore.sweeps.options import Limits, ModelOptions, Selection, SweepOptions, read_options
 
 if TYPE_CHECKING:
     from edgecore.sweeps.result import CellResult
 
-PORTABLE, FLOAT = "portable", "float"
-"""The backend that stands for edgecore's own kernels, and the recipe that does not quantize."""
+FLOAT = "float"
+"""The recipe that does not quantize."""
+KERNELS = "kernels"
+"""The backend that stands for edgecore's own kernels, as in `quantize=`."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Build:
         source: The model, as `edgecore compile` takes it.
         calibration: Folder or function of samples.
         accuracy: Function that judges a program.
-        backend_name: Name of the backend's package; `portable` for none.
+        backend_name: Name of the backend's package; `kernels` for none.
         backend_options: Its options.
         recipe_name: Name of the recipe; `float` for none.
         recipe_options: Its parameters.
@@ -63,11 +66,13 @@ class Cell:
         build: What makes the file; cells that differ in threads share it.
         threads: Number of threads; 0 for edgecore's default.
         runs: Number of measured runs; 0 measures no time.
+        needs: Resources that a node of Ray must have for it.
     """
 
     build: Build
     threads: int
     runs: int
+    needs: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -123,16 +128,16 @@ def make_plan(source: str | Path | Mapping[str, Any] | SweepOptions) -> SweepPla
     cells = []
     contents = {name: _content(model) for name, model in options.models.items()}
     packages = {name: versions(backend, (one.source for one in options.models.values()))
-                for name, (backend, _) in backends.items()}  # fmt: skip
+                for name, (backend, *_) in backends.items()}  # fmt: skip
     for model, given in options.models.items():
-        for backend, (backend_name, backend_options) in backends.items():
-            for recipe, (recipe_name, parameters) in _recipes(options, backend_name):
-                for runtime in options.runtimes:
+        for backend, (backend_name, backend_options, needs) in backends.items():
+            for runtime in options.runtimes:
+                for recipe, (recipe_name, parameters) in _recipes(options, backend_name, runtime):
                     build = Build(model, backend, recipe, runtime, given.source, given.calibration, given.accuracy,
                                   backend_name, backend_options, recipe_name, parameters)  # fmt: skip
                     facts = [asdict(build), contents[model], packages[backend]]
                     keyed = replace(build, key=digest(json.dumps(facts, sort_keys=True)))
-                    cells += [Cell(keyed, threads, options.runs) for threads in options.threads]
+                    cells += [Cell(keyed, threads, options.runs, needs) for threads in options.threads]
     chosen = tuple(cell for cell in cells if _is_chosen(cell, options))
     if not chosen:
         raise EdgecoreError("the sweep has no cells; the rules of include and exclude leave out all")
@@ -148,6 +153,31 @@ def _content(model: ModelOptions) -> list[str]:
     return [file_digest(path) for path in map(_file_of, named)]
 
 
+def named_files(build: Build) -> dict[str, Path]:
+    """Return the files that a build names, and the Python files beside those that hold its functions.
+
+    Returns:
+        Path relative to the current folder, or absolute for files elsewhere -> path. Installed packages are left out.
+    """
+    here = Path.cwd().resolve()
+    found: list[Path] = []
+    for text in (build.source, build.calibration, build.accuracy):
+        file = _file_of(text or "").resolve()
+        if text is None or file.is_relative_to(sys.prefix) or file.is_relative_to(sys.base_prefix):
+            continue
+        if file.is_dir():
+            found += [one for one in file.iterdir() if one.is_file()]
+        elif ":" in text and file.is_file():
+            inner = "." in text.partition(":")[0]  # a module of a package, which may import the others of it
+            top = (
+                file.parents[text.partition(":")[0].count(".") - (file.name != "__init__.py")] if inner else file.parent
+            )
+            found += top.rglob("*.py") if inner else top.glob("*.py")
+        elif file.is_file():
+            found.append(file)
+    return {str(one.relative_to(here) if one.is_relative_to(here) else one): one for one in sorted(set(found))}
+
+
 def _file_of(text: str) -> Path:
     """Return the file of `module:function`, as Python would find it; other texts are paths."""
     name, colon, _ = text.partition(":")
@@ -159,35 +189,35 @@ def _file_of(text: str) -> Path:
     return next((file for file in files if file.is_file()), relative)
 
 
-def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any]]]:
-    """Return the backends of a sweep: name -> name of the package's backend, options."""
+def _backends(options: SweepOptions) -> dict[str, tuple[str, dict[str, Any], tuple[str, ...]]]:
+    """Return the backends of a sweep: name -> name of the package's backend, options, needs."""
     from edgecore.plugin import registry
 
     if options.backends == "installed":
         import edgecore
 
-        return {one.name: (one.name, {}) for one in edgecore.backends() if one.state == "ok"}
+        return {one.name: (one.name, {}, ()) for one in edgecore.backends() if one.state == "ok"}
     found = {}
     for name, one in options.backends.items():
         extra = dict(one.model_extra or {})
-        if one.backend != PORTABLE:
+        if one.backend != KERNELS:
             try:
                 registry.find_by_name(one.backend)
             except BackendError as error:
                 raise EdgecoreError(f"[backends.{name}]: {error}") from error
         elif extra:
-            raise EdgecoreError(f"[backends.{name}]: {PORTABLE} has no options; got {', '.join(extra)}")
-        found[name] = (one.backend, extra)
+            raise EdgecoreError(f"[backends.{name}]: {KERNELS} has no options; got {', '.join(extra)}")
+        found[name] = (one.backend, extra, one.needs)
     return found
 
 
-def _recipes(options: SweepOptions, backend: str) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
+def _recipes(options: SweepOptions, backend: str, runtime: str) -> Iterator[tuple[str, tuple[str, dict[str, Any]]]]:
     """Yield the recipes of a sweep for a backend: name, (name of `edgecore.Recipe`, its parameters)."""
     from edgecore.recipe import NAMES, Recipe
 
     if options.recipes == "all":
         yield FLOAT, (FLOAT, {})
-        for name in _names_of_recipes(backend):
+        for name in _names_of_recipes(backend, runtime):
             yield name, (name, {})
         return
     for name, one in options.recipes.items():
@@ -205,11 +235,13 @@ def _recipes(options: SweepOptions, backend: str) -> Iterator[tuple[str, tuple[s
         yield name, (one.recipe, parameters)
 
 
-def _names_of_recipes(backend: str) -> list[str]:
+def _names_of_recipes(backend: str, runtime: str) -> list[str]:
     from edgecore.plugin import registry
 
-    if backend == PORTABLE:
-        return []
+    if backend == KERNELS:
+        from edgecore.quantize import kernels
+
+        return list(kernels.RECIPES) if runtime == EDGECORE else []
     compiler = registry.load_compiler(registry.find_by_name(backend))
     return list(compiler.recipes()) if hasattr(compiler, "recipes") else []
 

@@ -40,7 +40,9 @@ class Ended:
     printed: str
 
 
-def run_contained(request: str, seconds: float, memory_mb: int, stop: threading.Event | None = None) -> Ended:
+def run_contained(
+    request: str, seconds: float, memory_mb: int, stop: threading.Event | None = None, place: Path | None = None
+) -> Ended:
     """Run `edgecore.sweeps.cell.main(request)` in a process of its own.
 
     The process and all that it has started are killed when the limits are exceeded, when `stop` is set, or at its end.
@@ -51,10 +53,12 @@ def run_contained(request: str, seconds: float, memory_mb: int, stop: threading.
         seconds: Time limit.
         memory_mb: Limit in MiB for the resident memory of the process and its children together.
         stop: Cancels the process when it is set.
+        place: Its current folder; by default that of this process.
     """
     child = subprocess.Popen(
         [sys.executable, "-c", _CHILD, request, *entry_points.searched()],
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
+        cwd=place,
     )  # fmt: skip
     assert child.stdout is not None
     kept = bytearray()
@@ -63,9 +67,12 @@ def run_contained(request: str, seconds: float, memory_mb: int, stop: threading.
     end = time.monotonic() + seconds
     problem = by = ""
     try:
-        while child.poll() is None and not problem:
+        while not problem:
+            # Its output ends with it, as a rule, and waiting for that is exact where `Popen.wait` sleeps.
+            reader.join(_POLL_SECONDS)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(_POLL_SECONDS)
+                child.wait(0 if reader.is_alive() else _POLL_SECONDS)
+                break
             used = _resident(child.pid) >> 20
             if used > memory_mb:
                 problem, by = f"it needs more memory than the limit of {memory_mb:,} MiB", "memory"

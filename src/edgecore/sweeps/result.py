@@ -16,7 +16,7 @@ from edgecore.pipeline.save import write_files
 
 SCHEMA = "edgecore.sweep.v1"
 RESULTS = "results.jsonl"
-Status = Literal["ok", "wrong", "failed"]
+Status = Literal["ok", "made", "wrong", "failed"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class CellResult:
         recipe: Name of the recipe.
         runtime: The target runtime.
         threads: Number of threads; 0 for edgecore's default.
-        status: `ok`; `wrong` if the file computes something else than PyTorch; `failed`.
+        status: `ok`; `made` if there is a file that this machine cannot run, so that nothing was compared or measured;
+            `wrong` if the file computes something else than PyTorch; `failed`.
         reason: One sentence that says why the cell is not `ok`; else empty.
         cached: True if an earlier sweep had computed all of it.
         seconds: Time of the cell's processes when they ran.
@@ -82,6 +83,8 @@ class CellResult:
     cycles: int | None = None
 
 
+GOOD = ("ok", "made")
+"""The statuses that are no failure."""
 FIELDS = tuple(one.name for one in fields(CellResult))
 
 
@@ -99,8 +102,8 @@ class SweepResult:
 
     @property
     def ok(self) -> bool:
-        """True if every cell is `ok`."""
-        return all(row.status == "ok" for row in self.rows)
+        """True if no cell is `wrong` or `failed`."""
+        return all(row.status in GOOD for row in self.rows)
 
     def __str__(self) -> str:
         return table(self.rows)

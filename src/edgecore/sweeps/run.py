@@ -1,26 +1,23 @@
-"""`edgecore.sweep`: compute the cells of a plan, those that are known from the store, the others in processes."""
+"""`edgecore.sweep`: compute the cells of a plan, those that are known from the store, the others where a pool runs them."""
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
-import tempfile
-import threading
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from edgecore.errors import EdgecoreError
-from edgecore.sweeps.cell import RESULT_OF_PROCESS
 from edgecore.sweeps.plan import Cell, SweepPlan, make_plan
-from edgecore.sweeps.process import run_contained
+from edgecore.sweeps.pools import LocalPool, Pool
 from edgecore.sweeps.result import RESULTS, CellResult, SweepResult, read_results
-from edgecore.sweeps.store import FILE, REPORT, Step, StepResult, Store, build_step, time_step
+from edgecore.sweeps.step import FILE, REPORT, Step, StepResult, build_step, time_step
+from edgecore.sweeps.store import Store
+
+Results = Mapping[Step, StepResult]
 
 
 class Listener(Protocol):
@@ -37,12 +34,13 @@ class Listener(Protocol):
 
 
 def sweep(
-    source: str | Path | Mapping[str, Any],
+    source: str | Path | Mapping[str, Any] | SweepPlan,
     output: str | Path | None = None,
     *,
     jobs: int | None = None,
     fresh: bool = False,
     retry: bool = False,
+    ray: str | None = None,
     listener: Listener | None = None,
 ) -> SweepResult:
     """Compile, verify, compare and measure each cell of a sweep; needs the extra `edgecore[compile]`.
@@ -52,124 +50,159 @@ def sweep(
     a cell is computed again only if its model, the files that it has read, its options or the packages have changed.
 
     Args:
-        source: Path of a `sweep.toml`, or its content as a mapping.
+        source: Path of a `sweep.toml`, its content as a mapping, or a plan.
         output: Folder for the results; by default the name of the file without `.toml`, or `sweep`.
         jobs: Number of files that are made side by side; by default the number of processors.
         fresh: Compute all cells again.
-        retry: Compute the cells again that have failed.
+        retry: Compute the cells again that are not `ok`.
+        ray: Address of a Ray cluster, `HOST:PORT`, that runs the cells; needs the extra `edgecore[ray]`. This machine
+            must be one of its nodes. By default they run on this machine.
         listener: Gets the plan and the progress.
 
     Returns:
         The results, which are also in `output`: `results.jsonl`, `results.csv`, `index.html`.
 
     Raises:
-        EdgecoreError: The options are wrong, another sweep writes into the folder.
+        EdgecoreError: The options are wrong, another sweep writes into the folder, or the Ray cluster cannot be used or
+            is lost; what was finished by then is kept.
 
     Example:
         >>> edgecore.sweep({"models": ["net.pt2"], "backends": ["xnnpack"], "recipes": ["float", "int8-dynamic"]})
     """
     if jobs is not None and jobs < 1:
         raise EdgecoreError(f"jobs must be at least 1; got {jobs}")
-    plan = make_plan(source)
-    default = "sweep" if isinstance(source, Mapping) else Path(source).stem
+    plan = source if isinstance(source, SweepPlan) else make_plan(source)
+    default = Path(source).stem if isinstance(source, (str, Path)) else "sweep"
     folder = Path(default if output is None else output)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise EdgecoreError(f"cannot write into {folder}: {error.strerror}; choose another folder") from error
-    with _alone(folder):
-        return _sweep(plan, folder, jobs or os.cpu_count() or 1, fresh, retry, listener)
+    with _alone(folder), _place(ray, jobs) as pool:
+        return _sweep(plan, folder, pool, fresh, retry, listener)
+
+
+def compute(steps: Sequence[Step], folder: Path, *, jobs: int | None, listener: Listener | None) -> Results:
+    """Return the results of steps on this machine, those that are known from the folder of their sweep."""
+    with _alone(folder), _place(None, jobs) as pool:
+        work = _Work(Store(folder / "cells"), pool, listener)
+        work.run(work.find(steps), 0)
+        return work.results
 
 
 def _sweep(
-    plan: SweepPlan, folder: Path, jobs: int, fresh: bool, retry: bool, listener: Listener | None
+    plan: SweepPlan, folder: Path, pool: Pool, fresh: bool, retry: bool, listener: Listener | None
 ) -> SweepResult:
     store = Store(folder / "cells")
     store.clean()
-    pool = LocalPool(jobs)
-    results: dict[Step, StepResult] = {}
-    computed: set[Step] = set()
-    builds = list(dict.fromkeys(build_step(cell, plan.limits) for cell in plan.cells))
+    work = _Work(store, pool, listener)
+    # Only a place that measures must have a machine for it.
+    processor = pool.processor if any(cell.runs for cell in plan.cells) else ""
+    steps_of = {cell: (build_step(cell, plan.limits), time_step(cell, plan.limits, processor)) for cell in plan.cells}
+    missing = work.find([build for build, _ in steps_of.values()], fresh, retry)
+    times = {time: build for cell, (build, time) in steps_of.items() if cell.runs}
+    known_times = [time for time, build in times.items() if build in work.results]
+    work.find(known_times, fresh, retry)
 
-    def find(steps: Sequence[Step]) -> list[Step]:
-        """Take the results of steps from the store, and return the steps without any."""
-        for step in steps:
-            found = None if fresh else store.find(step)
-            if found is not None and (found.status == "ok" or not retry):
-                results[step] = found
-        return [step for step in steps if step not in results]
+    def row(cell: Cell) -> CellResult:
+        return _row(cell, [step for step in steps_of[cell] if step in work.results], work)
 
-    missing = find(builds)
-    times = [time_step(cell, plan.limits) for cell in plan.cells if cell.runs]
-    known_times = [step for step in times if build_step_of(step) in results]
-    find(known_times)
     if listener is not None:
-        left = [cell for cell in plan.cells if not _is_known(cell, plan, results)]
+        unbuilt = tuple(cell for cell, (build, _) in steps_of.items() if build not in work.results)
+        built = [cell for cell, (build, _) in steps_of.items() if build in work.results]
+        known = [cell for cell in built if not cell.runs or steps_of[cell][1] in work.results
+                 or not _is_measurable(work.results[steps_of[cell][0]])]  # fmt: skip
         history = read_results(folder) if (folder / RESULTS).is_file() else []
-        seconds, unknown = SweepPlan(tuple(left), plan.limits).estimate(history, jobs)
-        listener.planned(plan, len(plan.cells) - len(left), seconds, unknown)
-
-    def run(steps: Sequence[Step], later: int) -> None:
-        left = len(steps) + later
-
-        def ended(step: Step, result: StepResult) -> None:
-            nonlocal left
-            left -= 1
-            results[step] = result
-            computed.add(step)
-            if listener is not None:
-                listener.ended(step, result, left)
-
-        if steps:
-            pool.run(steps, store, listener.begun if listener is not None else lambda step: None, ended)
-
-    run(missing, len(times) - len(known_times))
+        seconds, unknown = SweepPlan(unbuilt, plan.limits).estimate([*history, *map(row, built)], pool.width("build"))
+        listener.planned(plan, len(known), seconds, unknown)
+    work.run(missing, len(times) - len(known_times))
     # A file whose compiler estimates cycles is for a device that is not here, and one that failed is not measured.
-    timed = [step for step in dict.fromkeys(times) if _is_measurable(results[build_step_of(step)])]
-    run([step for step in timed if step not in results], 0)
-    done = SweepResult([_row(cell, plan, store, results, computed) for cell in plan.cells], folder)
+    work.run([time for time, build in times.items()
+              if time not in work.results and _is_measurable(work.results[build])], 0)  # fmt: skip
+    done = SweepResult(list(map(row, plan.cells)), folder)
     done.save()
     return done
 
 
-def build_step_of(step: Step) -> Step:
-    """Return the step that makes the file of a measurement."""
-    return Step("build", step.build, step.limits)
+class _Work:
+    """Steps and their results: known ones from the store, the others from a pool."""
+
+    def __init__(self, store: Store, pool: Pool, listener: Listener | None) -> None:
+        self.store, self.pool, self.listener = store, pool, listener
+        self.results: dict[Step, StepResult] = {}
+        self.computed: set[Step] = set()
+
+    def find(self, steps: Sequence[Step], fresh: bool = False, retry: bool = False) -> list[Step]:
+        """Take the results of steps from the store, and return the steps without any."""
+        wanted = list(dict.fromkeys(steps))
+        for step in wanted:
+            found = None if fresh else self.store.find(step)
+            if found is not None and (found.status == "ok" or not retry):
+                self.results[step] = found
+        return [step for step in wanted if step not in self.results]
+
+    def run(self, steps: Sequence[Step], later: int) -> None:
+        """Compute steps of one kind; `later` steps come after them. The pool never has more than it has room for."""
+        waiting, running = deque(steps), dict[Step, Path]()
+        while waiting or running:
+            while waiting and len(running) < self.pool.width(waiting[0].kind):
+                step = waiting.popleft()
+                running[step] = self.store.scratch(step)
+                if self.listener is not None:
+                    self.listener.begun(step)
+                self.pool.submit(step, running[step])
+            for step, result in self.pool.wait():
+                self.store.add(step, result, running.pop(step))
+                self.results[step] = result
+                self.computed.add(step)
+                if self.listener is not None:
+                    self.listener.ended(step, result, len(waiting) + len(running) + later)
 
 
 def _is_measurable(built: StepResult) -> bool:
-    return built.status != "failed" and not built.figures.get("cycles")
+    return built.status in ("ok", "wrong") and not built.figures.get("cycles")
 
 
-def _is_known(cell: Cell, plan: SweepPlan, results: Mapping[Step, StepResult]) -> bool:
-    built = results.get(build_step(cell, plan.limits))
-    timed = built is not None and (
-        not cell.runs or not _is_measurable(built) or time_step(cell, plan.limits) in results
-    )
-    return built is not None and timed
-
-
-def _row(
-    cell: Cell, plan: SweepPlan, store: Store, results: Mapping[Step, StepResult], computed: set[Step]
-) -> CellResult:
+def _row(cell: Cell, steps: Sequence[Step], work: _Work) -> CellResult:
     """Join the results of a cell's steps."""
-    steps = [step for step in (build_step(cell, plan.limits), time_step(cell, plan.limits)) if step in results]
-    parts = [results[step] for step in steps]
-    bad = next((part for part in parts if part.status == "failed"), parts[0])
+    parts = [work.results[step] for step in steps]
+    bad = next((part for part in parts if part.status in ("failed", "made")), parts[0])
     one = cell.build
     row = CellResult(
         cell.name, one.model, one.backend, one.recipe, one.runtime, cell.threads, bad.status, bad.reason,
-        not any(step in computed for step in steps), round(sum(part.seconds for part in parts), 3),
+        not any(step in work.computed for step in steps), round(sum(part.seconds for part in parts), 3),
     )  # fmt: skip
     figures = {key: value for part in parts for key, value in part.figures.items()}
-    paths: dict[str, Any] = {name: str((store.path(one) / file).relative_to(store.folder.parent))
-             for name, file in (("file", FILE), ("report", REPORT)) if (store.path(one) / file).is_file()}  # fmt: skip
+    folder = work.store.path(one)
+    paths: dict[str, Any] = {name: str((folder / file).relative_to(work.store.folder.parent))
+             for name, file in (("file", FILE), ("report", REPORT)) if (folder / file).is_file()}  # fmt: skip
     return replace(row, **figures, **paths)
+
+
+@contextmanager
+def _place(ray: str | None, jobs: int | None) -> Iterator[Pool]:
+    """Yield where steps run, and end all that still runs there at the end."""
+    if ray is None:
+        pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
+    else:
+        from edgecore.sweeps.ray_pool import RayPool
+
+        pool = RayPool(ray, jobs)
+    try:
+        yield pool
+    finally:
+        pool.cancel()
 
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the folder, so that two sweeps do not write into it at the same time."""
+    try:
+        import fcntl
+    except ImportError as error:
+        raise EdgecoreError(
+            "a sweep holds its folder as Linux and macOS can: run it there, or on Windows in WSL"
+        ) from error
     with (folder / ".lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,79 +211,3 @@ def _alone(folder: Path) -> Iterator[None]:
                 f"another sweep is writing into {folder}; wait for it, or choose another folder"
             ) from error
         yield
-
-
-# Processes of this machine --------------------------------------------------------------------------------------------
-
-
-class LocalPool:
-    """Processes of this machine: files are made side by side, times are measured alone."""
-
-    def __init__(self, jobs: int) -> None:
-        self.jobs = jobs
-
-    def run(
-        self,
-        steps: Sequence[Step],
-        store: Store,
-        begun: Callable[[Step], None],
-        ended: Callable[[Step, StepResult], None],
-    ) -> None:
-        """Run steps, and put their results into the store before `ended` is called."""
-        stop = threading.Event()
-        waiting = list(reversed(steps))
-        running: dict[Future[StepResult], Step] = {}
-        workers = self.jobs if steps[0].kind == "build" else 1
-        with ThreadPoolExecutor(workers) as threads:
-            try:
-                while waiting or running:
-                    while waiting and len(running) < workers:
-                        step = waiting.pop()
-                        begun(step)
-                        running[threads.submit(_run_here, step, store, stop)] = step
-                    for future in wait(running, return_when=FIRST_COMPLETED).done:
-                        ended(running.pop(future), future.result())
-            except BaseException:
-                stop.set()
-                raise
-
-
-def _run_here(step: Step, store: Store, stop: threading.Event) -> StepResult:
-    if step.kind == "time":
-        with tempfile.TemporaryDirectory() as folder:
-            Path(folder, FILE).symlink_to((store.path(step.build) / FILE).resolve())
-            result = run_step(step, Path(folder), stop)
-        if not stop.is_set():
-            store.add(step, result)
-        return result
-    folder_of_build = store.scratch(step)
-    result = run_step(step, folder_of_build, stop)
-    if not stop.is_set():
-        store.add(step, result, folder_of_build)
-    return result
-
-
-def run_step(step: Step, folder: Path, stop: threading.Event | None = None) -> StepResult:
-    """Run a step in a process of its own, and return its result, whatever happens to the process.
-
-    Args:
-        step: The step.
-        folder: Folder for the files that a build makes, or with the file to measure.
-        stop: Cancels the process when it is set.
-    """
-    start = time.perf_counter()
-    request = json.dumps([step.text(), str(folder.resolve()), os.getpid()])
-    end = run_contained(request, step.limits.seconds, step.limits.memory_mb, stop)
-    answer = folder / RESULT_OF_PROCESS
-    seconds = time.perf_counter() - start
-    if not end.problem:
-        try:
-            result = StepResult(**json.loads(answer.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError):
-            return StepResult("failed", "its process ended without a result", seconds)
-        answer.unlink()
-        return replace(result, seconds=seconds)
-    limit = {"seconds": step.limits.seconds, "memory": float(step.limits.memory_mb)}.get(end.by, 0.0)
-    last = next((line for line in reversed(end.printed.splitlines()) if line.strip()), "")
-    detail = f" (it printed at last: {last.strip()[:200]!r})" if last and not end.by else ""
-    return StepResult("failed", f"{end.problem}{detail}", seconds, by=end.by, limit=limit)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgecore.errors import EdgecoreError
-from edgecore.sweeps.plan import FLOAT, Build, make_plan
+from edgecore.sweeps.plan import FLOAT, make_plan
 from edgecore.sweeps.result import CellResult, table
-from edgecore.sweeps.run import Listener, sweep
+from edgecore.sweeps.run import Listener, compute, sweep
+from edgecore.sweeps.step import Step
 
 Objective = Literal["latency", "size"]
 
@@ -92,15 +93,18 @@ def search(
         "recipes": "all",
         "runs": runs,
     }
-    first = sweep(options, output, jobs=jobs, listener=listener)
+    plan = make_plan(options)
+    first = sweep(plan, output, jobs=jobs, listener=listener)
     order = _order(objective)
     best = min((row for row in first.rows if _is_good(row, max_loss)), key=order, default=None)
     better = [row for row in first.rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)
               and (best is None or order(row) < order(best))]  # fmt: skip
-    builds = {cell.build.recipe: cell.build for cell in make_plan(options).cells}
+    builds = {cell.build.recipe: cell.build for cell in plan.cells}
     tried = {name: {"recipe": one.recipe_name, **one.recipe_options} for name, one in builds.items()}
-    added = {f"{row.recipe}-mixed": recipe for row in sorted(better, key=order)
-             if (recipe := _mixed(builds[row.recipe], max_loss)) is not None}  # fmt: skip
+    mixed = [Step("suggest", builds[row.recipe], plan.limits, max_loss=max_loss) for row in sorted(better, key=order)]
+    skips = compute(mixed if calibration is not None else [], first.folder, jobs=jobs, listener=listener)
+    added = {f"{step.build.recipe}-mixed": {**tried[step.build.recipe], "skip": result.figures["skip"]}
+             for step, result in skips.items() if result.status == "ok" and result.figures["skip"]}  # fmt: skip
     done = first
     if added:
         done = sweep({**options, "recipes": {**tried, **added}}, output, jobs=jobs, listener=listener)
@@ -138,28 +142,3 @@ def _recipe(options: Mapping[str, Any]) -> Any:
 
     parameters = {key: value for key, value in options.items() if key != "recipe"}
     return None if options["recipe"] == FLOAT else Recipe(options["recipe"], **parameters)
-
-
-def _mixed(build: Build, max_loss: float) -> dict[str, Any] | None:
-    """Return a recipe with modules in floating point that loses little enough; None if `suggest` finds none."""
-    import edgecore
-    from edgecore.cli.models import function_of, load_model
-    from edgecore.devtools import suggest
-    from edgecore.sweeps.cell import calibration_of
-
-    model, inputs, shapes = load_model(build.source)
-    if build.calibration is None or not hasattr(model, "named_modules") or inputs is None or shapes is not None:
-        return None
-    metric = None if build.accuracy is None else function_of(build.accuracy)
-    # The default metric is an SQNR whose target is 40 dB.
-    drop = max_loss if metric is not None else 40.0 - _decibels(max_loss)
-    try:
-        found = suggest(
-            model, inputs, calibration=calibration_of(build), metric=metric, max_drop=drop, runs=0,
-            backends=[edgecore.Backend(build.backend_name, **build.backend_options)],
-            quantize=_recipe({"recipe": build.recipe_name, **build.recipe_options}),
-        )  # fmt: skip
-    except (EdgecoreError, ValueError):  # it quantizes no layer with a name, for example
-        return None
-    skip = list(found.recipe.skip)
-    return {"recipe": build.recipe_name, **build.recipe_options, "skip": skip} if found.reached and skip else None

@@ -8,6 +8,10 @@ from executorch.devtools.bundled_program.serialize import (
     serialize_from_bundled_program_to_flatbuffer,
 )
 from executorch.exir import to_edge_transform_and_lower
+from executorch.extension.pybindings.portable_lib import (
+    _load_bundled_program_from_buffer,
+    _load_for_executorch_from_bundled_program,
+)
 from torch.export import export
 
 
@@ -62,3 +66,19 @@ for suite in (MethodTestSuite("missing_method", suites[0].test_cases), MethodTes
         print(error)
     else:
         raise AssertionError("a wrong suite was bundled")
+
+# %% run the test cases of a bundled program
+with open("bundled.bpte", "rb") as f:
+    bundled_module = _load_bundled_program_from_buffer(f.read())
+module = _load_for_executorch_from_bundled_program(bundled_module)
+for index, one in enumerate(inputs):
+    outputs = bundled_module.verify_result_with_bundled_expected_output("forward", index, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(outputs[0], model(*one))
+    torch.testing.assert_close(module.run_method("forward", one)[0], model(*one))
+for name, index in (("forward", len(inputs)), ("missing_method", 0)):
+    try:
+        bundled_module.verify_result_with_bundled_expected_output(name, index)
+    except Exception as error:
+        assert f"there is no test case {index} of the method {name!r}" in str(error)
+    else:
+        raise AssertionError("a test case that does not exist was verified")

@@ -7,6 +7,7 @@ from executorch.exir.dialects._ops import ops as exir_ops
 from executorch.exir.pass_base import ExportPass, PassBase, PassResult
 from executorch.exir.pass_manager import PassManager
 from executorch.exir.passes import ScalarToTensorPass
+from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from torch.export import export
 from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
 from torch.fx.passes.operator_support import OperatorSupportBase, any_chain
@@ -205,3 +206,17 @@ class TwoLayers(torch.nn.Module):
 edge_graph = to_edge(export(TwoLayers(), (torch.randn(3, 3),), strict=True)).exported_program().graph_module.graph
 partitions = get_source_partitions(edge_graph, [torch.nn.Linear, torch.nn.ReLU])
 assert len(partitions[torch.nn.Linear]) == 3 and len(partitions[torch.nn.ReLU]) == 1
+
+
+# %% operators on constants
+class Halves(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        return x + self.weight.neg().div(2)
+
+
+folded = constant_prop_pass(to_edge(export(Halves(), (torch.randn(3),))).exported_program())
+assert [node.target for node in folded.graph.nodes if node.op == "call_function"] == [torch.ops.aten.add.Tensor]

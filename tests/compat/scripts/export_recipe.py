@@ -4,8 +4,16 @@ import executorch.export
 import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.backends.xnnpack.quantizer.xnnpack_quantizer import XNNPACKQuantizer, get_symmetric_quantization_config
+from executorch.backends.xnnpack.recipes import XNNPackRecipeType
 from executorch.exir.pass_base import ExportPass
-from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType, export
+from executorch.export import (
+    ExportRecipe,
+    LoweringRecipe,
+    QuantizationRecipe,
+    StageType,
+    export,
+    recipe_registry,
+)
 
 # %% a recipe with a partitioner
 model = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval()
@@ -53,3 +61,26 @@ session = export({"run": model}, {"run": example_inputs}, staged, constant_metho
 expected = model[2](torch.sigmoid(model[0](example_inputs[0][0])))
 torch.testing.assert_close(session.run_method("run")[0], expected, atol=1e-4, rtol=1e-4)
 assert session.run_method("version", ()) == [3]
+
+# %% recipes of a backend by their types
+model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.ReLU(), torch.nn.Linear(64, 4)).eval()
+example_inputs = [(torch.randn(2, 32),) for _ in range(4)]
+for recipe_type in XNNPackRecipeType:
+    session = export(model, example_inputs, ExportRecipe.get_recipe(recipe_type))
+    torch.testing.assert_close(session.run_method()[0], model(*example_inputs[0]), atol=0.3, rtol=0.3)
+grouped = XNNPackRecipeType.TORCHAO_INT8_DYNAMIC_ACT_INT4_WEIGHT_PER_TENSOR
+session = export(model, example_inputs, ExportRecipe.get_recipe(grouped, group_size=8))
+torch.testing.assert_close(session.run_method()[0], model(*example_inputs[0]), atol=0.3, rtol=0.3)
+both = ExportRecipe.combine([ExportRecipe.get_recipe(XNNPackRecipeType.FP32), ExportRecipe.get_recipe(grouped)], "both")
+assert both.name == "both" and "xnnpack" in recipe_registry.list_backends()
+for arguments, sentence in (
+    ({"recipe": grouped, "group_size": 0}, "group_size must be a positive integer; got 0"),
+    ({"recipe": XNNPackRecipeType.FP32, "bits": 3}, "the recipe FP32 takes no parameter; got bits"),
+    ({"recipe": "fp32"}, "not 'fp32'"),
+):
+    try:
+        ExportRecipe.get_recipe(**arguments)
+    except Exception as error:
+        assert sentence in str(error), error
+    else:
+        raise AssertionError(f"a wrong recipe was made: {arguments}")

@@ -4,7 +4,13 @@ import json
 
 import executorch.exir as exir
 import torch
-from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite, greedy, naive
+from executorch.exir.memory_planning import (
+    MemoryAlgoResult,
+    MemoryPlanningAlgorithmSuite,
+    SpecAllocResult,
+    greedy,
+    naive,
+)
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.util.activation_memory_profiler import generate_memory_trace
 from torch.export import export
@@ -81,3 +87,18 @@ generate_memory_trace(
 )
 with open("memory_profile.json") as file:
     assert json.load(file)
+
+
+# %% an algorithm of one's own
+def from_the_end(alignment, specs, graph_module, graph_signature, extra_padding=0):
+    result = MemoryAlgoResult(spec_dict={}, bufsizes=[0, 0])
+    for spec in sorted(specs, key=lambda spec: spec.lifetime[1], reverse=True):
+        spec.realign(alignment)
+        result.spec_dict[spec] = SpecAllocResult(mem_id=1, mem_obj_id=0, mem_offset=result.bufsizes[1])
+        result.bufsizes[1] += spec.allocated_memory + extra_padding
+    assert list(graph_module.graph.nodes) and graph_signature.user_inputs
+    return result
+
+
+own = edge_program().to_executorch(exir.ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(from_the_end)))
+assert own.executorch_program.execution_plan[0].non_const_buffer_sizes[1] == other

@@ -38,6 +38,9 @@ executorch_modules = {
     "executorch.backends.xnnpack.quantizer.xnnpack_quantizer_utils": {
         "QuantizationConfig": "edgecore_xnnpack.quantizer:QuantizationConfig",
     },
+    "executorch.backends.xnnpack.recipes": {
+        name: f"edgecore_xnnpack.executorch_recipes:{name}" for name in ("XNNPACKRecipeProvider", "XNNPackRecipeType")
+    },
     "executorch.backends.transforms.duplicate_dynamic_quant_chain": {
         "DuplicateDynamicQuantChainPass": "edgecore.compat.passes:DuplicateDynamicQuantChainPass",
     },

@@ -11,11 +11,14 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.sdk import Constants, UnsupportedReason, calls, is_dequantize, is_quantize
+from edgecore.sdk import TAG, Constants, UnsupportedReason, calls, is_dequantize, is_quantize
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.quantized import DYNAMIC_QUANTIZATION
 from edgecore_xnnpack.operators.table import is_weight
 from edgecore_xnnpack.options import Precision, XnnpackOptions
+
+aten = torch.ops.aten
+_LINEAR = (aten.linear.default, aten.addmm.default, aten.mm.default)
 
 
 def filter_ops(supported: UnsupportedReason, program: ExportedProgram, options: XnnpackOptions) -> UnsupportedReason:
@@ -99,29 +102,41 @@ def _layers(node: Node) -> list[Node]:
     return layers
 
 
-def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Node, Node]:
-    """Divide `nodes` into delegates of one operator each; map each node to the first node of its delegate.
+def weights_of_float_layers(program: ExportedProgram, options: XnnpackOptions) -> frozenset[str]:
+    """Return the names of the weights and biases that delegated linear layers in float32 read as they are."""
+    constants = Constants(program)
+    names = set[str]()
+    for node in calls(program.graph_module, *_LINEAR):
+        read = [source for source in node.all_input_nodes if constants.has(source)]
+        if TAG in node.meta and not any(map(is_dequantize, node.all_input_nodes)):
+            names |= {source.name for source in read if _precision(node, constants, options) == "FP32"}
+    return frozenset(names)
+
+
+def delegate_per_op(nodes: Sequence[Node], program: ExportedProgram) -> dict[Node, list[Node]]:
+    """Divide `nodes` into delegates of one operator each; map each node to the first nodes of its delegates.
 
     Some nodes share the delegate of an operator: the `getitem` nodes of its results, the dequantize nodes of its
     weights, a dequantize node that only this operator reads, and a quantize node that is the only reader of its result.
-    Operators that read the same dynamically quantized tensor share a delegate with the nodes that quantize this tensor.
+    The nodes that quantize a tensor at run time belong to the delegate of each layer that reads this tensor.
     """
     constants, tagged = Constants(program), set(nodes)
-    first: dict[Node, Node] = {node: node for node in nodes}
+    layers = {node: [one for one in _layers(node) if one in tagged] for node in nodes if _is_dynamic(node)}
+    first: dict[Node, Node] = {node: node for node in nodes if node not in layers}
 
     def join(node: Node, other: Node) -> None:
         """Merge the delegates of two nodes."""
         old, new = sorted((first[node], first[other]), key=order.__getitem__, reverse=True)
-        for member in nodes:
-            if first[member] is old:
+        for member, leader in first.items():
+            if leader is old:
                 first[member] = new
 
     order = {node: index for index, node in enumerate(nodes)}
-    for node in nodes:
-        for source in tagged.intersection(node.all_input_nodes):
+    for node in first:
+        for source in tagged.difference(layers).intersection(node.all_input_nodes):
             has_one_user = len(source.users) == 1
             is_layer_weight = is_dequantize(source) and is_weight(source, constants)
             converts = has_one_user and (is_quantize(node) or is_dequantize(source)) and not is_quantize(source)
-            if node.target is operator.getitem or is_layer_weight or _is_dynamic(source) or converts:
+            if node.target is operator.getitem or is_layer_weight or converts:
                 join(node, source)
-    return first
+    return {node: list(dict.fromkeys(first[one] for one in layers.get(node, [node]))) for node in nodes}

@@ -37,6 +37,11 @@ class XnnpackOptions(BaseModel):
         default=False,
         description="Give each operator a delegate of its own: slow, to find the operator with wrong results.",
     )
+    force_non_static_weights_for_f32_linear: bool = Field(
+        default=False,
+        description="Weights and biases of linear layers in float32 stay in the program, as inputs of the delegates: for "
+        "weights that the program shares or changes. Slower.",
+    )
     verbose: bool = Field(
         default=False, description="Print each operator call that is not delegated, and the reason, on stderr."
     )

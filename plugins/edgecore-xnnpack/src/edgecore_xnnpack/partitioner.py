@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from edgecore.errors import NoEffectWarning
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
-from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops, warn_if_nothing_matches
+from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops, warn_if_nothing_matches, weights_of_float_layers
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.cache import can_hold, is_update
 from edgecore_xnnpack.options import XnnpackOptions
@@ -39,6 +42,8 @@ class XnnpackPartitioner(CapabilityPartitioner):
         config_precisions: Precisions | Sequence[Precisions] | None = None,
         per_op_mode: bool = False,
         verbose: bool = False,
+        force_non_static_weights_for_f32_linear: bool = False,
+        enable_bf16: bool = False,
     ) -> None:
         """Make a partitioner.
 
@@ -49,6 +54,9 @@ class XnnpackPartitioner(CapabilityPartitioner):
             config_precisions: Kinds of operators to delegate: members of `ConfigPrecisionType`, or their names.
             per_op_mode: Give each operator a delegate of its own.
             verbose: Print each operator call that is not delegated, and the reason, on stderr.
+            force_non_static_weights_for_f32_linear: Let weights and biases of linear layers in float32 be inputs of the
+                delegates.
+            enable_bf16: Has no effect: operators in bfloat16 run in edgecore's kernels.
 
         Raises:
             ValueError: An operator or a precision is not known, or options are given twice.
@@ -56,9 +64,19 @@ class XnnpackPartitioner(CapabilityPartitioner):
         """
         if options is not None and not isinstance(options, XnnpackOptions):
             raise TypeError(f"options are XnnpackOptions, not {type(options).__name__}; write configs=[...]")
-        if options is not None and (configs or config_precisions or per_op_mode or verbose):
+        if enable_bf16:
+            reason = "operators in bfloat16 run in edgecore's kernels"
+            warnings.warn(
+                f"XnnpackPartitioner(enable_bf16=True) has no effect: {reason}", NoEffectWarning, stacklevel=2
+            )
+        flags = {
+            "per_op_mode": per_op_mode,
+            "verbose": verbose,
+            "force_non_static_weights_for_f32_linear": force_non_static_weights_for_f32_linear,
+        }
+        if options is not None and (configs or config_precisions or any(flags.values())):
             raise ValueError("give all options in `options`, or all of them by name")
-        self.options = options or _options(configs, config_precisions, per_op_mode, verbose)
+        self.options = options or _options(configs, config_precisions, flags)
         holds_state = runtime == "edgecore" and not self.options.per_op_mode
         super().__init__(
             BACKEND_ID,
@@ -77,6 +95,10 @@ class XnnpackPartitioner(CapabilityPartitioner):
         result = super().partition(exported_program)
         if self.options.per_op_mode:
             result = self._split(result)
+        if self.options.force_non_static_weights_for_f32_linear:
+            stay = weights_of_float_layers(exported_program, self.options)
+            spec = replace(self.spec, constants_as_inputs=stay)
+            result.partition_tags = dict.fromkeys(result.partition_tags, spec)
         if self.options.verbose:
             reasons = {unsupported.node: unsupported.reason for unsupported in result.unsupported_nodes}
             for node in exported_program.graph.nodes:
@@ -92,20 +114,20 @@ class XnnpackPartitioner(CapabilityPartitioner):
         """Split the partitions so that each operator has a delegate of its own (for the option `per_op_mode`)."""
         program = result.tagged_exported_program
         tagged = [node for node in program.graph.nodes if TAG in node.meta]
-        tags = {BACKEND_ID: self.spec}
-        for node, leader in delegate_per_op(tagged, program).items():
-            node.meta[TAG] = f"{BACKEND_ID}_{leader.name}"
-            tags[node.meta[TAG]] = self.spec
-        return PartitionResult(program, tags, result.unsupported_nodes)
+        tags, copied = {BACKEND_ID: self.spec}, {}
+        for node, leaders in delegate_per_op(tagged, program).items():
+            names = [f"{BACKEND_ID}_{leader.name}" for leader in leaders]
+            tags |= dict.fromkeys(names, self.spec)
+            node.meta[TAG], copied[node.name] = names[0], names[1:]
+        return PartitionResult(program, tags, result.unsupported_nodes, copied_nodes=copied)
 
 
 def _options(
     configs: Sequence[str | type[OperatorConfig]] | None,
     precisions: Precisions | Sequence[Precisions] | None,
-    per_op_mode: bool,
-    verbose: bool,
+    flags: Mapping[str, bool],
 ) -> XnnpackOptions:
-    chosen: dict[str, Any] = {"per_op_mode": per_op_mode, "verbose": verbose}
+    chosen: dict[str, Any] = dict(flags)
     if configs is not None:
         names = [(one,) if isinstance(one, str) else one.operators for one in configs]
         chosen["configs"] = tuple(name for of_config in names for name in of_config)

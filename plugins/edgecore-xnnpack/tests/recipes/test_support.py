@@ -41,6 +41,8 @@ def net():
         (Recipe("int8-weights"), "weights int8 per channel", 40),
         (Recipe("int8-weights", activations="dynamic"), f"{ROW}, weights int8 per channel", 40),
         (Recipe("int4-weights", group=32), f"{ROW}, weights int4 in groups of 32", 20),
+        (Recipe("int4-weights", group=8), f"{ROW}, weights int4 in groups of 8", 22),
+        (Recipe("int4-weights", group=16), f"{ROW}, weights int4 in groups of 16", 21),
         (Recipe("int4-weights", group=64), f"{ROW}, weights int4 in groups of 64", 20),
         (Recipe("int4-weights", group=128), f"{ROW}, weights int4 in groups of 128", 20),
         (Recipe("int4-weights", group=256), f"{ROW}, weights int4 in groups of 256", 18),
@@ -76,10 +78,10 @@ def test_symmetric_activations_have_the_zero_point_0():
     ("recipe", "message"),
     [
         (
-            Recipe("int4-weights", group=48),
-            "group=48: Input should be a multiple of 32 .it has: weights=group, channel; group",
+            Recipe("int4-weights", group=44),
+            "group=44: Input should be a multiple of 8 .it has: weights=group, channel; group",
         ),
-        (Recipe("int4-weights", group=16), "group=16: Input should be a multiple of 32"),
+        (Recipe("int4-weights", group=4), "group=4: Input should be a multiple of 8"),
         (
             Recipe("int4-weights", activations="none"),
             "no kernel for activations='none' with groups; use weights='channel'",

@@ -17,10 +17,12 @@ const several = name => new Set(cells.map(cell => cell[name])).size > 1;
 const columnKeys = ["backend", "recipe", ...["runtime", "threads"].filter(several)];
 const columnOf = cell => columnKeys.map(key => key === "threads" && !cell[key] ? "default" : cell[key]).join(" · ");
 
+const searched = new Map(cells.map(cell => [cell, `${cell.cell} ${cell.reason}`.toLowerCase()]));
+
 function chosen() {
   const text = state.text.toLowerCase();
   return cells.filter(cell => DIMENSIONS.every(name => state[name] === "" || String(cell[name]) === state[name])
-    && (!text || `${cell.cell} ${cell.reason}`.toLowerCase().includes(text)));
+    && (!text || searched.get(cell).includes(text)));
 }
 
 function show(cell) {
@@ -34,28 +36,58 @@ function show(cell) {
   aside.hidden = false;
 }
 
-function matrix(rows) {
-  const columns = [...new Set(rows.map(columnOf))];
-  const byModel = new Map();
-  for (const cell of rows) {
-    if (!byModel.has(cell.model)) byModel.set(cell.model, new Map());
-    byModel.get(cell.model).set(columnOf(cell), cell);
+// The matrix is built once. A filter only hides rows, columns and cells, and marks the best of what is left.
+const columns = [...new Set(cells.map(columnOf))], models = [...new Set(cells.map(cell => cell.model))];
+const heads = columns.map(name => element("th", { scope: "col" }, name));
+const lines = models.map(model => element("tr", {}, element("th", { scope: "row" }, model), ...columns.map(() => element("td"))));
+const numberOf = names => new Map(names.map((name, index) => [name, index]));
+const columnNumber = numberOf(columns), modelNumber = numberOf(models);
+const places = cells.map(cell => {
+  const [line, column] = [modelNumber.get(cell.model), columnNumber.get(columnOf(cell))];
+  const td = lines[line].children[column + 1];
+  fill(td, { tabindex: 0, title: cell.reason || cell.cell }, []);
+  return { cell, td, line, column };
+});
+const cellOf = new Map(places.map(({ cell, td }) => [td, cell]));
+const pressedCell = pressed(event => {
+  const cell = cellOf.get(event.target.closest("td"));
+  if (cell) show(cell);
+});
+const matrix = element("table", { class: "matrix", onclick: pressedCell.onclick, onkeydown: pressedCell.onkeydown },
+  element("thead", {}, element("tr", {}, element("th", {}, "model"), ...heads)), element("tbody", {}, ...lines));
+
+function hide(made, hidden) {
+  if (made.hidden !== hidden) made.hidden = hidden;
+}
+
+function writeFigures() {
+  for (const { cell, td } of places) {
+    const hasFigure = cell.status === "ok" || (cell.status === "made" && typeof cell[state.figure] === "number");
+    td.textContent = hasFigure ? number(cell[state.figure]) || "–" : cell.status;
   }
-  const sign = FIGURES[state.figure][1];
-  const body = [...byModel].map(([model, found]) => {
-    const values = [...found.values()].filter(cell => cell.status === "ok" && typeof cell[state.figure] === "number");
-    const best = Math.min(...values.map(cell => sign * cell[state.figure]));
-    return element("tr", {}, element("th", { scope: "row" }, model), ...columns.map(column => {
-      const cell = found.get(column);
-      if (!cell) return element("td");
-      const isBest = cell.status === "ok" && sign * cell[state.figure] === best;
-      return element("td", {
-        class: isBest ? "best" : cell.status, title: cell.reason || cell.cell, ...pressed(() => show(cell)),
-      }, cell.status === "ok" ? number(cell[state.figure]) || "–" : cell.status);
-    }));
+}
+
+function filterMatrix(rows) {
+  const sign = known.length ? FIGURES[state.figure][1] : 1, left = new Set(rows);
+  const best = lines.map(() => Infinity), usedLines = lines.map(() => false), usedColumns = columns.map(() => false);
+  for (const { cell, line, column } of places) {
+    if (!left.has(cell)) continue;
+    usedLines[line] = usedColumns[column] = true;
+    if (cell.status === "ok" && typeof cell[state.figure] === "number") {
+      best[line] = Math.min(best[line], sign * cell[state.figure]);
+    }
+  }
+  for (const { cell, td, line } of places) {
+    const isBest = cell.status === "ok" && sign * cell[state.figure] === best[line];
+    const name = !left.has(cell) ? "out" : isBest ? "best" : cell.status;
+    if (td.className !== name) td.className = name;
+  }
+  lines.forEach((line, index) => hide(line, !usedLines[index]));
+  heads.forEach((head, index) => {
+    if (head.hidden !== usedColumns[index]) return;
+    hide(head, !usedColumns[index]);
+    for (const line of lines) hide(line.children[index + 1], !usedColumns[index]);
   });
-  const head = element("tr", {}, element("th", {}, "model"), ...columns.map(name => element("th", { scope: "col" }, name)));
-  return element("table", { class: "matrix" }, element("thead", {}, head), element("tbody", {}, ...body));
 }
 
 // The points that no other point beats in both figures.
@@ -106,13 +138,14 @@ function choice(name, label, options, render) {
 
 const figures = known.map(key => [key, FIGURES[key][0]]);
 const count = element("p", { class: "note", id: "count", "aria-live": "polite" });
-const places = { matrix: element("div"), scatter: element("div") };
+const drawing = element("div");
 let view = "matrix";
 function render() {
   const rows = chosen();
   const failed = rows.filter(cell => cell.status !== "ok").length;
   count.textContent = `${rows.length} of ${cells.length} cells, ${failed} not ok`;
-  if (known.length && places[view]) places[view].replaceChildren(view === "matrix" ? matrix(rows) : scatter(rows));
+  if (view === "matrix") filterMatrix(rows);
+  if (view === "scatter" && known.length) drawing.replaceChildren(scatter(rows));
 }
 
 const filters = element("div", { class: "bar" },
@@ -121,8 +154,8 @@ const filters = element("div", { class: "bar" },
   ...DIMENSIONS.filter(several).map(name => choice(name, name,
     [["", "all"], ...[...new Set(cells.map(cell => String(cell[name])))].map(one => [one, one])], render)));
 const views = {
-  matrix: ["Matrix", element("div", {}, choice("figure", "figure", figures, render), places.matrix)],
-  scatter: ["Scatter", element("div", {}, choice("x", "across", figures, render), " ", choice("y", "up", figures, render), places.scatter)],
+  matrix: ["Matrix", element("div", {}, choice("figure", "figure", figures, () => { writeFigures(); render(); }), matrix)],
+  scatter: ["Scatter", element("div", {}, choice("x", "across", figures, render), " ", choice("y", "up", figures, render), drawing)],
 };
 if (data.changes.length) {
   const rows = data.changes.map(one => element("tr", { class: one.worse ? "selected" : "" },
@@ -144,4 +177,5 @@ for (const [name, [title, content]] of Object.entries(views)) {
   tabs.append(element("button", { id: `tab-${name}`, role: "tab", onclick: () => open(name) }, title));
   main.append(element("section", { id: `view-${name}`, role: "tabpanel", "aria-labelledby": `tab-${name}` }, content));
 }
+writeFigures();
 open(data.changes.length ? "changes" : "matrix");

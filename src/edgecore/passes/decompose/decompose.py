@@ -47,6 +47,7 @@ from edgecore.passes.decompose.control_flow import (
 )
 from edgecore.passes.decompose.own_decompositions import decomposition_of
 from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
+from edgecore.passes.decompose.strided_inputs import lay_out_inputs
 from edgecore.passes.in_place import functional_form, is_mutable
 from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace
 
@@ -83,7 +84,8 @@ def decompose(
             ranks.
     """
     with edit(program) as graph_module:
-        _decompose_graph(graph_module, fake_mode(graph_module), preserve, rewrites, set())
+        mode = fake_mode(graph_module)
+        _decompose_graph(graph_module, mode, preserve, rewrites, lay_out_inputs(program, mode))
     return program
 
 

@@ -46,7 +46,7 @@ class Int4Weights(RecipeParameters):
     """Parameters of `int4-weights`."""
 
     weights: Literal["group", "channel"] = "group"
-    group: int = Field(default=32, ge=32, multiple_of=32)
+    group: int = Field(default=32, ge=8, multiple_of=8)
     activations: Literal["dynamic", "none"] = "dynamic"
     embeddings: Literal[4, 8] | None = None
 

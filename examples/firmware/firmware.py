@@ -1,0 +1,187 @@
+"""Build firmware with a model, run it in the emulator, and compare it with this machine.
+
+The examples `mcu-*` use this module. `python examples/firmware/firmware.py` (`make firmware`) runs all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import edgecore
+
+HERE = Path(__file__).resolve().parent
+CMAKE = Path(edgecore.__file__).parent / "cmake"
+COUNTER = HERE.parents[1] / "benchmarks" / "instructions" / "count.c"
+OUTPUT = HERE.parents[1] / "build" / "firmware"
+MACHINES = {"cortex-m55": "mps3-an547", "cortex-m33": "mps2-an505"}
+"""Processor -> the machine of qemu that has it."""
+
+SAMPLES = 200
+"""Held-back inputs that run in the emulator."""
+
+
+@dataclass
+class Example:
+    """A trained network and its data.
+
+    Attributes:
+        name: The name of its files.
+        model: The network in eval mode, with one input and one output.
+        calibration: Inputs for quantization, with a batch of 1 each.
+        inputs: Held-back inputs, float32 [N, ...].
+        score: Returns the percentage of right answers of outputs, float32 [N, ...].
+    """
+
+    name: str
+    model: torch.nn.Module
+    calibration: Sequence[torch.Tensor]
+    inputs: torch.Tensor
+    score: Callable[[np.ndarray], float]
+
+
+@dataclass
+class Run:
+    """What a firmware has computed, and what it takes.
+
+    Attributes:
+        outputs: Bytes of the outputs of all runs.
+        flash: Bytes of code, constants and model.
+        memory: Part of the RAM -> bytes; `tensors` is the memory plan.
+        instructions: Instructions of an inference.
+    """
+
+    outputs: bytes
+    flash: int
+    memory: dict[str, int]
+    instructions: int
+
+
+def build(folder: Path, processor: str, files: Sequence[Path], *options: str) -> Path:
+    """Build firmware that contains `.pte` files.
+
+    Args:
+        folder: The build folder.
+        processor: A key of `MACHINES`.
+        files: The files.
+        *options: Further options of CMake.
+
+    Returns:
+        The path of the firmware.
+
+    Raises:
+        SystemExit: The build failed; its output was printed.
+    """
+    configure = ["cmake", "-S", HERE, "-B", folder, "-G", "Ninja", f"-Dedgecore_DIR={CMAKE}", "--toolchain"]
+    configure += [CMAKE / "toolchains" / f"{processor}.cmake", f"-DPython3_EXECUTABLE={sys.executable}"]
+    configure += [f"-DPTE={';'.join(str(file.resolve()) for file in files)}", *options]
+    if shutil.which("ccache"):
+        configure += [f"-DCMAKE_{language}_COMPILER_LAUNCHER=ccache" for language in ("C", "CXX")]
+    environment = {key: value for key, value in os.environ.items() if key not in ("CC", "CXX")}
+    for command in (configure, ["cmake", "--build", folder]):
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        if done.returncode != 0:
+            raise SystemExit(f"{done.stdout[-4000:]}{done.stderr[-4000:]}\nThe firmware could not be built.")
+    return folder / "firmware.elf"
+
+
+def emulate(elf: Path, processor: str, folder: Path, *options: str) -> tuple[int, str]:
+    """Run firmware in qemu. Its files NAME.in and NAME.out are in `folder`.
+
+    Returns:
+        The exit status and the text on the console.
+    """
+    command = ["qemu-system-arm", "-M", MACHINES[processor], "-nographic", "-monitor", "none", "-serial", "null"]
+    command += ["-semihosting-config", "enable=on,target=native", "-kernel", str(elf.resolve()), *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=300)
+    return done.returncode, done.stdout + done.stderr
+
+
+def count_instructions(elf: Path, processor: str, name: str, inputs: np.ndarray) -> int:
+    """Return how many instructions an inference takes: two inferences less one."""
+    counts = []
+    with tempfile.TemporaryDirectory() as text:
+        folder = Path(text)
+        plugin = folder / "count.so"
+        subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", plugin, COUNTER], check=True)
+        for runs in (1, 2):
+            (folder / f"{name}.in").write_bytes(inputs[:runs].tobytes())
+            os.environ["EDGECORE_INSTRUCTIONS"] = str(folder / "counts.txt")
+            emulate(elf, processor, folder, "-plugin", str(plugin))
+            lines = (folder / "counts.txt").read_text().splitlines()
+            counts.append(sum(int(line.split()[2]) for line in lines))
+    return counts[1] - counts[0]
+
+
+def run(pte: Path, processor: str, inputs: np.ndarray) -> Run:
+    """Build and run firmware with one file on all inputs, float32 [N, ...].
+
+    Raises:
+        SystemExit: The build or the run failed.
+    """
+    folder = pte.parent / processor
+    elf = build(folder, processor, [pte])
+    (folder / f"{pte.stem}.in").write_bytes(inputs.tobytes())
+    status, text = emulate(elf, processor, folder)
+    if status != 0:
+        raise SystemExit(text)
+    memory = {part.strip(): int(size) for part, size in re.findall(r"([a-z ]+) (\d+)[,.]", text.split("memory:")[1])}
+    sections = subprocess.run(["arm-none-eabi-size", "-A", elf], capture_output=True, text=True, check=True).stdout
+    sizes = dict(re.findall(r"^(\.\w+) +(\d+)", sections, re.MULTILINE))
+    outputs = (folder / f"{pte.stem}.out").read_bytes()
+    instructions = count_instructions(elf, processor, pte.stem, inputs)
+    return Run(outputs, int(sizes[".text"]) + int(sizes[".data"]), memory, instructions)
+
+
+def show(examples: Sequence[Example], processors: Sequence[str] = tuple(MACHINES)) -> None:
+    """Quantize networks, run them here and in firmware, and print a table.
+
+    Raises:
+        SystemExit: A build or a run failed, or a result differs from that of this machine.
+    """
+    print(
+        f"{'':10}{'':12}{'flash':>9}{'model':>9}{'RAM':>9}{'tensors':>9}{'instructions':>14}  results\n"
+        f"{'':10}{'':12}{'kB':>9}{'kB':>9}{'bytes':>9}{'bytes':>9}{'thousands':>14}"
+    )
+    for example in examples:
+        pte = OUTPUT / example.name / f"{example.name}.pte"
+        pte.parent.mkdir(parents=True, exist_ok=True)
+        samples = example.inputs[:SAMPLES]
+        edgecore.compile(
+            example.model, (samples[:1],), runtime="edgecore", quantize="int8", calibration=example.calibration
+        ).save(pte)
+        method = edgecore.load(pte)
+        inputs = samples.numpy()
+        expected = np.concatenate([np.asarray(method.forward(inputs[i : i + 1])) for i in range(len(inputs))])
+        with torch.no_grad():
+            exact = example.model(samples).numpy()
+        for processor in processors:
+            one = run(pte, processor, inputs)
+            if one.outputs != expected.tobytes():
+                raise SystemExit(f"{example.name} on {processor}: the result is not that of this machine.")
+            print(
+                f"{example.name:10}{processor:12}{one.flash / 1000:9.1f}{pte.stat().st_size / 1000:9.1f}"
+                f"{sum(one.memory.values()):9}{one.memory['tensors']:9}{one.instructions / 1000:14.1f}  "
+                f"{example.score(expected):.1f} % right, fp32 {example.score(exact):.1f} %; bits as here"
+            )
+
+
+def all_examples() -> list[Example]:
+    """Train the networks of all examples."""
+    modules = sorted(HERE.parent.glob("mcu-*/*.py"))
+    return [runpy.run_path(str(module))["make_example"]() for module in modules]
+
+
+if __name__ == "__main__":
+    show(all_examples())

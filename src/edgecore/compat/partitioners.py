@@ -1,0 +1,79 @@
+"""The base class of partitioners, and the partitioner that takes all, as scripts of ExecuTorch use them."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Graph, GraphModule, Node
+
+from edgecore.ir.delegate import LoweredBackendModule, call_delegate, is_delegate_call
+from edgecore.ir.graph import calls
+from edgecore.partition import TAG, DelegationSpec, PartitionResult
+from edgecore.partition import Partitioner as Protocol
+from edgecore.plugin import CompileSpec
+
+
+class Partitioner(Protocol):
+    """The base class of partitioners.
+
+    Args:
+        spec: Settings of the partitioner, which `spec` returns.
+    """
+
+    def __init__(self, spec: Mapping[str | int | float | bool, object] | None = None) -> None:
+        self._spec = MappingProxyType(dict(spec or {}))
+
+    def __call__(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Call `partition`."""
+        return self.partition(exported_program)
+
+    @property
+    def spec(self) -> Mapping[str | int | float | bool, object]:
+        """The settings; they cannot be changed."""
+        return self._spec
+
+
+class AllNodePartitioner(Partitioner):
+    """Tags all operators for one backend, also those that it does not support."""
+
+    def __init__(self, backend_id: str, compile_specs: Sequence[CompileSpec]) -> None:
+        super().__init__()
+        self.delegation_spec = DelegationSpec(backend_id, tuple(compile_specs))
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag all calls that compute tensors."""
+        for node in calls(exported_program.graph_module):
+            if not isinstance(node.meta["val"], (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                node.meta[TAG] = self.delegation_spec.backend_id
+        return PartitionResult(exported_program, {self.delegation_spec.backend_id: self.delegation_spec})
+
+
+def get_delegates(graph: Graph) -> list[Node]:
+    """List the nodes that hold the modules of delegates."""
+    return [node.args[0] for node in graph.nodes if is_delegate_call(node)]
+
+
+def get_non_lowered_nodes(graph: Graph) -> list[Node]:
+    """List the calls that no delegate has; parts of a delegate's result do not count."""
+    return [
+        node
+        for node in graph.nodes
+        if node.op == "call_function"
+        and not is_delegate_call(node)
+        and not (node.target is operator.getitem and is_delegate_call(node.args[0]))
+    ]
+
+
+def get_lowered_submodules(graph_module: GraphModule) -> list[tuple[str, LoweredBackendModule, Node]]:
+    """List the delegates of a graph: the name of the module, the module and the call."""
+    nodes = calls(graph_module, call_delegate)
+    return [(str(node.args[0].target), getattr(graph_module, str(node.args[0].target)), node) for node in nodes]  # type: ignore[union-attr]
+
+
+def get_lowered_backend_modules(graph_module: GraphModule) -> list[LoweredBackendModule]:
+    """List the modules of a graph's delegates."""
+    return [module for _, module, _ in get_lowered_submodules(graph_module)]

@@ -1,0 +1,63 @@
+"""Refuse parameters of quantization with which no integer means a useful number."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import all_calls, describe
+from edgecore.ir.lazy_constants import is_lazy
+from edgecore.passes.quantized import parameters_of
+
+SMALLEST = torch.finfo(torch.float32).tiny
+"""The smallest scale: the reciprocal of a smaller one is infinite, or loses digits."""
+
+
+def check_quantization(program: ExportedProgram) -> ExportedProgram:
+    """Check the scales and zero points of a program that are known when compiling; return the program as it is.
+
+    A scale must be finite, and 0 or a normal number of float32; an integer zero point must be a
+    value of the integer type. Zero points in floating point, such as those of embedding tables, may be any number.
+
+    Raises:
+        CompileError: A scale or a zero point of a quantize or dequantize node is not.
+    """
+    constants = Constants(program)
+    for node in all_calls(program.graph_module):
+        parameters = parameters_of(node)
+        if parameters is None:
+            continue
+        scales = _known(parameters.scale, constants)
+        if scales is not None:
+            is_subnormal = (scales.abs() < SMALLEST) & (scales != 0)
+            _refuse(node, "scale", scales, ~torch.isfinite(scales) | is_subnormal, "finite and a normal float32 number")
+        zeros = _known(parameters.zero_point, constants)
+        if zeros is not None and not (zeros.is_floating_point() or parameters.dtype.is_floating_point):
+            limits = torch.iinfo(parameters.dtype)
+            is_outside = (zeros < limits.min) | (zeros > limits.max)
+            _refuse(
+                node, "zero point", zeros, is_outside, f"from {limits.min} to {limits.max}, as {parameters.dtype} is"
+            )
+    return program
+
+
+def _known(value: float | Node, constants: Constants) -> torch.Tensor | None:
+    """Return a parameter as a tensor of rank 1; None if it is computed at run time, or loaded later."""
+    if not isinstance(value, Node):
+        return torch.tensor([value], dtype=torch.float64 if isinstance(value, float) else None)
+    if not constants.has(value) or is_lazy(constants.stored(value)):
+        return None
+    return constants.get(value).reshape(-1)
+
+
+def _refuse(node: Node, name: str, values: torch.Tensor, is_wrong: torch.Tensor, wanted: str) -> None:
+    if is_wrong.any():
+        index = int(is_wrong.nonzero()[0])
+        channel = f" of channel {index}" if values.numel() > 1 else ""
+        raise CompileError(
+            f"{describe(node)}: the {name}{channel} is {values[index].item():g}, but must be {wanted}; "
+            "calibrate the model with data that is finite, or correct the quantized model"
+        )

@@ -1,0 +1,34 @@
+"""Make inputs, weights and buffers contiguous whose strides are no dim order, such as transposed weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
+
+from edgecore.ir.graph import dense
+from edgecore.ir.tensors import dim_order
+
+
+def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
+    """Make inputs, weights and buffers contiguous that have other strides than a dim order; return those nodes."""
+    nodes = {node.name: node for node in program.graph.nodes if node.op == "placeholder"}
+    changed = set()
+    for spec in program.graph_signature.input_specs:
+        node = nodes[spec.arg.name]
+        val = node.meta.get("val")
+        if not isinstance(val, torch.Tensor) or free_unbacked_symbols(val) or dim_order(val) is not None:
+            continue
+        for tensors in (program.state_dict, program.constants):
+            tensor = tensors.get(spec.target)
+            if isinstance(tensor, torch.Tensor):
+                content = tensor.detach().contiguous()
+                is_parameter = isinstance(tensor, torch.nn.Parameter)
+                tensors[spec.target] = torch.nn.Parameter(content, tensor.requires_grad) if is_parameter else content
+        with mode:
+            node.meta["val"] = dense(val)
+        changed.add(node)
+    return changed

@@ -1,0 +1,106 @@
+"""Steps, of which cells consist: each is one process, with a result that is kept by content."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from edgecore.sweeps.fingerprint import digest
+from edgecore.sweeps.options import Limits
+from edgecore.sweeps.plan import Build, Cell
+from edgecore.sweeps.result import Status
+
+FILE, REPORT, RESULT = "model.pte", "report.html", "result.json"
+Kind = Literal["build", "time", "suggest"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One process of a sweep or search.
+
+    Attributes:
+        kind: "build" makes the file of a build, "time" measures the times of a file, "suggest" looks for modules to leave
+            in floating point.
+        build: What makes the file.
+        limits: Limits of the process.
+        needs: Resources that a node of Ray must have for it.
+        threads: Number of threads of a measurement; 0 for the default.
+        runs: Number of measured runs.
+        processor: The processor of the machine that measures.
+        max_loss: For "suggest", the largest acceptable loss.
+    """
+
+    kind: Kind
+    build: Build
+    limits: Limits
+    needs: tuple[str, ...] = ()
+    threads: int = 0
+    runs: int = 0
+    processor: str = ""
+    max_loss: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """A name for people."""
+        one = self.build
+        text = f"{one.model}/{one.backend}/{one.recipe}/{one.runtime}"
+        return text if self.kind != "time" else f"{text}, {self.threads or 'default'} threads"
+
+    def result_file(self) -> str:
+        """Return the path of the step's result within the store. Times depend on the processor, too."""
+        names = {
+            "build": RESULT,
+            "time": f"time-{self.threads}-{self.runs}-{digest(self.processor)[:8]}.json",
+            "suggest": f"suggest-{self.max_loss}.json",
+        }
+        return f"{self.build.key}/{names[self.kind]}"
+
+    def text(self) -> str:
+        """Return the step as JSON."""
+        return json.dumps({**asdict(self), "limits": self.limits.model_dump()})
+
+    @classmethod
+    def of_text(cls, text: str) -> Step:
+        """Read what `text` returns."""
+        content = json.loads(text)
+        parts = {
+            "build": Build(**content["build"]),
+            "limits": Limits(**content["limits"]),
+            "needs": tuple(content["needs"]),
+        }
+        return cls(**{**content, **parts})
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """The result of a step.
+
+    Attributes:
+        status: As of `CellResult`.
+        reason: One sentence that says why the status is not `ok`; else empty.
+        seconds: The time of the process.
+        figures: Fields of `CellResult` that the step has found; for "suggest" the modules as `skip`.
+        inputs: Digests of the user's files and folders that the step has read.
+        by: The limit that was exceeded: "seconds", "memory" or "".
+        limit: The limit that was exceeded; a larger one makes the result void.
+    """
+
+    status: Status
+    reason: str = ""
+    seconds: float = 0.0
+    figures: Mapping[str, Any] = field(default_factory=dict)
+    inputs: dict[str, str] = field(default_factory=dict)
+    by: str = ""
+    limit: float = 0.0
+
+
+def build_step(cell: Cell, limits: Limits) -> Step:
+    """Return the step that makes the file of a cell."""
+    return Step("build", cell.build, limits, cell.needs)
+
+
+def time_step(cell: Cell, limits: Limits, processor: str) -> Step:
+    """Return the step that measures the times of a cell, on a machine with a processor."""
+    return Step("time", cell.build, limits, cell.needs, cell.threads, cell.runs, processor)

@@ -1,0 +1,86 @@
+"""The base class of partitioners, named data and the functions that list delegates, as scripts use them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from edgecore import format as fmt
+from edgecore.compat.backend import BackendDetails, NamedDataStore, preprocess_result
+from edgecore.compat.partitioners import (
+    AllNodePartitioner,
+    Partitioner,
+    get_delegates,
+    get_lowered_backend_modules,
+    get_non_lowered_nodes,
+)
+from edgecore.errors import CompileError
+from edgecore.partition import DelegationSpec, PartitionResult
+from edgecore.pipeline import to_edge
+from edgecore.plugin import CompileSpec
+
+aten = torch.ops.aten
+X = torch.ones(3)
+
+
+class ScriptBackend(BackendDetails):
+    @staticmethod
+    def preprocess(edge_program, compile_specs):
+        store = NamedDataStore()
+        store.add_named_data("weight", torch.arange(3.0), alignment=32)
+        store.add_named_data("weight", torch.arange(3.0))
+        return preprocess_result(b"blob", {}, store.get_named_data_store_output())
+
+
+class Sines(Partitioner):
+    """Tags sines, with compile specs of the settings."""
+
+    def partition(self, exported_program):
+        for node in exported_program.graph.nodes:
+            if node.target is aten.sin.default:
+                node.meta["delegation_tag"] = "sines"
+        specs = tuple(CompileSpec(key, value) for key, value in self.spec.items())
+        return PartitionResult(exported_program, {"sines": DelegationSpec("ScriptBackend", specs)})
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.cos(torch.sin(x))
+
+
+def lowered(partitioner):
+    return to_edge(torch.export.export(Model(), (X,))).to_backend(partitioner)
+
+
+def test_a_partitioner_has_the_settings_that_it_was_made_with():
+    partitioner = Sines({"path": b"/a"})
+    (module,) = get_lowered_backend_modules(lowered(partitioner).exported_program().graph_module)
+    assert module.compile_specs == (CompileSpec("path", b"/a"),)
+    assert Sines().spec == {}
+    with pytest.raises(TypeError):
+        partitioner.spec["path"] = b"/b"
+
+
+def test_delegates_and_the_other_calls_of_a_graph_are_listed():
+    graph = lowered(Sines()).exported_program().graph
+    assert [node.op for node in get_delegates(graph)] == ["get_attr"]
+    assert [node.target for node in get_non_lowered_nodes(graph)] == [aten.cos.default]
+
+
+def test_the_partitioner_of_all_nodes_leaves_nothing_outside():
+    graph = lowered(AllNodePartitioner("ScriptBackend", [])).exported_program().graph
+    assert len(get_delegates(graph)) == 1 and not get_non_lowered_nodes(graph)
+
+
+def test_named_data_of_a_script_are_in_the_file_once():
+    data = fmt.read_pte(lowered(Sines()).to_executorch().buffer).named_data
+    assert bytes(data["weight"].data) == torch.arange(3.0).numpy().tobytes() and data["weight"].alignment % 32 == 0
+
+
+def test_named_data_with_other_content_or_for_another_file_are_refused():
+    store = NamedDataStore()
+    store.add_named_data("key", b"one")
+    with pytest.raises(ValueError, match="the key 'key' has other data already"):
+        store.add_named_data("key", b"two")
+    with pytest.raises(CompileError, match="external_constants"):
+        store.add_named_data("other", b"one", external_tag="weights")
