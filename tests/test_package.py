@@ -27,7 +27,10 @@ def test_no_public_name_is_also_a_submodule():
 def test_every_public_name_survives_the_import_of_every_submodule():
     for module in pkgutil.walk_packages(edgecore.__path__, "edgecore."):
         if not module.name.endswith("__main__"):
-            import_module(module.name)
+            try:
+                import_module(module.name)
+            except ModuleNotFoundError as error:
+                assert error.name == "ray", module.name  # of the extra `ray`
     for name in edgecore.__all__:
         assert callable(getattr(edgecore, name)), name
 

@@ -17,19 +17,25 @@ from edgecore.compat.partitioners import (
 from edgecore.errors import CompileError
 from edgecore.partition import DelegationSpec, PartitionResult
 from edgecore.pipeline import to_edge
-from edgecore.plugin import CompileSpec
+from edgecore.plugin import CompileSpec, registry
 
 aten = torch.ops.aten
 X = torch.ones(3)
 
 
-class ScriptBackend(BackendDetails):
-    @staticmethod
-    def preprocess(edge_program, compile_specs):
-        store = NamedDataStore()
-        store.add_named_data("weight", torch.arange(3.0), alignment=32)
-        store.add_named_data("weight", torch.arange(3.0))
-        return preprocess_result(b"blob", {}, store.get_named_data_store_output())
+@pytest.fixture(autouse=True)
+def script_backend(monkeypatch):
+    """A backend that a script defines, in this file's tests only: a class registers itself."""
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(registry, "_loaded", dict(registry._loaded))
+
+    class ScriptBackend(BackendDetails):
+        @staticmethod
+        def preprocess(edge_program, compile_specs):
+            store = NamedDataStore()
+            store.add_named_data("weight", torch.arange(3.0), alignment=32)
+            store.add_named_data("weight", torch.arange(3.0))
+            return preprocess_result(b"blob", {}, store.get_named_data_store_output())
 
 
 class Sines(Partitioner):

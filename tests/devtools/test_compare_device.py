@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from edgecore.devtools import compare, compare_device, connect
-from edgecore.devtools.remote import Device
+from edgecore.devtools.remote import Device, Done
 from edgecore.errors import CompileError, EdgecoreError, ExecutionError
 
 pytestmark = pytest.mark.skipif(
@@ -72,7 +74,12 @@ def test_samples_are_split_over_processes_by_the_bytes_of_outputs(
     monkeypatch.setattr(compare_device, "OUTPUT_BYTES", 1)
     commands = []
     run = device.run
-    monkeypatch.setattr(device, "run", lambda command, timeout=600: commands.append(command) or run(command, timeout))
+
+    def record(command: Sequence[str], **settings: Any) -> Done:
+        commands.append(command)
+        return run(command, **settings)
+
+    monkeypatch.setattr(device, "run", record)
     split = compare(model, samples(), device=device)
     assert len(commands) == 3 * (1 + split.conditions.programs)
     assert [str(row) for row in split.rows] == [str(row) for row in whole.rows]

@@ -14,8 +14,8 @@ import pytest
 import edgecore.sdk
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = {"edgecore", "edgecore.conformance", "edgecore.errors", "edgecore.plugin", "edgecore.sdk", "edgecore.sdk.annotations",
-          "edgecore.sdk.flat"}  # fmt: skip
+PUBLIC = {"edgecore", "edgecore.compat.export", "edgecore.compat.recipes", "edgecore.conformance", "edgecore.errors",
+          "edgecore.plugin", "edgecore.sdk", "edgecore.sdk.annotations", "edgecore.sdk.flat"}  # fmt: skip
 
 # Other files of the plugins' tests read and damage files, which is what `edgecore.format` is for.
 SOURCES = ["plugins/*/src", "examples", "src/edgecore/cli/templates/new_backend"]
