@@ -7,7 +7,7 @@
 
 #include "core/checked.h"
 #include "core/extended_header.h"
-#include "core/private_copy.h"
+#include "core/load_tables.h"
 #include "core/schema.h"
 #include "core/segments.h"
 #include "edgecore/scalar_type.h"
@@ -136,7 +136,7 @@ Result<const DataFile *> DataFile::load(DataLoader &loader, StringView name, All
                                         Error &error) {
   const Result<Extent> extent = read_header(loader, name, limits, error);
   EDGECORE_TRY(extent.status());
-  const Result<Bytes> copy = private_copy(loader, (*extent).flatbuffer_size, *allocator, name, error);
+  const Result<Bytes> copy = load_tables(loader, 0, (*extent).flatbuffer_size, false, *allocator, name, error);
   EDGECORE_TRY(copy.status());
   flatbuffers::Verifier verifier((*copy).data(), (*copy).size(), limits.nesting, limits.tables);
   if (!fb::ptd::VerifyFlatTensorBuffer(verifier)) return invalid(error, name, "its tables are damaged.");

@@ -6,7 +6,7 @@
 
 #include "core/checked.h"
 #include "core/extended_header.h"
-#include "core/private_copy.h"
+#include "core/load_tables.h"
 #include "core/program_tables.h"
 #include "edgecore/method.h"
 
@@ -16,7 +16,6 @@ namespace {
 constexpr size_t kSmallestFile = 16;
 constexpr size_t kHeaderOffset = 8;
 constexpr size_t kHeaderLength = 24;    // minimum length of an extended header
-constexpr size_t kTableAlignment = 16;  // of tables that are read in place
 constexpr size_t kHeaderWithSize = 32;  // length of a header that has the size of the segment data
 
 // Positions of the parts of the file: the flatbuffer with the tables, then the segments.
@@ -133,24 +132,17 @@ Status resolve_methods(const ProgramConfig &config, ProgramTables &tables, Error
   return Status();
 }
 
-// Returns tables that do not change while the program exists: a private copy of `bytes`, or `bytes` themselves.
-Result<Bytes> tables_to_keep(const ProgramConfig &config, Bytes bytes, StringView what, Error &error) {
-  if (config.tables_in_place && reinterpret_cast<uintptr_t>(bytes.data()) % kTableAlignment == 0) return bytes;
-  return private_copy(bytes, *config.allocator, what, error);
-}
-
-Status load_meta(const ProgramConfig &config, ProgramTables &tables, Error &error) {
+Status load_meta(DataLoader &loader, const ProgramConfig &config, ProgramTables &tables, Error &error) {
   for (uint32_t i = 0; i < size_of(tables.root->named_data()); ++i) {
     const fb::NamedData &entry = *tables.root->named_data()->Get(i);
     if (view_of(entry.key()) != kMetaKey) continue;
-    const uint64_t size = tables.segments[entry.segment_index()].size;
+    const Segment &segment = tables.segments[entry.segment_index()];
+    const uint64_t size = segment.size;
     if (size < 16 || size > config.limits.flatbuffer_bytes || size > kFlatbufferMax) {
       return fail(error, EDGECORE_INVALID_PROGRAM, "Named data '", kMetaKey, "' of ", size, " bytes is not metadata.");
     }
-    const Result<Bytes> borrowed = tables.segments.borrow(entry.segment_index(), LoadUse::kTables, error);
-    EDGECORE_TRY(borrowed.status());
-    const Result<Bytes> bytes = tables_to_keep(config, *borrowed, kMetaKey, error);
-    if (!bytes.ok() || (*bytes).data() != (*borrowed).data()) tables.segments.release(*borrowed);
+    const Result<Bytes> bytes =
+        load_tables(loader, segment.offset, size, config.tables_in_place, *config.allocator, kMetaKey, error);
     EDGECORE_TRY(bytes.status());
     flatbuffers::Verifier verifier((*bytes).data(), (*bytes).size(), config.limits.nesting, config.limits.tables);
     if (!fb::meta::VerifyMetaBuffer(verifier)) {
@@ -178,11 +170,8 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
     return fail(error, EDGECORE_INVALID_PROGRAM, "The program part has ", extent.program_size,
                 " bytes; the limit flatbuffer_bytes is ", limit, ".");
   }
-  const Result<Bytes> loaded = load_bytes(loader, 0, extent.program_size, LoadUse::kTables, error);
-  EDGECORE_TRY(loaded.status());
-  const Result<Bytes> bytes = tables_to_keep(config, *loaded, "the program", error);
-  const bool in_place = bytes.ok() && (*bytes).data() == (*loaded).data();
-  if (!in_place) loader.release(*loaded);
+  const Result<Bytes> bytes =
+      load_tables(loader, 0, extent.program_size, config.tables_in_place, *config.allocator, "the program", error);
   EDGECORE_TRY(bytes.status());
   flatbuffers::Verifier verifier((*bytes).data(), (*bytes).size(), config.limits.nesting, config.limits.tables);
   if (!fb::VerifyProgramBuffer(verifier)) {
@@ -198,7 +187,8 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
   }
   ProgramTables *tables = new (tables_memory) ProgramTables;
   tables->root = fb::GetProgram((*bytes).data());
-  tables->tail = in_place ? loader.tail() : kArenaTail;
+  // A copy that could not be avoided has kArenaTail.
+  tables->tail = config.tables_in_place && loader.tail() < kArenaTail ? loader.tail() : kArenaTail;
   tables->file_size = loader.size();
   if (tables->root->version() != 0) {
     return fail(error, EDGECORE_NOT_SUPPORTED, "The program has schema version ", tables->root->version(),
@@ -206,7 +196,7 @@ Result<const Program *> Program::load(DataLoader &loader, const ProgramConfig &c
   }
   EDGECORE_TRY(resolve_segments(extent, loader, *config.allocator, *tables, error));
   EDGECORE_TRY(check_named_data(*tables, error));
-  EDGECORE_TRY(load_meta(config, *tables, error));
+  EDGECORE_TRY(load_meta(loader, config, *tables, error));
   EDGECORE_TRY(validate_program(*tables, config.limits, error));
   EDGECORE_TRY(check_data_files(config.data, error));
   return new (program_memory) Program(tables, config);

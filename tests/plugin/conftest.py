@@ -52,7 +52,8 @@ def add_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Add
         (tmp_path / f"{module}.py").write_text(text)
         return module
 
-    monkeypatch.setattr(registry, "_loaded", {})
+    for known in ("_registered", "_loaded"):  # what other tests have defined in this process
+        monkeypatch.setattr(registry, known, {})
     yield add
     for module in modules:
         sys.modules.pop(module, None)
