@@ -34,6 +34,9 @@ PYTHON = f"cp{arm64_python.VERSION.replace('.', '')}"
 # A row of `readelf --dyn-syms` of a symbol that another library must define, in whatever version.
 UNVERSIONED = re.compile(r" (?:FUNC|OBJECT|NOTYPE) +GLOBAL +\w+ +UND (?P<name>[^@\s]+)$", re.MULTILINE)
 
+# A row of a symbol that the library itself defines.
+DEFINED = re.compile(r" (?:FUNC|OBJECT) +GLOBAL +DEFAULT +\d+ (?P<name>\w+)$", re.MULTILINE)
+
 
 def build(package: str, target: toolchain.Target, work: Path) -> Path:
     """Build the wheel of ``package`` for ``target``, check it and return its path in ``dist/publish``."""
@@ -153,17 +156,16 @@ def check_symbols(wheel: Path, work: Path) -> None:
     The linker was told that undefined symbols of shared libraries do not count, and auditwheel sees only versions.
     """
     with ZipFile(wheel) as archive:
-        for name in archive.namelist():
-            if not name.endswith(".so"):
-                continue
-            rows = run("readelf", "--wide", "--dyn-syms", archive.extract(name, work / "unpacked"))
-            unknown = [
-                match["name"] for match in UNVERSIONED.finditer(rows) if not match["name"].lstrip("_").startswith("Py")
-            ]
-            if unknown:
-                raise SystemExit(
-                    f"{name} of {wheel.name} needs {', '.join(unknown)}; define these in {toolchain.NEWER}."
-                )
+        names = [name for name in archive.namelist() if name.endswith(".so")]
+        rows = {
+            name: run("readelf", "--wide", "--dyn-syms", archive.extract(name, work / "unpacked")) for name in names
+        }
+    own = {match["name"] for text in rows.values() for match in DEFINED.finditer(text)}
+    for name, text in rows.items():
+        needed = {match["name"] for match in UNVERSIONED.finditer(text)} - own
+        unknown = sorted(one for one in needed if not one.lstrip("_").startswith("Py"))
+        if unknown:
+            raise SystemExit(f"{name} of {wheel.name} needs {', '.join(unknown)}; define these in {toolchain.NEWER}.")
 
 
 def main() -> None:
