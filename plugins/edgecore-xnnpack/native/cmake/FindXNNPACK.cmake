@@ -66,6 +66,12 @@ if(_xnnpack_problem)
       message(FATAL_ERROR "A cross build of XNNPACK needs a toolchain file: set CMAKE_TOOLCHAIN_FILE.")
     endif()
     set(_xnnpack_target --toolchain "${CMAKE_TOOLCHAIN_FILE}")
+    # These are what the toolchain file was told, such as -DEDGECORE_ZIG or -DANDROID_ABI.
+    foreach(name IN LISTS CMAKE_TRY_COMPILE_PLATFORM_VARIABLES)
+      if(NOT "${${name}}" STREQUAL "")
+        list(APPEND _xnnpack_target --define "${name}=${${name}}")
+      endif()
+    endforeach()
   endif()
   set(_xnnpack_native "${CMAKE_CURRENT_LIST_DIR}/..")
   file(GLOB _xnnpack_sources "${_xnnpack_native}/third_party/*.p*" "${_xnnpack_native}/third_party/kernels/*"

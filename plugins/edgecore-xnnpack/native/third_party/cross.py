@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 LANGUAGES = ("C", "CXX")
@@ -27,10 +28,10 @@ class ToolchainError(ValueError):
     """An error whose text is one sentence: what is wrong with a toolchain file."""
 
 
-def describe(toolchain: Path) -> list[str]:
+def describe(toolchain: Path, definitions: Sequence[str] = ()) -> list[str]:
     """Return the texts of a toolchain file and of the files that it includes, and which compilers it chooses.
 
-    CMake itself reads the file, in a project without a language. A compiler is described by the answer to
+    CMake itself reads the file, in a project without a language, with the definitions NAME=VALUE. A compiler is described by the answer to
     ``--version``, by the words of its command without their folders, and by the scripts among these words.
     """
     with tempfile.TemporaryDirectory(prefix="edgecore-toolchain-") as name:
@@ -38,8 +39,9 @@ def describe(toolchain: Path) -> list[str]:
         project.mkdir()
         (project / "CMakeLists.txt").write_text(PROJECT)
         generator = ["-G", "Ninja"] if shutil.which("ninja") else []
-        options = [f"-DCMAKE_TOOLCHAIN_FILE={toolchain.resolve()}", "--trace-format=json-v1"]
-        command = ["cmake", *generator, "-S", project, "-B", build, *options, f"--trace-redirect={trace}"]
+        options = [f"-DCMAKE_TOOLCHAIN_FILE={toolchain.resolve()}", *(f"-D{one}" for one in definitions)]
+        command = ["cmake", *generator, "-S", project, "-B", build, *options]
+        command += ["--trace-format=json-v1", f"--trace-redirect={trace}"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
             raise ToolchainError(f"CMake cannot use the toolchain file {toolchain}: {' '.join(done.stderr.split())}")
@@ -49,6 +51,8 @@ def describe(toolchain: Path) -> list[str]:
         files = [path for path in map(Path, filter(None, read)) if not any(path.is_relative_to(part) for part in own)]
         commands = {language: (build / language).read_text() for language in LANGUAGES}
     description = [path.read_text() for path in files]
+    for name, _, value in (one.partition("=") for one in definitions):
+        description.append(f"{name}={Path(value).name}")  # without the folder of a program, as below
     for language, words in commands.items():
         variable, program = DEFAULTS[language]
         chosen = words.split(";") if words else shlex.split(os.environ.get(variable, program))

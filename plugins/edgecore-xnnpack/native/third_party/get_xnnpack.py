@@ -11,7 +11,8 @@ Progress goes to stderr, the folder's path to stdout.
 
 ``--target TRIPLE`` builds ``xnnpack-TRIPLE-<key>`` for another processor, with CMake's toolchain file
 ``../cmake/TRIPLE.cmake``; ``--toolchain FILE`` does so with another file. The key then covers the toolchain file, those
-that it includes, and the compilers that it chooses (``cross.py``). The kernels are not checked again.
+that it includes, and the compilers that it chooses (``cross.py``). ``--define NAME=VALUE`` sets a variable that the file
+reads. The kernels are not checked again.
 
 ``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
 later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such
@@ -107,6 +108,7 @@ class Compiler:
     version: str
     all_kernels: bool  # new enough for XNNPACK's AMX and AVX512-FP16 kernels
     toolchain: Path | None = None  # CMake's description of another target than this machine
+    definitions: tuple[str, ...] = ()  # NAME=VALUE, for the toolchain file
 
     @property
     def flags(self) -> str:
@@ -314,7 +316,7 @@ def cmake_build(name: str, source: Path, build: Path, compiler: Compiler, option
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     tools = [f"-DCMAKE_C_COMPILER={compiler.c}", f"-DCMAKE_CXX_COMPILER={compiler.cxx}"]
     if compiler.toolchain is not None:
-        tools = [f"-DCMAKE_TOOLCHAIN_FILE={compiler.toolchain}"]
+        tools = [f"-DCMAKE_TOOLCHAIN_FILE={compiler.toolchain}", *(f"-D{one}" for one in compiler.definitions)]
     configure = [
         "cmake", "-S", str(source), "-B", str(build), *generator, *tools,
         f"-DPython_EXECUTABLE={sys.executable}", *COMMON_OPTIONS, *options,
@@ -428,6 +430,9 @@ def main() -> int:
     )
     parser.add_argument("--target", choices=sorted(TOOLCHAINS), help="build for another processor than this machine's")
     parser.add_argument("--toolchain", type=Path, metavar="FILE", help="the same with a toolchain file of CMake")
+    parser.add_argument(
+        "--define", action="append", default=[], metavar="NAME=VALUE", help="a variable of CMake for the toolchain file"
+    )
     parser.add_argument("--sources", type=Path, metavar="FOLDER", help="only unpack the patched sources into FOLDER")
     arguments = parser.parse_args()
     for_tests: bool = arguments.emulated
@@ -454,9 +459,9 @@ def main() -> int:
             identity += [path.read_text() for path in changes]
         toolchain: Path | None = TOOLCHAINS[arguments.target] if arguments.target else arguments.toolchain
         if toolchain is not None:
-            compiler = replace(compiler, toolchain=toolchain.resolve())
+            compiler = replace(compiler, toolchain=toolchain.resolve(), definitions=tuple(arguments.define))
             name = f"xnnpack-{toolchain.stem}"
-            identity += cross.describe(toolchain)
+            identity += cross.describe(toolchain, arguments.define)
         key = hashlib.sha256("\n".join(identity).encode()).hexdigest()[:16]
         cache = Path(os.environ.get("EDGECORE_CACHE") or Path.home() / ".cache" / "edgecore") / "third_party"
         result = cache / f"{name}-{key}"

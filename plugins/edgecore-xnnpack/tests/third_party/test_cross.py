@@ -99,3 +99,14 @@ def test_a_toolchain_that_cannot_be_used_is_one_sentence(
         assert script.main() == 1
         (line,) = capsys.readouterr().err.splitlines()
         assert reason in line and str(path) in line
+
+
+def test_variables_that_the_toolchain_file_reads_are_passed_on_and_count(script: ModuleType, toolchain: Path) -> None:
+    text = toolchain.read_text()
+    toolchain.write_text('if(NOT PROGRAM)\n  message(FATAL_ERROR "set PROGRAM")\nendif()\n' + text)
+    with pytest.raises(script.cross.ToolchainError, match="set PROGRAM"):
+        script.cross.describe(toolchain)
+    one, moved, other = (
+        script.cross.describe(toolchain, [f"PROGRAM={path}"]) for path in ("/a/zig", "/b/zig", "/b/cc")
+    )
+    assert one == moved != other
