@@ -6,6 +6,7 @@ import torch
 
 import edgecore
 from edgecore.compat.lowering import to_edge, to_edge_transform_and_lower
+from edgecore.compat.pybindings import _load_for_executorch_from_buffer
 from edgecore.pipeline import EdgeCompileConfig
 
 X = torch.randn(1, 4)
@@ -44,3 +45,14 @@ def test_lowering_takes_passes_partitioners_and_constant_methods_by_position():
     edge = to_edge_transform_and_lower(exported(), [note], [], {"limit": 7}, config(), True)
     assert len(seen) == 1 and edge.config_methods == {"limit"} and torch.ops.aten.hardswish.default in targets(edge)
     to_edge_transform_and_lower(exported(), None, None)
+
+
+def test_a_loaded_program_takes_one_tensor_and_writes_it():
+    class Writes(torch.nn.Module):
+        def forward(self, x):
+            x.add_(1)
+
+    program = to_edge(torch.export.export(Writes(), (torch.zeros(1),)))
+    x = torch.zeros(1)
+    assert _load_for_executorch_from_buffer(program.to_executorch().buffer)(x) == [torch.ones(1), None]
+    assert torch.equal(x, torch.ones(1))
