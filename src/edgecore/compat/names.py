@@ -99,6 +99,9 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "ExportError": "edgecore.errors:CompileError",
         "InternalError": "edgecore.errors:CompileError",
     },
+    "executorch.exir.graph_module": _same(
+        "edgecore.compat.partitioners", "get_cond_while_submodules", "get_control_flow_submodules"
+    ),
     "executorch.exir.lowered_backend_module": {
         **_same("edgecore.ir.delegate", "LoweredBackendModule"),
         **_same("edgecore.compat.partitioners", "get_lowered_backend_modules", "get_lowered_submodules"),

@@ -24,7 +24,7 @@ from edgecore.emit.signature import describe_arguments
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
-from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
+from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call, module_of
 from edgecore.ir.dtypes import scalar_type
 from edgecore.ir.graph import describe, module_path, operator_name, source_line
 from edgecore.ir.program import buffer_of
@@ -341,10 +341,7 @@ class Emitter:
 
     def _delegate_call(self, node: Node) -> None:
         """Emit a delegate call, and store the delegate's blob, named data and metadata."""
-        attribute, *inputs = node.args
-        assert isinstance(attribute, Node)
-        module = getattr(self.program.graph_module, str(attribute.target))
-        assert isinstance(module, LoweredBackendModule)
+        module, inputs = module_of(node), node.args[1:]
         files = files_of_delegate(module, self.program_data.rule) if self.program_data.rule else {}
         blob = self.program_data.delegate(module.backend_id, module.result, files)
         specs = [fmt.CompileSpec(spec.key, spec.value) for spec in module.compile_specs]

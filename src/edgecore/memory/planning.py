@@ -13,8 +13,7 @@ from torch.fx.passes.infra.pass_base import PassResult
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
-from edgecore.ir.control_flow import is_control_flow
-from edgecore.ir.graph import in_execution_order
+from edgecore.ir.control_flow import in_execution_order, is_control_flow
 from edgecore.ir.writes import writer_of
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
