@@ -121,7 +121,7 @@ def on_edgecore(wheel: Path) -> None:
     sys.meta_path.insert(0, Finder(wheel, sys.meta_path[0]))  # type: ignore[arg-type]
     import executorch.backends.test.harness.tester as harness
 
-    harness.FileCheck = Check  # type: ignore[attr-defined]
+    harness.FileCheck = torch.testing.FileCheck = Check  # type: ignore[attr-defined,assignment,misc]
     from executorch.backends.test.harness.stages import partition
 
     partition.validation_disabled = nullcontext

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 import torch
+from fake_backends import echo_backend  # noqa: F401
 
 from edgecore import format as fmt
 from edgecore.compat.backend import BackendDetails, NamedDataStore, preprocess_result
 from edgecore.compat.partitioners import (
     AllNodePartitioner,
     Partitioner,
+    get_cond_while_submodules,
+    get_control_flow_submodules,
     get_delegates,
     get_lowered_backend_modules,
+    get_lowered_submodules,
     get_non_lowered_nodes,
 )
 from edgecore.errors import CompileError
@@ -90,3 +94,36 @@ def test_named_data_with_other_content_or_for_another_file_are_refused():
         store.add_named_data("key", b"two")
     with pytest.raises(CompileError, match="external_constants"):
         store.add_named_data("other", b"one", external_tag="weights")
+
+
+class Products(Partitioner):
+    """Tags products, each with a number that starts at 0 in every graph."""
+
+    def tag(self, graph_module):
+        products = [node for node in graph_module.graph.nodes if node.target is torch.ops.aten.mul.Tensor]
+        for number, node in enumerate(products):
+            node.meta["delegation_tag"] = f"tag{number}"
+        for _, body, _ in get_control_flow_submodules(graph_module):
+            self.tag(body)
+
+    def partition(self, exported_program):
+        self.tag(exported_program.graph_module)
+        tags = {f"tag{number}": DelegationSpec("EchoBackend", ()) for number in range(3)}
+        return PartitionResult(exported_program, tags)
+
+
+class Branches(torch.nn.Module):
+    def forward(self, x):
+        return torch.cond(x.sum() > 0, lambda x: (x * x).sin() * x, lambda x: x + 1, (x * x,))
+
+
+def test_a_partitioner_may_tag_branches_with_the_method(echo_backend):  # noqa: F811
+    edge = to_edge(torch.export.export(Branches(), (torch.ones(3),))).to_backend(Products())
+    graph_module = edge.exported_program().graph_module
+    assert len(get_lowered_submodules(graph_module)) == 1
+    (_, true, node), (_, false, _) = get_control_flow_submodules(graph_module)
+    assert node.target is torch.ops.higher_order.cond
+    assert [len(get_lowered_submodules(body)) for body in (true, false)] == [2, 0]
+    assert get_cond_while_submodules(graph_module) == get_control_flow_submodules(graph_module)
+    x = torch.rand(3)
+    torch.testing.assert_close(edge.exported_program().module()(x), Branches()(x))

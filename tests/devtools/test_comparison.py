@@ -280,3 +280,12 @@ def test_inputs_that_do_not_fit_are_one_sentence():
         compare(net, [])
     with pytest.raises(CompileError, match="pass at least one sample"):
         compare(net, quantize="int8", calibration=[], backends="xnnpack")
+
+
+def test_a_model_that_writes_its_input_is_refused():
+    class Writes(torch.nn.Module):
+        def forward(self, x):
+            return x.add_(1) * 2
+
+    with pytest.raises(CompileError, match="writes its input x"):
+        compare(Writes().eval(), (torch.ones(2),), backends=[])

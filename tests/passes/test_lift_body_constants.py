@@ -5,7 +5,7 @@ import torch
 from edge_programs import Model
 
 import edgecore
-from edgecore.ir.graph import graph_modules
+from edgecore.ir.control_flow import graph_modules
 from edgecore.passes.lift_body_constants import lift_body_constants
 
 

@@ -13,8 +13,9 @@ def _same(module: str, *names: str) -> dict[str, str]:
 
 
 _LOWERING = {
-    **_same("edgecore", "EdgeProgramManager", "to_edge", "to_edge_transform_and_lower"),
+    **_same("edgecore", "EdgeProgramManager"),
     **_same("edgecore.pipeline", "ExecutorchProgramManager"),
+    **_same("edgecore.compat.lowering", "to_edge", "to_edge_transform_and_lower"),
 }
 _CONFIGS = {
     **_same("edgecore", "EdgeCompileConfig"),
@@ -55,7 +56,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.devtools.inspector.numerical_comparator": _COMPARATORS,
     "executorch.exir": {**_LOWERING, **_CONFIGS, "ExportedProgram": "torch.export:ExportedProgram"},
     "executorch.exir.backend.backend_api": {
-        **_same("edgecore.pipeline", "to_backend"),
+        **_same("edgecore.compat.lowering", "MethodProgramsPartitionerSpec", "to_backend"),
         "CompileSpec": "edgecore.plugin:CompileSpec",
         "LoweredBackendModule": "edgecore.pipeline:WholeBackendModule",
     },
@@ -68,6 +69,9 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.exir._serialize._named_data_store": _same("edgecore.compat.backend", "NamedDataStore"),
     "executorch.exir.backend.canonical_partitioners.all_node_partitioner": _same(
         "edgecore.compat.partitioners", "AllNodePartitioner"
+    ),
+    "executorch.exir.backend.canonical_partitioners.group_partitioner": _same(
+        "edgecore.compat.group_partitioner", "GroupBasedPartitioner"
     ),
     "executorch.exir.backend.canonical_partitioners.pattern_op_partitioner": _same(
         "edgecore.partition", "generate_partitions_from_list_of_nodes", "generate_pattern_op_partitions"
@@ -98,6 +102,9 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "ExportError": "edgecore.errors:CompileError",
         "InternalError": "edgecore.errors:CompileError",
     },
+    "executorch.exir.graph_module": _same(
+        "edgecore.compat.partitioners", "get_cond_while_submodules", "get_control_flow_submodules"
+    ),
     "executorch.exir.lowered_backend_module": {
         **_same("edgecore.ir.delegate", "LoweredBackendModule"),
         **_same("edgecore.compat.partitioners", "get_lowered_backend_modules", "get_lowered_submodules"),
@@ -152,6 +159,10 @@ REASONS: Mapping[str, str] = {
     "executorch.exir.passes.external_constants_pass": (
         "the nearest is ExecutorchBackendConfig(external_constants=...)"
     ),
+    "executorch.exir.passes.SpecPropPass": "planning makes the specs; the nearest is MemoryPlanningPass.run",
+    "executorch.exir.passes.spec_prop_pass": "planning makes the specs; the nearest is MemoryPlanningPass.run",
+    "executorch.exir.tensor.TensorSpec.from_tensor": "planning makes the specs; see MemoryPlanningPass.run",
+    "executorch.export.ExportSession.register_stage": "the stages are fixed; the nearest is a recipe's pass",
     "executorch.examples": "the nearest is the command `edgecore compile`",
     "executorch.backends.xnnpack": "its package is not installed; the nearest is pip install edgecore-xnnpack",
     "executorch.backends.vulkan": "its package is not installed; the nearest is pip install edgecore-vulkan",

@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
+from edgecore.ir.control_flow import COND, MAP, SCAN, WHILE
 from edgecore.ir.delegate import LoweredBackendModule, call_delegate, is_delegate_call
 from edgecore.ir.graph import calls
 from edgecore.partition import TAG, DelegationSpec, PartitionResult
@@ -77,3 +78,21 @@ def get_lowered_submodules(graph_module: GraphModule) -> list[tuple[str, Lowered
 def get_lowered_backend_modules(graph_module: GraphModule) -> list[LoweredBackendModule]:
     """List the modules of a graph's delegates."""
     return [module for _, module, _ in get_lowered_submodules(graph_module)]
+
+
+def get_control_flow_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
+    """List the branches and loop bodies of a graph, but not those inside of them: name, graph and control-flow node."""
+    return _bodies(graph_module, COND, MAP, SCAN)
+
+
+def get_cond_while_submodules(graph_module: GraphModule) -> list[tuple[str, GraphModule, Node]]:
+    """List the branches of `cond` and the conditions and bodies of `while_loop` as `get_control_flow_submodules` does."""
+    return _bodies(graph_module, COND, WHILE)
+
+
+def _bodies(graph_module: GraphModule, *operators: object) -> list[tuple[str, GraphModule, Node]]:
+    return [
+        (name, getattr(graph_module, name), node)
+        for node in calls(graph_module, *operators)
+        for name in [str(source.target) for source in node.all_input_nodes if source.op == "get_attr"]
+    ]

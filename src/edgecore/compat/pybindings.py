@@ -22,9 +22,14 @@ class ExecuTorchModule:
     def __init__(self, program: Program) -> None:
         self._program = program
 
-    def forward(self, inputs: Sequence[Any] = (), clone_outputs: bool = True) -> list[Any]:
-        """Run the method `forward`. Outputs always are the caller's, so `clone_outputs` makes no difference."""
-        return self.run_method("forward", inputs)
+    def forward(self, inputs: Sequence[Any] | torch.Tensor = (), clone_outputs: bool = True) -> list[Any]:
+        """Run the method `forward`. Outputs always are the caller's, so `clone_outputs` makes no difference.
+
+        Args:
+            inputs: The inputs, or the only one.
+            clone_outputs: Has no effect.
+        """
+        return self.run_method("forward", [inputs] if isinstance(inputs, torch.Tensor) else inputs)
 
     __call__ = forward
 

@@ -27,10 +27,10 @@ def dim_order_from_stride(stride: Sequence[int]) -> tuple[int, ...]:
     """Return the dims from the outermost to the innermost in memory; dims of equal strides keep their order.
 
     Raises:
-        ValueError: A stride is 0.
+        RuntimeError: A stride is 0.
     """
     if 0 in stride:
-        raise ValueError(
+        raise RuntimeError(
             f"strides {tuple(stride)}: a stride of 0 has no place in a dim order; make the tensor contiguous"
         )
     return tuple(sorted(range(len(stride)), key=lambda dim: -stride[dim]))

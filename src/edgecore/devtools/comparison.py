@@ -237,6 +237,11 @@ class Comparison:
         self.quantized: Quantized | None = compiled.quantized.get("forward")
         self.tolerance = tolerance
         self.edge = snapshot.edge
+        if written := ", ".join(self.edge.graph_signature.user_inputs_to_mutate.values()):
+            raise CompileError(
+                f"the model writes its input {written}, so that its runs do not have the same inputs; return the new "
+                "content instead, to compare the model"
+            )
         add_debug_handles(self.edge)
         self.has_state = bool(self.edge.graph_signature.buffers_to_mutate)
         self.sites = sites_of(self.edge, compiled.pte)

@@ -24,7 +24,7 @@ from edgecore.emit.signature import describe_arguments
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
-from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call
+from edgecore.ir.delegate import LoweredBackendModule, is_delegate_call, module_of
 from edgecore.ir.dtypes import scalar_type
 from edgecore.ir.graph import describe, module_path, operator_name, source_line
 from edgecore.ir.program import buffer_of
@@ -341,10 +341,7 @@ class Emitter:
 
     def _delegate_call(self, node: Node) -> None:
         """Emit a delegate call, and store the delegate's blob, named data and metadata."""
-        attribute, *inputs = node.args
-        assert isinstance(attribute, Node)
-        module = getattr(self.program.graph_module, str(attribute.target))
-        assert isinstance(module, LoweredBackendModule)
+        module, inputs = module_of(node), node.args[1:]
         files = files_of_delegate(module, self.program_data.rule) if self.program_data.rule else {}
         blob = self.program_data.delegate(module.backend_id, module.result, files)
         specs = [fmt.CompileSpec(spec.key, spec.value) for spec in module.compile_specs]
@@ -387,28 +384,27 @@ class Emitter:
         assert isinstance(values, (tuple, list))
         for value, spec in zip(values, kinds, strict=True):
             if spec.kind == OutputKind.BUFFER_MUTATION:
-                self._write_back(value, spec.target)
-            elif spec.kind == OutputKind.USER_OUTPUT:
+                name = next(name for name, buffer in self._mutated_buffers().items() if buffer == spec.target)
+                self._new_state.append(self._write_back(value, name))
+            elif spec.kind == OutputKind.USER_INPUT_MUTATION:  # as ExecuTorch does: the written input is a result, too
+                self.plan.outputs.append(self._write_back(value, str(spec.target)))
+            else:
                 index = self._of_node(value) if isinstance(value, Node) else self.value(Argument(value, "Scalar"), node)
                 self.plan.outputs.append(index)
-            else:
-                raise CompileError(
-                    f"the model writes to its input {spec.target}, which a method cannot do; return the new value "
-                    "instead"
-                )
 
-    def _write_back(self, value: Any, target: str | None) -> None:
-        """Copy the new content of a mutable buffer into the buffer, unless it is there already."""
-        name = next(name for name, buffer in self._mutated_buffers().items() if buffer == target)
+    def _write_back(self, value: Any, name: str) -> int:
+        """Copy the new content of a mutable buffer or an input into it, unless it is there already.
+
+        Returns:
+            The index of the value that has the new content.
+        """
         node = next(node for node in self.program.graph.nodes if node.name == name)
-        state = self._values[node]
+        target = self._values[node]
         if value is node or value.meta[SPEC].storage is node.meta[SPEC]:  # unchanged, or computed in the buffer
-            self._new_state.append(self._of_node(value))
-            return
+            return self._of_node(value)
         non_blocking = self.literal(fmt.Bool(False))
-        arguments = [state, self._of_node(value), non_blocking, state]
-        self.kernel("aten::copy_", "", arguments, node)
-        self._new_state.append(state)
+        self.kernel("aten::copy_", "", [target, self._of_node(value), non_blocking, target], node)
+        return target
 
 
 def _id_and_name(key: int | str) -> tuple[int, str]:

@@ -21,11 +21,15 @@ from edgecore.ir.tensors import Bounds
 
 @dataclass(frozen=True)
 class _Input:
-    """An input. `source` is its name in torch's guards, such as `L['past'][0]`; empty if unknown."""
+    """An input. `source` is its name in torch's guards, such as `L['past'][0]`; empty if unknown.
+
+    `node` is the name of its placeholder.
+    """
 
     name: str
     source: str
     val: Any
+    node: str
 
     def sizes(self) -> Iterator[tuple[str, sympy.Expr]]:
         """Yield each symbolic size of the input, as (name in torch's guards, sympy expression)."""
@@ -39,7 +43,8 @@ def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta]
 
     An input has the name of its parameter of `forward`; if the parameter is a container, the path inside it follows:
     `past[0].key`. An output has the name of its key or field in the container that the model returns, then the
-    path inside that item; outputs without a key or field are `output_0`, `output_1`, ...
+    path inside that item; outputs without a key or field are `output_0`, `output_1`, ... The inputs that the program
+    writes are its first outputs, with their own names.
     """
     inputs = _inputs(program)
     sizes = _Sizes(program, inputs)
@@ -49,7 +54,13 @@ def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta]
     specs = program.graph_signature.output_specs
     results = [value for value, spec in zip(output, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
     vals = [value.meta.get("val") if isinstance(value, torch.fx.Node) else value for value in results]
+    written = program.graph_signature.user_inputs_to_mutate.values()
     described_outputs = [
+        fmt.ArgumentMeta(input.name, sizes.dims(input.val))
+        for name in written
+        for input in inputs
+        if input.node == name
+    ] + [
         fmt.ArgumentMeta(name, sizes.dims(val))
         for name, val in zip(_output_names(program, len(vals)), vals, strict=True)
     ]
@@ -61,7 +72,9 @@ def _inputs(program: ExportedProgram) -> list[_Input]:
     specs = program.graph_signature.input_specs
     users = [nodes[spec.arg.name] for spec in specs if spec.kind == InputKind.USER_INPUT]
     names = _input_names(program, [node.name for node in users])
-    return [_Input(name, source, node.meta.get("val")) for node, (name, source) in zip(users, names, strict=True)]
+    return [
+        _Input(name, source, node.meta.get("val"), node.name) for node, (name, source) in zip(users, names, strict=True)
+    ]
 
 
 def _input_names(program: ExportedProgram, placeholders: Sequence[str]) -> list[tuple[str, str]]:

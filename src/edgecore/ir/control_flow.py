@@ -102,3 +102,22 @@ def result_users(node: Node) -> list[tuple[Node, int]]:
     """List the `getitem` nodes that read the results of a node, each with the index of the result."""
     users = [user for user in node.users if user.target is operator.getitem]
     return [(user, int(user.args[1])) for user in users]  # type: ignore[arg-type]
+
+
+def graph_modules(graph_module: GraphModule) -> Iterator[GraphModule]:
+    """Yield a graph module, then all bodies of branches and loops inside it, outer ones before inner ones."""
+    yield graph_module
+    for node in graph_module.graph.nodes:
+        if is_control_flow(node):
+            for body in control_flow(node).bodies:
+                yield from graph_modules(body)
+
+
+def in_execution_order(graph_module: GraphModule) -> Iterator[Node]:
+    """Yield the nodes in the order of execution; a control-flow node comes before its bodies and again after them."""
+    for node in graph_module.graph.nodes:
+        yield node
+        if is_control_flow(node):
+            for body in control_flow(node).bodies:
+                yield from in_execution_order(body)
+            yield node

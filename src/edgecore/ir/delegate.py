@@ -10,6 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.fx.node import has_side_effect
 
+from edgecore.ir.control_flow import in_execution_order
 from edgecore.ir.state import MutableBuffer, mutable_buffers
 from edgecore.plugin import CompileSpec, PreprocessResult
 
@@ -98,11 +99,14 @@ def is_delegate_call(node: Node) -> bool:
     return node.op == "call_function" and node.target is call_delegate
 
 
+def module_of(node: Node) -> LoweredBackendModule:
+    """Return the module of the delegate that a node calls."""
+    module = getattr(node.graph.owning_module, str(node.args[0].target))  # type: ignore[union-attr]
+    assert isinstance(module, LoweredBackendModule)
+    return module
+
+
 def delegates(program: ExportedProgram) -> list[tuple[Node, LoweredBackendModule]]:
-    """List the delegate calls of a program in order, each with its module."""
-    pairs = []
-    for node in program.graph.nodes:
-        if is_delegate_call(node):
-            module = getattr(program.graph_module, node.args[0].target)
-            pairs.append((node, module))
-    return pairs
+    """List the delegate calls of a program and of its branches and loops in order, each with its module."""
+    nodes = in_execution_order(program.graph_module)
+    return [(node, module_of(node)) for node in nodes if is_delegate_call(node)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import TensorArgument
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.control_flow import control_flow, is_control_flow
-from edgecore.ir.delegate import is_delegate_call
+from edgecore.ir.control_flow import graph_modules, is_control_flow
+from edgecore.ir.delegate import is_delegate_call, module_of
 from edgecore.ir.dialect import VIEW_COPIES
 from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.writes import writer_of
@@ -55,15 +55,6 @@ KEPT_META = (
 """Entries of `node.meta` that a node inherits from the node that it replaces."""
 
 
-def graph_modules(graph_module: GraphModule) -> Iterator[GraphModule]:
-    """Yield a graph module, then all bodies of branches and loops inside it, outer ones before inner ones."""
-    yield graph_module
-    for node in graph_module.graph.nodes:
-        if is_control_flow(node):
-            for body in control_flow(node).bodies:
-                yield from graph_modules(body)
-
-
 def calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
     """List the call nodes in order, or only those of `targets`. The graph may be edited while the list is iterated."""
     return _of_targets(list(graph_module.graph.nodes), targets)
@@ -76,16 +67,6 @@ def all_calls(graph_module: GraphModule, *targets: Any) -> list[Node]:
 
 def _of_targets(nodes: list[Node], targets: Sequence[Any]) -> list[Node]:
     return [node for node in nodes if node.op == "call_function" and (not targets or node.target in targets)]
-
-
-def in_execution_order(graph_module: GraphModule) -> Iterator[Node]:
-    """Yield the nodes in the order of execution; a control-flow node comes before its bodies and again after them."""
-    for node in graph_module.graph.nodes:
-        yield node
-        if is_control_flow(node):
-            for body in control_flow(node).bodies:
-                yield from in_execution_order(body)
-            yield node
 
 
 def fake_mode(graph_module: GraphModule) -> FakeTensorMode:
@@ -277,7 +258,7 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     graph_module = program.graph_module
     yield graph_module
     for part in graph_modules(graph_module):
-        part.graph.eliminate_dead_code(is_impure_node=partial(_has_effect, part))
+        part.graph.eliminate_dead_code(is_impure_node=_has_effect)
         if part is not graph_module:
             part.recompile()
     results = graph_module.graph.output_node().args[0]
@@ -288,10 +269,10 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     graph_module.recompile()
 
 
-def _has_effect(graph_module: GraphModule, node: Node) -> bool:
+def _has_effect(node: Node) -> bool:
     """Return True for a node that stays without users: an input, the output, or one that writes an argument or state."""
     if is_delegate_call(node):
-        return bool(getattr(graph_module, node.args[0].target).writes_state)  # type: ignore[union-attr,arg-type]
+        return module_of(node).writes_state
     # Regions under `torch.no_grad()` and `torch.autocast()` may write, too.
     return (
         node.op in ("placeholder", "output")

@@ -13,8 +13,7 @@ from torch.fx.passes.infra.pass_base import PassResult
 
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
-from edgecore.ir.control_flow import is_control_flow
-from edgecore.ir.graph import in_execution_order
+from edgecore.ir.control_flow import in_execution_order, is_control_flow
 from edgecore.ir.writes import writer_of
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
@@ -179,13 +178,14 @@ class _Lifetimes:
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
         outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
+        written_inputs = program.graph_signature.user_inputs_to_mutate.values()
         self.order: list[Node] = list(in_execution_order(program.graph_module))
         self.fixed: set[TensorSpec] = set()
         end = len(self.order)
         first: dict[TensorSpec, int] = {}
         last: dict[TensorSpec, int] = {}
         unplanned: set[TensorSpec] = set()
-        state: set[TensorSpec] = set()  # mutable buffers, which live all the time
+        state: set[TensorSpec] = set()  # mutable buffers and written inputs, which live all the time
         for index, node in enumerate(self.order):
             is_top = node.graph is program.graph
             is_output = node.op == "output" and is_top
@@ -211,7 +211,7 @@ class _Lifetimes:
                     continue
                 if constants.has(node) or (node.name in inputs and not inputs_planned):
                     unplanned.add(spec)
-                elif node.name not in inputs:
+                elif node.name not in inputs or node.name in written_inputs:
                     state.add(spec)
         for spec, start in first.items():
             spec.lifetime = (start, end if spec in state else last[spec])

@@ -11,6 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
+from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.op_sets import DATA_MOVEMENT
 from edgecore.ir.state import MutableBuffer, mutable_buffers
@@ -171,4 +172,6 @@ def _reason(node: Node, unsupported_reason: UnsupportedReason, accepted: dict[No
         return None if producer in accepted else f"result of {producer}, which is not delegated"
     if isinstance(node.target, OpOverload):
         return unsupported_reason(node)
+    if is_control_flow(node):
+        return "a branch or loop, whose bodies are partitioned by themselves"
     return "already delegated" if is_delegate_call(node) else "a computation on sizes"

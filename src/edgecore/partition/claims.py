@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.ir.delegate import delegates, is_delegate_call
+from edgecore.ir.delegate import delegates, is_delegate_call, module_of
 from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.graph import describe
 from edgecore.ir.state import MutableBuffer, mutable_buffers
@@ -62,8 +62,7 @@ def _user(node: Node) -> str:
     """Describe a node that uses a buffer."""
     if not is_delegate_call(node):
         return describe(node)
-    module = node.graph.owning_module
-    return f"a delegate of {getattr(module, str(node.args[0].target)).backend_id}"  # type: ignore[union-attr]
+    return f"a delegate of {module_of(node).backend_id}"
 
 
 @dataclass

@@ -16,6 +16,7 @@ from edgecore.ir.failures import text_of
 from edgecore.ir.graph import calls, describe, edit
 from edgecore.ir.program import copy_program
 from edgecore.ir.state import mutable_buffers, remove_buffers
+from edgecore.partition.bodies import body_programs, drop_unread_captures, name_apart
 from edgecore.partition.claims import settle_claims
 from edgecore.partition.extract import extract, replace_by_call
 from edgecore.partition.fallback import PartitionDiagnostics, counted
@@ -40,7 +41,9 @@ def to_backend(
     skip_mutable_buffer: Collection[Partitioner] = (),
     link: Link | None = None,
 ) -> dict[str, ExportedProgram]:
-    """Delegate the nodes that a partitioner tags, in all methods.
+    """Delegate the nodes that a partitioner tags, in all methods and in their branches and loop bodies.
+
+    The partitioner gets each body as a program, in which captured constants are constants.
 
     All methods are partitioned before any partition is compiled: a mutable buffer is inside of the backend in all
     methods that use it, or in none.
@@ -92,11 +95,11 @@ def to_backend(
     for method, answer in answers.items():
         is_required = partitioners[method] in required
         _note_answer(edited[method], answer, refused, diagnostics[method], is_required)
-        for partition in partitions[method]:
-            error = None if partition.module is not None else _delegate(edited[method], partition, (), preprocess)
-            if error is not None:
-                task = f"to compile a partition of {counted(partition.nodes)}"
-                diagnostics[method].fall_back(partition.spec.backend_id, task, partition.nodes, error, is_required)
+        _delegate_all(edited[method], partitions[method], preprocess, diagnostics[method], is_required)
+        if answer.result is not None:
+            partitions[method] += _delegate_in_bodies(
+                edited[method], partitioners[method], preprocess, diagnostics[method], is_required
+            )
     if link is not None:
         modules = {
             method: [partition.module for partition in of_method if partition.module is not None]
@@ -109,6 +112,43 @@ def to_backend(
         if partitions.get(method):
             Constants(program).drop_unused()
     return edited
+
+
+def _delegate_in_bodies(
+    program: ExportedProgram,
+    partitioner: Partitioner,
+    preprocess: Preprocess,
+    diagnostics: PartitionDiagnostics,
+    required: bool,
+) -> list[_Partition]:
+    """Delegate the nodes that a partitioner tags in branches and loop bodies, each of which it gets as a program."""
+    found: list[_Partition] = []
+    name_apart(program)
+    for body in body_programs(program):
+        _drop_tags({"": body})  # some partitioners tag the bodies along with the method around them
+        answer = _ask(body, partitioner, {})
+        _note_answer(body, answer, {}, diagnostics, required)
+        partitions = _partitions(body, answer)
+        _delegate_all(body, partitions, preprocess, diagnostics, required)
+        found += partitions
+    if found:
+        drop_unread_captures(program)
+    return found
+
+
+def _delegate_all(
+    program: ExportedProgram,
+    partitions: Sequence[_Partition],
+    preprocess: Preprocess,
+    diagnostics: PartitionDiagnostics,
+    required: bool,
+) -> None:
+    """Delegate the partitions that are no delegates yet; those whose backend fails stay as they are."""
+    for partition in partitions:
+        error = None if partition.module is not None else _delegate(program, partition, (), preprocess)
+        if error is not None:
+            task = f"to compile a partition of {counted(partition.nodes)}"
+            diagnostics.fall_back(partition.spec.backend_id, task, partition.nodes, error, required)
 
 
 @dataclass

@@ -10,7 +10,8 @@ from torch.fx.passes.infra.pass_base import PassBase, PassResult
 from torch.utils._pytree import tree_map_only
 
 from edgecore.errors import CompileError
-from edgecore.ir.graph import KEPT_META, calls, compute_val, describe, fake_mode, graph_modules, replace
+from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.graph import KEPT_META, calls, compute_val, describe, fake_mode, replace
 
 aten = torch.ops.aten
 

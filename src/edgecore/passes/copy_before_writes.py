@@ -10,7 +10,8 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules
+from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.writes import writer_of
 
 aten = torch.ops.aten

@@ -11,7 +11,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, replace, same_sizes, view_sizes
+from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace, same_sizes, view_sizes
 from edgecore.ir.op_sets import PERMUTATIONS, RESHAPES
 from edgecore.passes.merge_views import order_of
 

@@ -9,7 +9,8 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.graph import REGIONS, calls, edit, graph_modules
+from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.graph import REGIONS, calls, edit
 
 _GRAD, _AUTOCAST = REGIONS
 

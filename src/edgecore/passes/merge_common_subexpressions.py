@@ -11,8 +11,9 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
+from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.dialect import SYMBOLIC
-from edgecore.ir.graph import calls, edit, graph_modules, replace
+from edgecore.ir.graph import calls, edit, replace
 from edgecore.passes.quantized import is_dequantize
 
 

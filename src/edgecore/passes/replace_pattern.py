@@ -12,7 +12,8 @@ from torch.fx.passes.utils.matcher_utils import InternalMatch, SubgraphMatcher
 
 from edgecore.errors import CompileError
 from edgecore.ir.backend_dialect import PATTERNS, Pattern
-from edgecore.ir.graph import Editor, calls, edit, fake_mode, graph_modules, operator_name
+from edgecore.ir.control_flow import graph_modules
+from edgecore.ir.graph import Editor, calls, edit, fake_mode, operator_name
 from edgecore.passes.decompose import inline_decomposition
 from edgecore.passes.pass_list import ProgramPass
 

@@ -261,7 +261,7 @@ def _compare_method(
         if len(values) != len(expected_values):
             raise CompileError(
                 f"method {name!r} returns {len(values)} outputs, but the model returns {len(expected_values)}; compare "
-                "with the model that was compiled"
+                "with the model that was compiled; a model that writes its inputs cannot be compared"
             )
         for index, (label, expected) in enumerate(expected_values):
             of_quantized, of_noisy = (

@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit.external import DEFAULT_FILE
 from edgecore.errors import CompileError
-from edgecore.ir.delegate import is_delegate_call
+from edgecore.ir.delegate import delegates
 from edgecore.pipeline.etrecord import ETRecord, Maps, instruction_maps
 from edgecore.pipeline.program_text import program_text
 from edgecore.pipeline.report import DelegationReport
@@ -126,8 +126,7 @@ class ExecutorchProgramManager:
     def delegate_outputs(self) -> dict[str, list[int]]:
         """Method name -> number of outputs of each call of a delegate."""
         return {
-            name: [len(node.meta["val"]) for node in program.graph.nodes if is_delegate_call(node)]
-            for name, program in self.programs.items()
+            name: [len(node.meta["val"]) for node, _ in delegates(program)] for name, program in self.programs.items()
         }
 
     def _maps(self) -> Maps:

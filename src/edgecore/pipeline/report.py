@@ -15,7 +15,7 @@ from torch.fx import Node
 
 from edgecore.ir.delegate import delegates, is_delegate_call
 from edgecore.ir.dialect import SYMBOLIC
-from edgecore.ir.graph import calls, dtypes_of, module_path, operator_name, source_line
+from edgecore.ir.graph import all_calls, dtypes_of, module_path, operator_name, source_line
 from edgecore.ir.state import mutable_buffers
 from edgecore.partition import Failure, PartitionDiagnostics, held_buffers
 from edgecore.pipeline.preprocess import report_lines
@@ -116,9 +116,11 @@ class DelegationReport:
             reasons = diagnostics[method].by_node if method in diagnostics else {}
             # A pass that replaces a call by several keeps its name for one of them, and its debug handle for all.
             by_handle = {
-                _debug_handle(node): reasons[node.name] for node in calls(program.graph_module) if node.name in reasons
+                _debug_handle(node): reasons[node.name]
+                for node in all_calls(program.graph_module)
+                if node.name in reasons
             }
-            for node in calls(program.graph_module):
+            for node in all_calls(program.graph_module):
                 if node.target is not operator.getitem and not is_delegate_call(node) and not _is_size(node):
                     node_reasons = tuple(
                         reasons.get(node.name)

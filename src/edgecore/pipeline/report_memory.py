@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from torch.export import ExportedProgram
 
-from edgecore.ir.graph import in_execution_order
+from edgecore.ir.control_flow import in_execution_order
 from edgecore.memory import MemoryPlan, TensorSpec
 from edgecore.memory.specs import specs_of
 

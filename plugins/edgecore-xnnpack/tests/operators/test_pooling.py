@@ -20,6 +20,10 @@ POOLINGS = {
     "max, ceil and padding": lambda x: F.max_pool2d(x, 3, 2, 1, ceil_mode=True),
     "max, ceil of two": lambda x: F.max_pool2d(x, 2, 2, 1, ceil_mode=True),
     "max, dilation": lambda x: F.max_pool2d(x, 2, 1, dilation=2),
+    "max, dilation and ceil": lambda x: F.max_pool2d(x, 3, 2, 1, dilation=2, ceil_mode=True),
+    "max, dilation and ceil without padding": lambda x: F.max_pool2d(
+        x, (2, 3), (2, 3), dilation=(3, 2), ceil_mode=True
+    ),
     "average": lambda x: F.avg_pool2d(x, 2),
     "average, padding counts": lambda x: F.avg_pool2d(x, 3, 2, 1),
     "average, padding does not count": lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False),

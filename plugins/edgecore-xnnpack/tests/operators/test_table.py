@@ -119,7 +119,6 @@ def test_a_module_outside_has_its_reason(
         (lambda x: F.pixel_shuffle(x[0], 2), "rank 3"),
         (lambda x: F.group_norm(x[0, 0], 2), "rank 2"),
         (lambda x: F.avg_pool1d(x[0, 0], 2), "rank 3"),
-        (lambda x: F.max_pool2d(x, 2, 1, dilation=2, ceil_mode=True), "dilation with ceil_mode"),
         (lambda x: x.softmax(1, dtype=torch.float64), "dtype"),
         (lambda x: x.sum(1, dtype=torch.float64), "dtype"),
     ],

@@ -32,6 +32,7 @@ LAYERS: dict[str, nn.Module] = {
     "maximum": nn.MaxPool3d(3, 2, 1),
     "maximum of planes": nn.MaxPool3d((1, 3, 3), (1, 2, 2), (0, 1, 1)),
     "maximum along the depth": nn.MaxPool3d((3, 1, 1), (2, 1, 1)),
+    "maximum, dilated and rounded up": nn.MaxPool3d((3, 2, 2), 2, 1, dilation=(2, 1, 3), ceil_mode=True),
     "maximum, rounded up": nn.MaxPool3d((3, 2, 2), 2, (1, 0, 1), ceil_mode=True),
     "maximum with dilation": nn.MaxPool3d(2, 1, 1, (2, 1, 3)),
     "average": nn.AvgPool3d(3, 2, 1),

@@ -78,24 +78,22 @@ def _as_image(shape: Shape) -> Shape:
     return (*shape[:2], 1, shape[2]) if len(shape) == 3 else shape
 
 
-def max_pool_problem(kernel: Pair, stride: Pair, dilation: Pair, ceil_mode: bool) -> str | None:
+def max_pool_problem(kernel: Pair, stride: Pair) -> str | None:
     """Return why XNNPACK does not support a max pooling of images; None if it does."""
     if kernel == (1, 1):
         return "kernel 1x1"
-    if stride[0] > kernel[0] or stride[1] > kernel[1]:
-        return "stride above kernel"
-    return "dilation with ceil_mode" if dilation != (1, 1) and ceil_mode else None
+    return "stride above kernel" if stride[0] > kernel[0] or stride[1] > kernel[1] else None
 
 
 def _check_max_pool(query: Query) -> str | None:
     if len(query.shape) != 4:
         return f"rank {len(query.shape)}"
     kernel, stride, _ = _window(query)
-    return max_pool_problem(kernel, stride, _pair(query.argument("dilation")), query.argument("ceil_mode"))
+    return max_pool_problem(kernel, stride)
 
 
 @lowers(aten.max_pool2d.default, aten.max_pool2d_with_indices.default, check=_check_max_pool, do_not_decompose=True,
-        constraints="rank 4, kernel above 1x1, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
+        constraints="rank 4, kernel above 1x1, stride within kernel, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
     result = max_pool_image(low, low.input(), low.shape, *_window(low), _pair(low.argument("dilation")))
     return [result] if node.target is aten.max_pool2d_with_indices.default else result

@@ -123,14 +123,14 @@ class _Window:
 def _check_max(query: Query) -> str | None:
     if len(query.shape) != 5:
         return f"rank {len(query.shape)}"
-    window, ceil = _Window(query, has_dilation=True), query.argument("ceil_mode")
-    problems = [max_pool_problem(*window.planes[:2], window.gaps[0], ceil)] if window.has_planes else []
-    problems += [max_pool_problem(*window.depth[:2], window.gaps[1], ceil)] if window.has_depth else []
+    window = _Window(query, has_dilation=True)
+    problems = [max_pool_problem(*window.planes[:2])] if window.has_planes else []
+    problems += [max_pool_problem(*window.depth[:2])] if window.has_depth else []
     return next(filter(None, problems), None)
 
 
 @lowers(aten.max_pool3d.default, aten.max_pool3d_with_indices.default, check=_check_max, do_not_decompose=True,
-        constraints="rank 5, stride within kernel, no rounding up with dilation, no indices")  # fmt: skip
+        constraints="rank 5, stride within kernel, no indices")  # fmt: skip
 def _max_pool(low: Lowering, node: Node) -> Any:
     """Take the maximum of the windows of each plane, then the maximum of these maxima along the depth."""
     value, window = low.input(), _Window(low, has_dilation=True)

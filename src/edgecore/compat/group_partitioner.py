@@ -1,0 +1,156 @@
+"""`GroupBasedPartitioner`: partitions in which given groups of nodes stay together, as scripts of ExecuTorch use it.
+
+Sets of nodes are the bits of numbers: bit i is the node at position i of the graph.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+
+from torch.fx import GraphModule, Node
+from torch.fx.node import _get_qualified_name
+from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner, Partition
+from torch.fx.passes.operator_support import OperatorSupportBase
+
+NON_COMPUTE = frozenset({"torch.ops.aten.view", "_operator.getitem"})
+"""Operators that never count as the only one of a partition."""
+
+
+class GroupBasedPartitioner(CapabilityBasedPartitioner):
+    """Proposes partitions of supported nodes; the nodes of a group are in one partition.
+
+    Args:
+        graph_module: The graph.
+        operator_support: Says which nodes are supported; others are in no partition, also if they are in a group.
+        allows_single_node_partition: Also propose partitions of a single operator.
+        non_compute_ops: Qualified names of further operators that do not count as such an operator.
+        allowed_single_node_partition_ops: Qualified names of operators that may be the only one.
+        node_groups: The groups.
+
+    Raises:
+        ValueError: A node is in two groups.
+    """
+
+    def __init__(
+        self,
+        graph_module: GraphModule,
+        operator_support: OperatorSupportBase,
+        allows_single_node_partition: bool = False,
+        non_compute_ops: Sequence[str] | None = None,
+        allowed_single_node_partition_ops: Sequence[str] | None = None,
+        node_groups: Sequence[Sequence[Node]] | None = None,
+    ) -> None:
+        super().__init__(
+            graph_module, operator_support, allows_single_node_partition, non_compute_ops,
+            allowed_single_node_partition_ops,
+        )  # fmt: skip
+        self.node_groups = [list(dict.fromkeys(group)) for group in node_groups or ()]
+        grouped = [node for group in self.node_groups for node in group]
+        if twice := next((node for node in grouped if grouped.count(node) > 1), None):
+            raise ValueError(f"Node {twice} exists in multiple groups.")
+
+    def propose_partitions(self) -> list[Partition]:
+        """Merge groups and single nodes, the last of the graph first, as long as no path leaves a partition and returns.
+
+        Returns:
+            The partitions.
+        """
+        reach = _Reach(self.graph_module)
+        parts: list[int] = []
+        for nodes in self._units():
+            parts.append(reach.join(nodes))
+        merged: list[int] = []
+        while parts:
+            first, rest = parts[0], []
+            for other in parts[1:]:
+                if reach.may_join(first | other):
+                    first = reach.join_bits(first | other)
+                else:
+                    rest.append(other)
+            merged.append(first)
+            parts = rest
+        partitions = [Partition(id=number, nodes=reach.members(bits)) for number, bits in enumerate(merged)]
+        return [
+            partition for partition in partitions if self.allows_single_node_partition or self._is_enough(partition)
+        ]
+
+    def _units(self) -> Iterable[list[Node]]:
+        """Yield the supported nodes of each group, and each other supported node; results go with their call."""
+        group_of = {node: group for group in self.node_groups for node in group}
+        seen: set[Node] = set()
+        for node in reversed(self.graph_module.graph.nodes):
+            if node in seen or not self._is_node_supported(node):
+                continue
+            if node.target is operator.getitem and node not in group_of and self._is_node_supported(node.args[0]):
+                continue
+            unit = [one for one in group_of.get(node, [node]) if self._is_node_supported(one)]
+            unit += [
+                user
+                for one in unit
+                for user in one.users
+                if user.target is operator.getitem and user not in group_of and self._is_node_supported(user)
+            ]
+            seen.update(unit)
+            yield unit
+
+    def _is_enough(self, partition: Partition) -> bool:
+        """Return True if a partition has two operators, or one that may be alone."""
+        non_compute, allowed = (
+            NON_COMPUTE.union(self.non_compute_ops or ()),
+            self.allowed_single_node_partition_ops or (),
+        )
+        names = [_get_qualified_name(node.target) for node in partition.nodes if node.op == "call_function"]  # type: ignore[arg-type]
+        return sum((name not in non_compute) + (name in allowed) for name in names) > 1
+
+
+class _Reach:
+    """The nodes before and after each node of a graph, in which the nodes that are joined count as one."""
+
+    def __init__(self, graph_module: GraphModule) -> None:
+        self.nodes = list(graph_module.graph.nodes)
+        self.position = {node: index for index, node in enumerate(self.nodes)}
+        self.before = [0] * len(self.nodes)
+        self.after = [0] * len(self.nodes)
+        for index, node in enumerate(self.nodes):
+            for source in node.all_input_nodes:
+                self.before[index] |= self.before[self.position[source]] | 1 << self.position[source]
+        for index, node in reversed(list(enumerate(self.nodes))):
+            for user in node.users:
+                self.after[index] |= self.after[self.position[user]] | 1 << self.position[user]
+
+    def members(self, bits: int) -> list[Node]:
+        """Return the nodes of a set."""
+        return [self.nodes[index] for index in _positions(bits)]
+
+    def _around(self, bits: int) -> tuple[int, int]:
+        before = after = 0
+        for index in _positions(bits):
+            before |= self.before[index]
+            after |= self.after[index]
+        return before, after
+
+    def may_join(self, bits: int) -> bool:
+        """Return True if no other node is on a path between nodes of the set."""
+        before, after = self._around(bits)
+        return not before & after & ~bits
+
+    def join(self, nodes: Iterable[Node]) -> int:
+        """Join nodes, and return them as a set."""
+        return self.join_bits(sum(1 << self.position[node] for node in dict.fromkeys(nodes)))
+
+    def join_bits(self, bits: int) -> int:
+        """Join the nodes of a set: what is before or after one of them is so for all. Return the set."""
+        before, after = self._around(bits)
+        for index in _positions(before | bits):
+            self.after[index] |= after | bits
+        for index in _positions(after | bits):
+            self.before[index] |= before | bits
+        return bits
+
+
+def _positions(bits: int) -> Iterable[int]:
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest

@@ -1,0 +1,74 @@
+"""`to_edge` and `to_edge_transform_and_lower` with ExecuTorch's order of arguments; edgecore's take them by name only.
+
+`to_backend` here also takes several methods at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from edgecore import pipeline
+from edgecore.partition import Partitioner
+from edgecore.pipeline import EdgeCompileConfig, EdgeProgramManager
+from edgecore.pipeline.lower import PartitionerSpec, Programs, TransformPasses
+
+
+def to_edge(
+    programs: Programs,
+    constant_methods: Mapping[str, object] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
+) -> EdgeProgramManager:
+    """Call `edgecore.to_edge`."""
+    return pipeline.to_edge(
+        programs,
+        constant_methods=constant_methods,
+        compile_config=compile_config,
+        generate_etrecord=generate_etrecord,
+    )
+
+
+def to_edge_transform_and_lower(
+    programs: Programs,
+    transform_passes: TransformPasses | None = None,
+    partitioner: PartitionerSpec = None,
+    constant_methods: Mapping[str, object] | None = None,
+    compile_config: EdgeCompileConfig | None = None,
+    generate_etrecord: bool = False,
+) -> EdgeProgramManager:
+    """Call `edgecore.to_edge_transform_and_lower`."""
+    return pipeline.to_edge_transform_and_lower(
+        programs,
+        transform_passes=() if transform_passes is None else transform_passes,
+        partitioner=partitioner,
+        constant_methods=constant_methods,
+        compile_config=compile_config,
+        generate_etrecord=generate_etrecord,
+    )
+
+
+@dataclass(frozen=True)
+class MethodProgramsPartitionerSpec:
+    """The edge programs of several methods and their partitioners, as an argument of `to_backend`."""
+
+    method_to_edge_program: Mapping[str, ExportedProgram]
+    method_to_partitioner: Mapping[str, Partitioner]
+
+
+def to_backend(backend: Any, *arguments: Any) -> Any:
+    """Delegate the methods of a `MethodProgramsPartitionerSpec`, or call `edgecore.pipeline.to_backend`.
+
+    Returns:
+        Name of a method -> its edge program with delegates.
+
+    Raises:
+        CompileError: A partitioner is for a method that has no program.
+    """
+    if not isinstance(backend, MethodProgramsPartitionerSpec):
+        return pipeline.to_backend(backend, *arguments)
+    lowered = EdgeProgramManager(backend.method_to_edge_program).to_backend(backend.method_to_partitioner)
+    return {name: lowered.exported_program(name) for name in backend.method_to_edge_program}
