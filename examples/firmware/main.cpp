@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kMaxTensors = 8;  // inputs, and outputs
 constexpr size_t kMaxDims = 8;
+
+// A function whose variables are not on the stack while others run, though it has one caller.
+#define NOT_INLINED __attribute__((noinline))
 Error error;
 
 // What the board has of a platform: a console for messages, and an end. A product adds its clock.
@@ -49,7 +52,7 @@ struct Buffer {
   size_t size;
 };
 
-// The memory of inputs, and of outputs for which the model plans none, lies after that of the method.
+// The memory of inputs and outputs for which the model plans none lies after that of the method.
 Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
   buffer.size = static_cast<size_t>(bytes);
   buffer.data = static_cast<uint8_t *>(memory.allocate(buffer.size, 16));
@@ -58,7 +61,7 @@ Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
                         " bytes.");
 }
 
-Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensors]) {
+NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensors]) {
   const edgecore::MethodInfo info = method.info();
   if (info.input_count() > kMaxTensors) {
     return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxTensors, " inputs.");
@@ -68,7 +71,8 @@ Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensor
     if (tensor.sizes.size() > kMaxDims) {
       return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxDims, " dims.");
     }
-    EDGECORE_TRY(allocate(memory, tensor.bytes, inputs[i]));
+    inputs[i] = {static_cast<uint8_t *>(method.planned_input(i)), static_cast<size_t>(tensor.bytes)};
+    if (inputs[i].data == nullptr) EDGECORE_TRY(allocate(memory, tensor.bytes, inputs[i]));
   }
   for (size_t i = 0; i < info.output_count(); ++i) {
     if (!method.output_needs_memory(i)) continue;
@@ -80,7 +84,7 @@ Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensor
 }
 
 // Reads the inputs of a run. `ended` becomes true if the file has no more of them.
-Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTensors], bool &ended) {
+NOT_INLINED Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTensors], bool &ended) {
   for (size_t i = 0; i < method.info().input_count(); ++i) {
     const edgecore::TensorInfo tensor = method.info().input(i).tensor;
     const size_t read = semihosting_read(file, inputs[i].data, inputs[i].size);
@@ -101,7 +105,7 @@ Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTens
   return {};
 }
 
-Status write_outputs(const Method &method, int32_t file) {
+NOT_INLINED Status write_outputs(const Method &method, int32_t file) {
   for (size_t i = 0; i < method.info().output_count(); ++i) {
     const edgecore_tensor &result = *method.output(i).as.tensor;
     const auto *data = static_cast<const uint8_t *>(result.dl.data) + result.dl.byte_offset;
@@ -115,7 +119,7 @@ Status write_outputs(const Method &method, int32_t file) {
 }
 
 // Opens NAME.in or NAME.out.
-Status open(const char *name, const char *ending, int32_t &file) {
+NOT_INLINED Status open(const char *name, const char *ending, int32_t &file) {
   char path[64] = "";
   strncat(path, name, sizeof(path) - 5);
   strcat(path, ending);

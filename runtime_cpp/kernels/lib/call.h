@@ -8,7 +8,11 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+constexpr int kMaxDims = 8;  // a microcontroller has little memory for the stack
+#else
 constexpr int kMaxDims = 16;
+#endif
 
 struct Shape {
   int ndim = 0;

@@ -228,9 +228,9 @@ class Depthwise {
 
  private:
   static constexpr int64_t kMaxColumns = 1024;               // of a block
-  static constexpr int64_t kBlock = kHasCache ? 6144 : 512;  // pairs of a block, about: 24 kB, or 2 kB
+  static constexpr int64_t kBlock = kHasCache ? 6144 : 256;  // pairs of a block, about: 24 kB, or 1 kB
   static constexpr int64_t kStep = max_of(kSumLanes, 4);     // sums that are computed together
-  static constexpr int64_t kBatch = 256;                     // sums that are requantized together; whole steps
+  static constexpr int64_t kBatch = kHasCache ? 256 : 64;    // sums that are requantized together; whole steps
 
   static int32_t pair(int8_t first, int8_t second) {
     const int16_t both[2] = {first, second};
@@ -341,12 +341,12 @@ int32_t int8_convolution_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_convolution.out");
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
-  const Ints lists[5] = {call.ints(5), call.ints(6), call.ints(7), call.ints(8), call.ints(9)};
+  const Ints lists[5] = {call.ints(3), call.ints(4), call.ints(5), call.ints(6), call.ints(7)};
   Convolution c = {};
-  c.groups = call.integer(10);
-  c.zero_point = zero_point_at(call, 11);
-  c.range = range_at(call, 12);
-  const Tensor out = call.tensor(15);
+  c.groups = call.integer(8);
+  c.zero_point = zero_point_at(call, 9);
+  c.range = range_at(call, 10);
+  const Tensor out = call.tensor(13);
   if (call.failed()) return call.status();
   const int spatial = input.ndim() - 2;
   if (!call.check((spatial == 1 || spatial == 2) && weight.ndim() == input.ndim(),
