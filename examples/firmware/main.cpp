@@ -127,7 +127,7 @@ NOT_INLINED Status open(const char *name, const char *ending, int32_t &file) {
   return file >= 0 ? Status() : edgecore::fail(error, EDGECORE_ACCESS_FAILED, "The file ", path, " cannot be opened.");
 }
 
-Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTensors], size_t &runs) {
+NOT_INLINED Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTensors], size_t &runs) {
   int32_t in = -1;
   int32_t out = -1;
   EDGECORE_TRY(open(name, ".in", in));
@@ -144,7 +144,30 @@ Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTens
   return status;
 }
 
-Status run(const model &model) {
+NOT_INLINED edgecore::Result<Method *> load(edgecore::DataLoader &loader, BufferAllocator &memory,
+                                            BufferAllocator &scratch) {
+  edgecore::ProgramConfig program_config;
+  program_config.allocator = &memory;
+  program_config.tables_in_place = true;  // the model is in flash
+  const auto program = edgecore::Program::load(loader, program_config, error);
+  EDGECORE_TRY(program.status());
+  const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};
+  edgecore::MethodConfig config;
+  config.allocator = &memory;
+  config.scratch = &scratch;
+  config.kernels = libraries;
+  return Method::load(**program, "forward", config, error);
+}
+
+NOT_INLINED void report(const model &model, size_t runs, const Method &method, size_t of_method,
+                        const BufferAllocator &memory, const BufferAllocator &scratch) {
+  EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
+               ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
+               memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(),
+               ", variables ", board_variable_bytes(), ".");
+}
+
+NOT_INLINED Status run(const model &model) {
   board_memory all = board_free_memory();
 #ifdef MEMORY
   if (all.size > MEMORY) all.size = MEMORY;
@@ -152,19 +175,8 @@ Status run(const model &model) {
   const size_t size = all.size / 4 * 3;  // the last quarter is for temporary data of one operator at a time
   BufferAllocator memory({all.data, size});
   BufferAllocator scratch({all.data + size, all.size - size});
-  edgecore::ProgramConfig program_config;
-  program_config.allocator = &memory;
-  program_config.tables_in_place = true;  // the model is in flash
   edgecore::BufferDataLoader loader(edgecore::Bytes(model.pte, model.size));
-  const auto program = edgecore::Program::load(loader, program_config, error);
-  EDGECORE_TRY(program.status());
-
-  const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};
-  edgecore::MethodConfig config;
-  config.allocator = &memory;
-  config.scratch = &scratch;
-  config.kernels = libraries;
-  const auto loaded = Method::load(**program, "forward", config, error);
+  const auto loaded = load(loader, memory, scratch);
   EDGECORE_TRY(loaded.status());
   Method &method = **loaded;
   const size_t of_method = memory.used();
@@ -172,12 +184,7 @@ Status run(const model &model) {
   size_t runs = 0;
   Status status = bind(method, memory, inputs);
   if (status.ok()) status = run_all(method, model.name, inputs, runs);
-  if (status.ok()) {
-    EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
-                 ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
-                 memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(),
-                 ", variables ", board_variable_bytes(), ".");
-  }
+  if (status.ok()) report(model, runs, method, of_method, memory, scratch);
   method.destroy();
   return status;
 }
