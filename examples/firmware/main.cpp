@@ -163,8 +163,8 @@ NOT_INLINED void report(const model &model, size_t runs, const Method &method, s
                         const BufferAllocator &memory, const BufferAllocator &scratch) {
   EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
                ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
-               memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(),
-               ", variables ", board_variable_bytes(), ".");
+               memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(), ", variables ",
+               board_variable_bytes(), ".");
 }
 
 NOT_INLINED Status run(const model &model) {

@@ -43,8 +43,8 @@ struct Channels {
   const int32_t *multipliers = nullptr;
   const int32_t *shifts = nullptr;
 
-  // Reads argument i, int32 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a microcontroller
-  // the memory that the runtime needs for a tensor.
+  // Reads argument i, int32 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a
+  // microcontroller the memory that the runtime needs for a tensor.
   Channels(Call &call, uint64_t i, int64_t count) {
     const Tensor t = call.tensor(i);
     if (call.failed() ||
