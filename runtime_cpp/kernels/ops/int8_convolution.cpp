@@ -243,10 +243,11 @@ class Depthwise {
   // Computes n sums, and more up to a whole step. kCount is the number of pairs of taps; 0 if only taps() says it.
   template <int kCount>
   void add_taps(const int32_t *planes, const int64_t *offsets, const int32_t *weights, int64_t n, int32_t *sums) const {
-    const int64_t count = kCount > 0 ? kCount : taps();
-    for (int64_t i = 0; i < n; i += kStep) {
+    const auto count = static_cast<ptrdiff_t>(kCount > 0 ? kCount : taps());
+    const auto end = static_cast<ptrdiff_t>(n);
+    for (ptrdiff_t i = 0; i < end; i += kStep) {
       Sums step[kStep / kSumLanes] = {};
-      for (int64_t t = 0; t < count; ++t) {
+      for (ptrdiff_t t = 0; t < count; ++t) {
         const int32_t *pairs = planes + offsets[t] + i;
         const Sums weight = weights[t] - Sums{};
         EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) {
