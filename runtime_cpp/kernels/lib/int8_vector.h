@@ -61,6 +61,18 @@ struct Block {
 // Copies kCount int8 as int16.
 template <int kCount>
 inline void widen_block(const int8_t *source, int16_t *target) {
+#if defined(__ARM_FEATURE_DSP) && !defined(__aarch64__)
+  if constexpr (kCount % 4 == 0) {
+    EDGECORE_UNROLL for (int i = 0; i < kCount; i += 4) {
+      uint32_t bytes;
+      __builtin_memcpy(&bytes, source + i, 4);
+      const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
+      const uint32_t halves[2] = {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
+      __builtin_memcpy(target + i, halves, 8);
+    }
+    return;
+  }
+#endif
   using Halves = typename Block<kCount>::Halves;
   typename Block<kCount>::Bytes bytes;
   __builtin_memcpy(&bytes, source, sizeof(bytes));
