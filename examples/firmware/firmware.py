@@ -159,7 +159,12 @@ def show(examples: Sequence[Example], processors: Sequence[str] = tuple(MACHINES
         pte.parent.mkdir(parents=True, exist_ok=True)
         samples = example.inputs[:SAMPLES]
         edgecore.compile(
-            example.model, (samples[:1],), runtime="edgecore", quantize="int8", calibration=example.calibration
+            example.model,
+            (samples[:1],),
+            runtime="edgecore",
+            quantize="int8",
+            memory="static",
+            calibration=example.calibration,
         ).save(pte)
         method = edgecore.load(pte)
         inputs = samples.numpy()

@@ -18,6 +18,9 @@ namespace {
 
 constexpr size_t kMaxTensors = 8;  // inputs, and outputs
 constexpr size_t kMaxDims = 8;
+
+// A function whose variables are not on the stack while others run, though it has one caller.
+#define NOT_INLINED __attribute__((noinline))
 Error error;
 
 // What the board has of a platform: a console for messages, and an end. A product adds its clock.
@@ -49,7 +52,7 @@ struct Buffer {
   size_t size;
 };
 
-// The memory of inputs, and of outputs for which the model plans none, lies after that of the method.
+// The memory of inputs and outputs for which the model plans none lies after that of the method.
 Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
   buffer.size = static_cast<size_t>(bytes);
   buffer.data = static_cast<uint8_t *>(memory.allocate(buffer.size, 16));
@@ -58,7 +61,7 @@ Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
                         " bytes.");
 }
 
-Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensors]) {
+NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensors]) {
   const edgecore::MethodInfo info = method.info();
   if (info.input_count() > kMaxTensors) {
     return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxTensors, " inputs.");
@@ -68,7 +71,8 @@ Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensor
     if (tensor.sizes.size() > kMaxDims) {
       return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxDims, " dims.");
     }
-    EDGECORE_TRY(allocate(memory, tensor.bytes, inputs[i]));
+    inputs[i] = {static_cast<uint8_t *>(method.planned_input(i)), static_cast<size_t>(tensor.bytes)};
+    if (inputs[i].data == nullptr) EDGECORE_TRY(allocate(memory, tensor.bytes, inputs[i]));
   }
   for (size_t i = 0; i < info.output_count(); ++i) {
     if (!method.output_needs_memory(i)) continue;
@@ -80,7 +84,7 @@ Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensor
 }
 
 // Reads the inputs of a run. `ended` becomes true if the file has no more of them.
-Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTensors], bool &ended) {
+NOT_INLINED Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTensors], bool &ended) {
   for (size_t i = 0; i < method.info().input_count(); ++i) {
     const edgecore::TensorInfo tensor = method.info().input(i).tensor;
     const size_t read = semihosting_read(file, inputs[i].data, inputs[i].size);
@@ -101,7 +105,7 @@ Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTens
   return {};
 }
 
-Status write_outputs(const Method &method, int32_t file) {
+NOT_INLINED Status write_outputs(const Method &method, int32_t file) {
   for (size_t i = 0; i < method.info().output_count(); ++i) {
     const edgecore_tensor &result = *method.output(i).as.tensor;
     const auto *data = static_cast<const uint8_t *>(result.dl.data) + result.dl.byte_offset;
@@ -115,7 +119,7 @@ Status write_outputs(const Method &method, int32_t file) {
 }
 
 // Opens NAME.in or NAME.out.
-Status open(const char *name, const char *ending, int32_t &file) {
+NOT_INLINED Status open(const char *name, const char *ending, int32_t &file) {
   char path[64] = "";
   strncat(path, name, sizeof(path) - 5);
   strcat(path, ending);
@@ -123,7 +127,7 @@ Status open(const char *name, const char *ending, int32_t &file) {
   return file >= 0 ? Status() : edgecore::fail(error, EDGECORE_ACCESS_FAILED, "The file ", path, " cannot be opened.");
 }
 
-Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTensors], size_t &runs) {
+NOT_INLINED Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTensors], size_t &runs) {
   int32_t in = -1;
   int32_t out = -1;
   EDGECORE_TRY(open(name, ".in", in));
@@ -140,7 +144,30 @@ Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTens
   return status;
 }
 
-Status run(const model &model) {
+NOT_INLINED edgecore::Result<Method *> load(edgecore::DataLoader &loader, BufferAllocator &memory,
+                                            BufferAllocator &scratch) {
+  edgecore::ProgramConfig program_config;
+  program_config.allocator = &memory;
+  program_config.tables_in_place = true;  // the model is in flash
+  const auto program = edgecore::Program::load(loader, program_config, error);
+  EDGECORE_TRY(program.status());
+  const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};
+  edgecore::MethodConfig config;
+  config.allocator = &memory;
+  config.scratch = &scratch;
+  config.kernels = libraries;
+  return Method::load(**program, "forward", config, error);
+}
+
+NOT_INLINED void report(const model &model, size_t runs, const Method &method, size_t of_method,
+                        const BufferAllocator &memory, const BufferAllocator &scratch) {
+  EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
+               ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
+               memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(), ", variables ",
+               board_variable_bytes(), ".");
+}
+
+NOT_INLINED Status run(const model &model) {
   board_memory all = board_free_memory();
 #ifdef MEMORY
   if (all.size > MEMORY) all.size = MEMORY;
@@ -148,19 +175,8 @@ Status run(const model &model) {
   const size_t size = all.size / 4 * 3;  // the last quarter is for temporary data of one operator at a time
   BufferAllocator memory({all.data, size});
   BufferAllocator scratch({all.data + size, all.size - size});
-  edgecore::ProgramConfig program_config;
-  program_config.allocator = &memory;
-  program_config.tables_in_place = true;  // the model is in flash
   edgecore::BufferDataLoader loader(edgecore::Bytes(model.pte, model.size));
-  const auto program = edgecore::Program::load(loader, program_config, error);
-  EDGECORE_TRY(program.status());
-
-  const edgecore_kernel_library *const libraries[] = {edgecore_kernels_library()};
-  edgecore::MethodConfig config;
-  config.allocator = &memory;
-  config.scratch = &scratch;
-  config.kernels = libraries;
-  const auto loaded = Method::load(**program, "forward", config, error);
+  const auto loaded = load(loader, memory, scratch);
   EDGECORE_TRY(loaded.status());
   Method &method = **loaded;
   const size_t of_method = memory.used();
@@ -168,12 +184,7 @@ Status run(const model &model) {
   size_t runs = 0;
   Status status = bind(method, memory, inputs);
   if (status.ok()) status = run_all(method, model.name, inputs, runs);
-  if (status.ok()) {
-    EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
-                 ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
-                 memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(),
-                 ", variables ", board_variable_bytes(), ".");
-  }
+  if (status.ok()) report(model, runs, method, of_method, memory, scratch);
   method.destroy();
   return status;
 }

@@ -1,5 +1,6 @@
 // Decodes a method's instructions and finds the kernels that they call.
 #include "core/method_impl.h"
+#include "edgecore/scalar_type.h"
 
 namespace edgecore {
 namespace {
@@ -69,6 +70,39 @@ KernelMatch find_kernel(const edgecore_kernel_library &library, OperatorName nam
     }
   }
   return {};
+}
+
+uint64_t dtype_bit(const edgecore_tensor *tensor) {
+  return tensor == nullptr ? 0 : uint64_t{1} << (tensor->scalar_type & 63);
+}
+
+// Returns the dtypes of the tensors with which the method calls an operator: bit n for ScalarType n.
+uint64_t dtypes_of_calls(const MethodImpl &method, size_t index) {
+  uint64_t dtypes = 0;
+  for (const Instruction &instruction : method.instructions) {
+    if (instruction.op != Op::kKernel || instruction.target != index) continue;
+    for (const int32_t arg : instruction.args) {
+      const auto value = static_cast<size_t>(arg);
+      if (const TensorSlot *slot = method.bindings.tensor_of[value]) dtypes |= dtype_bit(&slot->tensor);
+      const ListSlot *list = method.bindings.list_of[value];
+      for (size_t i = 0; list != nullptr && i < list->tensor_values.size(); ++i) {
+        const int32_t entry = list->tensor_values[i];
+        if (entry >= 0) dtypes |= dtype_bit(&method.bindings.tensor_of[static_cast<size_t>(entry)]->tensor);
+      }
+    }
+  }
+  return dtypes;
+}
+
+// Appends " for float64 and int8" for the dtypes of a mask.
+void append_dtypes(Error &error, uint64_t dtypes) {
+  const char *before = " for ";
+  for (int32_t type = 0; type < 64; ++type) {
+    if ((dtypes >> type & 1) == 0) continue;
+    append(error, before);
+    append(error, scalar_type_info(type).name);
+    before = " and ";
+  }
 }
 
 }  // namespace
@@ -182,6 +216,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
   const MethodInfo info = owner->method(index);
   EDGECORE_TRY(make_array(info.operator_count(), kernels, error));
   size_t missing = 0;
+  size_t other_dtypes = 0;  // operators
   for (size_t i = 0; i < kernels.size(); ++i) {
     const OperatorName op = info.operator_name(i);
     kernels[i].name = op;
@@ -207,8 +242,21 @@ Status MethodImpl::resolve_kernels(Error &error) {
     }
     kernels[i].run = match.kernel->run;
     kernels[i].is_own = StringView(match.library->package) == StringView("edgecore");
+    const bool is_selected = (match.library->flags & EDGECORE_KERNELS_SELECTED) != 0;
+    const uint64_t without = is_selected ? dtypes_of_calls(*this, i) & ~match.kernel->dtypes : 0;
+    if (without == 0 || missing != 0) continue;
+    if (other_dtypes++ == 0) {
+      (void)fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name,
+                 "' calls kernels that were selected without its dtypes: ");
+    } else {
+      append(error, ", ");
+    }
+    append_operator(error, op);
+    append_dtypes(error, without);
   }
-  if (missing == 0) return Status();
+  if (missing == 0) {
+    return other_dtypes == 0 ? Status() : extend(error, ". Name its file in edgecore_kernels().");
+  }
   const Status status = fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name, "' needs ", missing,
                              missing == 1 ? " operator that has no kernel: " : " operators that have no kernel: ");
   bool first = true;

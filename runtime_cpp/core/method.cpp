@@ -40,7 +40,7 @@ Result<size_t> input_value(const MethodImpl &method, size_t index, uint32_t argu
                 inputs.size() == 1 ? " input" : " inputs", "; there is no input ", index, ".");
   }
   const size_t value = static_cast<size_t>(inputs[index]);
-  const uint32_t tag = method.bindings.declared[value].tag;
+  const uint32_t tag = method.bindings.declared[index].tag;
   const bool fits = tag == argument_tag ||
                     (argument_tag == EDGECORE_TAG_INT && (tag == EDGECORE_TAG_BOOL || tag == EDGECORE_TAG_DOUBLE));
   if (!fits) {
@@ -83,7 +83,7 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
   const Result<size_t> id = input_value(method, index, argument.tag, error);
   EDGECORE_TRY(id.status());
   edgecore_value value = argument;
-  const edgecore_value &declared = method.bindings.declared[*id];
+  const edgecore_value &declared = method.bindings.declared[index];
   if (declared.tag == EDGECORE_TAG_DOUBLE && argument.tag == EDGECORE_TAG_INT) {
     value.as.d = static_cast<double>(argument.as.i);
   }
@@ -189,11 +189,13 @@ Status Method::set_input(size_t index, const TensorArgument &argument, Error &er
   if (!argument.shape.empty()) memcpy(tensor.dl.shape, argument.shape.data(), argument.shape.size() * sizeof(int64_t));
   update_strides(tensor);
   if (slot.storage == Storage::kPlanned) {
-    if (bytes != 0) memcpy(slot.base.data, argument.data, static_cast<size_t>(bytes));
+    if (bytes != 0 && argument.data != slot.base.data) {
+      memcpy(slot.base.data, argument.data, static_cast<size_t>(bytes));
+    }
   } else {
     slot.base.data = argument.data;
-    slot.base.capacity = bytes;
-    slot.base.readable = argument.readable_bytes == 0 ? bytes : argument.readable_bytes;
+    slot.base.capacity = static_cast<size_t>(bytes);
+    slot.base.readable = static_cast<size_t>(argument.readable_bytes == 0 ? bytes : argument.readable_bytes);
     slot.base.flags =
         argument.writable ? slot.base.flags & ~EDGECORE_TENSOR_READ_ONLY : slot.base.flags | EDGECORE_TENSOR_READ_ONLY;
   }
@@ -224,6 +226,12 @@ bool Method::input_is_copied(size_t index) const {
   return slot == nullptr || slot->storage == Storage::kPlanned;
 }
 
+void *Method::planned_input(size_t index) {
+  const MethodImpl &method = MethodImpl::of(this);
+  const TensorSlot *slot = method.bindings.tensor_of[static_cast<size_t>(span_of(method.plan->inputs())[index])];
+  return slot != nullptr && slot->storage == Storage::kPlanned ? slot->base.data : nullptr;
+}
+
 bool Method::output_needs_memory(size_t index) const {
   const MethodImpl &method = MethodImpl::of(this);
   const TensorSlot *slot = method.bindings.tensor_of[static_cast<size_t>(span_of(method.plan->outputs())[index])];
@@ -251,8 +259,8 @@ Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error
                 " were given, or they are not aligned.");
   }
   slot.base.data = data;
-  slot.base.capacity = bytes;
-  slot.base.readable = bytes;
+  slot.base.capacity = static_cast<size_t>(bytes);
+  slot.base.readable = static_cast<size_t>(bytes);
   return Status();
 }
 

@@ -23,10 +23,10 @@ enum class Storage : uint8_t {
 // The memory that a tensor has at the beginning of each run. A view instruction changes TensorSlot::tensor but not this
 // copy, from which the next run restores the tensor.
 struct BaseStorage {
-  void *data;         // NULL: none yet
-  uint64_t capacity;  // bytes that the tensor may use
-  uint64_t readable;  // bytes from `data` on that may be read
-  uint32_t flags;     // EDGECORE_TENSOR_*
+  void *data;       // NULL: none yet
+  size_t capacity;  // bytes that the tensor may use
+  size_t readable;  // bytes from `data` on that may be read
+  uint32_t flags;   // EDGECORE_TENSOR_*
 };
 
 struct StateSlot;
@@ -34,11 +34,11 @@ struct StateSlot;
 // A tensor value of the method.
 struct TensorSlot {
   edgecore_tensor tensor;  // first, so that slot_of can convert a tensor's address to its slot's
-  uint64_t readable;       // bytes from tensor.dl.data on that may be read
+  size_t readable;         // bytes from tensor.dl.data on that may be read
+  BaseStorage base;
+  StateSlot *state;  // NULL: not a mutable buffer
   Storage storage;
   uint8_t element_size;  // bytes
-  StateSlot *state;      // NULL: not a mutable buffer
-  BaseStorage base;
 };
 static_assert(offsetof(TensorSlot, tensor) == 0);
 
@@ -213,7 +213,7 @@ class DeviceMemory {
 // where a comment says otherwise.
 struct Bindings {
   Span<edgecore_value> values;       // current values; written by set_input, moves and kernels
-  Span<edgecore_value> declared;     // the values as the file has them
+  Span<edgecore_value> declared;     // for each input its value as the file has it
   Span<TensorSlot *> tensor_of;      // for each value its slot; NULL if it is no tensor
   Span<ListSlot *> list_of;          // for each value its slot; NULL if it is no list
   Span<MutableBytes> arenas;         // planned memory

@@ -1,6 +1,7 @@
 // Tests loading and running methods: values, inputs and outputs, kernels and instructions.
 #include "edgecore/method.h"
 
+#include "edgecore/scalar_type.h"
 #include "loaded.h"
 
 namespace edgecore {
@@ -60,6 +61,27 @@ TEST(Method, CopiesPlannedInputsWhichMustBeSetEachTime) {
   EXPECT_SENTENCE(loaded, "Input 0 of method 'forward' was not set before this run.");
   EXPECT_FALSE(loaded.set_floats_output(0, y));
   EXPECT_SENTENCE(loaded, "gets its memory from the program");
+}
+
+TEST(Method, TakesInputsThatWereWrittenToTheirPlannedMemory) {
+  Loaded loaded(scale_program(true));
+  ASSERT_TRUE(loaded.load_method()) << text_of(loaded.error);
+  auto *memory = static_cast<float *>(loaded.method->planned_input(0));
+  ASSERT_NE(memory, nullptr);
+  for (const float first : {1.0f, 10.0f}) {
+    for (int i = 0; i < 6; ++i) memory[i] = first + static_cast<float>(i);
+    const int64_t shape[] = {2, 3};
+    TensorArgument input;
+    input.data = memory;
+    input.scalar_type = ScalarType::kFloat32;
+    input.shape = {shape, 2};
+    ASSERT_TRUE(loaded.method->set_input(0, input, loaded.error).ok());
+    ASSERT_TRUE(loaded.execute());
+    EXPECT_EQ(loaded.output(0)[5], 3 * (first + 5));
+  }
+  Loaded borrowing(scale_program(false));
+  ASSERT_TRUE(borrowing.load_method());
+  EXPECT_EQ(borrowing.method->planned_input(0), nullptr);
 }
 
 TEST(Method, DynamicShapesFollowTheInput) {
@@ -123,6 +145,33 @@ TEST(Method, OneErrorListsAllMissingKernels) {
   EXPECT_FALSE(loaded.load_method());
   EXPECT_EQ(loaded.status.code(), EDGECORE_OPERATOR_MISSING);
   EXPECT_SENTENCE(loaded, "needs 2 operators that have no kernel: aten::nothing.out, aten::never.");
+}
+
+TEST(Method, ASelectionOfKernelsIsUsedForItsDtypesOnly) {
+  edgecore_kernel kernel = {header_of<edgecore_kernel>(), {"test::scale", 11}, {"out", 3}, 0, nullptr};
+  kernel.run = [](const edgecore_call *) -> int32_t { return EDGECORE_OK; };
+  edgecore_kernel_library library = {header_of<edgecore_kernel_library>(),
+                                     {"test", 4},
+                                     {"1", 1},
+                                     &kernel,
+                                     1,
+                                     sizeof(edgecore_kernel),
+                                     EDGECORE_KERNELS_SELECTED};
+  const auto load = [&](uint64_t dtypes, uint32_t flags) {
+    kernel.dtypes = dtypes;
+    library.flags = flags;
+    Loaded loaded(scale_program(false));
+    loaded.libraries[0] = &library;
+    (void)loaded.load_method();
+    return std::string(text_of(loaded.error));
+  };
+  const uint64_t fp32 = uint64_t{1} << ScalarType::kFloat32, int8 = uint64_t{1} << ScalarType::kInt8;
+  EXPECT_EQ(load(fp32, EDGECORE_KERNELS_SELECTED), "");
+  EXPECT_EQ(load(int8, 0), "");  // other libraries may name few dtypes
+  EXPECT_EQ(
+      load(int8, EDGECORE_KERNELS_SELECTED),
+      "Method 'forward' calls kernels that were selected without its dtypes: test::scale.out for float32. Name its "
+      "file in edgecore_kernels().");
 }
 
 TEST(Method, AConstantIsNotWrittenByAKernelThatWritesAnArgument) {

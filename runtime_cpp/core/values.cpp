@@ -26,6 +26,9 @@ struct Builder {
   Error &error;
   SharedBuffer *shared = nullptr;
   uint64_t shared_count = 0;
+  static constexpr size_t kRecent = 8;
+  const edgecore_tensor *recent[kRecent] = {};  // static tensors with sizes of their own
+  size_t recent_count = 0;
 
   template <typename... Pieces>
   Status invalid(int32_t code, const Pieces &...pieces) {
@@ -78,8 +81,8 @@ struct Builder {
                      " is not aligned to its element size ", slot.element_size, ".");
     }
     slot.base.data = const_cast<uint8_t *>(data.data);
-    slot.base.capacity = bytes;
-    slot.base.readable = data.size;
+    slot.base.capacity = static_cast<size_t>(bytes);
+    slot.base.readable = static_cast<size_t>(data.size);
     slot.base.flags |= EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
     return Status();
   }
@@ -118,7 +121,7 @@ struct Builder {
       ++shared_count;
       state[0].shared = *buffer;
       slot.base.data = (*buffer)->data;
-      slot.base.readable = bytes + kArenaTail;
+      slot.base.readable = static_cast<size_t>(bytes) + kArenaTail;
       method.bindings.shares_state = true;
     }
     return Status();
@@ -142,7 +145,7 @@ struct Builder {
           continue;
         if (slot->base.capacity == 0) continue;
         slot->base.data = buffer->data + (address - begin);
-        slot->base.readable = buffer->bytes - (address - begin) + kArenaTail;
+        slot->base.readable = static_cast<size_t>(buffer->bytes) - (address - begin) + kArenaTail;
         slot->tensor.dl.data = slot->base.data;
         slot->readable = slot->base.readable;
         break;
@@ -173,15 +176,48 @@ struct Builder {
     return Bytes((*segment).data() + offset, (*segment).size() - offset + tail);
   }
 
+  // Sets shape, strides and maximum shape. Nothing changes those of a static tensor that is no input, so such tensors
+  // share the arrays of one of the last few with the same sizes: on a microcontroller these would be a large part of
+  // a method's memory.
+  Status build_sizes(const fb::Tensor &tensor, bool is_input, edgecore_tensor &out) {
+    const Span<const int32_t> declared = span_of(tensor.sizes());
+    const size_t rank = declared.size();
+    const bool is_fixed = tensor.shape_dynamism() == fb::TensorShapeDynamism::STATIC && !is_input;
+    for (size_t i = 0; is_fixed && i < kRecent; ++i) {
+      const edgecore_tensor *other = recent[i];
+      if (other == nullptr || !same_sizes(*other, declared) ||
+          !same_items(span_of(tensor.dim_order()), Span<const uint8_t>(other->dim_order, rank)))
+        continue;
+      out.dl.shape = other->dl.shape;
+      out.dl.strides = other->dl.strides;
+      out.max_shape = other->max_shape;
+      return Status();
+    }
+    Span<int64_t> sizes;
+    EDGECORE_TRY(method.make_array((is_fixed ? 2 : 3) * rank, sizes, error));
+    out.dl.shape = sizes.data();
+    out.dl.strides = sizes.data() + rank;
+    out.max_shape = is_fixed ? sizes.data() : sizes.data() + 2 * rank;
+    for (size_t i = 0; i < rank; ++i) sizes[i] = declared[i];
+    for (size_t i = 2 * rank; i < sizes.size(); ++i) sizes[i] = declared[i - 2 * rank];
+    update_strides(out);
+    if (is_fixed) recent[recent_count++ % kRecent] = &out;
+    return Status();
+  }
+
+  static bool same_sizes(const edgecore_tensor &tensor, Span<const int32_t> sizes) {
+    if (static_cast<size_t>(tensor.dl.ndim) != sizes.size()) return false;
+    for (size_t i = 0; i < sizes.size(); ++i) {
+      if (tensor.dl.shape[i] != sizes[i]) return false;
+    }
+    return true;
+  }
+
   Status build_tensor(const fb::Tensor &tensor, uint32_t index, Storage unplanned) {
     Span<TensorSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));
     TensorSlot &slot = slots[0];
     const size_t rank = size_of(tensor.sizes());
-    Span<int64_t> sizes;  // shape, strides, max shape
-    EDGECORE_TRY(method.make_array(3 * rank, sizes, error));
-    for (size_t i = 0; i < rank; ++i) sizes[i] = sizes[2 * rank + i] = tensor.sizes()->Get(static_cast<uint32_t>(i));
-
     const ScalarTypeInfo type = scalar_type_info(static_cast<int32_t>(tensor.scalar_type()));
     slot.element_size = type.size;
     edgecore_tensor &out = slot.tensor;
@@ -190,11 +226,8 @@ struct Builder {
     out.dl.device_type = EDGECORE_DEVICE_CPU;
     out.dl.ndim = static_cast<int32_t>(rank);
     out.dl.dtype = {type.dl_code, type.dl_bits, 1};
-    out.dl.shape = sizes.data();
-    out.dl.strides = sizes.data() + rank;
-    out.max_shape = sizes.data() + 2 * rank;
     out.dim_order = span_of(tensor.dim_order()).data();
-    update_strides(out);
+    EDGECORE_TRY(build_sizes(tensor, unplanned == Storage::kInput, out));
 
     if (tensor.shape_dynamism() != fb::TensorShapeDynamism::STATIC) slot.base.flags |= EDGECORE_TENSOR_RESIZABLE;
     const bool has_data = tensor.data_buffer_idx() != 0 || is_external(tensor);
@@ -204,8 +237,8 @@ struct Builder {
       const MutableBytes arena = method.bindings.arenas[allocation->memory_id() - 1];
       const uint64_t offset = planned_offset(*allocation);
       slot.base.data = arena.data() + offset;
-      slot.base.capacity = tensor_bytes(tensor);
-      slot.base.readable = arena.size() - offset;
+      slot.base.capacity = static_cast<size_t>(tensor_bytes(tensor));
+      slot.base.readable = arena.size() - static_cast<size_t>(offset);
     }
     if (slot.storage == Storage::kInput) slot.base.flags |= EDGECORE_TENSOR_READ_ONLY;  // until set_input changes it
     if (has_data) {
@@ -370,7 +403,6 @@ Status MethodImpl::build_arenas(Error &error) {
 Status MethodImpl::build_values(Error &error) {
   const size_t count = size_of(plan->values());
   EDGECORE_TRY(make_array(count, bindings.values, error));
-  EDGECORE_TRY(make_array(count, bindings.declared, error));
   EDGECORE_TRY(make_array(count, bindings.tensor_of, error));
   EDGECORE_TRY(make_array(count, bindings.list_of, error));
   Span<Storage> unplanned;
@@ -381,7 +413,9 @@ Status MethodImpl::build_values(Error &error) {
   Builder builder{*this, error};
   for (uint32_t i = 0; i < count; ++i) EDGECORE_TRY(builder.build_value(i, unplanned[i]));
   EDGECORE_TRY(builder.redirect_to_shared());
-  for (size_t i = 0; i < count; ++i) bindings.declared[i] = bindings.values[i];
+  const Span<const int32_t> inputs = span_of(plan->inputs());
+  EDGECORE_TRY(make_array(inputs.size(), bindings.declared, error));
+  for (size_t i = 0; i < inputs.size(); ++i) bindings.declared[i] = bindings.values[static_cast<size_t>(inputs[i])];
   Method::reset();
   return Status();
 }

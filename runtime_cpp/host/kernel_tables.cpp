@@ -145,6 +145,7 @@ Result<Span<const edgecore_kernel_library *const>> KernelTables::libraries(Error
         table.kernels.push_back(kernel);
       }
       finish(table, *replacing_[i]);
+      table.library.flags &= ~EDGECORE_KERNELS_SELECTED;  // the next kernel of a chain runs for other dtypes
       result_.push_back(&table.library);
     }
     for (const edgecore_kernel_library *library : added_) {

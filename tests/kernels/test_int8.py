@@ -17,12 +17,12 @@ def random_int8(*shape, seed=0):
 
 
 def channel_numbers(count, depth, seed=0):
-    """Biases, multipliers and shifts with which results of sums over `depth` products fill most of the range."""
+    """Biases, multipliers and shifts, int32 [3, count], with which results of sums over `depth` products fill most of the range."""
     generator = torch.Generator().manual_seed(seed)
     bias = torch.randint(-(2**14), 2**14, (count,), dtype=torch.int32, generator=generator)
     multiplier = torch.randint(2**30, 2**31 - 1, (count,), dtype=torch.int64, generator=generator).to(torch.int32)
     shift = -torch.randint(6, 8, (count,), dtype=torch.int32, generator=generator) - depth.bit_length() // 2
-    return bias, multiplier, shift.to(torch.int32)
+    return torch.stack([bias, multiplier, shift.to(torch.int32)])
 
 
 # batch, inputs, outputs, groups, size, kernel, stride, padding, dilation, upsampling, output padding
@@ -50,7 +50,7 @@ def convolution_arguments(case):
     weight = random_int8(outputs, inputs // groups, *kernel, seed=1)
     numbers = channel_numbers(outputs, weight[0].numel())
     lists = [list(values) for values in geometry]
-    return (random_int8(batch, inputs, *size), weight, *numbers, *lists, groups, -7, 5, -100, 110)
+    return (random_int8(batch, inputs, *size), weight, numbers, *lists, groups, -7, 5, -100, 110)
 
 
 def cases():
@@ -59,7 +59,7 @@ def cases():
         yield f"convolution: {case}", "int8_convolution", convolution_arguments(case)
     for rows, depth, outputs in ((1, 1, 1), (1, 131, 10), (7, 32, 5), (8, 17, 19), (70, 65, 33)):
         weight = random_int8(outputs, depth, seed=1)
-        arguments = (random_int8(rows, depth), weight, *channel_numbers(outputs, depth), 3, *FULL)
+        arguments = (random_int8(rows, depth), weight, channel_numbers(outputs, depth), 3, *FULL)
         yield f"linear: {rows} {depth} {outputs}", "int8_linear", arguments
     yield "table", "int8_table", (random_int8(3, 1001), random_int8(256, seed=1))
     for a, b in (((3, 67), (3, 67)), ((2, 3, 5), (3, 1)), ((4, 1, 6), (5, 1)), ((), (4,)), ((2, 0), (2, 1)), ((), ())):
@@ -111,15 +111,15 @@ def test_convolutions_read_strided_values(build):
     ("operator", "position", "value", "message"),
     [
         ("int8_convolution", 1, random_int8(16, 2, 3, 3), "groups and the channels"),
-        ("int8_convolution", 2, torch.zeros(15, dtype=torch.int32), "an entry for each index"),
-        ("int8_convolution", 3, torch.zeros(16, dtype=torch.int32), "multipliers must be in"),
-        ("int8_convolution", 5, [0, 1], "must be positive"),
-        ("int8_convolution", 6, [1 << 40, 1], "too large"),
-        ("int8_convolution", 6, [-20, 1], "kernel is larger than"),
-        ("int8_convolution", 7, [1], "an entry for each spatial dim"),
-        ("int8_convolution", 10, 0, "groups and the channels"),
-        ("int8_convolution", 11, 300, "argument 11 is 300, not in [-128, 127]"),
-        ("int8_convolution", 13, 120, "lower limit"),
+        ("int8_convolution", 2, torch.zeros(3, 15, dtype=torch.int32), "for each output channel"),
+        ("int8_convolution", 2, torch.zeros(3, 16, dtype=torch.int32), "multipliers must be in"),
+        ("int8_convolution", 3, [0, 1], "must be positive"),
+        ("int8_convolution", 4, [1 << 40, 1], "too large"),
+        ("int8_convolution", 4, [-20, 1], "kernel is larger than"),
+        ("int8_convolution", 5, [1], "an entry for each spatial dim"),
+        ("int8_convolution", 8, 0, "groups and the channels"),
+        ("int8_convolution", 9, 300, "argument 9 is 300, not in [-128, 127]"),
+        ("int8_convolution", 11, 120, "lower limit"),
         ("int8_linear", 1, random_int8(5, 31), "must have the same size"),
         ("int8_table", 1, random_int8(255), "256 entries"),
         ("int8_add", 4, 1 << 22, "argument 4"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from edgecore import format as fmt
 
 TOOLS = ("arm-none-eabi-g++", "qemu-system-arm")
 PROCESSORS = ("cortex-m33", "cortex-m55")
+BAD = ("newer", "truncated", "unlinked", "half", "large")
+"""Files that a firmware cannot run."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +95,12 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Network]:
         pte = folder / f"{name}.pte"
         held_back = images[1437:]
         edgecore.compile(
-            model, (images[:1],), runtime="edgecore", quantize="int8", calibration=images[:1437:16].split(1)
+            model,
+            (images[:1],),
+            runtime="edgecore",
+            quantize="int8",
+            memory="static",
+            calibration=images[:1437:16].split(1),
         ).save(pte)
         method = edgecore.load(pte)
         outputs = np.concatenate([np.asarray(method.forward(image.numpy())) for image in held_back.split(1)])
@@ -121,12 +129,17 @@ def ran(
 ) -> Ran:
     folder = tmp_path_factory.mktemp(request.param)
     whole = networks[0].pte.read_bytes()
-    newer, truncated, unlinked, large = (folder / f"{name}.pte" for name in ("newer", "truncated", "unlinked", "large"))
+    newer, truncated, unlinked, half, large = (folder / f"{name}.pte" for name in BAD)
     newer.write_bytes(whole[:4] + b"ET13" + whole[8:])
     truncated.write_bytes(whole[: len(whole) * 3 // 4])
     pte = fmt.read_pte(whole)
     pte.program.execution_plan[0].operators[0] = fmt.Operator("aten::erfinv", "out")
     unlinked.write_bytes(fmt.write_pte(pte))
+    pte = fmt.read_pte(whole)
+    for value in pte.program.execution_plan[0].values:
+        if isinstance(value.val, fmt.Tensor) and value.val.scalar_type == fmt.ScalarType.FLOAT:
+            value.val.scalar_type = fmt.ScalarType.HALF
+    half.write_bytes(fmt.write_pte(pte))
     pte = fmt.read_pte(whole)
     for value in pte.program.execution_plan[0].values:
         if isinstance(value.val, fmt.Tensor) and value.val.allocation_info is not None:
@@ -136,7 +149,7 @@ def ran(
     for network in networks:
         (folder / f"{network.pte.stem}.in").write_bytes(network.inputs.tobytes())
     good = ";".join(str(network.pte) for network in networks)
-    files = [newer, truncated, networks[0].pte, unlinked, large, networks[1].pte]
+    files = [newer, truncated, networks[0].pte, unlinked, half, large, networks[1].pte]
     elf = firmware.build(folder / "build", request.param, files, f"-DKERNELS={good}")
     return Ran(elf.parent, folder, *firmware.emulate(elf, request.param, folder))
 
@@ -151,6 +164,15 @@ def test_integer_networks_give_the_bits_of_this_machine(ran: Ran, networks: list
         assert network.accuracy(outputs) >= network.fp32_accuracy - 0.01
 
 
+def test_networks_need_little_memory_beside_their_tensors(ran: Ran, networks: list[Network]) -> None:
+    for network in networks:
+        line = next(line for line in ran.text.splitlines() if line.startswith(f"{network.pte.stem}: "))
+        memory = {part: int(size) for part, size in re.findall(r"([a-z ]+) (\d+)[,.]", line.split("memory:")[1])}
+        planned = memory.pop(" tensors") + memory.pop(" scratch")
+        assert sum(memory.values()) <= planned // 10 + 9 * 1024
+        assert memory[" inputs and outputs"] == 0
+
+
 def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
     assert ran.status == 1
     sentences = dict(line.split(": ", 1) for line in ran.text.splitlines() if ": " in line)
@@ -158,9 +180,10 @@ def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
     assert "truncated" in sentences["truncated"]
     assert "needs 1 operator that has no kernel: aten::erfinv.out" in sentences["unlinked"]
     assert "no memory for planned arena" in sentences["large"]
-    for name in ("newer", "truncated", "unlinked", "large"):
+    assert "selected without its dtypes: quantized_decomposed::quantize_per_tensor.out for float16" in sentences["half"]
+    for name in BAD:
         assert sentences[name].endswith(".")
-    assert list(sentences) == ["newer", "truncated", "mlp", "unlinked", "large", "convnet"]
+    assert list(sentences) == ["newer", "truncated", "mlp", "unlinked", "half", "large", "convnet"]
 
 
 def test_integer_operators_need_no_floating_point(ran: Ran) -> None:

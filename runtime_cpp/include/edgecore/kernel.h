@@ -52,8 +52,12 @@ typedef struct edgecore_kernel_library {
   const edgecore_kernel *kernels;
   uint64_t kernel_count;
   uint32_t kernel_stride;
-  uint32_t reserved;
+  uint32_t flags;  // EDGECORE_KERNELS_*
 } edgecore_kernel_library;
+
+// The kernels were compiled for chosen models: edgecore_kernel.dtypes has the types of all tensors, arguments and
+// results, with which a kernel may be called. A method that calls it with others is refused when it is loaded.
+#define EDGECORE_KERNELS_SELECTED 1u
 
 typedef const edgecore_kernel_library *(EDGECORE_CALL *edgecore_kernels_fn)(void);
 

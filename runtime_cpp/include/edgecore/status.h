@@ -12,7 +12,11 @@
 
 // The error code and message of a failure. The C interface passes it as an opaque edgecore_error pointer.
 struct edgecore_error {
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+  static constexpr uint32_t kCapacity = 248;  // a microcontroller has little memory
+#else
   static constexpr uint32_t kCapacity = 1016;
+#endif
 
   int32_t code = EDGECORE_OK;
   uint32_t size = 0;  // bytes of text; a longer message is cut and ends in "..."

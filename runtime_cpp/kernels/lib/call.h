@@ -8,7 +8,13 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+constexpr int kMaxDims = 8;  // a microcontroller has little memory for the stack
+constexpr int kMaxMessage = 160;
+#else
 constexpr int kMaxDims = 16;
+constexpr int kMaxMessage = 480;
+#endif
 
 struct Shape {
   int ndim = 0;
@@ -83,7 +89,7 @@ class Message {
   edgecore_str str() const { return {text_, size_}; }
 
  private:
-  char text_[480];
+  char text_[kMaxMessage];
   uint64_t size_ = 0;
 };
 

@@ -3,6 +3,8 @@
 #ifndef EDGECORE_KERNELS_INT8_VECTOR_H_
 #define EDGECORE_KERNELS_INT8_VECTOR_H_
 
+#include <stddef.h>
+
 #if defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
@@ -59,6 +61,18 @@ struct Block {
 // Copies kCount int8 as int16.
 template <int kCount>
 inline void widen_block(const int8_t *source, int16_t *target) {
+#if defined(__ARM_FEATURE_DSP) && !defined(__aarch64__)
+  if constexpr (kCount % 4 == 0) {
+    EDGECORE_UNROLL for (int i = 0; i < kCount; i += 4) {
+      uint32_t bytes;
+      __builtin_memcpy(&bytes, source + i, 4);
+      const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
+      const uint32_t halves[2] = {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
+      __builtin_memcpy(target + i, halves, 8);
+    }
+    return;
+  }
+#endif
   using Halves = typename Block<kCount>::Halves;
   typename Block<kCount>::Bytes bytes;
   __builtin_memcpy(&bytes, source, sizeof(bytes));
@@ -84,8 +98,9 @@ inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
-// Returns sums + a.first * b.first + a.second * b.second for each lane.
-inline Sums add_products(Sums sums, Sums a, Sums b) {
+// Returns sums + a.first * b.first + a.second * b.second for each lane. Compilers that optimize for size would make a
+// call of these few instructions.
+__attribute__((always_inline)) inline Sums add_products(Sums sums, Sums a, Sums b) {
 #if defined(__AVX512BW__)
   return sums + reinterpret_cast<Sums>(_mm512_madd_epi16(reinterpret_cast<__m512i>(a), reinterpret_cast<__m512i>(b)));
 #elif defined(__AVX2__)
@@ -152,17 +167,18 @@ inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, 
 // Requantizes n sums that have one factor. The compiler vectorizes each loop, because the shift has one sign in it.
 inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
                            int8_t *__restrict out) {
-  int64_t i = 0;
+  ptrdiff_t i = 0;  // an index of 64 bits would take registers that a microcontroller does not have
+  const auto end = static_cast<ptrdiff_t>(n);
   if (factor.shift <= 0) {
 #if defined(__AVX2__) || defined(__aarch64__)
-    i = requantize_vectors(sums, n, bias, factor, range, out);
+    i = static_cast<ptrdiff_t>(requantize_vectors(sums, n, bias, factor, range, out));
 #endif
     const int32_t shift = -factor.shift;
-    for (; shift > 0 && i < n; ++i) {
+    for (; shift > 0 && i < end; ++i) {
       out[i] = range.clamp(shift_right(multiply_high(sums[i] + bias, factor.multiplier), shift));
     }
   }
-  for (; i < n; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
+  for (; i < end; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
 }
 
 }  // namespace EDGECORE_VARIANT

@@ -14,14 +14,6 @@ inline const int8_t *int8_elements(Call &call, Tensor t) {
   return reinterpret_cast<const int8_t *>(dense_bytes(call, t));
 }
 
-// Returns the elements of an int32 tensor with one dim of `count` entries; NULL after a failure.
-inline const int32_t *int32_elements(Call &call, Tensor t, int64_t count) {
-  if (call.failed() || !call.check(t.type() == Type::kI32 && t.ndim() == 1 && t.size(0) == count,
-                                   "biases, multipliers, shifts and tables must be int32 with an entry for each index"))
-    return nullptr;
-  return reinterpret_cast<const int32_t *>(dense_bytes(call, t));
-}
-
 // Returns argument i if it is from `low` to `high`; else records a failure and returns `low`.
 inline int32_t int_between(Call &call, uint64_t i, int64_t low, int64_t high) {
   const int64_t value = call.integer(i);
@@ -51,11 +43,17 @@ struct Channels {
   const int32_t *multipliers = nullptr;
   const int32_t *shifts = nullptr;
 
-  // Reads bias, multiplier and shift from arguments i to i + 2.
-  Channels(Call &call, uint64_t i, int64_t count)
-      : biases(int32_elements(call, call.tensor(i), count)),
-        multipliers(int32_elements(call, call.tensor(i + 1), count)),
-        shifts(int32_elements(call, call.tensor(i + 2), count)) {
+  // Reads argument i, int32 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a
+  // microcontroller the memory that the runtime needs for a tensor.
+  Channels(Call &call, uint64_t i, int64_t count) {
+    const Tensor t = call.tensor(i);
+    if (call.failed() ||
+        !call.check(t.type() == Type::kI32 && t.ndim() == 2 && t.size(0) == 3 && t.size(1) == count,
+                    "channels must be int32 with a bias, a multiplier and a shift for each output channel"))
+      return;
+    biases = reinterpret_cast<const int32_t *>(dense_bytes(call, t));
+    multipliers = biases + count;
+    shifts = multipliers + count;
     for (int64_t c = 0; c < count && !call.failed(); ++c) {
       call.check(factor(c).is_valid(), "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
     }

@@ -68,12 +68,21 @@ Axis axis_at(Call &call, int spatial, int i, Tensor input, Tensor weight, const 
   return axis;
 }
 
+// Quotient and remainder of indices, which an address can hold: a division of 64 bits takes long on a microcontroller.
+struct Position {
+  int64_t row, column;
+};
+Position divide(int64_t index, int64_t columns) {
+  const size_t row = static_cast<size_t>(index) / static_cast<size_t>(columns);
+  return {static_cast<int64_t>(row), index - static_cast<int64_t>(row) * columns};
+}
+
 // Copies the inputs of one tap and `count` outputs from pixel `pixel` on.
 void read_tap(const Convolution &c, const int8_t *plane, int64_t ty, int64_t tx, int64_t pixel, int64_t count,
               int8_t *target) {
   while (count > 0) {
-    const int64_t oy = pixel / c.x.output;
-    const int64_t ox = pixel % c.x.output;
+    const Position at = divide(pixel, c.x.output);
+    const int64_t oy = at.row, ox = at.column;
     const int64_t run = min_of(count, c.x.output - ox);
     const int64_t iy = c.y.source(oy, ty);
     if (iy < 0) {
@@ -101,20 +110,22 @@ void read_tap(const Convolution &c, const int8_t *plane, int64_t ty, int64_t tx,
 void convolve(Call &call, const Convolution &c, const Channels &channels) {
   const int64_t depth = c.inputs_of_group() * c.taps();
   const int64_t plane = c.y.input * c.x.input;
+  const int64_t of_group = c.outputs_of_group();
   const bool is_pointwise = c.is_pointwise();
-  const auto left = [&](int64_t i) { return Int8Left{c.weight + i % c.groups * c.outputs_of_group() * depth, depth}; };
+  const auto left = [&](int64_t i) {
+    return Int8Left{c.weight + divide(i, c.groups).column * of_group * depth, depth};
+  };
   const auto pack = [&](int64_t i, int64_t column, int64_t columns, int64_t width, int16_t *target) {
     const int8_t *planes = c.input + i * c.inputs_of_group() * plane;
     int8_t lines[2][kInt8Panel];
     for (int64_t k = 0; k < depth; k += 2, target += 2 * width) {
       const int8_t *line[2] = {nullptr, nullptr};
       for (int64_t half = 0; half < min_of(2, depth - k); ++half) {
-        const int64_t channel = (k + half) / c.taps();
-        const int64_t tap = (k + half) % c.taps();
         line[half] = is_pointwise ? planes + (k + half) * plane + column : lines[half];
-        if (!is_pointwise) {
-          read_tap(c, planes + channel * plane, tap / c.x.kernel, tap % c.x.kernel, column, columns, lines[half]);
-        }
+        if (is_pointwise) continue;
+        const Position of_channel = divide(k + half, c.taps());
+        const Position tap = divide(of_channel.column, c.x.kernel);
+        read_tap(c, planes + of_channel.row * plane, tap.row, tap.column, column, columns, lines[half]);
       }
       pack_pairs(line[0], line[1], columns, target);
     }
@@ -122,10 +133,11 @@ void convolve(Call &call, const Convolution &c, const Channels &channels) {
   const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns, const int32_t *block,
                           int64_t width) {
     int8_t line[kInt8Panel];  // requantized by whole vectors
+    const Position at = divide(i, c.groups);
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t channel = i % c.groups * c.outputs_of_group() + row + r;
+      const int64_t channel = at.column * of_group + row + r;
       requantize_row(block + r * width, width, channels.biases[channel], channels.factor(channel), c.range, line);
-      int8_t *target = c.result + (i / c.groups * c.outputs + channel) * c.pixels() + column;
+      int8_t *target = c.result + (at.row * c.outputs + channel) * c.pixels() + column;
       __builtin_memcpy(target, line, static_cast<size_t>(columns));
     }
   };
@@ -153,6 +165,7 @@ class Depthwise {
  public:
   explicit Depthwise(const Convolution &c)
       : c_(c),
+        outputs_of_group_(c.outputs_of_group()),
         pairs_((c.x.kernel + 1) / 2),
         planes_y_(min_of(c.y.kernel, remainders(c.y.dilation, c.y.stride))),
         planes_x_(min_of(pairs_, remainders(2 * c.x.dilation, c.x.stride))),
@@ -194,14 +207,15 @@ class Depthwise {
     auto *const weights = sums + kBatch;
     auto *const bytes = reinterpret_cast<int8_t *>(weights + taps());
     auto *const line = bytes + rows_ * pitch_ + kBatch;
-    const int64_t channel = index % c_.outputs;
+    const Position at_channel = divide(index, c_.outputs);
+    const int64_t channel = at_channel.column;
     const int8_t *source = c_.weight + channel * c_.taps();
     for (int64_t ty = 0; ty < c_.y.kernel; ++ty, source += c_.x.kernel) {
       for (int64_t p = 0; p < pairs_; ++p) {
         weights[ty * pairs_ + p] = pair(source[2 * p], 2 * p + 1 < c_.x.kernel ? source[2 * p + 1] : int8_t{0});
       }
     }
-    const int64_t input = index / c_.outputs * c_.inputs + channel / c_.outputs_of_group();
+    const int64_t input = at_channel.row * c_.inputs + divide(channel, outputs_of_group_).row;
     for (int64_t top = 0; top < c_.y.output; top += rows_) {
       const int64_t height = min_of(rows_, c_.y.output - top);
       for (int64_t left = 0; left < c_.x.output; left += columns_) {
@@ -228,9 +242,9 @@ class Depthwise {
 
  private:
   static constexpr int64_t kMaxColumns = 1024;               // of a block
-  static constexpr int64_t kBlock = kHasCache ? 6144 : 512;  // pairs of a block, about: 24 kB, or 2 kB
+  static constexpr int64_t kBlock = kHasCache ? 6144 : 256;  // pairs of a block, about: 24 kB, or 1 kB
   static constexpr int64_t kStep = max_of(kSumLanes, 4);     // sums that are computed together
-  static constexpr int64_t kBatch = 256;                     // sums that are requantized together; whole steps
+  static constexpr int64_t kBatch = kHasCache ? 256 : 64;    // sums that are requantized together; whole steps
 
   static int32_t pair(int8_t first, int8_t second) {
     const int16_t both[2] = {first, second};
@@ -243,10 +257,11 @@ class Depthwise {
   // Computes n sums, and more up to a whole step. kCount is the number of pairs of taps; 0 if only taps() says it.
   template <int kCount>
   void add_taps(const int32_t *planes, const int64_t *offsets, const int32_t *weights, int64_t n, int32_t *sums) const {
-    const int64_t count = kCount > 0 ? kCount : taps();
-    for (int64_t i = 0; i < n; i += kStep) {
+    const auto count = static_cast<ptrdiff_t>(kCount > 0 ? kCount : taps());
+    const auto end = static_cast<ptrdiff_t>(n);
+    for (ptrdiff_t i = 0; i < end; i += kStep) {
       Sums step[kStep / kSumLanes] = {};
-      for (int64_t t = 0; t < count; ++t) {
+      for (ptrdiff_t t = 0; t < count; ++t) {
         const int32_t *pairs = planes + offsets[t] + i;
         const Sums weight = weights[t] - Sums{};
         EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) {
@@ -266,7 +281,7 @@ class Depthwise {
     const auto zero = static_cast<int8_t>(c_.zero_point);
     if (has_line) __builtin_memset(line, zero, static_cast<size_t>(line_));
     for (int64_t index = 0; index < planes_y_; ++index) {
-      const int64_t phase = index * c_.y.dilation % c_.y.stride;
+      const int64_t phase = divide(index * c_.y.dilation, c_.y.stride).column;
       for (int64_t row = 0; row < rows; ++row) {
         int32_t *target = planes + index * planes_x_ * plane() + row * pitch_;
         const int64_t y = (top + row) * c_.y.stride + phase - c_.y.padding;
@@ -309,6 +324,7 @@ class Depthwise {
   }
 
   const Convolution &c_;
+  int64_t outputs_of_group_;
   int64_t pairs_;     // of taps in a row of the kernel
   int64_t planes_y_;  // planes of pairs with different fy
   int64_t planes_x_;  // planes of pairs with different fx
@@ -341,12 +357,12 @@ int32_t int8_convolution_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_convolution.out");
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
-  const Ints lists[5] = {call.ints(5), call.ints(6), call.ints(7), call.ints(8), call.ints(9)};
+  const Ints lists[5] = {call.ints(3), call.ints(4), call.ints(5), call.ints(6), call.ints(7)};
   Convolution c = {};
-  c.groups = call.integer(10);
-  c.zero_point = zero_point_at(call, 11);
-  c.range = range_at(call, 12);
-  const Tensor out = call.tensor(15);
+  c.groups = call.integer(8);
+  c.zero_point = zero_point_at(call, 9);
+  c.range = range_at(call, 10);
+  const Tensor out = call.tensor(13);
   if (call.failed()) return call.status();
   const int spatial = input.ndim() - 2;
   if (!call.check((spatial == 1 || spatial == 2) && weight.ndim() == input.ndim(),

@@ -16,8 +16,8 @@ int32_t int8_linear_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_linear.out");
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
-  const Int8Range range = range_at(call, 5);
-  const Tensor out = call.tensor(8);
+  const Int8Range range = range_at(call, 3);
+  const Tensor out = call.tensor(6);
   if (call.failed() ||
       !call.check(weight.ndim() == 2 && input.ndim() > 0 && input.size(input.ndim() - 1) == weight.size(1),
                   "the last dims of input and weight must have the same size") ||

@@ -54,7 +54,8 @@ def table(selection: Selection, known: dict[Operator, str], sources: Iterable[st
         "",
         "static const edgecore_kernel_library library = {",
         "    {sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR},",
-        f"    {_text('edgecore')}, {_text(version)}, kernels, {len(rows)}, sizeof(edgecore_kernel), 0}};",
+        f"    {_text('edgecore')}, {_text(version)}, kernels, {len(rows)}, sizeof(edgecore_kernel), "
+        "EDGECORE_KERNELS_SELECTED};",
         "",
         "const edgecore_kernel_library *edgecore_kernels_library(void) { return &library; }",
     ]

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 # The operators stay registered as long as this library object exists.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
-_LAYER = "Tensor input, Tensor weight, Tensor bias, Tensor multiplier, Tensor shift"
+_LAYER = "Tensor input, Tensor weight, Tensor channels"
 _RANGE = "int zero_point, int low, int high"
 _library.define(
     f"int8_convolution({_LAYER}, int[] stride, int[] padding, int[] dilation, int[] upsampling, int[] output_padding, "
@@ -74,9 +74,7 @@ def _in_range(value: torch.Tensor, zero_point: int, low: int, high: int) -> torc
 def _int8_convolution(
     input: torch.Tensor,
     weight: torch.Tensor,
-    bias: torch.Tensor,
-    multiplier: torch.Tensor,
-    shift: torch.Tensor,
+    channels: torch.Tensor,
     stride: Sequence[int],
     padding: Sequence[int],
     dilation: Sequence[int],
@@ -90,7 +88,8 @@ def _int8_convolution(
 ) -> torch.Tensor:
     """Convolve `input` [N, C, (H,) W], after zeros were put between its elements, with `weight` [outputs, C / groups, ...].
 
-    `bias`, `multiplier` and `shift` are int32 [outputs]. The bias contains what the input's zero point adds.
+    `channels` is int32 [3, outputs]: bias, multiplier and shift of each output channel. The bias contains what the
+    input's zero point adds.
     """
     sizes = [(size - 1) * step + 1 for size, step in zip(input.shape[2:], upsampling, strict=True)]
     spread = torch.full((*input.shape[:2], *sizes), input_zero_point, dtype=torch.float64, device=input.device)
@@ -103,31 +102,26 @@ def _int8_convolution(
     convolve = functional.conv1d if len(sizes) == 1 else functional.conv2d
     # float64 represents sums of integers below 2^53 exactly.
     sums = convolve(padded, weight.double(), None, list(stride), 0, list(dilation), groups).round().to(torch.int64)
-    by_channel = (-1, *[1] * len(sizes))
-    biased = sums + bias.to(torch.int64).reshape(by_channel)
-    scaled = requantize(
-        biased, multiplier.to(torch.int64).reshape(by_channel), shift.to(torch.int64).reshape(by_channel)
-    )
-    return _in_range(scaled, zero_point, low, high)
+    bias, multiplier, shift = channels.to(torch.int64).reshape(3, -1, *[1] * len(sizes))
+    return _in_range(requantize(sums + bias, multiplier, shift), zero_point, low, high)
 
 
 @torch.library.impl(_library, "int8_linear", "CompositeExplicitAutograd")
 def _int8_linear(
     input: torch.Tensor,
     weight: torch.Tensor,
-    bias: torch.Tensor,
-    multiplier: torch.Tensor,
-    shift: torch.Tensor,
+    channels: torch.Tensor,
     zero_point: int,
     low: int,
     high: int,
 ) -> torch.Tensor:
     """Multiply `input` [..., inputs] by the transpose of `weight` [outputs, inputs].
 
-    `bias`, `multiplier` and `shift` are int32 [outputs]. The bias contains what the input's zero point adds.
+    `channels` is int32 [3, outputs], as for a convolution.
     """
+    bias, multiplier, shift = channels.to(torch.int64)
     sums = functional.linear(input.double(), weight.double()).round().to(torch.int64) + bias
-    return _in_range(requantize(sums, multiplier.to(torch.int64), shift.to(torch.int64)), zero_point, low, high)
+    return _in_range(requantize(sums, multiplier, shift), zero_point, low, high)
 
 
 @torch.library.impl(_library, "int8_table", "CompositeExplicitAutograd")

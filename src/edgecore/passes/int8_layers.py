@@ -51,14 +51,13 @@ def fuse_layer(editor: Editor, node: Node, result: Int8, constants: Constants) -
         integers = _as_plain_weight(weight.integers, groups) if transposed else weight.integers
         outputs = integers.shape[0]
         geometry = (*_geometry(layer, integers), groups, source.zero_point)
-    numbers = _channel_numbers(source, weight, integers, argument(layer, "bias"), result, constants)
-    if numbers is None or numbers[0].shape != (outputs,):
+    channels = _channels(source, weight, integers, argument(layer, "bias"), result, constants)
+    if channels is None or channels.shape != (3, outputs):
         return None
-    names = ("integers", "bias", "multiplier", "shift")
-    tensors = [
-        constants.add(f"{weight.name}_{name}", value.contiguous())
-        for name, value in zip(names, (integers, *numbers), strict=True)
-    ]
+    tensors = (
+        constants.add(f"{weight.name}_integers", integers.contiguous()),
+        constants.add(f"{weight.name}_channels", channels),
+    )
     return editor.call(target, source.node, *tensors, *geometry, *result_range(result, bounds))
 
 
@@ -99,10 +98,10 @@ def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
     return ones, [far - near for far, near in zip(reach, padding, strict=True)], dilation, stride, extra
 
 
-def _channel_numbers(
+def _channels(
     source: Int8, weight: _Weight, integers: torch.Tensor, bias: Any, result: Int8, constants: Constants
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
-    """Return bias, multiplier and shift of each output channel, all int32; None if they do not fit."""
+) -> torch.Tensor | None:
+    """Return bias, multiplier and shift of each output channel, int32 [3, outputs]; None if they do not fit."""
     rows = integers.reshape(integers.shape[0], -1).to(torch.int64)
     if rows.shape[1] > MAX_DEPTH or (bias is not None and not constants.has(bias)):
         return None
@@ -113,4 +112,4 @@ def _channel_numbers(
     if None in factors or not (biases.abs() < 2**30).all():
         return None
     pairs = torch.tensor(factors, dtype=torch.int32).reshape(-1, 2)
-    return biases.to(torch.int32), pairs[:, 0], pairs[:, 1]
+    return torch.stack([biases.to(torch.int32), pairs[:, 0], pairs[:, 1]])
