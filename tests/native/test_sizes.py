@@ -13,9 +13,9 @@ import pytest
 SCRIPT = Path(__file__).resolve().parents[2] / "tools" / "sizes.py"
 
 
-def test_the_core_is_under_65_kb() -> None:
+def test_the_core_is_under_66_kb() -> None:
     if shutil.which("g++") is None or shutil.which("flatc") is None:
         pytest.skip("g++ or flatc is not installed")
     done = subprocess.run([sys.executable, SCRIPT, "--json"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["core"] < 65_000  # 60,000 until names and checks of inputs came in
+    assert json.loads(done.stdout)["core"] < 66_000  # 65,000 until a selection of kernels was checked by dtype
