@@ -107,7 +107,7 @@ AT(edgecore_kernel_library, version, 24, 24, 20);
 AT(edgecore_kernel_library, kernels, 40, 40, 32);
 AT(edgecore_kernel_library, kernel_count, 48, 48, 36);
 AT(edgecore_kernel_library, kernel_stride, 56, 56, 44);
-AT(edgecore_kernel_library, reserved, 60, 60, 48);
+AT(edgecore_kernel_library, flags, 60, 60, 48);
 SIZE(edgecore_option, 40, 40, 32);
 AT(edgecore_option, name, 0, 0, 0);
 AT(edgecore_option, type, 16, 16, 12);
