@@ -102,7 +102,7 @@ int main(int argc, char **argv) {
   constexpr auto kFloat = edgecore::fb::ptd::ScalarType::FLOAT;
   const std::vector<uint8_t> ones = {0, 0, 128, 63, 0, 0, 128, 63};  // two float32
   data.entries = {{"weight", {2}, ones, true, kFloat}, {"bias", {2}, ones, true, kFloat}, {"blob", {}, {9}, false}};
-  const std::string manifest = R"({"abi": "0.10", "backend_id": "Acme\u00e9", "library": "../a.so",
+  const std::string manifest = R"({"abi": "0.11", "backend_id": "Acme\u00e9", "library": "../a.so",
     "options": {"grain": -12, "fast": true, "quiet": false}})";
   const bool done = edgecore::write(folder + "/manifest/options.json", {manifest.begin(), manifest.end()}) &&
                     edgecore::write(folder + "/state/two.state", edgecore::saved_state()) &&

@@ -16,7 +16,7 @@
 // supports, and plugins that were built for a newer minor version and declare that this host suffices
 // (edgecore_backend.min_host_*).
 #define EDGECORE_ABI_MAJOR 0
-#define EDGECORE_ABI_MINOR 10
+#define EDGECORE_ABI_MINOR 11
 
 #if defined(_WIN32)
 #define EDGECORE_CALL __cdecl

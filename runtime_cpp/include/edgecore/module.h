@@ -137,7 +137,7 @@ class Module {
 
   // Adds the backend if it is linked into the application (edgecore/linked_backends.h). Otherwise loads a backend that
   // has a manifest in one of `folders` (absolute paths); the first folder with one is used. A manifest is a file
-  // NAME.json, {"abi": "0.10", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the version of the
+  // NAME.json, {"abi": "0.11", "backend_id": "AcmeBackend", "library": "PATH", "options": {}}: the version of the
   // interface that the library was built for, its path, absolute or relative to the manifest, and options for loading,
   // which `options` override. A library for another version of the interface is never opened. Errors: NOT_FOUND (no
   // manifest), NOT_SUPPORTED (only manifests for another version), INVALID_EXTERNAL_DATA (only broken manifests),

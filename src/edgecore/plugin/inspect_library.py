@@ -109,7 +109,7 @@ def _describe_option(head: Backend, index: int) -> dict[str, object]:
 
 
 def host_abi() -> str:
-    """Return the version of this edgecore's native interface, such as "0.10".
+    """Return the version of this edgecore's native interface, such as "0.11".
 
     The version comes from the header in the wheel. In a source tree, which has no such header, it is empty.
     """

@@ -1,0 +1,340 @@
+// The C interface between the runtime (the host) and a backend, draft version 0. Plain C.
+//
+// The entry function of a backend returns its edgecore_backend: the table of its functions and properties. A shared
+// library exports only this function, as edgecore_backend_v0. In a static build (EDGECORE_STATIC)
+// EDGECORE_BACKEND(xnnpack) names it edgecore_backend_v0_xnnpack, and the application calls it and passes the table to
+// the runtime. There are no static initialisers.
+//
+// Handles and their lifetimes: driver (process) > program (loaded file) > delegate (blob of a method) > instance
+// (execution state). A state set belongs to a program as well, and is used by instances. The host destroys each handle
+// that it created, children first, and a state set after the instances that use it. Unless a comment says otherwise, a
+// function of the table may allocate, may call the host and may block as long as its work takes. A function that fails
+// frees everything that it allocated.
+#ifndef EDGECORE_BACKEND_H_
+#define EDGECORE_BACKEND_H_
+
+#include "edgecore/abi.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct edgecore_driver edgecore_driver;        // devices; thread-safe
+typedef struct edgecore_program edgecore_program;      // one loaded file: shared weights; thread-safe
+typedef struct edgecore_delegate edgecore_delegate;    // one blob of one method; thread-safe
+typedef struct edgecore_state_set edgecore_state_set;  // mutable buffers of a session, see state_set_create
+typedef struct edgecore_instance edgecore_instance;    // execution state; one thread at a time
+
+// --- Declarations: edgecore_backend.flags ----------------------------------------------------------------------------
+
+#define EDGECORE_HOST_THREADS 1u          // computes on the host's workers through parallel_for
+#define EDGECORE_OWN_THREADS 2u           // uses at most worker_count threads of its own; none spins after execute
+#define EDGECORE_NO_THREADS 4u            // computes on the calling thread, or on a device; has no thread
+#define EDGECORE_VALIDATES_BLOBS 8u       // fails for a malformed blob: no crash, hang or access to other memory
+#define EDGECORE_NEEDS_TRUSTED_BLOBS 16u  // a malformed blob may crash it: the host checks the SHA-256 of blobs
+#define EDGECORE_MAY_ALIAS_INPUT 32u      // outputs may be in the memory of an input
+#define EDGECORE_OWN_HEAP 64u             // its library has its own heap; declared memory needs are estimates
+#define EDGECORE_VENDOR_THREADS 128u      // a vendor's driver or library has threads that the backend cannot limit
+
+// edgecore_backend.features: how the library was built. The host refuses a library with a feature that the host itself
+// was not built with; code built with a sanitizer, for example, needs the sanitizer's runtime in the process.
+#define EDGECORE_FEATURE_ASAN 1u
+#define EDGECORE_FEATURE_TSAN 2u
+#define EDGECORE_FEATURE_FREE_THREADED 4u
+
+// --- Options and compile specs ---------------------------------------------------------------------------------------
+
+#define EDGECORE_OPTION_BOOL 0u
+#define EDGECORE_OPTION_INT 1u
+#define EDGECORE_OPTION_FLOAT 2u
+#define EDGECORE_OPTION_STRING 3u
+#define EDGECORE_OPTION_BYTES 4u
+#define EDGECORE_OPTION_LIST 5u  // a JSON array
+
+typedef struct edgecore_option {
+  edgecore_str name;
+  uint32_t type;
+  uint32_t reserved;
+  union {
+    int64_t i;  // BOOL (0, 1) and INT
+    double d;
+    edgecore_bytes bytes;  // STRING, BYTES, LIST
+  } value;
+} edgecore_option;
+
+typedef struct edgecore_options {
+  const edgecore_option *items;
+  uint64_t count;
+  uint32_t stride;
+  uint32_t reserved;
+} edgecore_options;
+
+typedef struct edgecore_option_spec {
+  edgecore_header header;
+  edgecore_str name;
+  uint32_t type;
+  uint32_t when;  // EDGECORE_OPTION_AT_LOAD | EDGECORE_OPTION_AT_RUN
+  edgecore_str help;
+} edgecore_option_spec;
+
+#define EDGECORE_OPTION_AT_LOAD 1u
+#define EDGECORE_OPTION_AT_RUN 2u
+
+typedef struct edgecore_compile_spec {
+  edgecore_str key;
+  edgecore_bytes value;
+} edgecore_compile_spec;
+
+// --- Memory ----------------------------------------------------------------------------------------------------------
+
+#define EDGECORE_MEMORY_SCRATCH 0u     // lives for one call
+#define EDGECORE_MEMORY_PERSISTENT 1u  // lives as long as the instance
+#define EDGECORE_MEMORY_STAGING 2u     // for copies between host and device
+
+typedef struct edgecore_memory_need {
+  edgecore_header header;
+  uint32_t kind;
+  uint32_t space;  // 0: host memory; other numbers are the backend's own, the same as in the file's metadata
+  uint64_t bytes;
+  uint64_t alignment;
+  edgecore_str shared_group;  // needs of one non-empty group may share memory: the group counts as its largest need
+} edgecore_memory_need;
+
+typedef struct edgecore_memory_block {
+  void *data;
+  uint64_t bytes;
+} edgecore_memory_block;
+
+// Requirements that a delegate has for the memory of one argument.
+typedef struct edgecore_buffer_requirement {
+  edgecore_header header;
+  uint64_t alignment;     // bytes, a power of two
+  uint64_t tail_padding;  // bytes after the tensor's end that must be readable
+  uint64_t granule;       // the buffer's size must be a multiple of this; 1: any size
+  uint32_t memory_kind;   // 0: host memory; other numbers are the backend's own, for memory of buffer_create
+  uint32_t reserved;
+} edgecore_buffer_requirement;
+
+// --- Structs that the host passes to the backend ---------------------------------------------------------------------
+
+typedef struct edgecore_program_info {
+  edgecore_header header;
+  edgecore_scope *scope;
+  edgecore_options options;  // options of the load call for this backend; the host has checked names and types
+} edgecore_program_info;
+
+typedef struct edgecore_delegate_info {
+  edgecore_header header;
+  edgecore_scope *scope;
+  edgecore_str method;
+  uint64_t delegate_index;
+  edgecore_bytes blob;  // borrowed until the backend calls release_blob, or until the delegate is destroyed
+  void(EDGECORE_CALL *release_blob)(edgecore_scope *scope);
+  const edgecore_compile_spec *compile_specs;
+  uint64_t compile_spec_count;
+  uint32_t compile_spec_stride;
+  uint32_t reserved;
+  edgecore_str compatibility;  // written by preprocess; empty if another toolchain made the file
+} edgecore_delegate_info;
+
+#define EDGECORE_INSTANCE_PROFILED 1u  // profile events are recorded; without this flag none need to be reported
+#define EDGECORE_INSTANCE_VALUES 2u    // values of operations are recorded (host->event_value); a backend may ignore it
+
+typedef struct edgecore_instance_info {
+  edgecore_header header;
+  edgecore_scope *scope;  // carries the method's thread count
+  uint32_t flags;         // EDGECORE_INSTANCE_*
+  uint32_t reserved;
+  edgecore_state_set *state_set;  // outlives the instance; NULL if there is none, see state_set_create
+} edgecore_instance_info;
+
+typedef struct edgecore_state_set_info {
+  edgecore_header header;
+  edgecore_scope *scope;
+} edgecore_state_set_info;
+
+// The description of one tensor of a state set, which the backend fills in. Its pointers stay valid until another
+// instance is created with the set, or until the set is destroyed.
+typedef struct edgecore_state_tensor {
+  edgecore_header header;
+  edgecore_str name;    // the qualified name of the model's buffer, such as "layers.0.cache.k"; unique in the set
+  int32_t scalar_type;  // number of the .pte's ScalarType
+  int32_t ndim;
+  const int64_t *shape;
+  uint64_t bytes;  // of the elements in row-major order without gaps
+} edgecore_state_tensor;
+
+// The result of prepare, which the backend fills in. Its arrays belong to the instance and live until the next prepare.
+typedef struct edgecore_prepared {
+  edgecore_header header;
+  const edgecore_memory_need *needs;
+  uint64_t need_count;
+  uint32_t need_stride;
+  uint32_t reserved;
+} edgecore_prepared;
+
+typedef void(EDGECORE_CALL *edgecore_completion_fn)(void *arg, int32_t code, edgecore_str text);
+
+typedef struct edgecore_execute_info {
+  edgecore_header header;
+  const edgecore_memory_block *memory;  // one per need of the last prepare, in order
+  uint64_t memory_count;
+  edgecore_completion_fn completion;  // NULL: execute must not return EDGECORE_PENDING
+  void *completion_arg;
+} edgecore_execute_info;
+
+// execute returns this code if the work continues after it has returned. The backend then calls the completion function
+// exactly once, from any thread, possibly before execute has returned, with a code and, if the code is not EDGECORE_OK,
+// a message, which the host copies. Until that call, arguments and memory blocks stay valid and do not move, and the
+// host calls no function with this instance except instance_destroy; `info` and `error` are valid only during execute.
+// instance_destroy waits until the device no longer uses arguments and memory; after it has returned, the completion
+// function must not be called.
+#define EDGECORE_PENDING 0x40
+
+#define EDGECORE_COMPATIBLE 0
+#define EDGECORE_COMPATIBLE_RECOMPILE 1  // works, but slower or after a recompilation; `error` may say why
+#define EDGECORE_INCOMPATIBLE 2
+
+#define EDGECORE_HANDLE_ADDRESS 1u   // address of host memory
+#define EDGECORE_HANDLE_DMA_BUF 2u   // file descriptor
+#define EDGECORE_HANDLE_WIN32_NT 3u  // NT handle
+#define EDGECORE_HANDLE_AHARDWAREBUFFER 4u
+
+// --- The functions of a backend --------------------------------------------------------------------------------------
+
+// The functions and properties of a backend. The members up to `version` keep their offsets in every version of the
+// interface, so that a host can read `distribution` to name the package of a backend that it refuses. Only functions
+// marked (optional) may be NULL.
+typedef struct edgecore_backend {
+  edgecore_header header;   // major and minor: the interface that the library was built for
+  uint16_t min_host_major;  // the oldest host that the library works with
+  uint16_t min_host_minor;
+  uint32_t flags;
+  uint32_t features;
+  uint32_t reserved;
+  edgecore_str backend_id;    // as in the .pte: "XnnpackBackend"
+  edgecore_str distribution;  // pip package
+  edgecore_str version;
+  const edgecore_option_spec *options;
+  uint64_t option_count;
+  uint32_t option_stride;
+  uint32_t reserved2;
+
+  // (optional) Returns EDGECORE_OK if the device and its driver are present on this machine. Cheap; allocates nothing;
+  // called from any thread.
+  int32_t(EDGECORE_CALL *probe)(const edgecore_host *host, edgecore_scope *scope, edgecore_error *error);
+
+  int32_t(EDGECORE_CALL *driver_create)(const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,
+                                        edgecore_error *error);
+  void(EDGECORE_CALL *driver_destroy)(edgecore_driver *driver);
+
+  // (optional) Returns EDGECORE_COMPATIBLE, EDGECORE_COMPATIBLE_RECOMPILE or EDGECORE_INCOMPATIBLE for a blob.
+  // `compatibility` is the string that preprocess, the compiler part of the backend, stored with the blob, such as the
+  // device that it was compiled for. For INCOMPATIBLE the reason is stored in `error`. Called before the blob is read.
+  int32_t(EDGECORE_CALL *check_compatibility)(edgecore_driver *driver, edgecore_str compatibility,
+                                              edgecore_error *error);
+
+  int32_t(EDGECORE_CALL *program_open)(edgecore_driver *driver, const edgecore_program_info *info,
+                                       edgecore_program **out, edgecore_error *error);
+  void(EDGECORE_CALL *program_close)(edgecore_program *program);
+
+  int32_t(EDGECORE_CALL *delegate_load)(edgecore_program *program, const edgecore_delegate_info *info,
+                                        edgecore_delegate **out, edgecore_error *error);
+  void(EDGECORE_CALL *delegate_destroy)(edgecore_delegate *delegate);
+
+  // Returns the number of arguments (inputs, then outputs) that execute expects. Does not allocate or fail.
+  uint64_t(EDGECORE_CALL *argument_count)(edgecore_delegate *delegate);
+  // (optional) Sets the requirements for the memory of argument `index`. On entry `out` has the defaults: alignment 16,
+  // granule 1, no tail padding, host memory. Does not fail.
+  void(EDGECORE_CALL *buffer_requirement)(edgecore_delegate *delegate, uint64_t index,
+                                          edgecore_buffer_requirement *out);
+
+  int32_t(EDGECORE_CALL *instance_create)(edgecore_delegate *delegate, const edgecore_instance_info *info,
+                                          edgecore_instance **out, edgecore_error *error);
+  void(EDGECORE_CALL *instance_destroy)(edgecore_instance *instance);
+
+  // Prepares the instance for the shapes of `args`: called before the first execute, and again after the shape or the
+  // flags of a tensor, or a number, has changed. The dtype, rank and dim order of an argument never change. When a
+  // method is loaded, tensors have their maximum shapes, and numbers have EDGECORE_VALUE_UNKNOWN and no meaning;
+  // prepare is called again with their values. prepare checks dtypes, ranks and shapes of all arguments, calls
+  // host->resize for each output (even if the shape is right already, because resize also refuses read-only outputs),
+  // and returns the memory that execute needs. Tensors may have no data yet (NULL). After a failure the host may call
+  // prepare again.
+  int32_t(EDGECORE_CALL *prepare)(edgecore_instance *instance, const edgecore_value *args, uint64_t arg_count,
+                                  uint32_t arg_stride, edgecore_prepared *out, edgecore_error *error);
+
+  // Runs the delegate once. Arguments have the shapes of the last prepare, and their memory does not overlap (unless
+  // the backend has MAY_ALIAS_INPUT). The backend must not keep pointers to them, and should not allocate. After a
+  // failure the content of the outputs is undefined, and the host may call execute again.
+  int32_t(EDGECORE_CALL *execute)(edgecore_instance *instance, const edgecore_execute_info *info,
+                                  const edgecore_value *args, uint64_t arg_count, uint32_t arg_stride,
+                                  edgecore_error *error);
+
+  // (optional: all seven or none) Functions for mutable buffers of the model that the backend keeps, such as a KV
+  // cache. A state set holds the buffers of one session, that is of a loaded file with a history of its own. The host
+  // creates it before the first instance, and passes it to instance_create of all delegates of the session, or, if the
+  // methods do not share their state, of one method. instance_create adds the buffers that its delegate uses and that
+  // the set does not have yet, with their initial values, which are in the blob or in named data: delegates that name
+  // the same buffer share it. The host passes no state set if the application provides no place for it; instance_create
+  // of a delegate that needs one must then fail. All functions that get a state set, and prepare and execute of its
+  // instances, are called by one thread at a time, and none of them while an execution is pending.
+  int32_t(EDGECORE_CALL *state_set_create)(edgecore_program *program, const edgecore_state_set_info *info,
+                                           edgecore_state_set **out, edgecore_error *error);
+  void(EDGECORE_CALL *state_set_destroy)(edgecore_state_set *state_set);
+  // Return the number of tensors in the set, and describe one of them. Do not allocate or fail.
+  uint64_t(EDGECORE_CALL *state_count)(edgecore_state_set *state_set);
+  void(EDGECORE_CALL *state_describe)(edgecore_state_set *state_set, uint64_t index, edgecore_state_tensor *out);
+  // Gives all tensors of the set their initial values. After an execution that failed, the host calls reset, or
+  // import_state for each tensor, before the next execution with the set, also if one of these functions has failed.
+  int32_t(EDGECORE_CALL *reset)(edgecore_state_set *state_set, edgecore_error *error);
+  // Copy a tensor to or from bytes in row-major order. The number of bytes is that of state_describe. Names, dtypes and
+  // shapes are checked by the host before the first import_state, so import_state fails only if the device fails.
+  int32_t(EDGECORE_CALL *export_state)(edgecore_state_set *state_set, uint64_t index, edgecore_memory_block out,
+                                       edgecore_error *error);
+  int32_t(EDGECORE_CALL *import_state)(edgecore_state_set *state_set, uint64_t index, edgecore_bytes in,
+                                       edgecore_error *error);
+
+  // (optional) Sets an option that the backend declares with EDGECORE_OPTION_AT_RUN. The instance is not executing.
+  int32_t(EDGECORE_CALL *set_option)(edgecore_instance *instance, const edgecore_option *option, edgecore_error *error);
+
+  // (optional) Functions for tensors in device memory. If edgecore_tensor.buffer is not NULL, the tensor is in a buffer
+  // of the device: its data is NULL, and byte_offset counts from the start of the buffer. A value that only delegates
+  // of this backend use, all with the same memory_kind, stays on the device: in one buffer, or, if it is a mutable
+  // buffer of the model, in two that exchange their roles from run to run. If a kernel, another backend or the caller
+  // uses a value as well, the host copies it between a buffer and host memory. The host then needs create, destroy, map
+  // and unmap. If buffer_flush and buffer_invalidate are not NULL, it calls flush after writing to mapped memory, and
+  // invalidate before reading from it. `bytes` is the size at the maximum shape, with granule and tail padding. A
+  // buffer has at most one mapping at a time, and none while an execution that uses the buffer is pending. Buffers are
+  // destroyed after the instances that used them.
+  int32_t(EDGECORE_CALL *buffer_create)(edgecore_driver *driver, uint64_t bytes, uint64_t alignment,
+                                        uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
+  void(EDGECORE_CALL *buffer_destroy)(edgecore_buffer *buffer);
+  int32_t(EDGECORE_CALL *buffer_map)(edgecore_buffer *buffer, uint64_t offset, uint64_t bytes, void **out,
+                                     edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_unmap)(edgecore_buffer *buffer, edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_flush)(edgecore_buffer *buffer, edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_invalidate)(edgecore_buffer *buffer, edgecore_error *error);
+
+  // (optional) Share buffers with other users of the device. buffer_export returns a handle of kind EDGECORE_HANDLE_*,
+  // which the caller owns. buffer_import makes a buffer from the memory of a handle; that memory must outlive the
+  // buffer. Both return NOT_SUPPORTED for a kind that the backend does not support.
+  int32_t(EDGECORE_CALL *buffer_export)(edgecore_buffer *buffer, uint32_t kind, uint64_t *out, edgecore_error *error);
+  int32_t(EDGECORE_CALL *buffer_import)(edgecore_driver *driver, uint32_t kind, uint64_t handle, uint64_t bytes,
+                                        uint32_t memory_kind, edgecore_buffer **out, edgecore_error *error);
+} edgecore_backend;
+
+typedef const edgecore_backend *(EDGECORE_CALL *edgecore_backend_fn)(void);
+
+#define EDGECORE_BACKEND_SYMBOL "edgecore_backend_v0"
+
+#if defined(EDGECORE_STATIC)
+#define EDGECORE_BACKEND(name) const edgecore_backend *EDGECORE_CALL edgecore_backend_v0_##name(void)
+#else
+#define EDGECORE_BACKEND(name) EDGECORE_EXPORT const edgecore_backend *EDGECORE_CALL edgecore_backend_v0(void)
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif  // EDGECORE_BACKEND_H_

@@ -1,0 +1,754 @@
+// backend.h for C++17: a backend as four classes, whose members throw when they fail. Header-only; needs exceptions, so
+// firmware without them uses backend.h itself.
+//
+//   struct Driver   { explicit Driver(const Host &); };
+//   struct Program  { Program(Driver &, const Host &, const Options &); };
+//   struct Delegate { Delegate(Program &, const Host &, const edgecore_delegate_info &);
+//                     uint64_t argument_count() const noexcept; };
+//   struct Instance { Instance(Delegate &, const Host &);
+//                     std::vector<edgecore_memory_need> prepare(const Arguments &);
+//                     void execute(const Arguments &, const Memory &); };
+//
+//   extern "C" EDGECORE_BACKEND(acme) {
+//     static const edgecore_backend table = make_table<Driver, Program, Delegate, Instance>(
+//         {"AcmeBackend", "edgecore-acme", "1.0", EDGECORE_HOST_THREADS | EDGECORE_VALIDATES_BLOBS});
+//     return &table;
+//   }
+//
+// Optional members: `static void Driver::probe(const Host &)`; `int32_t Driver::check_compatibility(std::string_view)`,
+// which returns EDGECORE_COMPATIBLE or _RECOMPILE, and throws for an incompatible blob; `void
+// Delegate::buffer_requirement(uint64_t, edgecore_buffer_requirement &) const noexcept`. The constructor of Instance
+// may have a third parameter `const edgecore_instance_info &`, for its flags and its state set. Set other functions of
+// the table (device buffers, an `execute` that returns EDGECORE_PENDING) by hand; get<Program>(handle) is the object
+// behind a handle. No exception reaches the host, which receives its code and message. The rules for threads are those
+// of backend.h.
+//
+// A backend that keeps mutable buffers of the model, such as a KV cache, has a fifth class: HostState, if the buffers
+// are in host memory, or a class with the same public members but `add`. Instances get their memory from it:
+//
+//   Instance(Delegate &delegate, const Host &, const edgecore_instance_info &info)
+//       : cache(state_set<HostState>(info).add("cache.k", 6, {1, 8, 64}, 2048, delegate.initial)) {}
+#ifndef EDGECORE_BACKEND_HPP_
+#define EDGECORE_BACKEND_HPP_
+
+#include <atomic>
+#include <cstdarg>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <new>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "edgecore/backend.h"
+
+namespace edgecore::backend {
+
+constexpr edgecore_str to_str(std::string_view text) { return {text.data(), text.size()}; }
+inline std::string_view to_view(edgecore_str text) {
+  return text.size == 0 ? std::string_view() : std::string_view(text.data, static_cast<size_t>(text.size));
+}
+
+template <typename Struct>
+constexpr edgecore_header header() {
+  return {sizeof(Struct), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+}
+
+// The exception that a backend throws to report an error to the host: an EDGECORE_* code and a message.
+struct Failure {
+  int32_t code;
+  std::string text;
+};
+
+// Formats like std::vprintf; cuts the text off after 511 bytes.
+[[gnu::format(printf, 1, 0)]] inline std::string format_text(const char *format, va_list arguments) {
+  char text[512];
+  std::vsnprintf(text, sizeof(text), format, arguments);
+  return text;
+}
+
+[[noreturn, gnu::format(printf, 2, 3)]] inline void fail(int32_t code, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::string text = format_text(format, arguments);
+  va_end(arguments);
+  throw Failure{code, std::move(text)};
+}
+
+// Throws a Failure for a damaged blob; its message starts with "the blob is damaged: ".
+[[noreturn, gnu::format(printf, 1, 2)]] inline void damaged(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const std::string text = format_text(format, arguments);
+  va_end(arguments);
+  fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: %s", text.c_str());
+}
+
+// Reads a blob from its start: little-endian unsigned numbers, texts and bytes. Texts and bytes are not copied: they
+// point into the blob. Every member throws a Failure if the rest of the blob is too short for the item that it reads.
+// edgecore.plugin.ByteReader does the same in Python.
+class ByteReader {
+ public:
+  explicit ByteReader(edgecore_bytes blob) : blob_(blob) {}
+
+  // Reads the start of a blob: the bytes `magic` and a format version. Throws a Failure if the blob starts with other
+  // bytes or has another version than `version`. `package`, the package that writes these blobs, is for the message.
+  void header(std::string_view magic, uint32_t version, const char *package) {
+    if (left() < magic.size() || std::memcmp(blob_.data + position_, magic.data(), magic.size()) != 0) {
+      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob was not written by %s", package);
+    }
+    position_ += magic.size();
+    const uint32_t blob_version = u32();
+    if (blob_version == version) return;
+    fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+         "the blob has version %u and this %s reads version %u: install the release that compiled it", blob_version,
+         package, version);
+  }
+
+  const uint8_t *take(uint64_t size) {
+    if (size > left()) damaged("its %llu bytes end too early", static_cast<unsigned long long>(blob_.size));
+    const uint8_t *bytes = blob_.data + position_;
+    position_ += size;
+    return bytes;
+  }
+
+  template <typename Unsigned>
+  Unsigned number() {
+    static_assert(std::is_unsigned<Unsigned>::value, "signed numbers and floats are up to the caller");
+    const uint8_t *bytes = take(sizeof(Unsigned));
+    uint64_t value = 0;
+    for (size_t i = 0; i < sizeof(Unsigned); ++i) value |= uint64_t{bytes[i]} << 8 * i;
+    return static_cast<Unsigned>(value);
+  }
+  uint32_t u32() { return number<uint32_t>(); }
+
+  // Reads the number of records that follow, each of at least `min_bytes` bytes. Throws if so many records do not fit
+  // into the rest of the blob, so that a damaged count does not lead to a huge allocation.
+  uint32_t count(uint64_t min_bytes) {
+    const uint32_t records = u32();
+    if (records > left() / min_bytes) {
+      damaged("%u records in %llu bytes", records, static_cast<unsigned long long>(left()));
+    }
+    return records;
+  }
+
+  // Reads a length of 32 bits, and a text of that many bytes.
+  std::string_view text() {
+    const uint32_t size = u32();
+    return {reinterpret_cast<const char *>(take(size)), size};
+  }
+
+  // Skips to a multiple of `alignment` bytes from the start of the blob.
+  void align(uint64_t alignment) { take((alignment - position_ % alignment) % alignment); }
+
+  // Returns the number of bytes that were not read yet.
+  uint64_t left() const { return blob_.size - position_; }
+
+  // Throws if the blob has bytes left.
+  void finish() const {
+    if (left() != 0) damaged("%llu bytes follow its end", static_cast<unsigned long long>(left()));
+  }
+
+ private:
+  edgecore_bytes blob_;
+  uint64_t position_ = 0;
+};
+
+// Thrown if a service of the host failed. The service has stored the error message already, so this exception carries
+// only the code.
+struct Reported {
+  int32_t code;
+};
+
+// The services of the host for one handle (driver, program, delegate or instance). Cheap to copy; valid as long as the
+// handle.
+class Host {
+ public:
+  Host(const edgecore_host *table, edgecore_scope *scope) : table_(table), scope_(scope) {}
+
+  const edgecore_host *table() const { return table_; }
+  edgecore_scope *scope() const { return scope_; }
+
+  void log(int32_t level, std::string_view text) const { table_->log(scope_, level, to_str(text)); }
+
+  // Calls body(begin, end, worker) for [0, n) in pieces of at least `grain` items, on the method's threads. If a body
+  // throws, the first exception is thrown here after all pieces are done. May be called only with the Host of an
+  // instance.
+  template <typename Body>
+  void parallel_for(uint64_t n, uint64_t grain, const Body &body) const {
+    Loop<Body> loop{&body, {false}, {}};
+    table_->parallel_for(scope_, n, grain, Loop<Body>::run, &loop, 0);
+    if (loop.error) std::rethrow_exception(loop.error);
+  }
+  uint32_t worker_count() const { return table_->worker_count(scope_); }
+  // Returns the index of the calling worker inside parallel_for, and 0 outside.
+  uint32_t worker_index() const { return table_->worker_index(scope_); }
+
+  // Adds a profile event that has ended. Times are nanoseconds since the start of the current execute or prepare.
+  // `debug_id` is a key of the debug_handle_map that preprocess (the backend's compiler) returned, or -1. May be called
+  // only with the Host of an instance.
+  void add_event(std::string_view name, int64_t debug_id, uint64_t begin, uint64_t end) const {
+    if (table_->event_add != nullptr) table_->event_add(scope_, to_str(name), debug_id, begin, end);
+  }
+
+  // Passes the value that an operation has computed to the host, which copies it: row-major, `shape` in the order of
+  // the dims in memory. If the graph has another order, preprocess returns that in value_dim_orders. `debug_id` as in
+  // add_event. `scalar_type` is a number of the .pte's ScalarType, `code` (EDGECORE_DL_*) and `bits` are its DLPack
+  // dtype. May be called only in execute, with the Host of an instance that has EDGECORE_INSTANCE_VALUES.
+  void add_value(std::string_view name, int64_t debug_id, int32_t scalar_type, uint8_t code, uint8_t bits,
+                 const std::vector<int64_t> &shape, const void *data) const {
+    const size_t rank = shape.size();
+    std::vector<int64_t> sizes(shape), strides(rank);
+    std::vector<uint8_t> dim_order(rank);
+    int64_t elements = 1;
+    for (size_t i = rank; i-- > 0; elements *= sizes[i]) {
+      strides[i] = elements;
+      dim_order[i] = static_cast<uint8_t>(i);
+    }
+    edgecore_tensor tensor = {};
+    tensor.header = {sizeof(tensor), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR};
+    tensor.flags = EDGECORE_TENSOR_READ_ONLY;
+    tensor.scalar_type = scalar_type;
+    tensor.dl.data = const_cast<void *>(data);
+    tensor.dl.device_type = EDGECORE_DEVICE_CPU;
+    tensor.dl.ndim = static_cast<int32_t>(rank);
+    tensor.dl.dtype = {code, bits, 1};
+    tensor.dl.shape = sizes.data();
+    tensor.dl.strides = strides.data();
+    tensor.dim_order = dim_order.data();
+    tensor.max_shape = sizes.data();
+    tensor.capacity = static_cast<uint64_t>(elements) * bits / 8;
+    table_->event_value(scope_, to_str(name), debug_id, &tensor);
+  }
+
+  // Returns the bytes stored under `key` in the .pte file or in a loaded .ptd file; they stay valid until the program
+  // is closed. Throws a Failure if there are none.
+  edgecore_bytes named_data(std::string_view key) const {
+    edgecore_bytes bytes = {};
+    if (table_->named_data(scope_, to_str(key), &bytes, nullptr) != EDGECORE_OK) {
+      fail(EDGECORE_NOT_FOUND,
+           "the file holds no data '%.*s'; if it is in a .ptd file, load that file with the program",
+           static_cast<int>(key.size()), key.data());
+    }
+    return bytes;
+  }
+
+ private:
+  template <typename Body>
+  struct Loop {
+    const Body *body;
+    std::atomic<bool> failed;
+    std::exception_ptr error;
+    static void EDGECORE_CALL run(void *arg, uint64_t begin, uint64_t end, uint32_t worker) {
+      Loop &loop = *static_cast<Loop *>(arg);
+      try {
+        (*loop.body)(begin, end, worker);
+      } catch (...) {
+        if (!loop.failed.exchange(true)) loop.error = std::current_exception();
+      }
+    }
+  };
+
+  const edgecore_host *table_;
+  edgecore_scope *scope_;
+};
+
+// Records a profile event that lasts from the construction to the destruction of this object. Costs one comparison if
+// the method is not traced. `debug_id` is a key of the debug_handle_map that preprocess (the backend's compiler)
+// returned.
+class Event {
+ public:
+  Event(const Host &host, std::string_view name, int64_t debug_id) : host_(host) {
+    if (host.table()->event_begin != nullptr) event_ = host.table()->event_begin(host.scope(), to_str(name), debug_id);
+  }
+  ~Event() {
+    if (host_.table()->event_end != nullptr) host_.table()->event_end(host_.scope(), event_);
+  }
+  Event(const Event &) = delete;
+  Event &operator=(const Event &) = delete;
+
+ private:
+  const Host &host_;
+  uint64_t event_ = 0;
+};
+
+// The options of a load call; the host has checked names and types. Each member returns `fallback` for an option that
+// was not set.
+class Options {
+ public:
+  explicit Options(const edgecore_options &options) : options_(options) {}
+
+  bool has(std::string_view name) const { return find(name) != nullptr; }
+
+  int64_t integer(std::string_view name, int64_t fallback) const {  // 0 or 1 for a bool
+    const edgecore_option *option = find(name);
+    return option == nullptr ? fallback : option->value.i;
+  }
+  double number(std::string_view name, double fallback) const {
+    const edgecore_option *option = find(name);
+    return option == nullptr ? fallback : option->value.d;
+  }
+  std::string_view text(std::string_view name, std::string_view fallback) const {
+    const edgecore_option *option = find(name);
+    if (option == nullptr) return fallback;
+    const edgecore_bytes &bytes = option->value.bytes;
+    return {reinterpret_cast<const char *>(bytes.data), static_cast<size_t>(bytes.size)};
+  }
+
+ private:
+  const edgecore_option *find(std::string_view name) const {
+    const char *item = reinterpret_cast<const char *>(options_.items);
+    for (uint64_t i = 0; i < options_.count; ++i, item += options_.stride) {
+      const auto *option = reinterpret_cast<const edgecore_option *>(item);
+      if (to_view(option->name) == name) return option;
+    }
+    return nullptr;
+  }
+  edgecore_options options_;
+};
+
+// The arguments of one prepare or execute: inputs, then outputs.
+class Arguments {
+ public:
+  Arguments(const Host &host, const edgecore_value *args, uint64_t count, uint32_t stride, edgecore_error *error)
+      : host_(host), args_(args), count_(count), stride_(stride), error_(error) {}
+
+  uint64_t size() const { return count_; }
+
+  const edgecore_value &value(uint64_t index) const {
+    if (index >= count_) fail(EDGECORE_INVALID_ARGUMENT, "the call has no argument %llu", number(index));
+    return *reinterpret_cast<const edgecore_value *>(reinterpret_cast<const char *>(args_) + index * stride_);
+  }
+
+  // Returns a tensor in host memory or in memory of the device.
+  edgecore_tensor &any_tensor(uint64_t index) const {
+    const edgecore_value &argument = value(index);
+    if (argument.tag != EDGECORE_TAG_TENSOR) {
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is no tensor", number(index));
+    }
+    return *argument.as.tensor;
+  }
+
+  // Returns a tensor; throws if it is not in host memory.
+  edgecore_tensor &tensor(uint64_t index) const {
+    edgecore_tensor &argument = any_tensor(index);
+    if (argument.buffer != nullptr || argument.dl.device_type != EDGECORE_DEVICE_CPU) {
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu must be a tensor in host memory", number(index));
+    }
+    return argument;
+  }
+
+  // Returns a tensor in host memory. Throws if the tensor has another dtype (`code` is EDGECORE_DL_*) or rank, or if
+  // its elements are not in row-major order without gaps.
+  edgecore_tensor &tensor(uint64_t index, uint8_t code, uint8_t bits, int32_t rank) const {
+    edgecore_tensor &argument = tensor(index);
+    const edgecore_dl_dtype dtype = argument.dl.dtype;
+    if (dtype.code != code || dtype.bits != bits || dtype.lanes != 1) {
+      fail(EDGECORE_INVALID_TYPE, "argument %llu has a dtype of code %d and %d bits instead of code %d and %d bits",
+           number(index), dtype.code, dtype.bits, code, bits);
+    }
+    if (argument.dl.ndim != rank) {
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu has %d dims instead of %d", number(index), argument.dl.ndim, rank);
+    }
+    for (int32_t d = 0; d < rank; ++d) {
+      if (argument.dim_order[d] == d) continue;
+      fail(EDGECORE_INVALID_ARGUMENT, "argument %llu is not contiguous in the order of its dims", number(index));
+    }
+    return argument;
+  }
+
+  // Returns the address of a tensor's elements; in prepare it may be NULL.
+  template <typename Element>
+  Element *data(uint64_t index) const {
+    const edgecore_dl_tensor &dl = tensor(index).dl;
+    if (dl.data == nullptr) return nullptr;
+    return reinterpret_cast<Element *>(static_cast<char *>(dl.data) + dl.byte_offset);
+  }
+
+  // Sets the shape of an output. prepare must call resize for each output, even if the shape is right already, because
+  // the host then also refuses outputs that are read-only. May be called only by an instance.
+  void resize(uint64_t index, const int64_t *shape, int32_t rank) const {
+    const int32_t code = host_.table()->resize(host_.scope(), &any_tensor(index), shape, rank, error_);
+    if (code != EDGECORE_OK) throw Reported{code};
+  }
+
+ private:
+  static unsigned long long number(uint64_t index) { return index; }
+
+  Host host_;
+  const edgecore_value *args_;
+  uint64_t count_;
+  uint32_t stride_;
+  edgecore_error *error_;
+};
+
+// The memory blocks that execute gets for the memory needs that the last prepare returned, in the same order.
+class Memory {
+ public:
+  explicit Memory(const edgecore_execute_info &info) : info_(info) {}
+
+  void *operator[](uint64_t need) const {
+    if (need >= info_.memory_count) fail(EDGECORE_INTERNAL, "the host gave no memory for a need");
+    return info_.memory[need].data;
+  }
+
+ private:
+  const edgecore_execute_info &info_;
+};
+
+// Mutable buffers of the model that the backend keeps in host memory, for make_table.
+class HostState {
+ public:
+  template <typename Program>
+  HostState(Program &, const Host &) {}
+
+  // Returns the memory of a buffer, aligned to 64 bytes, with 128 more readable bytes after its end; the memory lives
+  // as long as the set. The first call with a name adds the buffer. `initial` has its initial values, in row-major
+  // order, or no bytes, which means zeros; it is not copied, and must stay valid as long as the set has instances.
+  // Throws if the set has a buffer of this name with another dtype or shape.
+  void *add(std::string_view name, int32_t scalar_type, const std::vector<int64_t> &shape, uint64_t bytes,
+            edgecore_bytes initial) {
+    for (const Buffer &buffer : buffers_) {
+      if (buffer.name != name) continue;
+      if (buffer.scalar_type == scalar_type && buffer.shape == shape && buffer.bytes == bytes) return buffer.data.get();
+      fail(EDGECORE_INVALID_PROGRAM, "two delegates give the state '%s' different dtypes or shapes",
+           buffer.name.c_str());
+    }
+    if (initial.size != 0 && initial.size != bytes) {
+      fail(EDGECORE_INVALID_PROGRAM, "the initial values of the state '%.*s' have the wrong size",
+           static_cast<int>(name.size()), name.data());
+    }
+    if (bytes > SIZE_MAX - kTail) throw std::bad_alloc();
+    const size_t size = static_cast<size_t>(bytes);
+    std::unique_ptr<void, Free> data(::operator new(size + kTail, std::align_val_t(kAlignment)));
+    std::memset(static_cast<char *>(data.get()) + size, 0, kTail);
+    buffers_.push_back({std::string(name), scalar_type, shape, bytes, initial, std::move(data)});
+    fill(buffers_.back());
+    return buffers_.back().data.get();
+  }
+
+  uint64_t count() const noexcept { return buffers_.size(); }
+  void describe(uint64_t index, edgecore_state_tensor &out) const noexcept {
+    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
+    out.name = to_str(buffer.name);
+    out.scalar_type = buffer.scalar_type;
+    out.ndim = static_cast<int32_t>(buffer.shape.size());
+    out.shape = buffer.shape.data();
+    out.bytes = buffer.bytes;
+  }
+  void reset() {
+    for (Buffer &buffer : buffers_) fill(buffer);
+  }
+  void export_state(uint64_t index, edgecore_memory_block out) const {
+    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
+    std::memcpy(out.data, buffer.data.get(), static_cast<size_t>(out.bytes));
+  }
+  void import_state(uint64_t index, edgecore_bytes in) {
+    const Buffer &buffer = buffers_[static_cast<size_t>(index)];
+    std::memcpy(buffer.data.get(), in.data, static_cast<size_t>(in.size));
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64, kTail = 128;
+  struct Free {
+    void operator()(void *data) const { ::operator delete(data, std::align_val_t(kAlignment)); }
+  };
+  struct Buffer {
+    std::string name;
+    int32_t scalar_type;
+    std::vector<int64_t> shape;
+    uint64_t bytes;
+    edgecore_bytes initial;
+    std::unique_ptr<void, Free> data;
+  };
+
+  static void fill(Buffer &buffer) {
+    const size_t size = static_cast<size_t>(buffer.bytes);
+    if (buffer.initial.size == 0) {
+      std::memset(buffer.data.get(), 0, size);
+    } else {
+      std::memcpy(buffer.data.get(), buffer.initial.data, size);
+    }
+  }
+
+  std::vector<Buffer> buffers_;
+};
+
+// Returns a request for host memory, for the result of prepare; `kind` is EDGECORE_MEMORY_*.
+constexpr edgecore_memory_need memory_need(uint32_t kind, uint64_t bytes, uint64_t alignment = 16) {
+  return {header<edgecore_memory_need>(), kind, 0, bytes, alignment, {nullptr, 0}};
+}
+
+// Returns the declaration of an option of a backend, for edgecore_backend.options. `type` is EDGECORE_OPTION_BOOL etc.,
+// `when` is EDGECORE_OPTION_AT_LOAD, EDGECORE_OPTION_AT_RUN or both. The texts are not copied: pass string literals.
+constexpr edgecore_option_spec option(const char *name, uint32_t type, uint32_t when, const char *help) {
+  return {header<edgecore_option_spec>(), to_str(name), type, when, to_str(help)};
+}
+
+// The names and flags of a backend, for make_table. The texts are not copied: pass string literals. `flags` must have
+// exactly one of the three EDGECORE_*_THREADS, and exactly one of EDGECORE_VALIDATES_BLOBS and
+// EDGECORE_NEEDS_TRUSTED_BLOBS.
+struct Declaration {
+  const char *backend_id;
+  const char *distribution;
+  const char *version;
+  uint32_t flags;
+};
+
+namespace detail {
+
+template <typename Object>
+struct Handle {
+  Host host;
+  Object object;
+};
+
+template <typename Instance>
+struct InstanceHandle : Handle<Instance> {
+  std::vector<edgecore_memory_need> needs;
+};
+
+// Calls `body` and returns the code that `body` returns. Exceptions must not reach the host, which may be C: an
+// exception is converted to a code and, through host->fail, a message.
+template <typename Body>
+int32_t guard(const edgecore_host *host, edgecore_error *error, const Body &body) noexcept {
+  try {
+    return body();
+  } catch (const Reported &reported) {
+    return reported.code;
+  } catch (const Failure &failure) {
+    return host->fail(error, failure.code, to_str(failure.text));
+  } catch (const std::bad_alloc &) {
+    return host->fail(error, EDGECORE_MEMORY_ALLOCATION_FAILED, to_str("out of memory"));
+  } catch (const std::exception &exception) {
+    return host->fail(error, EDGECORE_INTERNAL, to_str(exception.what()));
+  } catch (...) {
+    return host->fail(error, EDGECORE_INTERNAL, to_str("an exception that is no std::exception"));
+  }
+}
+
+template <typename T, typename = void>
+struct HasProbe : std::false_type {};
+template <typename T>
+struct HasProbe<T, std::void_t<decltype(T::probe(std::declval<const Host &>()))>> : std::true_type {};
+template <typename T, typename = void>
+struct HasCheck : std::false_type {};
+template <typename T>
+struct HasCheck<T, std::void_t<decltype(std::declval<T &>().check_compatibility(std::string_view()))>>
+    : std::true_type {};
+template <typename T, typename = void>
+struct HasRequirement : std::false_type {};
+template <typename T>
+struct HasRequirement<T, std::void_t<decltype(std::declval<T &>().buffer_requirement(
+                             uint64_t(), std::declval<edgecore_buffer_requirement &>()))>> : std::true_type {};
+
+// Returns the sanitizer that this file is compiled with, as EDGECORE_FEATURE_*; 0 for none.
+constexpr uint32_t features() {
+#if defined(__SANITIZE_ADDRESS__)
+  return EDGECORE_FEATURE_ASAN;
+#elif defined(__SANITIZE_THREAD__)
+  return EDGECORE_FEATURE_TSAN;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+  return EDGECORE_FEATURE_ASAN;
+#elif __has_feature(thread_sanitizer)
+  return EDGECORE_FEATURE_TSAN;
+#else
+  return 0;
+#endif
+#else
+  return 0;
+#endif
+}
+
+}  // namespace detail
+
+// Returns the C++ object behind a handle, for functions of the table that are written by hand. The handle must belong
+// to a table that make_table returned, and `Object` must be the class for this kind of handle, such as make_table's
+// Program.
+template <typename Object, typename Opaque>
+Object &get(Opaque *handle) {
+  return reinterpret_cast<detail::Handle<Object> *>(handle)->object;
+}
+
+// Returns the state set of an instance, for its constructor. `StateSet` is the fifth class of make_table. Throws if the
+// host gave none.
+template <typename StateSet>
+StateSet &state_set(const edgecore_instance_info &info) {
+  if (info.state_set == nullptr) {
+    fail(EDGECORE_INVALID_STATE,
+         "it keeps mutable buffers of the model, and the application has no StateStore (MethodConfig::state)");
+  }
+  return get<StateSet>(info.state_set);
+}
+
+namespace detail {
+
+struct NoState {};
+
+template <typename StateSet>
+const edgecore_host *host_of(edgecore_state_set *set) {
+  return reinterpret_cast<Handle<StateSet> *>(set)->host.table();
+}
+
+// Sets the functions for state sets.
+template <typename Program, typename StateSet>
+void add_state_set(edgecore_backend &table) {
+  using StateHandle = Handle<StateSet>;
+  table.state_set_create = [](edgecore_program *program, const edgecore_state_set_info *info, edgecore_state_set **out,
+                              edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<Handle<Program> *>(program)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      *out =
+          reinterpret_cast<edgecore_state_set *>(new StateHandle{services, StateSet(get<Program>(program), services)});
+      return EDGECORE_OK;
+    });
+  };
+  table.state_set_destroy = [](edgecore_state_set *set) { delete reinterpret_cast<StateHandle *>(set); };
+  table.state_count = [](edgecore_state_set *set) -> uint64_t { return get<StateSet>(set).count(); };
+  table.state_describe = [](edgecore_state_set *set, uint64_t index, edgecore_state_tensor *out) {
+    get<StateSet>(set).describe(index, *out);
+  };
+  table.reset = [](edgecore_state_set *set, edgecore_error *error) -> int32_t {
+    return guard(host_of<StateSet>(set), error, [&] { return get<StateSet>(set).reset(), EDGECORE_OK; });
+  };
+  table.export_state = [](edgecore_state_set *set, uint64_t index, edgecore_memory_block out,
+                          edgecore_error *error) -> int32_t {
+    return guard(host_of<StateSet>(set), error,
+                 [&] { return get<StateSet>(set).export_state(index, out), EDGECORE_OK; });
+  };
+  table.import_state = [](edgecore_state_set *set, uint64_t index, edgecore_bytes in,
+                          edgecore_error *error) -> int32_t {
+    return guard(host_of<StateSet>(set), error,
+                 [&] { return get<StateSet>(set).import_state(index, in), EDGECORE_OK; });
+  };
+}
+
+}  // namespace detail
+
+// Returns the edgecore_backend (the table of functions) of a backend that consists of these four classes, or five if it
+// keeps state. The table has no functions for device buffers: set these members afterwards if the backend has them.
+template <typename Driver, typename Program, typename Delegate, typename Instance, typename StateSet = detail::NoState>
+edgecore_backend make_table(const Declaration &declaration) {
+  using detail::guard;
+  using DriverHandle = detail::Handle<Driver>;
+  using ProgramHandle = detail::Handle<Program>;
+  using DelegateHandle = detail::Handle<Delegate>;
+  using InstanceHandle = detail::InstanceHandle<Instance>;
+
+  edgecore_backend table = {};
+  table.header = header<edgecore_backend>();
+  table.min_host_major = EDGECORE_ABI_MAJOR;
+  table.min_host_minor = EDGECORE_ABI_MINOR;
+  table.flags = declaration.flags;
+  table.features = detail::features();
+  table.backend_id = to_str(declaration.backend_id);
+  table.distribution = to_str(declaration.distribution);
+  table.version = to_str(declaration.version);
+
+  if constexpr (detail::HasProbe<Driver>::value) {
+    table.probe = [](const edgecore_host *host, edgecore_scope *scope, edgecore_error *error) -> int32_t {
+      return guard(host, error, [&] { return Driver::probe(Host(host, scope)), EDGECORE_OK; });
+    };
+  }
+  table.driver_create = [](const edgecore_host *host, edgecore_scope *scope, edgecore_driver **out,
+                           edgecore_error *error) -> int32_t {
+    return guard(host, error, [&] {
+      const Host services(host, scope);
+      *out = reinterpret_cast<edgecore_driver *>(new DriverHandle{services, Driver(services)});
+      return EDGECORE_OK;
+    });
+  };
+  table.driver_destroy = [](edgecore_driver *driver) { delete reinterpret_cast<DriverHandle *>(driver); };
+  if constexpr (detail::HasCheck<Driver>::value) {
+    table.check_compatibility = [](edgecore_driver *driver, edgecore_str compatibility,
+                                   edgecore_error *error) -> int32_t {
+      const edgecore_host *host = reinterpret_cast<DriverHandle *>(driver)->host.table();
+      int32_t answer = EDGECORE_INCOMPATIBLE;
+      guard(host, error, [&] {
+        answer = get<Driver>(driver).check_compatibility(to_view(compatibility));
+        return EDGECORE_OK;
+      });
+      return answer;
+    };
+  }
+  table.program_open = [](edgecore_driver *driver, const edgecore_program_info *info, edgecore_program **out,
+                          edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<DriverHandle *>(driver)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      *out = reinterpret_cast<edgecore_program *>(
+          new ProgramHandle{services, Program(get<Driver>(driver), services, Options(info->options))});
+      return EDGECORE_OK;
+    });
+  };
+  table.program_close = [](edgecore_program *program) { delete reinterpret_cast<ProgramHandle *>(program); };
+
+  table.delegate_load = [](edgecore_program *program, const edgecore_delegate_info *info, edgecore_delegate **out,
+                           edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<ProgramHandle *>(program)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      *out = reinterpret_cast<edgecore_delegate *>(
+          new DelegateHandle{services, Delegate(get<Program>(program), services, *info)});
+      return EDGECORE_OK;
+    });
+  };
+  table.delegate_destroy = [](edgecore_delegate *delegate) { delete reinterpret_cast<DelegateHandle *>(delegate); };
+  table.argument_count = [](edgecore_delegate *delegate) -> uint64_t {
+    return get<Delegate>(delegate).argument_count();
+  };
+  if constexpr (detail::HasRequirement<Delegate>::value) {
+    table.buffer_requirement = [](edgecore_delegate *delegate, uint64_t index, edgecore_buffer_requirement *out) {
+      get<Delegate>(delegate).buffer_requirement(index, *out);
+    };
+  }
+
+  table.instance_create = [](edgecore_delegate *delegate, const edgecore_instance_info *info, edgecore_instance **out,
+                             edgecore_error *error) -> int32_t {
+    const edgecore_host *host = reinterpret_cast<DelegateHandle *>(delegate)->host.table();
+    return guard(host, error, [&] {
+      const Host services(host, info->scope);
+      Delegate &owner = get<Delegate>(delegate);
+      if constexpr (std::is_constructible_v<Instance, Delegate &, const Host &, const edgecore_instance_info &>) {
+        *out =
+            reinterpret_cast<edgecore_instance *>(new InstanceHandle{{services, Instance(owner, services, *info)}, {}});
+      } else {
+        *out = reinterpret_cast<edgecore_instance *>(new InstanceHandle{{services, Instance(owner, services)}, {}});
+      }
+      return EDGECORE_OK;
+    });
+  };
+  table.instance_destroy = [](edgecore_instance *instance) { delete reinterpret_cast<InstanceHandle *>(instance); };
+  table.prepare = [](edgecore_instance *instance, const edgecore_value *args, uint64_t count, uint32_t stride,
+                     edgecore_prepared *out, edgecore_error *error) -> int32_t {
+    auto *handle = reinterpret_cast<InstanceHandle *>(instance);
+    return guard(handle->host.table(), error, [&] {
+      handle->needs = handle->object.prepare(Arguments(handle->host, args, count, stride, error));
+      out->needs = handle->needs.data();
+      out->need_count = handle->needs.size();
+      out->need_stride = sizeof(edgecore_memory_need);
+      return EDGECORE_OK;
+    });
+  };
+  table.execute = [](edgecore_instance *instance, const edgecore_execute_info *info, const edgecore_value *args,
+                     uint64_t count, uint32_t stride, edgecore_error *error) -> int32_t {
+    auto *handle = reinterpret_cast<InstanceHandle *>(instance);
+    return guard(handle->host.table(), error, [&] {
+      handle->object.execute(Arguments(handle->host, args, count, stride, error), Memory(*info));
+      return EDGECORE_OK;
+    });
+  };
+  if constexpr (!std::is_same_v<StateSet, detail::NoState>) detail::add_state_set<Program, StateSet>(table);
+  return table;
+}
+
+}  // namespace edgecore::backend
+
+#endif  // EDGECORE_BACKEND_HPP_
