@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch
+from fake_backends import echo_backend  # noqa: F401
 
 import edgecore
-from edgecore.compat.lowering import to_edge, to_edge_transform_and_lower
+from edgecore.compat.lowering import to_backend, to_edge, to_edge_transform_and_lower
 from edgecore.compat.pybindings import _load_for_executorch_from_buffer
 from edgecore.pipeline import EdgeCompileConfig
 
@@ -56,3 +57,9 @@ def test_a_loaded_program_takes_one_tensor_and_writes_it():
     x = torch.zeros(1)
     assert _load_for_executorch_from_buffer(program.to_executorch().buffer)(x) == [torch.ones(1), None]
     assert torch.equal(x, torch.ones(1))
+
+
+def test_to_backend_takes_the_names_of_arguments_that_executorch_has(echo_backend):  # noqa: F811
+    edge = to_edge(exported()).exported_program()
+    module = to_backend("EchoBackend", edge_program=edge, compile_specs=[])
+    assert module.backend_id == "EchoBackend"

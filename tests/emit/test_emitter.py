@@ -73,10 +73,31 @@ def flat(value):
     return torch.utils._pytree.tree_leaves(value, is_leaf=lambda one: one is None)
 
 
+def one_value_twice(self, x, y):
+    total = x + y
+    x.copy_(total)
+    y.copy_(total)
+    return total * 2
+
+
+def one_value_for_an_input_and_a_buffer(self, x, y):
+    x.copy_(self.state + y)
+    self.state.copy_(x)
+
+
 @pytest.mark.parametrize("planned", [False, True])
 @pytest.mark.parametrize(
     "function",
-    [written_then_read, no_result, returned_itself, swapped, exchanged_with_a_buffer, a_row_is_written],
+    [
+        written_then_read,
+        no_result,
+        returned_itself,
+        swapped,
+        exchanged_with_a_buffer,
+        a_row_is_written,
+        one_value_twice,
+        one_value_for_an_input_and_a_buffer,
+    ],
 )
 def test_a_method_writes_its_inputs_as_eager_does(function, planned):
     model, eager = edgecore.load(file_of(function, planned=planned)), Model(function)

@@ -59,7 +59,11 @@ class MethodProgramsPartitionerSpec:
     method_to_partitioner: Mapping[str, Partitioner]
 
 
-def to_backend(backend: Any, *arguments: Any) -> Any:
+_NAMES = {"edge_program": "program", "partitioner_instance": "program"}
+"""ExecuTorch's names of the second argument of `to_backend`."""
+
+
+def to_backend(backend: Any, *arguments: Any, **named: Any) -> Any:
     """Delegate the methods of a `MethodProgramsPartitionerSpec`, or call `edgecore.pipeline.to_backend`.
 
     Returns:
@@ -69,6 +73,6 @@ def to_backend(backend: Any, *arguments: Any) -> Any:
         CompileError: A partitioner is for a method that has no program.
     """
     if not isinstance(backend, MethodProgramsPartitionerSpec):
-        return pipeline.to_backend(backend, *arguments)
+        return pipeline.to_backend(backend, *arguments, **{_NAMES.get(name, name): one for name, one in named.items()})
     lowered = EdgeProgramManager(backend.method_to_edge_program).to_backend(backend.method_to_partitioner)
     return {name: lowered.exported_program(name) for name in backend.method_to_edge_program}

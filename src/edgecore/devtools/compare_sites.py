@@ -14,6 +14,7 @@ from torch.fx import Node
 from edgecore.format import PteFile, get_meta
 from edgecore.ir.graph import calls, operator_name
 from edgecore.ir.op_sets import DATA_MOVEMENT
+from edgecore.ir.written import written_buffers
 from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 
 METHOD = "forward"
@@ -115,7 +116,7 @@ def delegates_of(pte: PteFile) -> Iterator[tuple[str, Sequence[int], list[Sequen
 
 def depends_on_inputs(edge: ExportedProgram) -> set[Node]:
     """Return the nodes that depend on an input of the user or on a mutable buffer."""
-    mutated = set(edge.graph_signature.buffers_to_mutate.values())
+    mutated = written_buffers(edge)
     starts = {
         spec.arg.name
         for spec in edge.graph_signature.input_specs

@@ -39,6 +39,7 @@ from edgecore.devtools.taps import (
 )
 from edgecore.errors import CompileError
 from edgecore.ir.program import copy_program, unchanged_buffers
+from edgecore.ir.written import written_inputs
 from edgecore.passes.pass_list import PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.compare import NOISE_SEEDS
@@ -237,7 +238,7 @@ class Comparison:
         self.quantized: Quantized | None = compiled.quantized.get("forward")
         self.tolerance = tolerance
         self.edge = snapshot.edge
-        if written := ", ".join(self.edge.graph_signature.user_inputs_to_mutate.values()):
+        if written := ", ".join(written_inputs(self.edge)):
             raise CompileError(
                 f"the model writes its input {written}, so that its runs do not have the same inputs; return the new "
                 "content instead, to compare the model"

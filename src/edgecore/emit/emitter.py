@@ -29,6 +29,7 @@ from edgecore.ir.dtypes import scalar_type
 from edgecore.ir.graph import describe, module_path, operator_name, source_line
 from edgecore.ir.program import buffer_of
 from edgecore.ir.writes import Writer, writer_of
+from edgecore.ir.written import written_buffers
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 from edgecore.plugin import PreprocessResult
@@ -151,8 +152,8 @@ class Emitter:
     def _mutated_buffers(self) -> dict[str, str]:
         """Return placeholder name -> qualified name of the buffers that the program writes."""
         signature = self.program.graph_signature
-        mutated = set(signature.buffers_to_mutate.values())
-        return {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
+        written = written_buffers(self.program)
+        return {name: target for name, target in signature.inputs_to_buffers.items() if target in written}
 
     def _scalar_input(self, node: Node) -> int:
         val = node.meta.get("val")

@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
 from edgecore.ir.tensors import Bounds
+from edgecore.ir.written import written_inputs
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta]
     specs = program.graph_signature.output_specs
     results = [value for value, spec in zip(output, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
     vals = [value.meta.get("val") if isinstance(value, torch.fx.Node) else value for value in results]
-    written = program.graph_signature.user_inputs_to_mutate.values()
+    written = written_inputs(program)
     described_outputs = [
         fmt.ArgumentMeta(input.name, sizes.dims(input.val))
         for name in written

@@ -11,6 +11,7 @@ from torch.fx import Node
 
 from edgecore.ir.graph import fake_mode
 from edgecore.ir.lazy_constants import load
+from edgecore.ir.written import written_buffers
 
 _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
@@ -27,7 +28,7 @@ class Constants:
 
     def __init__(self, program: ExportedProgram) -> None:
         self.program = program
-        mutated = set(program.graph_signature.buffers_to_mutate.values())
+        mutated = written_buffers(program)
         self.specs: dict[str, InputSpec] = {
             spec.arg.name: spec
             for spec in program.graph_signature.input_specs

@@ -15,6 +15,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import in_execution_order, is_control_flow
 from edgecore.ir.writes import writer_of
+from edgecore.ir.written import written_buffers, written_inputs
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
 from edgecore.memory.sharing import Sharing, share_memory
@@ -178,7 +179,7 @@ class _Lifetimes:
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
         outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
-        written_inputs = program.graph_signature.user_inputs_to_mutate.values()
+        changed_inputs = written_inputs(program)
         self.order: list[Node] = list(in_execution_order(program.graph_module))
         self.fixed: set[TensorSpec] = set()
         end = len(self.order)
@@ -211,7 +212,7 @@ class _Lifetimes:
                     continue
                 if constants.has(node) or (node.name in inputs and not inputs_planned):
                     unplanned.add(spec)
-                elif node.name not in inputs or node.name in written_inputs:
+                elif node.name not in inputs or node.name in changed_inputs:
                     state.add(spec)
         for spec, start in first.items():
             spec.lifetime = (start, end if spec in state else last[spec])
@@ -231,7 +232,7 @@ class _Lifetimes:
 def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
     """Return qualified name -> spec of the buffers that the program writes."""
     signature = program.graph_signature
-    mutated = set(signature.buffers_to_mutate.values())
+    mutated = written_buffers(program)
     names = {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
     return {names[node.name]: node.meta[SPEC] for node in program.graph.nodes if node.name in names}
 

@@ -13,6 +13,7 @@ from torch.fx import GraphModule, Node
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.writes import writer_of
+from edgecore.ir.written import written_buffers
 
 aten = torch.ops.aten
 
@@ -30,7 +31,7 @@ def copy_before_writes(program: ExportedProgram) -> ExportedProgram:
         return program
     mode = fake_mode(program.graph_module)
     signature = program.graph_signature
-    mutated = set(signature.buffers_to_mutate.values())
+    mutated = written_buffers(program)
     buffers = {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
     with edit(program):
         for part in parts:

@@ -9,6 +9,7 @@ from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, Tens
 from torch.fx import Node
 
 from edgecore.ir.graph import edit
+from edgecore.ir.written import written_buffers
 
 
 def preserve_shared_buffers(program: ExportedProgram, written: Collection[str]) -> ExportedProgram:
@@ -21,7 +22,7 @@ def preserve_shared_buffers(program: ExportedProgram, written: Collection[str]) 
         program: A functional program; it is edited in place and returned.
         written: Qualified names of the buffers that any method writes.
     """
-    mutated = set(program.graph_signature.buffers_to_mutate.values())
+    mutated = written_buffers(program)
     for spec in program.graph_signature.input_specs:
         name = spec.target
         if spec.kind == InputKind.BUFFER and name in written and name not in mutated:

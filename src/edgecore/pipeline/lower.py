@@ -14,6 +14,7 @@ from torch.fx import Node
 from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
+from edgecore.ir.written import written_buffers
 from edgecore.partition import PartitionDiagnostics, Partitioner, to_backend
 from edgecore.passes.decompose import (
     REWRITES,
@@ -276,7 +277,7 @@ class _Lowering:
             self.dump_step(name, "exported", program)
             passes = self.passes.of_stage("exported")
             methods[name] = self.apply(name, copy_program(program), passes, PassContext(), edge=False)
-        written = {name for program in methods.values() for name in program.graph_signature.buffers_to_mutate.values()}
+        written = {name for program in methods.values() for name in written_buffers(program)}
         context = PassContext(written_buffers=frozenset(written))
         passes = self.passes.of_stage("methods")
         return {name: self.apply(name, program, passes, context, edge=False) for name, program in methods.items()}

@@ -19,8 +19,9 @@ class FileBackends:
         self, ids: Sequence[str], options: Mapping[str, Mapping[str, Any]], providers: Mapping[str, str] | None
     ) -> None:
         self._ids = ids
-        self._options = options
-        self._providers = providers
+        # Copies: methods that are loaded later must not see what the caller changes meanwhile.
+        self._options = {name: dict(values) for name, values in options.items()}
+        self._providers = None if providers is None else dict(providers)
         for name in options:
             self.id_of(name)
 

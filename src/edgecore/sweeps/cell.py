@@ -39,6 +39,8 @@ def main(request: str) -> None:
     status, reason = "ok", ""
     figures: dict[str, Any] = {}
     try:
+        if step.kind != "time":
+            _prepare_torch()
         status, reason = _RUNS[step.kind](step, Path(folder), figures)
     except MemoryError:
         status, reason = "failed", "there is not enough memory"
@@ -50,6 +52,14 @@ def main(request: str) -> None:
     inputs = {**imported_files(), **_folders(step.build)}
     result = StepResult(status, reason, time.perf_counter() - start, figures, inputs)  # type: ignore[arg-type]
     Path(folder, RESULT_OF_PROCESS).write_text(json.dumps(asdict(result)), encoding="utf-8")
+
+
+def _prepare_torch() -> None:
+    """Let a model with random weights be the same in each step of a build, and leave processors to other cells."""
+    import torch
+
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
 
 
 def _die_with(parent: int) -> None:
@@ -85,8 +95,6 @@ def _folders(build: Build) -> dict[str, str]:
 
 def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
     """Compile a model, verify the file, compare it with PyTorch, and judge it. Return status and reason."""
-    import torch
-
     import edgecore
     from edgecore.cli.models import function_of, load_model
     from edgecore.cli.verify import violations_of
@@ -95,8 +103,6 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     from edgecore.devtools.sources import program_file
 
     build = step.build
-    torch.set_num_threads(1)  # other cells compile beside this one
-    torch.manual_seed(0)
     model, inputs, dynamic_shapes = load_model(build.source)
     recipe = None if build.recipe_name == FLOAT else Recipe(build.recipe_name, **build.recipe_options)
     start = time.perf_counter()

@@ -58,6 +58,8 @@ def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[st
     with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as copied:
         folder = Path(made) if step.kind != "time" else Path(copied)
         place = Path(request["place"])
+        if not place.is_dir():
+            place = Path(copied)
         if step.kind == "time" or not _has(place, request["files"]):
             for name in request["files"]:
                 if Path(name).is_absolute():

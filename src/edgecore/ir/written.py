@@ -1,0 +1,21 @@
+"""The buffers and inputs that an exported program writes. Two of them may get the same value."""
+
+from __future__ import annotations
+
+from torch.export import ExportedProgram
+from torch.export.graph_signature import OutputKind
+
+
+def written_buffers(program: ExportedProgram) -> set[str]:
+    """Return the qualified names of the buffers that a program writes."""
+    return set(_targets(program, OutputKind.BUFFER_MUTATION))
+
+
+def written_inputs(program: ExportedProgram) -> list[str]:
+    """Return the names of the placeholders of inputs that a program writes, in the order of its outputs."""
+    return _targets(program, OutputKind.USER_INPUT_MUTATION)
+
+
+def _targets(program: ExportedProgram, kind: OutputKind) -> list[str]:
+    # Not by `buffers_to_mutate` and `user_inputs_to_mutate`: these have one target for each value.
+    return [str(spec.target) for spec in program.graph_signature.output_specs if spec.kind == kind]
