@@ -102,6 +102,7 @@ PyMethod::PyMethod(std::shared_ptr<PyProgram> program, size_t index)
 
 void PyMethod::load() {
   Method &method = ready_method(program_, index_);
+  if (method_ != nullptr) return;  // another thread has stored both, and may use them without the GIL
   lock_ = program_->locks[index_];
   method_ = &method;
 }

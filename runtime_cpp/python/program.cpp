@@ -393,12 +393,16 @@ Method &ready_method(const std::shared_ptr<PyProgram> &program, size_t index) {
     loading.lock();
   }
   if (program->locks[index] != nullptr) return program->method(index);  // another thread has loaded it
-  if (!program->prepare.is_none()) program->prepare(program, index);
-  without_gil([&](Error &error) {
-    // A method may become part of the state that others use.
-    const std::unique_lock<std::mutex> held = program->shared->acquire();
-    return program->load_method(program->program().method(index).name(), program->options, error);
-  });
+  const StringView name = program->program().method(index).name();
+  // A log handler, which gets the messages of both steps, may have used the method, and so loaded it, meanwhile.
+  if (!program->is_method_loaded(name) && !program->prepare.is_none()) program->prepare(program, index);
+  if (!program->is_method_loaded(name)) {
+    without_gil([&](Error &error) {
+      // A method may become part of the state that others use.
+      const std::unique_lock<std::mutex> held = program->shared->acquire();
+      return program->load_method(name, program->options, error);
+    });
+  }
   program->locks[index] = lock_of(*program, index);
   return program->method(index);
 }

@@ -47,6 +47,9 @@ def test_each_library_exports_one_symbol() -> None:
         "libedgecore_tosa_simulator.so", set()
     )  # a library for backends, with an interface of its own
     assert all(name.startswith("edgecore_tosa_") for name in simulator)
+    # A part of the package, which the Python module and edgecore-run are linked with; it has the functions of kernels.h.
+    kernels = found.pop("libedgecore_kernels.so", set())
+    assert all(name.startswith("edgecore_kernels_library") for name in kernels)
     assert any(name.startswith("_runtime.") for name in found)
     for name, symbols in found.items():
         assert len(symbols) == 1, f"{name} exports {sorted(symbols)}"

@@ -198,3 +198,27 @@ def test_the_runtime_by_the_names_of_executorch_loads_one_method(mixed):
     np.testing.assert_array_equal(outputs[0], X + X)
     with pytest.raises(BackendNotFound, match="ToyBackend"):
         program.load_method("toy")
+
+
+LOGGED = """
+import logging, sys, edgecore
+texts = []
+
+class Use(logging.Handler):
+    def emit(self, record):
+        texts.append(record.getMessage())
+        assert model["toy"].planned_bytes >= 0
+
+logging.getLogger("edgecore").addHandler(Use())
+logging.getLogger("edgecore").setLevel(logging.INFO)
+model = edgecore.load(sys.argv[1], options={"toy": {"log": True}})
+assert not texts
+model.load_method("toy")
+assert texts == ["toy driver created"], texts
+"""
+
+
+def test_a_log_handler_may_use_the_method_whose_loading_it_hears_of(mixed, toy_package, run_python, tmp_path):
+    (tmp_path / "mixed.pte").write_bytes(mixed)
+    done = run_python(LOGGED, tmp_path / "mixed.pte", path=[toy_package])
+    assert done.returncode == 0 and done.stderr == "", done.stderr
