@@ -31,8 +31,9 @@ class ToolchainError(ValueError):
 def describe(toolchain: Path, definitions: Sequence[str] = ()) -> list[str]:
     """Return the texts of a toolchain file and of the files that it includes, and which compilers it chooses.
 
-    CMake itself reads the file, in a project without a language, with the definitions NAME=VALUE. A compiler is described by the answer to
-    ``--version``, by the words of its command without their folders, and by the scripts among these words.
+    CMake itself reads the file, in a project without a language, with the definitions NAME=VALUE. A compiler is described
+    by the answer to ``--version``, by the words of its command without their folders, and by the scripts among these
+    words.
     """
     with tempfile.TemporaryDirectory(prefix="edgecore-toolchain-") as name:
         project, build, trace = (Path(name).resolve() / part for part in ("project", "build", "trace"))

@@ -11,8 +11,8 @@ Progress goes to stderr, the folder's path to stdout.
 
 ``--target TRIPLE`` builds ``xnnpack-TRIPLE-<key>`` for another processor, with CMake's toolchain file
 ``../cmake/TRIPLE.cmake``; ``--toolchain FILE`` does so with another file. The key then covers the toolchain file, those
-that it includes, and the compilers that it chooses (``cross.py``). ``--define NAME=VALUE`` sets a variable that the file
-reads. The kernels are not checked again.
+that it includes, and the compilers that it chooses (``cross.py``). ``--define NAME=VALUE`` sets a variable that the
+file reads. The kernels are not checked again.
 
 ``--emulated`` builds ``xnnpack-emulated-<key>``, a library for tests, from the same sources: its kernels for AVX512 and
 later extensions are compiled for any processor with AVX2 (``emulated.py``), and XNNPACK selects them on any such
