@@ -11,7 +11,7 @@ from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 
 from edgecore.ir.control_flow import COND, MAP, SCAN, WHILE
-from edgecore.ir.delegate import LoweredBackendModule, call_delegate, is_delegate_call
+from edgecore.ir.delegate import LoweredBackendModule, call_delegate, is_delegate_call, module_of
 from edgecore.ir.graph import calls
 from edgecore.partition import TAG, DelegationSpec, PartitionResult
 from edgecore.partition import Partitioner as Protocol
@@ -72,7 +72,7 @@ def get_non_lowered_nodes(graph: Graph) -> list[Node]:
 def get_lowered_submodules(graph_module: GraphModule) -> list[tuple[str, LoweredBackendModule, Node]]:
     """List the delegates of a graph: the name of the module, the module and the call."""
     nodes = calls(graph_module, call_delegate)
-    return [(str(node.args[0].target), getattr(graph_module, str(node.args[0].target)), node) for node in nodes]  # type: ignore[union-attr]
+    return [(str(node.args[0].target), module_of(node), node) for node in nodes]  # type: ignore[union-attr]
 
 
 def get_lowered_backend_modules(graph_module: GraphModule) -> list[LoweredBackendModule]:

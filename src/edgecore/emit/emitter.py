@@ -29,7 +29,7 @@ from edgecore.ir.dtypes import scalar_type
 from edgecore.ir.graph import describe, module_path, operator_name, source_line
 from edgecore.ir.program import buffer_of
 from edgecore.ir.writes import Writer, writer_of
-from edgecore.ir.written import written_buffers
+from edgecore.ir.written import written_placeholders
 from edgecore.memory.planning import MemoryPlan
 from edgecore.memory.specs import SPEC, TensorSpec, specs_of
 from edgecore.plugin import PreprocessResult
@@ -66,6 +66,7 @@ class Emitter:
     def __init__(self, name: str, program: ExportedProgram, plan: MemoryPlan, program_data: ProgramData) -> None:
         self.program, self.program_data = program, program_data
         self.constants = Constants(program)
+        self._state_names = written_placeholders(program)  # of mutable buffers, by their placeholders
         self.files = files_of_constants(program, program_data.rule) if program_data.rule else {}
         self.sharing = plan.sharing
         self.plan = fmt.ExecutionPlan(name=name, non_const_buffer_sizes=plan.sizes)
@@ -125,8 +126,7 @@ class Emitter:
             tensor = self._tensor(spec)
             if self.constants.has(node):
                 self._constant(node, spec, tensor)
-            elif node.name in self._mutated_buffers():
-                target = self._mutated_buffers()[node.name]
+            elif target := self._state_names.get(node.name):
                 tensor.data_buffer_idx = self.program_data.initial_state(
                     buffer_of(self.program, target), spec.dim_order
                 )
@@ -148,12 +148,6 @@ class Emitter:
         key = self.program_data.external_constant(file, name, self.plan.name, weight, spec.dim_order)
         location = fmt.TensorDataLocation.EXTERNAL
         tensor.extra_tensor_info = fmt.ExtraTensorInfo(fully_qualified_name=key, location=location)
-
-    def _mutated_buffers(self) -> dict[str, str]:
-        """Return placeholder name -> qualified name of the buffers that the program writes."""
-        signature = self.program.graph_signature
-        written = written_buffers(self.program)
-        return {name: target for name, target in signature.inputs_to_buffers.items() if target in written}
 
     def _scalar_input(self, node: Node) -> int:
         val = node.meta.get("val")
@@ -317,7 +311,7 @@ class Emitter:
         are followed by the written ones, as the repetition of a result.
         """
         for operand in writer.operands(node):
-            if operand.op == "placeholder" and operand.name not in self._mutated_buffers():
+            if operand.op == "placeholder" and operand.name not in self._state_names:
                 raise CompileError(
                     f"{describe(node)} writes {operand.name}, which is a constant or an input; the pass "
                     "copy_before_writes, which was skipped, makes a copy"
@@ -385,7 +379,7 @@ class Emitter:
         assert isinstance(values, (tuple, list))
         for value, spec in zip(values, kinds, strict=True):
             if spec.kind == OutputKind.BUFFER_MUTATION:
-                name = next(name for name, buffer in self._mutated_buffers().items() if buffer == spec.target)
+                name = next(name for name, buffer in self._state_names.items() if buffer == spec.target)
                 self._new_state.append(self._write_back(value, name))
             elif spec.kind == OutputKind.USER_INPUT_MUTATION:  # as ExecuTorch does: the written input is a result, too
                 self.plan.outputs.append(self._write_back(value, str(spec.target)))

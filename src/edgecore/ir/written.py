@@ -11,6 +11,12 @@ def written_buffers(program: ExportedProgram) -> set[str]:
     return set(_targets(program, OutputKind.BUFFER_MUTATION))
 
 
+def written_placeholders(program: ExportedProgram) -> dict[str, str]:
+    """Return name of the placeholder -> qualified name of the buffers that a program writes."""
+    written = written_buffers(program)
+    return {name: buffer for name, buffer in program.graph_signature.inputs_to_buffers.items() if buffer in written}
+
+
 def written_inputs(program: ExportedProgram) -> list[str]:
     """Return the names of the placeholders of inputs that a program writes, in the order of its outputs."""
     return _targets(program, OutputKind.USER_INPUT_MUTATION)

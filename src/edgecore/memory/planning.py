@@ -15,7 +15,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import in_execution_order, is_control_flow
 from edgecore.ir.writes import writer_of
-from edgecore.ir.written import written_buffers, written_inputs
+from edgecore.ir.written import written_inputs, written_placeholders
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
 from edgecore.memory.sharing import Sharing, share_memory
@@ -231,9 +231,7 @@ class _Lifetimes:
 
 def _state(program: ExportedProgram) -> dict[str, TensorSpec]:
     """Return qualified name -> spec of the buffers that the program writes."""
-    signature = program.graph_signature
-    mutated = written_buffers(program)
-    names = {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
+    names = written_placeholders(program)
     return {names[node.name]: node.meta[SPEC] for node in program.graph.nodes if node.name in names}
 
 

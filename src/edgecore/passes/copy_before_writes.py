@@ -13,7 +13,7 @@ from torch.fx import GraphModule, Node
 from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.writes import writer_of
-from edgecore.ir.written import written_buffers
+from edgecore.ir.written import written_placeholders
 
 aten = torch.ops.aten
 
@@ -31,8 +31,7 @@ def copy_before_writes(program: ExportedProgram) -> ExportedProgram:
         return program
     mode = fake_mode(program.graph_module)
     signature = program.graph_signature
-    mutated = written_buffers(program)
-    buffers = {name: target for name, target in signature.inputs_to_buffers.items() if target in mutated}
+    buffers = written_placeholders(program)
     with edit(program):
         for part in parts:
             is_top = part is program.graph_module
