@@ -12,15 +12,16 @@ from process import run
 # zig names musl as the linker finds it, musllinux (PEP 656) as Alpine does; musl's loader takes either for itself.
 LINKED, ALPINE = "libc.so", "libc.musl-aarch64.so.1"
 LIBRARY = "lib/aarch64-linux-musl/libc.so"
-# Rows of `readelf --dyn-syms`: what a library defines for others, and what others must define.
-DEFINED = re.compile(r" (?:GLOBAL|WEAK) +\w+ +\d+ (?P<name>\S+)$", re.MULTILINE)
-UNDEFINED = re.compile(r" (?:FUNC|OBJECT|NOTYPE|TLS) +GLOBAL +\w+ +UND (?P<name>\S+)$", re.MULTILINE)
+# Rows of `readelf --dyn-syms`: what a library defines for others, and what others must define. A name ends where its
+# version begins.
+DEFINED = re.compile(r" (?:GLOBAL|WEAK) +\w+ +\d+ (?P<name>[^@\s]+)", re.MULTILINE)
+UNDEFINED = re.compile(r" (?:FUNC|OBJECT|NOTYPE|TLS) +GLOBAL +\w+ +UND (?P<name>[^@\s]+)", re.MULTILINE)
 
 
 def adapt(wheel: Path, into: Path) -> Path:
     """Write ``wheel`` for musl into the folder ``into``, and return its path.
 
-    Raises SystemExit if a library of the wheel calls a function that neither musl nor Python defines.
+    Raises SystemExit if a library of the wheel calls a function that neither musl nor Python nor the wheel defines.
     """
     into.mkdir(parents=True, exist_ok=True)
     result = into / wheel.name
@@ -28,7 +29,7 @@ def adapt(wheel: Path, into: Path) -> Path:
         root = Path(unpacked.path)
         for binary in binaries(root):
             run("patchelf", "--replace-needed", LINKED, ALPINE, binary)
-            check(binary, wheel.name)
+        check(binaries(root), wheel.name)
         for metadata in root.glob("*.dist-info/METADATA"):
             # The module holds nanobind itself; its package of libraries is for glibc.
             lines = metadata.read_text().splitlines(keepends=True)
@@ -44,18 +45,21 @@ def binaries(root: Path) -> list[Path]:
     return [path for path in files if "NEEDED" in run("readelf", "--dynamic", path)]
 
 
-def check(binary: Path, wheel: str) -> None:
-    """Raise SystemExit if ``binary`` needs a symbol that musl 1.2 and Python lack, or has copies of musl's data.
+def check(binaries: list[Path], wheel: str) -> None:
+    """Raise SystemExit if one of a wheel's ``binaries`` needs a symbol that musl 1.2, Python and the other ones lack, or
+    has copies of musl's data.
 
     auditwheel looks at neither.
     """
-    symbols = run("readelf", "--wide", "--dyn-syms", arm64_python.fetch() / LIBRARY)
-    known = {match["name"] for match in DEFINED.finditer(symbols)}
-    needed = {match["name"] for match in UNDEFINED.finditer(run("readelf", "--wide", "--dyn-syms", binary))}
-    unknown = sorted(name for name in needed - known if not name.lstrip("_").startswith("Py"))
-    if unknown:
-        raise SystemExit(f"{binary.name} of {wheel} needs {', '.join(unknown)}, which musl lacks.")
-    if "_COPY " in run("readelf", "--wide", "--relocs", binary):
-        raise SystemExit(
-            f"{binary.name} of {wheel} has copies of musl's data, which zig confuses: compile it with -fPIE."
-        )
+    symbols = {path: run("readelf", "--wide", "--dyn-syms", path) for path in binaries}
+    musl = run("readelf", "--wide", "--dyn-syms", arm64_python.fetch() / LIBRARY)
+    known = {match["name"] for text in (musl, *symbols.values()) for match in DEFINED.finditer(text)}
+    for path, text in symbols.items():
+        needed = {match["name"] for match in UNDEFINED.finditer(text)}
+        unknown = sorted(name for name in needed - known if not name.lstrip("_").startswith("Py"))
+        if unknown:
+            raise SystemExit(f"{path.name} of {wheel} needs {', '.join(unknown)}, which musl lacks.")
+        if "_COPY " in run("readelf", "--wide", "--relocs", path):
+            raise SystemExit(
+                f"{path.name} of {wheel} has copies of musl's data, which zig confuses: compile it with -fPIE."
+            )
