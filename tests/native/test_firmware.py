@@ -194,3 +194,21 @@ def test_integer_operators_need_no_floating_point(ran: Ran) -> None:
     needed = symbols_of(*objects, undefined=True)
     assert "__aeabi_ldivmod" in needed  # the names are those that GCC uses
     assert not [name for name in needed if name.startswith(("__aeabi_f", "__aeabi_d", "__aeabi_i2f", "__aeabi_i2d"))]
+
+
+def test_a_stack_overflow_is_one_sentence(firmware: ModuleType, tmp_path: Path) -> None:
+    board = ROOT / "examples" / "firmware" / "board"
+    source = tmp_path / "main.c"
+    source.write_text(
+        "int sum(volatile int n) { return n == 0 ? 0 : n + sum(n - 1); }\nint main(void) { return sum(1 << 20); }\n"
+    )
+    for processor in PROCESSORS:
+        elf = tmp_path / f"{processor}.elf"
+        command = ["arm-none-eabi-gcc", f"-mcpu={processor}", "-mthumb", "-O0", "--specs=nosys.specs", "-nostartfiles"]
+        command += ["-I", board.parent, "-L", board, "-T", board / f"{processor}.ld", "-o", elf, source]
+        subprocess.run([*command, board / "startup.c", board / "semihosting.c"], check=True)
+        status, text = firmware.emulate(elf, processor, tmp_path)
+        assert (status, text) == (
+            3,
+            "The processor met a fault, such as a stack that is too small or a wrong address.\n",
+        )
