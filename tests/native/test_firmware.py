@@ -212,3 +212,37 @@ def test_a_stack_overflow_is_one_sentence(firmware: ModuleType, tmp_path: Path) 
             3,
             "The processor met a fault, such as a stack that is too small or a wrong address.\n",
         )
+
+
+def test_models_without_inputs_run_once_and_numbers_are_no_tensors(firmware: ModuleType, tmp_path: Path) -> None:
+    import torch
+
+    class Constant(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.arange(4.0))
+
+        def forward(self) -> torch.Tensor:
+            return self.weight * 2
+
+    class Number(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+            return x + 1, 7
+
+    files = [tmp_path / "a-b.pte", tmp_path / "a_b.pte"]  # names that are the same C identifier
+    for model, inputs, file in ((Constant(), (), files[0]), (Number(), (torch.ones(4),), files[1])):
+        edgecore.compile(model.eval(), inputs, runtime="edgecore", memory="static").save(file)
+    (tmp_path / "a_b.in").write_bytes(np.ones(4, np.float32).tobytes())
+    elf = firmware.build(tmp_path / "build", "cortex-m55", files)
+    status, text = firmware.emulate(elf, "cortex-m55", tmp_path)
+    assert "a-b: 1 runs;" in text
+    assert np.frombuffer((tmp_path / "a-b.out").read_bytes(), np.float32).tolist() == [0, 2, 4, 6]
+    assert "a_b: Output 1 is not a tensor" in text
+    assert status == 1
+    with pytest.raises(SystemExit, match="Output 1 is not a tensor"):
+        firmware.count_instructions(elf, "cortex-m55", "a_b", np.ones((2, 4), np.float32))
+
+
+def test_two_models_of_one_name_are_an_error(firmware: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"Two files of PTE are named a\.pte"):
+        firmware.build(tmp_path / "build", "cortex-m55", [tmp_path / "a.pte", tmp_path / "folder" / "a.pte"])
