@@ -1,4 +1,5 @@
-# 64-bit Arm Linux with the C library of Debian's g++-aarch64-linux-gnu: by clang where it is installed, else by that g++.
+# 64-bit Arm Linux with the C library of Debian's g++-aarch64-linux-gnu: by clang where it is installed, else by that
+# g++.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 find_program(EDGECORE_CLANG NAMES clang++-16 clang++)

@@ -109,16 +109,22 @@ def emulate(elf: Path, processor: str, folder: Path, *options: str) -> tuple[int
 
 
 def count_instructions(elf: Path, processor: str, name: str, inputs: np.ndarray) -> int:
-    """Return how many instructions an inference takes: two inferences less one."""
+    """Return how many instructions an inference takes: two inferences less one.
+
+    Raises:
+        SystemExit: A run failed.
+    """
     counts = []
-    with tempfile.TemporaryDirectory() as text:
-        folder = Path(text)
+    with tempfile.TemporaryDirectory() as path:
+        folder = Path(path)
         plugin = folder / "count.so"
         subprocess.run(["cc", "-shared", "-fPIC", "-O2", "-o", plugin, COUNTER], check=True)
         for runs in (1, 2):
             (folder / f"{name}.in").write_bytes(inputs[:runs].tobytes())
             os.environ["EDGECORE_INSTRUCTIONS"] = str(folder / "counts.txt")
-            emulate(elf, processor, folder, "-plugin", str(plugin))
+            status, text = emulate(elf, processor, folder, "-plugin", str(plugin))
+            if status != 0:
+                raise SystemExit(text)
             lines = (folder / "counts.txt").read_text().splitlines()
             counts.append(sum(int(line.split()[2]) for line in lines))
     return counts[1] - counts[0]

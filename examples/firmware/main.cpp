@@ -1,6 +1,6 @@
 // Runs each model on the inputs in the file NAME.in, which contains the elements of all inputs of a run, of the next
-// run and so on in memory order, and writes the outputs of all runs to NAME.out. What is wrong with a model is one
-// sentence on the console, and the next model runs.
+// run and so on in memory order, and writes the outputs of all runs to NAME.out. A model without inputs runs once. What
+// is wrong with a model is one sentence on the console, and the next model runs.
 #include <string.h>
 
 #include "board/board.h"
@@ -16,7 +16,7 @@ using edgecore::Status;
 
 namespace {
 
-constexpr size_t kMaxTensors = 8;  // inputs, and outputs
+constexpr size_t kMaxInputs = 8;
 constexpr size_t kMaxDims = 8;
 
 // A function whose variables are not on the stack while others run, though it has one caller.
@@ -61,12 +61,18 @@ Status allocate(BufferAllocator &memory, uint64_t bytes, Buffer &buffer) {
                         " bytes.");
 }
 
-NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxTensors]) {
+Status not_a_tensor(const char *what, size_t index) {
+  return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, what, index,
+                        " is not a tensor; this firmware has files of tensors only.");
+}
+
+NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs)[kMaxInputs]) {
   const edgecore::MethodInfo info = method.info();
-  if (info.input_count() > kMaxTensors) {
-    return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxTensors, " inputs.");
+  if (info.input_count() > kMaxInputs) {
+    return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxInputs, " inputs.");
   }
   for (size_t i = 0; i < info.input_count(); ++i) {
+    if (info.input(i).tag != EDGECORE_TAG_TENSOR) return not_a_tensor("Input ", i);
     const edgecore::TensorInfo tensor = info.input(i).tensor;
     if (tensor.sizes.size() > kMaxDims) {
       return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "This firmware has room for ", kMaxDims, " dims.");
@@ -75,6 +81,7 @@ NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs
     if (inputs[i].data == nullptr) EDGECORE_TRY(allocate(memory, tensor.bytes, inputs[i]));
   }
   for (size_t i = 0; i < info.output_count(); ++i) {
+    if (info.output(i).tag != EDGECORE_TAG_TENSOR) return not_a_tensor("Output ", i);
     if (!method.output_needs_memory(i)) continue;
     Buffer output;
     EDGECORE_TRY(allocate(memory, info.output(i).tensor.bytes, output));
@@ -84,7 +91,7 @@ NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs
 }
 
 // Reads the inputs of a run. `ended` becomes true if the file has no more of them.
-NOT_INLINED Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxTensors], bool &ended) {
+NOT_INLINED Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxInputs], bool &ended) {
   for (size_t i = 0; i < method.info().input_count(); ++i) {
     const edgecore::TensorInfo tensor = method.info().input(i).tensor;
     const size_t read = semihosting_read(file, inputs[i].data, inputs[i].size);
@@ -127,19 +134,22 @@ NOT_INLINED Status open(const char *name, const char *ending, int32_t &file) {
   return file >= 0 ? Status() : edgecore::fail(error, EDGECORE_ACCESS_FAILED, "The file ", path, " cannot be opened.");
 }
 
-NOT_INLINED Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxTensors], size_t &runs) {
+NOT_INLINED Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxInputs], size_t &runs) {
+  const bool has_inputs = method.info().input_count() != 0;
   int32_t in = -1;
   int32_t out = -1;
-  EDGECORE_TRY(open(name, ".in", in));
+  if (has_inputs) EDGECORE_TRY(open(name, ".in", in));
   Status status = open(name, ".out", out);
   bool ended = false;
-  for (; status.ok(); ++runs) {
+  while (status.ok() && !ended) {
     status = read_inputs(method, in, inputs, ended);
-    if (status.ok() && ended) break;
-    if (status.ok()) status = method.execute(error);
+    if (!status.ok() || ended) break;
+    status = method.execute(error);
     if (status.ok()) status = write_outputs(method, out);
+    if (status.ok()) ++runs;
+    ended = !has_inputs;
   }
-  semihosting_close(in);
+  if (in >= 0) semihosting_close(in);
   if (out >= 0) semihosting_close(out);
   return status;
 }
@@ -180,7 +190,7 @@ NOT_INLINED Status run(const model &model) {
   EDGECORE_TRY(loaded.status());
   Method &method = **loaded;
   const size_t of_method = memory.used();
-  Buffer inputs[kMaxTensors];
+  Buffer inputs[kMaxInputs];
   size_t runs = 0;
   Status status = bind(method, memory, inputs);
   if (status.ok()) status = run_all(method, model.name, inputs, runs);

@@ -1,7 +1,7 @@
 """A convnet that recognizes words on a microcontroller: `python examples/mcu-keywords/keywords.py`.
 
-The words are generated: each is a sequence of three vowels, which are two tones (formants) over a fundamental, spoken with
-another pitch, speed and loudness each time, in noise.
+The words are generated: each is a sequence of three vowels, which are two tones (formants) over a fundamental, spoken
+with another pitch, speed and loudness each time, in noise.
 """
 
 from __future__ import annotations

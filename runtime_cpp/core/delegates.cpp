@@ -28,7 +28,7 @@ void EDGECORE_CALL release_blob(edgecore_scope *scope) {
   }
 }
 
-// Loads the blob of a delegate. A blob within the flatbuffer is in the private copy, and needs no release.
+// Loads the blob of a delegate. A blob within the flatbuffer is part of the tables, and needs no release.
 Result<Bytes> load_blob(const MethodImpl &method, size_t index, DelegateState &state, Error &error) {
   const fb::BackendDelegateDataReference &place =
       *method.plan->delegates()->Get(static_cast<uint32_t>(index))->processed();

@@ -72,26 +72,31 @@ KernelMatch find_kernel(const edgecore_kernel_library &library, OperatorName nam
   return {};
 }
 
-uint64_t dtype_bit(const edgecore_tensor *tensor) {
-  return tensor == nullptr ? 0 : uint64_t{1} << (tensor->scalar_type & 63);
-}
+uint64_t dtype_bit(const edgecore_tensor &tensor) { return uint64_t{1} << (tensor.scalar_type & 63); }
 
-// Returns the dtypes of the tensors with which the method calls an operator: bit n for ScalarType n.
-uint64_t dtypes_of_calls(const MethodImpl &method, size_t index) {
-  uint64_t dtypes = 0;
+// Collects in Kernel::dtypes the dtypes of the tensors with which the method calls each operator.
+Status collect_dtypes(const MethodImpl &method, Error &error) {
+  uint64_t entries = 0;
   for (const Instruction &instruction : method.instructions) {
-    if (instruction.op != Op::kKernel || instruction.target != index) continue;
+    if (instruction.op != Op::kKernel) continue;
+    uint64_t &dtypes = method.kernels[instruction.target].dtypes;
     for (const int32_t arg : instruction.args) {
       const auto value = static_cast<size_t>(arg);
-      if (const TensorSlot *slot = method.bindings.tensor_of[value]) dtypes |= dtype_bit(&slot->tensor);
+      if (const TensorSlot *slot = method.bindings.tensor_of[value]) dtypes |= dtype_bit(slot->tensor);
       const ListSlot *list = method.bindings.list_of[value];
-      for (size_t i = 0; list != nullptr && i < list->tensor_values.size(); ++i) {
-        const int32_t entry = list->tensor_values[i];
-        if (entry >= 0) dtypes |= dtype_bit(&method.bindings.tensor_of[static_cast<size_t>(entry)]->tensor);
+      if (list == nullptr) continue;
+      entries += list->tensor_values.size();
+      if (entries > method.owner->limits().items) {
+        return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", method.name,
+                    "': the arguments of kernels have more than ", method.owner->limits().items,
+                    " list entries together (limit items).");
+      }
+      for (const int32_t entry : list->tensor_values) {
+        if (entry >= 0) dtypes |= dtype_bit(method.bindings.tensor_of[static_cast<size_t>(entry)]->tensor);
       }
     }
   }
-  return dtypes;
+  return Status();
 }
 
 // Appends " for float64 and int8" for the dtypes of a mask.
@@ -215,6 +220,11 @@ Status MethodImpl::build_instructions(Error &error) {
 Status MethodImpl::resolve_kernels(Error &error) {
   const MethodInfo info = owner->method(index);
   EDGECORE_TRY(make_array(info.operator_count(), kernels, error));
+  for (const edgecore_kernel_library *library : config.kernels) {
+    if ((library->flags & EDGECORE_KERNELS_SELECTED) == 0) continue;
+    EDGECORE_TRY(collect_dtypes(*this, error));
+    break;
+  }
   size_t missing = 0;
   size_t other_dtypes = 0;  // operators
   for (size_t i = 0; i < kernels.size(); ++i) {
@@ -243,7 +253,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
     kernels[i].run = match.kernel->run;
     kernels[i].is_own = StringView(match.library->package) == StringView("edgecore");
     const bool is_selected = (match.library->flags & EDGECORE_KERNELS_SELECTED) != 0;
-    const uint64_t without = is_selected ? dtypes_of_calls(*this, i) & ~match.kernel->dtypes : 0;
+    const uint64_t without = is_selected ? kernels[i].dtypes & ~match.kernel->dtypes : 0;
     if (without == 0 || missing != 0) continue;
     if (other_dtypes++ == 0) {
       (void)fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name,

@@ -99,7 +99,8 @@ struct Instruction {
 struct Kernel {
   edgecore_kernel_fn run;
   OperatorName name;
-  bool is_own;  // from edgecore's library, whose kernels write their results only
+  uint64_t dtypes;  // of the tensors in its calls: bit n for ScalarType n; 0 if no library is a selection
+  bool is_own;      // from edgecore's library, whose kernels write their results only
 };
 
 // The copy of a value in device memory, for delegates of a device that cannot use the host memory of the value.

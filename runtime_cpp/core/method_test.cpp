@@ -174,6 +174,23 @@ TEST(Method, ASelectionOfKernelsIsUsedForItsDtypesOnly) {
       "file in edgecore_kernels().");
 }
 
+TEST(Method, ListEntriesThatASelectionOfKernelsReadsAreBounded) {
+  PteBuilder pte;
+  const int32_t x = pte.add_tensor({1});
+  const int32_t list = pte.add_tensor_list(std::vector<int32_t>(100, x));
+  const int32_t op = pte.add_operator("test::scale", "out");
+  for (int i = 0; i < 200; ++i) pte.kernel(op, {list, x, x});
+  pte.inputs = {x};
+  Limits limits;
+  limits.items = 10000;
+  edgecore_kernel_library library = *toy_kernels();
+  library.flags = EDGECORE_KERNELS_SELECTED;
+  Loaded loaded(pte.finish(), limits);
+  loaded.libraries[0] = &library;
+  EXPECT_FALSE(loaded.load_method());
+  EXPECT_SENTENCE(loaded, "the arguments of kernels have more than 10000 list entries together (limit items)");
+}
+
 TEST(Method, AConstantIsNotWrittenByAKernelThatWritesAnArgument) {
   PteBuilder pte;
   pte.arenas = {256};

@@ -15,7 +15,7 @@ struct ProgramTables {
   size_t tail = 0;                    // bytes after the end of any constant in `root` that can be read
   uint64_t file_size = 0;
   Segments segments;
-  const fb::meta::Meta *meta = nullptr;         // in a private copy; NULL if another toolchain wrote the file
+  const fb::meta::Meta *meta = nullptr;         // as `root`; NULL if another toolchain wrote the file
   Span<const fb::meta::Method *> method_metas;  // for each method its metadata or NULL. Empty without metadata
 };
 

@@ -7,7 +7,8 @@
 
 namespace edgecore {
 
-// Asks `loader` for bytes, and checks their number and, unless they are kTables, which are copied, their alignment.
+// Asks `loader` for bytes, and checks their number and, unless they are kTables, which load_tables copies where their
+// address does not fit, their alignment.
 // Errors: INVALID_PROGRAM (misaligned), ACCESS_FAILED (another number of bytes), MEMORY_ALLOCATION_FAILED (more than
 // the address space), and those of the loader.
 Result<Bytes> load_bytes(DataLoader &loader, uint64_t offset, uint64_t size, LoadUse use, Error &error);

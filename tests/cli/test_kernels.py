@@ -87,9 +87,10 @@ def test_names_and_yaml_and_files_are_united(edgecore, relu, tmp_path):
 
 def test_a_selection_can_be_read_again(edgecore, files, tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
-    edgecore("kernels", "--for", files.split(",")[0], "--out", first)
-    done = edgecore("kernels", "--yaml", first / "selection.yaml", "--out", second)
+    edgecore("kernels", "--for", files, "--out", first)
+    done = edgecore("kernels", "--yaml", first / "selection.yaml", "--check", files, "--out", second)
     assert done.status == 0, done.err
+    assert "not in the table: example::twice" in done.err
     assert (first / "selection.yaml").read_text() == (second / "selection.yaml").read_text()
 
 
@@ -133,3 +134,10 @@ def test_a_yaml_file_without_a_selection_is_refused(edgecore, tmp_path, text, me
     done = edgecore("kernels", "--yaml", tmp_path / "a.yaml", "--out", tmp_path / "kernels.c")
     assert done.status == 1
     assert message in done.err.replace("\n", " ")
+
+
+def test_a_table_is_a_c_file_or_in_a_folder(edgecore, relu, tmp_path):
+    done = edgecore("kernels", "--for", relu, "--out", tmp_path / "kernels.cc")
+    assert done.status == 1
+    assert "name a folder, or a file that ends in .c" in done.err.replace("\n", " ")
+    assert not (tmp_path / "kernels.cc").exists()

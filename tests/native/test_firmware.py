@@ -194,3 +194,55 @@ def test_integer_operators_need_no_floating_point(ran: Ran) -> None:
     needed = symbols_of(*objects, undefined=True)
     assert "__aeabi_ldivmod" in needed  # the names are those that GCC uses
     assert not [name for name in needed if name.startswith(("__aeabi_f", "__aeabi_d", "__aeabi_i2f", "__aeabi_i2d"))]
+
+
+def test_a_stack_overflow_is_one_sentence(firmware: ModuleType, tmp_path: Path) -> None:
+    board = ROOT / "examples" / "firmware" / "board"
+    source = tmp_path / "main.c"
+    source.write_text(
+        "int sum(volatile int n) { return n == 0 ? 0 : n + sum(n - 1); }\nint main(void) { return sum(1 << 20); }\n"
+    )
+    for processor in PROCESSORS:
+        elf = tmp_path / f"{processor}.elf"
+        command = ["arm-none-eabi-gcc", f"-mcpu={processor}", "-mthumb", "-O0", "--specs=nosys.specs", "-nostartfiles"]
+        command += ["-I", board.parent, "-L", board, "-T", board / f"{processor}.ld", "-o", elf, source]
+        subprocess.run([*command, board / "startup.c", board / "semihosting.c"], check=True)
+        status, text = firmware.emulate(elf, processor, tmp_path)
+        assert (status, text) == (
+            3,
+            "The processor met a fault, such as a stack that is too small or a wrong address.\n",
+        )
+
+
+def test_models_without_inputs_run_once_and_numbers_are_no_tensors(firmware: ModuleType, tmp_path: Path) -> None:
+    import torch
+
+    class Constant(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("weight", torch.arange(4.0))
+
+        def forward(self) -> torch.Tensor:
+            return self.weight * 2
+
+    class Number(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
+            return x + 1, 7
+
+    files = [tmp_path / "a-b.pte", tmp_path / "a_b.pte"]  # names that are the same C identifier
+    for model, inputs, file in ((Constant(), (), files[0]), (Number(), (torch.ones(4),), files[1])):
+        edgecore.compile(model.eval(), inputs, runtime="edgecore", memory="static").save(file)
+    (tmp_path / "a_b.in").write_bytes(np.ones(4, np.float32).tobytes())
+    elf = firmware.build(tmp_path / "build", "cortex-m55", files)
+    status, text = firmware.emulate(elf, "cortex-m55", tmp_path)
+    assert "a-b: 1 runs;" in text
+    assert np.frombuffer((tmp_path / "a-b.out").read_bytes(), np.float32).tolist() == [0, 2, 4, 6]
+    assert "a_b: Output 1 is not a tensor" in text
+    assert status == 1
+    with pytest.raises(SystemExit, match="Output 1 is not a tensor"):
+        firmware.count_instructions(elf, "cortex-m55", "a_b", np.ones((2, 4), np.float32))
+
+
+def test_two_models_of_one_name_are_an_error(firmware: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match=r"Two files of PTE are named a\.pte"):
+        firmware.build(tmp_path / "build", "cortex-m55", [tmp_path / "a.pte", tmp_path / "folder" / "a.pte"])

@@ -36,9 +36,17 @@ size_t board_stack_bytes(void) {
   return (size_t)((uint8_t *)stack_top - (uint8_t *)word);
 }
 
-static void fault(void) {
+__attribute__((noreturn, used)) static void report_fault(void) {
   semihosting_print("The processor met a fault, such as a stack that is too small or a wrong address.\n");
   semihosting_exit(3);
+}
+
+// After an overflow the stack pointer is at the limit, where a function that uses the stack would fault again.
+__attribute__((naked)) static void fault(void) {
+  __asm volatile(
+      "movs r0, #0\n"
+      "msr msplim, r0\n"
+      "b report_fault");
 }
 
 __attribute__((section(".vectors"), used)) static const void *const vectors[16] = {

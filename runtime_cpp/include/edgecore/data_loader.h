@@ -10,7 +10,7 @@ namespace edgecore {
 
 // What the bytes are that a DataLoader is asked for.
 enum class LoadUse : uint8_t {
-  kTables,        // flatbuffers of the file; released as soon as they are copied
+  kTables,        // flatbuffers of the file; released when they are copied, or kept (ProgramConfig::tables_in_place)
   kConstants,     // constant tensors; kept, or released after a check of their digest
   kInitialState,  // initial values of mutable buffers; kept
   kDelegate,      // the blob of a delegate; released when the backend or the method releases it

@@ -8,7 +8,7 @@ namespace edgecore {
 // Upper bounds for the sizes in a file, so that a malformed file cannot exhaust memory or time. A file that exceeds a
 // bound is refused with an error that names the bound.
 struct Limits {
-  uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the part that is copied to private memory
+  uint64_t flatbuffer_bytes = uint64_t{1} << 30;  // the tables of the file
   uint32_t nesting = 64;                          // depth of flatbuffer tables
   uint32_t tables = 4u << 20;                     // flatbuffer tables in the file
   uint32_t methods = 1024;

@@ -15,7 +15,7 @@ class Program;
 struct ProgramTables;  // flatbuffer roots and resolved segments; core/program_tables.h
 
 struct ProgramConfig {
-  Allocator *allocator = nullptr;  // holds the Program and the private copy of the flatbuffer part
+  Allocator *allocator = nullptr;  // holds the Program and the copy of its tables
   Limits limits;
   Span<const DataFile *const> data;  // .ptd files of the program; the files and this array must outlive the Program
   // True: the bytes that the loader returns never change, since they lie in flash, for example. The tables of the file
@@ -120,7 +120,7 @@ class MethodInfo {
 
 class Program {
  public:
-  // Loads and verifies the tables of a .pte file: the flatbuffer part is copied before it is verified. Segments are
+  // Loads and verifies the tables of a .pte file, which are copied first unless `tables_in_place` is set. Segments are
   // loaded when they are needed: a delegate's blob until the backend has taken it, constants, initial state and named
   // data for as long as the loader exists. `loader` must outlive the Program and its methods. The Program lives in
   // config.allocator and needs no destruction.

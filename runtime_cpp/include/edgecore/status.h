@@ -8,12 +8,13 @@
 #include <stdint.h>
 
 #include "edgecore/abi.h"
+#include "edgecore/processor.h"
 #include "edgecore/span.h"
 
 // The error code and message of a failure. The C interface passes it as an opaque edgecore_error pointer.
 struct edgecore_error {
-#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
-  static constexpr uint32_t kCapacity = 248;  // a microcontroller has little memory
+#if EDGECORE_MICROCONTROLLER
+  static constexpr uint32_t kCapacity = 248;
 #else
   static constexpr uint32_t kCapacity = 1016;
 #endif

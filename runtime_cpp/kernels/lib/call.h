@@ -3,12 +3,13 @@
 #define EDGECORE_KERNELS_CALL_H_
 
 #include "edgecore/kernel.h"
+#include "edgecore/processor.h"
 #include "lib/types.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#if EDGECORE_MICROCONTROLLER
 constexpr int kMaxDims = 8;  // a microcontroller has little memory for the stack
 constexpr int kMaxMessage = 160;
 #else

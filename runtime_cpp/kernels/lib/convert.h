@@ -10,7 +10,7 @@ inline namespace EDGECORE_VARIANT {
 
 // How many elements kernels convert at a time. The buffers lie on the stack, which is small on a microcontroller, and
 // stay in the L1 cache of other processors.
-#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#if EDGECORE_MICROCONTROLLER
 constexpr int64_t kChunk = 32;
 #else
 constexpr int64_t kChunk = 256;

@@ -63,12 +63,14 @@ TEST(FixedPoint, ResultsStayBetweenTheLimits) {
 }
 
 TEST(FixedPoint, RowsEqualSingleValues) {
-  const int32_t sums[] = {INT32_MIN / 2, -1000, -1, 0, 1, 777, INT32_MAX / 2};
+  constexpr int kCount = 67;  // whole vectors of every instruction set, and some more
+  int32_t sums[kCount] = {INT32_MIN / 2, -1000, -1, 0, 1, 777, INT32_MAX / 2};
+  for (int i = 7; i < kCount; ++i) sums[i] = static_cast<int32_t>(static_cast<uint32_t>(i) * 2654435761u) >> i % 24;
   const Int8Range range = {3, -90, 80};
   for (const int32_t shift : {-31, -7, -1, 0, 1, 30}) {
-    int8_t row[7];
-    requantize_row(sums, 7, 11, {kOne + 12345, shift}, range, row);
-    for (int i = 0; i < 7; ++i) {
+    int8_t row[kCount];
+    requantize_row(sums, kCount, 11, {kOne + 12345, shift}, range, row);
+    for (int i = 0; i < kCount; ++i) {
       EXPECT_EQ(row[i], range.clamp(requantize(sums[i] + 11, {kOne + 12345, shift}))) << shift << " " << i;
     }
   }

@@ -5,11 +5,14 @@
 
 #include <stddef.h>
 
+#include "edgecore/processor.h"
+
 #if defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
-#elif defined(__ARM_FEATURE_DSP)
+#elif EDGECORE_MICROCONTROLLER && defined(__ARM_FEATURE_DSP)
+#define EDGECORE_DSP  // instructions that multiply two pairs of int16 in a register of 32 bits
 #include <arm_acle.h>
 #endif
 
@@ -17,7 +20,7 @@
 #include "lib/vector.h"
 
 // Unrolls a loop over the sums of a tile when code is compiled for size, too: else they would lie in memory.
-#if defined(__ARM_FEATURE_DSP) && !defined(__aarch64__)
+#if defined(EDGECORE_DSP)
 #define EDGECORE_UNROLL _Pragma("GCC unroll 8")
 #else
 #define EDGECORE_UNROLL
@@ -61,7 +64,7 @@ struct Block {
 // Copies kCount int8 as int16.
 template <int kCount>
 inline void widen_block(const int8_t *source, int16_t *target) {
-#if defined(__ARM_FEATURE_DSP) && !defined(__aarch64__)
+#if defined(EDGECORE_DSP)
   if constexpr (kCount % 4 == 0) {
     EDGECORE_UNROLL for (int i = 0; i < kCount; i += 4) {
       uint32_t bytes;
@@ -83,7 +86,7 @@ inline void widen_block(const int8_t *source, int16_t *target) {
 // Returns the sum of the products of n elements.
 inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
   int32_t sum = 0;
-#if defined(__ARM_FEATURE_DSP)
+#if defined(EDGECORE_DSP)
   const int8_t *const end = a + n / 4 * 4;  // an index of 64 bits would take more instructions than the products
   for (; a != end; a += 4, b += 4) {
     uint32_t x, y;
@@ -112,7 +115,7 @@ __attribute__((always_inline)) inline Sums add_products(Sums sums, Sums a, Sums 
   const int16x8_t y = vreinterpretq_s16_s32(reinterpret_cast<int32x4_t>(b));
   const int32x4_t low = vmull_s16(vget_low_s16(x), vget_low_s16(y));
   return sums + reinterpret_cast<Sums>(vpaddq_s32(low, vmull_high_s16(x, y)));
-#elif defined(__ARM_FEATURE_DSP)
+#elif defined(EDGECORE_DSP)
   for (int i = 0; i < kSumLanes; ++i) sums[i] = __smlad(a[i], b[i], sums[i]);
   return sums;
 #else

@@ -77,7 +77,7 @@ void packed_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, con
   const int64_t slack = kLanes<C>;
   const bool few = count * panels.count < 4 * workers;
   const bool shared = m > kTileRows && (few || (m * k * item > kLeftInCache && n <= kDepth));
-  const int64_t max_depth = shared ? max_of(128, kSharedBytes / (panels.vectors * kVectorBytes)) : kDepth;
+  const int64_t max_depth = shared ? max_of(128, kSharedBytes / (panels.vectors * kLanes<C> * item)) : kDepth;
   const int64_t blocks = max_of(1, (k + max_depth - 1) / max_depth);
   const int64_t depth = (k + blocks - 1) / blocks;
   if (!shared) {  // schedule 1: a task is one panel and all rows

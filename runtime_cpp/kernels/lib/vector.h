@@ -17,7 +17,7 @@ constexpr int kVectorRegisters = 16;
 #elif defined(__aarch64__)
 constexpr int kVectorBytes = 16;
 constexpr int kVectorRegisters = 32;
-#elif defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#elif EDGECORE_MICROCONTROLLER
 // Without vectors, a vector of one element is an ordinary register; wider ones would lie in memory.
 constexpr int kVectorBytes = 4;
 constexpr int kVectorRegisters = 8;

@@ -112,13 +112,20 @@ int32_t constant_pad_nd_out(const edgecore_call *raw) {
   return call.status();
 }
 
+static bool check_at_most(Call &call, int64_t count, int64_t most, const char *what) {
+  if (count > most) {
+    call.fail(EDGECORE_NOT_SUPPORTED, Message() << what << " is " << count << "; at most " << most << " are supported");
+  }
+  return !call.failed();
+}
+
 int32_t repeat_out(const edgecore_call *raw) {
   Call call(raw, "aten::repeat.out");
   const Tensor self = call.tensor(0);
   const Ints repeats = call.ints(1);
   const Tensor out = call.tensor(2);
-  if (!call.check(repeats.count >= self.ndim() && 2 * repeats.count <= kMaxDims,
-                  "repeats must have an entry for each dim, and at most 8 entries")) {
+  if (!call.check(repeats.count >= self.ndim(), "repeats must have an entry for each dim") ||
+      !check_at_most(call, repeats.count, kMaxDims / 2, "the number of repeats")) {
     return call.status();
   }
   TensorView view(self);
@@ -210,7 +217,8 @@ static int32_t shuffle(Call &call, bool forward) {
   const Tensor self = call.tensor(0);
   const int64_t r = call.integer(1);
   const Tensor out = call.tensor(2);
-  if (!call.check(self.ndim() >= 3 && self.ndim() + 2 <= kMaxDims, "the tensor must have 3 to 14 dims") ||
+  if (!call.check(self.ndim() >= 3, "the tensor must have at least 3 dims") ||
+      !check_at_most(call, self.ndim(), kMaxDims - 2, "the number of dims") ||
       !call.check(r > 0 && r <= INT32_MAX, "the factor is out of range")) {
     return call.status();
   }

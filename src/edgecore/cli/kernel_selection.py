@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,13 @@ class Selection:
                 if isinstance(call := instruction.instr_args, KernelCall):
                     operator = plan.operators[call.op_index]
                     self.add((operator.name, operator.overload), _dtypes_of(plan, call.args))
+
+    def drop_others(self, known: Set[Operator]) -> set[str]:
+        """Drop the operators that are not in `known`. Returns their names."""
+        others = self.dtypes.keys() - known
+        for operator in others:
+            del self.dtypes[operator]
+        return {spelled(operator) for operator in others}
 
     def missing(self, needed: Selection) -> list[str]:
         """Return what `needed` has and this selection has not: operators, or operators with dtypes."""

@@ -17,7 +17,6 @@ from edgecore.cli.kernel_selection import (
     add_yaml,
     bits,
     library_functions,
-    spelled,
 )
 from edgecore.errors import EdgecoreError
 
@@ -26,12 +25,12 @@ def table(selection: Selection, known: dict[Operator, str], sources: Iterable[st
     """Make the text of the C file: one `edgecore_kernel` for each selected operator of the library.
 
     Args:
-        selection: The operators.
+        selection: The operators, which are all in `known`.
         known: The operators of the library, from `library_functions`.
         sources: Where the selection is from, for a comment.
         version: Version of edgecore.
     """
-    chosen = sorted(key for key in selection.dtypes if key in known)
+    chosen = sorted(selection.dtypes)
     declarations = [f"int32_t edgecore_kernel_{known[key]}(const edgecore_call *call);" for key in chosen]
     rows = [
         f"    {{KERNEL, {_text(name)}, {_text(overload)}, {bits(selection.dtypes[name, overload]):#x}, "
@@ -108,13 +107,17 @@ def command(
     names = [name for name in operators.split(",") if name]
     if not (files or names or yaml):
         raise EdgecoreError("nothing is selected: give --for, --operators or --yaml")
+    if out.suffix in (".cc", ".cpp", ".cxx", ".h", ".hpp"):
+        raise EdgecoreError(f"{out}: the table is a C file: name a folder, or a file that ends in .c")
     selection = _calls(_paths(files))
-    custom = [spelled(operator) for operator in selection.dtypes if operator not in known]
+    others = selection.drop_others(known.keys())
     add_names(selection, names, known)
     for path in _paths(yaml):
         add_yaml(selection, path, known)
     for path in _paths(check):
-        if missing := selection.missing(_calls([path])):
+        needed = _calls([path])
+        others |= needed.drop_others(known.keys())
+        if missing := selection.missing(needed):
             raise EdgecoreError(f"{path} needs what is not selected: {'; '.join(missing)}")
     from importlib.metadata import version
 
@@ -124,6 +127,6 @@ def command(
         out.mkdir(parents=True, exist_ok=True)
         _write(out / "selection.yaml", selection.yaml())
     _write(out if to_file else out / "kernels.c", table(selection, known, origins, version("edgecore")))
-    if custom:
-        complain(f"these operators are not in edgecore's library, so not in the table: {', '.join(sorted(custom))}")
-    print(f"{out}: {len(selection.dtypes) - len(custom)} operators")
+    if others:
+        complain(f"these operators are not in edgecore's library, so not in the table: {', '.join(sorted(others))}")
+    print(f"{out}: {len(selection.dtypes)} operators")

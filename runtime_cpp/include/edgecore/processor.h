@@ -1,0 +1,12 @@
+// What kind of processor the code is compiled for.
+#ifndef EDGECORE_PROCESSOR_H_
+#define EDGECORE_PROCESSOR_H_
+
+// 1 for Arm's M-profile, a microcontroller: memory is scarce, and all of it is fast. Else 0.
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+#define EDGECORE_MICROCONTROLLER 1
+#else
+#define EDGECORE_MICROCONTROLLER 0
+#endif
+
+#endif  // EDGECORE_PROCESSOR_H_
