@@ -152,7 +152,11 @@ class _Work:
                     self.listener.begun(step)
                 self.pool.submit(step, running[step])
             for step, result in self.pool.wait():
-                self.store.add(step, result, running.pop(step))
+                scratch = running.pop(step)
+                if result.transient:
+                    self.store.discard(scratch)
+                else:
+                    self.store.add(step, result, scratch)
                 self.results[step] = result
                 self.computed.add(step)
                 if self.listener is not None:
