@@ -54,7 +54,7 @@ class Cluster:
                 f"--temp-dir={self.folder}", "--resources", '{"timing": 1, "emulator": 1}']  # fmt: skip
         command = [
             sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--node-ip-address=127.0.0.1", "--num-cpus=1",
-            "--memory=3500000000", "--object-store-memory=80000000", "--disable-usage-stats",
+            "--memory=9000000000", "--object-store-memory=80000000", "--disable-usage-stats",
             *(head if not self.nodes else [f"--address={self.address}"]), *extra,
         ]  # fmt: skip
         node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -133,6 +133,25 @@ def test_three_nodes_give_the_same_table_as_this_machine(cluster):
     assert all(row.cached for row in edgecore.sweep(options, "there").rows)
     with pytest.raises(EdgecoreError, match=r"no node .* can run .*'camera'.*what is finished is kept"):
         edgecore.sweep({**options, "backends": {"kernels": {"needs": ["camera"]}}, "runs": 0}, "x", ray=cluster.address)
+
+
+@pytest.mark.full
+def test_a_search_on_three_nodes_tries_recipes_and_modules_there(cluster, monkeypatch):
+    compiler = pytest.importorskip("edgecore_xnnpack.compiler").XnnpackCompiler
+    some = {name: one for name, one in compiler().recipes().items() if name == "int8"}
+    monkeypatch.setattr(compiler, "recipes", lambda self: some)
+    found = edgecore.search(
+        "sweep_nets:small",
+        calibration="sweep_nets:samples",
+        max_loss=0.001,
+        objective="size",
+        runs=2,
+        ray=cluster.address,
+    )
+    assert found.best is not None and found.best.sqnr_db >= 60, str(found)
+    assert [row.recipe for row in found.rows][:2] == ["float", "int8"] and found.rows[1].sqnr_db < 60
+    assert list(found.folder.glob("cells/*/suggest-*.json")), "modules to leave in floating point were looked for"
+    assert edgecore.load(found.folder / found.best.file).methods
 
 
 def logged(name, count):
@@ -300,7 +319,7 @@ def test_an_address_without_a_cluster_is_one_sentence():
     with pytest.raises(EdgecoreError, match="there is no Ray cluster at 127.0.0.1:1"):
         edgecore.sweep(options, "out", ray="127.0.0.1:1")
     with pytest.raises(EdgecoreError, match="HOST:PORT; got 'here'"):
-        edgecore.sweep(options, "out", ray="here")
+        edgecore.search("sweep_nets:small", target="kernels", ray="here")
 
 
 def test_a_sweep_without_the_option_imports_nothing_of_ray(tmp_path):
