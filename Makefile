@@ -7,6 +7,7 @@
 #   make test-emulated  XNNPACK's kernels for processors that this one is not, compiled as plain C
 #   make test-platforms  XNNPACK, its delegate, its conformance, files of networks, the portable kernels and static
 #                programs on emulated Arm processors
+#   make test-ray  sweeps on a Ray cluster of three nodes on this machine, which are killed in between; installs Ray
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make vulkan-threads  the C++ tests of edgecore-vulkan under the thread sanitizer
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
@@ -68,7 +69,7 @@ qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' 
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 llm_sources := $(shell find plugins/edgecore-llm -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 
-.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor firmware docs wheels test-wheels shaders install format clean
+.PHONY: demo test test-all lint ctest pytest test-kernels test-emulated test-platforms test-ray fuzz vulkan-threads fuzz-long fuzz-graphs bench bench-processor firmware docs wheels test-wheels shaders install format clean
 .DELETE_ON_ERROR:
 
 install: $(DONE)/core $(DONE)/xnnpack
@@ -90,6 +91,7 @@ test-all:
 	@$(MAKE) --no-print-directory test-emulated
 	@$(MAKE) --no-print-directory test-platforms
 	@$(MAKE) --no-print-directory test-wheels
+	@$(MAKE) --no-print-directory test-ray
 	for backend in xnnpack openvino ethosu vgf; do .venv/bin/edgecore conformance $$backend || exit 1; done
 	.venv/bin/edgecore conformance vulkan --load-option validation=true
 	.venv/bin/edgecore conformance qnn --tolerance 0.01
@@ -187,6 +189,10 @@ fuzz-long: install $(DONE)/fuzzers
 	$(SAY) "fuzzers: $(INPUTS) inputs"
 	cd tests && ../$(PY) -m fuzz.long --inputs $(INPUTS) --jobs $(JOBS)
 
+test-ray: install $(DONE)/test $(DONE)/ray
+	$(SAY) "sweeps on a Ray cluster"
+	$(PY) -m pytest --full tests/sweeps/test_ray_pool.py
+
 fuzz-graphs: install $(DONE)/test
 	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs
 
@@ -255,6 +261,11 @@ $(DONE)/torchvision: $(DONE)/torch
 
 $(DONE)/sklearn: $(DONE)/torch
 	$(PIP) install --quiet scikit-learn
+	@touch $@
+
+$(DONE)/ray: pyproject.toml | $(DONE)/core
+	$(SAY) "Ray (a download of 80 MB)"
+	$(PIP) install --quiet "edgecore[ray]"
 	@touch $@
 
 $(DONE)/lint: pyproject.toml | $(PY)

@@ -5,7 +5,8 @@
 The cells' processes end as soon as Python has started: a `sitecustomize.py`, on whose path they are started, writes their
 result. So start the nodes of a cluster with PYTHONPATH=build/empty_cells, which this script makes. The baseline is the
 same number of the same processes by `subprocess.run` in as many threads. Each count is a process of its own, whose peak
-memory counts; on a cluster, also the resident memory of the workers of Ray before and after.
+memory counts; on a cluster, also the resident memory of Ray's workers and of the connection to it, when half of the
+cells have ended and when the last one has.
 """
 
 import argparse
@@ -43,24 +44,42 @@ def measure(cells: int, ray: str | None, jobs: int) -> dict[str, float]:
     processes = time.perf_counter() - start
     models = {f"m{number}": {"source": f"nothing:m{number}"} for number in range(cells)}
     options = {"models": models, "backends": ["kernels"], "runs": 0, "limits": {"memory_mb": 100}}
+    memory = Memory(cells)
     with tempfile.TemporaryDirectory() as folder:
-        before, start = workers(), time.perf_counter()
-        done = edgecore.sweep(options, folder, ray=ray, jobs=jobs)
+        start = time.perf_counter()
+        done = edgecore.sweep(options, folder, ray=ray, jobs=jobs, listener=memory)
         seconds = time.perf_counter() - start
     assert done.ok and len(done.rows) == cells
     return {
         "cells": cells, "process_ms": 1000 * processes / cells, "cell_ms": 1000 * seconds / cells,
         "added_ms": 1000 * (seconds - processes) / cells, "ratio": seconds / processes,
-        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "workers_mb": workers() - before,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "cluster_mb": memory.seen,
     }  # fmt: skip
 
 
-def workers() -> float:
-    """Return the resident MiB of all processes of Ray's tasks."""
+class Memory:
+    """A listener that measures the processes of the cluster in the middle and at the end."""
+
+    def __init__(self, cells: int) -> None:
+        self.ended_cells, self.cells = 0, cells
+        self.seen: list[float] = []
+
+    def planned(self, *_: object) -> None: ...
+    def begun(self, *_: object) -> None: ...
+
+    def ended(self, *_: object) -> None:
+        self.ended_cells += 1
+        if self.ended_cells in (self.cells // 2, self.cells):
+            self.seen.append(cluster_memory())
+
+
+def cluster_memory() -> float:
+    """Return the resident MiB of Ray's workers and of the processes that are connected to the cluster."""
     total = 0
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            if (folder / "cmdline").read_bytes().startswith(b"ray::"):
+            command = (folder / "cmdline").read_bytes()
+            if command.startswith(b"ray::") or b"sweeps.ray_driver" in command:
                 total += int((folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
         except OSError:
             continue

@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import site
 import sys
+from types import ModuleType
 
 import pytest
 from sweep_files import MODEL, write_nets
 
 from edgecore.errors import EdgecoreError
 from edgecore.sweeps import CellResult, fingerprint, make_plan
+from edgecore.sweeps.plan import named_files
 
 
 @pytest.fixture(autouse=True)
@@ -117,3 +120,46 @@ def test_packages_that_another_python_would_need_do_not_change_the_key_of_a_cell
     monkeypatch.setattr(sys, "path", [*sys.path, str(info.parent)])
     assert key() == before
     fingerprint._with_requirements.cache_clear()
+
+
+def files_of(source, **more):
+    plan = make_plan({"models": {"a": {"source": source, **more}}, "backends": ["xnnpack"]})
+    return sorted(named_files(plan.cells[0].build))
+
+
+def test_files_keep_the_paths_by_which_a_build_names_them(tmp_path):
+    (tmp_path / "samples").mkdir()
+    (tmp_path / "samples" / "0.npy").write_bytes(b"")
+    (tmp_path / "net.pt2").write_bytes(b"")
+    assert files_of("net.pt2", calibration="samples") == ["net.pt2", "samples/0.npy"]
+    whole = [str(tmp_path / name) for name in ("net.pt2", "samples/0.npy")]
+    assert files_of(whole[0], calibration=str(tmp_path / "samples")) == whole
+
+
+@pytest.mark.parametrize("source", ["nets:small", "nets.inner:small", "nets.inner.deep:small"])
+def test_a_function_of_a_package_brings_the_whole_package(tmp_path, source):
+    for name in (
+        "nets/__init__.py",
+        "nets/inner/__init__.py",
+        "nets/inner/deep.py",
+        "other/__init__.py",
+        "nets/weights.bin",
+    ):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert files_of(source) == ["nets/__init__.py", "nets/inner/__init__.py", "nets/inner/deep.py", "sweep_nets.py"]
+
+
+def test_packages_that_pip_has_installed_for_the_user_are_no_files_of_the_model(tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "USER_SITE", str(tmp_path / "user"))
+    fingerprint._installed_folders.cache_clear()
+    (tmp_path / "user").mkdir()
+    file = tmp_path / "user" / "nets_of_pip.py"
+    file.write_text("")
+    module = ModuleType("nets_of_pip")
+    module.__file__ = str(file)
+    monkeypatch.setitem(sys.modules, "nets_of_pip", module)
+    monkeypatch.syspath_prepend(file.parent)
+    assert str(file) not in fingerprint.imported_files() and __file__ in fingerprint.imported_files()
+    assert files_of("nets_of_pip:small") == []
+    fingerprint._installed_folders.cache_clear()

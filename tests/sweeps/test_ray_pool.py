@@ -54,7 +54,7 @@ class Cluster:
                 f"--temp-dir={self.folder}", "--resources", '{"timing": 1, "emulator": 1}']  # fmt: skip
         command = [
             sys.executable, "-m", "ray.scripts.scripts", "start", "--block", "--node-ip-address=127.0.0.1", "--num-cpus=1",
-            "--memory=3500000000", "--object-store-memory=80000000", "--disable-usage-stats",
+            "--memory=9000000000", "--object-store-memory=80000000", "--disable-usage-stats",
             *(head if not self.nodes else [f"--address={self.address}"]), *extra,
         ]  # fmt: skip
         node = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -135,6 +135,25 @@ def test_three_nodes_give_the_same_table_as_this_machine(cluster):
         edgecore.sweep({**options, "backends": {"kernels": {"needs": ["camera"]}}, "runs": 0}, "x", ray=cluster.address)
 
 
+@pytest.mark.full
+def test_a_search_on_three_nodes_tries_recipes_and_modules_there(cluster, monkeypatch):
+    compiler = pytest.importorskip("edgecore_xnnpack.compiler").XnnpackCompiler
+    some = {name: one for name, one in compiler().recipes().items() if name == "int8"}
+    monkeypatch.setattr(compiler, "recipes", lambda self: some)
+    found = edgecore.search(
+        "sweep_nets:small",
+        calibration="sweep_nets:samples",
+        max_loss=0.001,
+        objective="size",
+        runs=2,
+        ray=cluster.address,
+    )
+    assert found.best is not None and found.best.sqnr_db >= 60, str(found)
+    assert [row.recipe for row in found.rows][:2] == ["float", "int8"] and found.rows[1].sqnr_db < 60
+    assert list(found.folder.glob("cells/*/suggest-*.json")), "modules to leave in floating point were looked for"
+    assert edgecore.load(found.folder / found.best.file).methods
+
+
 def logged(name, count):
     models = {f"{name}{number}": {"source": f"logged:{name}{number}"} for number in range(count)}
     return {"models": models, "backends": ["kernels"], "runs": 0, "limits": SMALL}
@@ -208,13 +227,99 @@ def test_a_node_without_the_folder_of_the_sweep_gets_the_files_that_it_names(tmp
         ray_driver.run_on_node({**request, "packages": [*request["packages"], "torch==1"]}, contents)
 
 
+@pytest.fixture
+def connection(monkeypatch):
+    """connection(code) makes a pool whose process runs this code instead of connecting to a cluster."""
+    pytest.importorskip("ray", reason="needs edgecore[ray]")
+    from edgecore.sweeps import ray_pool
+
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen()
+
+        def connect(code):
+            monkeypatch.setattr(ray_pool, "_CHILD", f"import os, pickle, sys\n{code}")
+            return ray_pool.RayPool(f"127.0.0.1:{listening.getsockname()[1]}", None)
+
+        yield connect
+
+
+READY = """
+pickle.load(sys.stdin.buffer)
+def send(*message):
+    pickle.dump(message, sys.stdout.buffer)
+    sys.stdout.buffer.flush()
+send("ready", {"cores": 3, "timing": 0, "processors": []})
+"""
+
+
+def test_what_the_connection_has_said_before_its_end_is_not_lost(connection, tmp_path):
+    cell = make_plan({"models": ["sweep_nets:small"], "backends": ["kernels"]}).cells[0]
+    step = Step("build", cell.build, make_plan({"models": ["sweep_nets:small"], "backends": ["kernels"]}).limits)
+    ended = "send('ended', (1, {'status': 'ok'}, {'cores': 3}))\nsend('error', 'the node is on fire')\n"
+    pool = connection(f"{READY}pickle.load(sys.stdin.buffer)\n{ended}")
+    pool.submit(step, tmp_path)
+    pool.child.wait()
+    pool.submit(step, tmp_path)  # nobody reads it any more
+    assert [(one, result.status) for one, result in pool.wait()] == [(step, "ok")]
+    with pytest.raises(EdgecoreError, match="^the node is on fire$"):
+        pool.wait()
+    pool.cancel()
+    with pytest.raises(EdgecoreError, match="has ended: ImportError: no such library"):
+        connection("raise ImportError('no such library')")
+    pool = connection(READY)
+    with pytest.raises(EdgecoreError, match="is gone; the cells that are finished are kept"):
+        pool.wait()
+    pool.cancel()
+
+
+def test_failures_of_the_connection_are_messages_and_those_of_nodes_are_no_results(monkeypatch):
+    pytest.importorskip("ray", reason="needs edgecore[ray]")
+    import io
+    import pickle
+    from concurrent.futures import Future
+
+    from ray.exceptions import NodeDiedError, RayTaskError
+
+    from edgecore.sweeps import ray_driver
+
+    def said(do):
+        driver = ray_driver.Driver(io.BytesIO())
+        driver.resources = [{"CPU": 1.0, "memory": 1.0}]
+        driver.requests[1] = ({"name": "a/b", "folder": "."}, None)
+        with contextlib.suppress(SystemExit):
+            do(driver)
+        return pickle.loads(driver.out.getvalue())
+
+    def exit_with(status):
+        raise SystemExit(status)
+
+    monkeypatch.setattr(os, "_exit", exit_with)
+    request = {"name": "a/b", "resources": {}, "cores": 1, "memory": 1, "files": {"x.pt2": ("/nowhere/x.pt2", "")}}
+    assert said(lambda driver: driver.submit(2, request)) == (
+        "error", "a/b needs /nowhere/x.pt2, which cannot be read: No such file or directory; what is finished is kept",
+    )  # fmt: skip
+    for error, words in (
+        (NodeDiedError("gone"), "its node was lost 4 times: NodeDiedError"),
+        (
+            RayTaskError("run_on_node", "", OSError(28, "No space left")),
+            "its node failed: OSError: [Errno 28] No space",
+        ),
+    ):
+        future = Future()
+        future.set_exception(error)
+        kind, (number, result, _) = said(lambda driver, future=future: driver.ended(1, future))
+        assert (kind, number, result["status"], result["transient"]) == ("ended", 1, "failed", True)
+        assert words in result["reason"] and result["reason"].endswith("; run the sweep again")
+
+
 def test_an_address_without_a_cluster_is_one_sentence():
     pytest.importorskip("ray", reason="needs edgecore[ray]")
     options = {"models": ["sweep_nets:small"], "backends": ["kernels"]}
     with pytest.raises(EdgecoreError, match="there is no Ray cluster at 127.0.0.1:1"):
         edgecore.sweep(options, "out", ray="127.0.0.1:1")
     with pytest.raises(EdgecoreError, match="HOST:PORT; got 'here'"):
-        edgecore.sweep(options, "out", ray="here")
+        edgecore.search("sweep_nets:small", target="kernels", ray="here")
 
 
 def test_a_sweep_without_the_option_imports_nothing_of_ray(tmp_path):

@@ -7,11 +7,13 @@ import sys
 import time
 
 import pytest
+from fault_package import fault_folder  # noqa: F401
 from sweep_files import MODEL, write_nets
 
 import edgecore
 from edgecore.errors import EdgecoreError
-from edgecore.sweeps import read_results
+from edgecore.sweeps import pools, read_results
+from edgecore.sweeps.step import StepResult
 
 
 @pytest.fixture(autouse=True)
@@ -94,6 +96,23 @@ def test_a_file_that_this_machine_cannot_run_is_made_with_its_sizes(tmp_path):
     assert (
         edgecore.sweep(options, "out").rows[0].cached and not edgecore.sweep(options, "out", retry=True).rows[0].cached
     )
+
+
+def test_a_library_for_another_version_of_edgecore_is_a_failure_with_its_sentence(fault_folder, monkeypatch):  # noqa: F811
+    monkeypatch.syspath_prepend(fault_folder)
+    monkeypatch.setenv("EDGECORE_TOY_FAULT", "version")
+    done = edgecore.sweep({"models": ["sweep_nets:small"], "backends": ["fault"], "runs": 0}, "out")
+    assert done.rows[0].status == "failed" and "was built for version 7." in done.rows[0].reason, str(done)
+
+
+def test_a_failure_of_the_place_is_a_row_that_the_next_sweep_computes_again(monkeypatch):
+    options = {"models": ["sweep_nets:small"], "backends": ["kernels"], "runs": 0}
+    with monkeypatch.context() as patch:
+        patch.setattr(pools, "run_step", lambda *_: StepResult("failed", "its node was lost", transient=True))
+        row = edgecore.sweep(options, "out").rows[0]
+    assert (row.status, row.reason, row.cached) == ("failed", "its node was lost", False)
+    row = edgecore.sweep(options, "out").rows[0]
+    assert (row.status, row.cached) == ("ok", False), row.reason
 
 
 def test_kernels_have_int8_for_their_runtime_and_a_recipe_of_weights_gets_no_samples():

@@ -79,7 +79,7 @@ def test_a_step_that_looks_for_modules_is_contained_as_a_cell_is(tmp_path, monke
     steps = [Step("suggest", cell.build, plan.limits, max_loss=0.5) for cell in plan.cells]
     for step in steps:  # their files are there
         (tmp_path / "out" / "cells" / step.build.key).mkdir(parents=True)
-    found = compute(steps, tmp_path / "out", jobs=1, listener=None)
+    found = compute(steps, tmp_path / "out", jobs=1, ray=None, listener=None)
     assert found[steps[0]].status == "ok", found[steps[0]].reason
     assert isinstance(found[steps[0]].figures["skip"], list)
     assert found[steps[1]].status == "failed" and "SIGSEGV" in found[steps[1]].reason

@@ -43,6 +43,10 @@ def command(
         "search"
     ),
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Files that are made side by side.")] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Run on this Ray cluster, of which this machine is a node."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Try all recipes of a backend, and modules to leave in floating point, and name the best file."""
@@ -54,7 +58,7 @@ def command(
         with edgecore.sweeps.Display() as display:
             found = edgecore.search(
                 model, target=backend, calibration=calibration, accuracy=accuracy, max_loss=max_loss,
-                objective=objective.value, output=output, jobs=jobs, listener=display,
+                objective=objective.value, output=output, jobs=jobs, ray=ray, listener=display,
             )  # fmt: skip
         if as_json:
             print_json({"best": found.best and asdict(found.best), "recipe": found.recipe and repr(found.recipe)})

@@ -18,12 +18,13 @@ from urllib.request import url2pathname
 
 import pluggy
 
+from edgecore.errors import BackendBroken
 from edgecore.plugin import entry_points, hookspecs, isolated_import, kernel_libraries, loader_errors
 from edgecore.plugin.api import InstalledBackend
 from edgecore.plugin.backend_info import BackendInfo
 from edgecore.plugin.exit_status import exit_text
 from edgecore.plugin.inspect_library import host_abi
-from edgecore.plugin.registry import providers_here, select
+from edgecore.plugin.registry import find_by_name, provider_of, providers_here, select
 
 _PROBE_SECONDS = 60
 
@@ -96,6 +97,19 @@ def _tasks(backend: InstalledBackend) -> Iterator[isolated_import.Task]:
     yield isolated_import.Task("self_test", provider)
     if find_spec("torch"):
         yield isolated_import.Task("check", provider)
+
+
+def check_library(name: str) -> Finding:
+    """Check the native library of the backend called `name`: whether it loads, for this version of the native interface.
+
+    Raises:
+        BackendError: The backend is not installed, is broken, or has no library.
+    """
+    info = find_by_name(name)
+    if info.native_library is None:
+        raise BackendBroken(f"backend {name!r} compiles only; it has no library")
+    provider = provider_of(info)
+    return _check_file(Path(info.native_library()), _reinstall(provider), provider.distribution, info.backend_id)
 
 
 def diagnose_kernels(seconds: float = isolated_import.STEP_SECONDS) -> list[tuple[entry_points.Provider, Finding]]:

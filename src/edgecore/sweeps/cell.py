@@ -23,7 +23,10 @@ from edgecore.sweeps.step import FILE, REPORT, Kind, Step, StepResult
 RESULT_OF_PROCESS = "step.json"
 _PR_SET_PDEATHSIG = 1
 _REFUSALS = (ErrorCode.NOT_SUPPORTED, ErrorCode.NOT_FOUND)
-"""Codes of backends for a file that needs a device, a driver or a simulator that this machine does not have."""
+"""Codes of backends for a file that needs a device, a driver or a simulator that this machine does not have.
+
+A library that was built for another version of edgecore gives them too; that is a failure.
+"""
 
 
 def main(request: str) -> None:
@@ -101,6 +104,7 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     from edgecore.devtools.budget import figures as figures_of
     from edgecore.devtools.estimates import estimates
     from edgecore.devtools.sources import program_file
+    from edgecore.plugin.doctor import check_library
 
     build = step.build
     model, inputs, dynamic_shapes = load_model(build.source)
@@ -127,7 +131,7 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     try:
         comparison = program.compare(model)
     except ExecutionError as error:
-        if error.code not in _REFUSALS:
+        if error.code not in _REFUSALS or build.backend_name == KERNELS or not check_library(build.backend_name).ok:
             raise
         return "made", f"this machine cannot run the file: {error}"
     figures["sqnr_db"] = min((row.eager.sqnr for row in comparison.rows), default=math.inf)

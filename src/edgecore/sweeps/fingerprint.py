@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import os
+import site
 import sys
+import sysconfig
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
@@ -109,10 +112,22 @@ def _version(name: str) -> str:
 
 def imported_files() -> dict[str, str]:
     """Return the digests of the files of this process's modules that belong to no installed package: the user's."""
-    installed = tuple({sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[2])})
     paths = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    own = [path for path in paths if path and path.endswith(".py") and not path.startswith(installed)]
+    own = [path for path in paths if path and path.endswith(".py") and not is_installed(path)]
     return {path: file_digest(Path(path)) for path in sorted(own) if Path(path).is_file()}
+
+
+def is_installed(path: str) -> bool:
+    """Return True if a file, given by its absolute path, belongs to Python or to an installed package."""
+    return path.startswith(_installed_folders())
+
+
+@cache
+def _installed_folders() -> tuple[str, ...]:
+    """Return the folders of Python's own modules and of packages, also those of `pip install --user`, each with a `/`."""
+    own = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), str(Path(__file__).resolve().parents[2])]
+    found = {*own, *site.getsitepackages(), site.getusersitepackages()}
+    return tuple(f"{folder}{os.sep}" for folder in sorted(found))
 
 
 def unchanged(inputs: dict[str, str]) -> bool:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgecore.errors import BackendError, EdgecoreError
 from edgecore.format import EDGECORE
-from edgecore.sweeps.fingerprint import digest, file_digest, versions
+from edgecore.sweeps.fingerprint import digest, file_digest, is_installed, versions
 from edgecore.sweeps.options import Limits, ModelOptions, Selection, SweepOptions, read_options
 
 if TYPE_CHECKING:
@@ -154,28 +154,34 @@ def _content(model: ModelOptions) -> list[str]:
 
 
 def named_files(build: Build) -> dict[str, Path]:
-    """Return the files that a build names, and the Python files beside those that hold its functions.
+    """Return the files that a build names, and the Python files that its functions may import.
 
     Returns:
-        Path relative to the current folder, or absolute for files elsewhere -> path. Installed packages are left out.
+        Path -> the same path, absolute or relative to the current folder, as the build names it. Installed packages are
+        left out.
     """
-    here = Path.cwd().resolve()
     found: list[Path] = []
     for text in (build.source, build.calibration, build.accuracy):
-        file = _file_of(text or "").resolve()
-        if text is None or file.is_relative_to(sys.prefix) or file.is_relative_to(sys.base_prefix):
+        file = _file_of(text or "")
+        if text is None or is_installed(str(file.absolute())):
             continue
         if file.is_dir():
             found += [one for one in file.iterdir() if one.is_file()]
         elif ":" in text and file.is_file():
-            inner = "." in text.partition(":")[0]  # a module of a package, which may import the others of it
-            top = (
-                file.parents[text.partition(":")[0].count(".") - (file.name != "__init__.py")] if inner else file.parent
-            )
-            found += top.rglob("*.py") if inner else top.glob("*.py")
+            found += _python_files(text.partition(":")[0], file)
         elif file.is_file():
             found.append(file)
-    return {str(one.relative_to(here) if one.is_relative_to(here) else one): one for one in sorted(set(found))}
+    return {str(one): one for one in sorted(set(found))}
+
+
+def _python_files(module: str, file: Path) -> Iterator[Path]:
+    """Yield the Python files of a module's package, if it is in one, and those beside the package or module."""
+    names = module.split(".")
+    place = file.parents[len(names) - (file.name != "__init__.py")]
+    yield from place.glob("*.py")
+    package = place / names[0]
+    if package in file.parents:
+        yield from package.rglob("*.py")
 
 
 def _file_of(text: str) -> Path:
@@ -185,7 +191,7 @@ def _file_of(text: str) -> Path:
         return Path(text)
     relative = Path(*name.split("."))
     places = [Path(folder) / relative for folder in ("", *sys.path)]
-    files = (file for place in places for file in (place.with_suffix(".py"), place / "__init__.py"))
+    files = (file for place in places for file in (place / "__init__.py", place.with_suffix(".py")))
     return next((file for file in files if file.is_file()), relative)
 
 

@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import ray
 from ray.exceptions import RayError
@@ -62,7 +62,7 @@ def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[st
             place = Path(copied)
         if step.kind == "time" or not _has(place, request["files"]):
             for name in request["files"]:
-                if Path(name).is_absolute():
+                if Path(name).is_absolute() or ".." in Path(name).parts:
                     raise NodeProblem(f"has not the same file {name}; put it on a path that all nodes have")
                 file = Path(copied, name)
                 file.parent.mkdir(parents=True, exist_ok=True)
@@ -120,14 +120,18 @@ class Driver:
                 for one in measuring
             ])  # fmt: skip
 
+    def ask(self, answered: threading.Event) -> None:
+        """Find what the nodes have now."""
+        self.find_nodes()
+        answered.set()
+
     def watch(self) -> None:
         """End this process with a message when the cluster is gone, or when no node can run a step that waits."""
         while True:
             time.sleep(_CHECK_SECONDS)
-            asked = threading.Thread(target=self.find_nodes, daemon=True)
-            asked.start()
-            asked.join(_ANSWER_SECONDS)
-            if asked.is_alive():
+            answered = threading.Event()
+            threading.Thread(target=self.ask, args=(answered,), daemon=True).start()
+            if not answered.wait(_ANSWER_SECONDS):
                 os._exit(1)
             for request, _ in list(self.requests.values()):
                 self.check(request)
@@ -144,7 +148,7 @@ class Driver:
             "sweep, --num-cpus, --memory and --resources of `ray start`); what is finished is kept"
         )
 
-    def fail(self, message: str) -> None:
+    def fail(self, message: str) -> NoReturn:
         self.send("error", message)
         os._exit(1)
 
@@ -152,7 +156,12 @@ class Driver:
         self.check(request)
         request["threads_of_openmp"] = os.environ.get("OMP_NUM_THREADS")
         put = _put if TIMING in request["resources"] else _put_once
-        files = {name: put(path, digest) for name, (path, digest) in request["files"].items()}
+        try:
+            files = {name: put(path, digest) for name, (path, digest) in request["files"].items()}
+        except (FileNotFoundError, PermissionError) as error:
+            self.fail(
+                f"{request['name']} needs {error.filename}, which cannot be read: {error.strerror}; what is finished is kept"
+            )
         task = self.task.options(
             num_cpus=request["cores"], memory=request["memory"], resources=request["resources"], name=request["name"]
         )
@@ -171,8 +180,10 @@ class Driver:
             cause = getattr(error, "cause", None)
             if isinstance(cause, NodeProblem):
                 self.fail(f"a node of the Ray cluster {cause}; what is finished is kept")
-            lost = f"its node was lost {RETRIES + 1} times: {type(error).__name__}"
-            result = asdict(StepResult("failed", lost if cause is None else f"{type(cause).__name__}: {cause}"))
+            what = f"its node was lost {RETRIES + 1} times: {type(error).__name__}"
+            if cause is not None:
+                what = f"its node failed: {type(cause).__name__}: {cause}"
+            result = asdict(StepResult("failed", f"{what}; run the sweep again", transient=True))
         except OSError as error:
             self.fail(f"cannot write into {request['folder']}: {error.strerror}")
         self.send("ended", (number, result, self.nodes))
@@ -192,6 +203,10 @@ def _put(path: str, digest: str) -> Any:
 _put_once = cache(_put)
 
 
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 def main() -> None:
     """Run tasks until stdin is closed."""
     out = os.fdopen(os.dup(1), "wb")
@@ -201,18 +216,22 @@ def main() -> None:
     try:
         ray.init(address, log_to_driver=False, configure_logging=False)
     except Exception as error:
-        text = f"cannot connect to the Ray cluster at {address}: {str(error).strip().partition(chr(10))[0]}"
+        text = f"cannot connect to the Ray cluster at {address}: {_first_line(error)}"
         pickle.dump(("error", text), out)
         out.flush()
         os._exit(1)
     driver = Driver(out)
-    driver.find_nodes(with_processors=True)
-    driver.send("ready", driver.nodes)
-    threading.Thread(target=driver.watch, daemon=True).start()
     try:
+        driver.find_nodes(with_processors=True)
+        driver.send("ready", driver.nodes)
+        threading.Thread(target=driver.watch, daemon=True).start()
         while True:
             driver.submit(*pickle.load(requests))
     except EOFError:
         driver.cancel()
+    except Exception as error:
+        driver.fail(
+            f"the connection to the Ray cluster at {address} failed: {_first_line(error)}; what is finished is kept"
+        )
     ray.shutdown()
     os._exit(0)

@@ -12,6 +12,7 @@ import pickle
 import socket
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -66,15 +67,17 @@ class RayPool:
         self.steps: dict[int, Step] = {}
         self.submitted = 0
         self.digests: dict[Path, str] = {}
+        self.nodes: dict[str, Any] = {}
+        self.printed = tempfile.TemporaryFile()
         self.child = subprocess.Popen(
             [sys.executable, "-c", _CHILD, *entry_points.searched()],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.printed,
             start_new_session=True,  # Ctrl-C is for this process, which then cancels
             env={**os.environ, "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0")},
         )  # fmt: skip
         try:
             self._send(address)
-            self.nodes: dict[str, Any] = self._receive("ready")
+            self.nodes = self._receive("ready")
         except BaseException:
             self.cancel()
             raise
@@ -123,6 +126,7 @@ class RayPool:
             self.child.kill()
             self.child.wait()
         self.child.stdout.close()  # type: ignore[union-attr]
+        self.printed.close()
 
     def _digest(self, path: Path) -> str:
         """Return the digest of a file, which is computed once for those that all cells of a model have."""
@@ -133,11 +137,10 @@ class RayPool:
         return self.digests[path]
 
     def _send(self, message: object) -> None:
-        try:
+        """Send a message. If the process has ended, `_receive` gets what it has said before."""
+        with contextlib.suppress(OSError):
             pickle.dump(message, self.child.stdin)  # type: ignore[arg-type]
             self.child.stdin.flush()  # type: ignore[union-attr]
-        except OSError as error:
-            raise self._lost() from error
 
     def _receive(self, wanted: str) -> Any:
         try:
@@ -149,6 +152,11 @@ class RayPool:
         return content
 
     def _lost(self) -> EdgecoreError:
+        if not self.nodes:
+            self.printed.seek(0)
+            lines = self.printed.read().decode(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+            return EdgecoreError(f"the process that connects to the Ray cluster at {self.address} has ended: {last}")
         return EdgecoreError(
             f"the Ray cluster at {self.address} is gone; the cells that are finished are kept: run the sweep again when it "
             "is back, or without ray"

@@ -82,9 +82,11 @@ def sweep(
         return _sweep(plan, folder, pool, fresh, retry, listener)
 
 
-def compute(steps: Sequence[Step], folder: Path, *, jobs: int | None, listener: Listener | None) -> Results:
-    """Return the results of steps on this machine, those that are known from the folder of their sweep."""
-    with _alone(folder), _place(None, jobs) as pool:
+def compute(
+    steps: Sequence[Step], folder: Path, *, jobs: int | None, ray: str | None, listener: Listener | None
+) -> Results:
+    """Return the results of steps, those that are known from the folder of their sweep."""
+    with _alone(folder), _place(ray, jobs) as pool:
         work = _Work(Store(folder / "cells"), pool, listener)
         work.run(work.find(steps), 0)
         return work.results
@@ -152,7 +154,11 @@ class _Work:
                     self.listener.begun(step)
                 self.pool.submit(step, running[step])
             for step, result in self.pool.wait():
-                self.store.add(step, result, running.pop(step))
+                scratch = running.pop(step)
+                if result.transient:
+                    self.store.discard(scratch)
+                else:
+                    self.store.add(step, result, scratch)
                 self.results[step] = result
                 self.computed.add(step)
                 if self.listener is not None:

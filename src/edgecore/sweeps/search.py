@@ -50,6 +50,7 @@ def search(
     output: str | Path = "search",
     jobs: int | None = None,
     runs: int = 20,
+    ray: str | None = None,
     listener: Listener | None = None,
 ) -> Found:
     """Find the recipe with the fastest or smallest file that loses at most `max_loss`; needs the extra `edgecore[compile]`.
@@ -70,13 +71,15 @@ def search(
         output: Folder for the results.
         jobs: As for `edgecore.sweep`.
         runs: Number of measured runs.
+        ray: As for `edgecore.sweep`.
         listener: As for `edgecore.sweep`.
 
     Returns:
         The best file, and all that were tried.
 
     Raises:
-        EdgecoreError: An argument is wrong, or another sweep writes into the folder.
+        EdgecoreError: An argument is wrong, another sweep writes into the folder, or the Ray cluster cannot be used or is
+            lost.
 
     Example:
         >>> print(edgecore.search("my_models:digits", calibration="samples", accuracy="my_models:accuracy"))
@@ -94,20 +97,21 @@ def search(
         "runs": runs,
     }
     plan = make_plan(options)
-    first = sweep(plan, output, jobs=jobs, listener=listener)
+    first = sweep(plan, output, jobs=jobs, ray=ray, listener=listener)
     order = _order(objective)
     best = min((row for row in first.rows if _is_good(row, max_loss)), key=order, default=None)
     better = [row for row in first.rows if row.status == "ok" and row.recipe != FLOAT and not _is_good(row, max_loss)
               and (best is None or order(row) < order(best))]  # fmt: skip
-    builds = {cell.build.recipe: cell.build for cell in plan.cells}
-    tried = {name: {"recipe": one.recipe_name, **one.recipe_options} for name, one in builds.items()}
-    mixed = [Step("suggest", builds[row.recipe], plan.limits, max_loss=max_loss) for row in sorted(better, key=order)]
-    skips = compute(mixed if calibration is not None else [], first.folder, jobs=jobs, listener=listener)
+    cells = {cell.build.recipe: cell for cell in plan.cells}
+    tried = {name: {"recipe": cell.build.recipe_name, **cell.build.recipe_options} for name, cell in cells.items()}
+    chosen = [cells[row.recipe] for row in sorted(better, key=order)] if calibration is not None else []
+    mixed = [Step("suggest", cell.build, plan.limits, cell.needs, max_loss=max_loss) for cell in chosen]
+    skips = compute(mixed, first.folder, jobs=jobs, ray=ray, listener=listener) if mixed else {}
     added = {f"{step.build.recipe}-mixed": {**tried[step.build.recipe], "skip": result.figures["skip"]}
              for step, result in skips.items() if result.status == "ok" and result.figures["skip"]}  # fmt: skip
     done = first
     if added:
-        done = sweep({**options, "recipes": {**tried, **added}}, output, jobs=jobs, listener=listener)
+        done = sweep({**options, "recipes": {**tried, **added}}, output, jobs=jobs, ray=ray, listener=listener)
         best = min((row for row in done.rows if _is_good(row, max_loss)), key=order, default=None)
     recipe = None if best is None else _recipe({**tried, **added}[best.recipe])
     return Found(best, done.rows, recipe, done.folder)

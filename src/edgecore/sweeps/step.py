@@ -85,6 +85,7 @@ class StepResult:
         inputs: Digests of the user's files and folders that the step has read.
         by: The limit that was exceeded: "seconds", "memory" or "".
         limit: The limit that was exceeded; a larger one makes the result void.
+        transient: True for a failure of the place where the step ran, which says nothing about the step. It is not kept.
     """
 
     status: Status
@@ -94,6 +95,7 @@ class StepResult:
     inputs: dict[str, str] = field(default_factory=dict)
     by: str = ""
     limit: float = 0.0
+    transient: bool = False
 
 
 def build_step(cell: Cell, limits: Limits) -> Step:

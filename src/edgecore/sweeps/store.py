@@ -55,7 +55,7 @@ class Store:
             folder.rename(target.parent)
         else:
             (folder / RESULT).replace(target)
-            shutil.rmtree(folder)
+            self.discard(folder)
 
     def scratch(self, step: Step) -> Path:
         """Make a folder for a step, with the file for a measurement."""
@@ -66,6 +66,10 @@ class Store:
         if step.kind == "time":
             (folder / FILE).symlink_to((self.path(step.build) / FILE).resolve())
         return folder
+
+    def discard(self, folder: Path) -> None:
+        """Remove the folder of `scratch`."""
+        shutil.rmtree(folder)
 
     def clean(self) -> None:
         """Remove what killed sweeps have left."""
