@@ -110,6 +110,12 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
   return Status();
 }
 
+// Returns the slot of a tensor input or output; NULL if it is no tensor, or `index` is too large.
+const TensorSlot *slot_at(const MethodImpl &method, const flatbuffers::Vector<int32_t> *values, size_t index) {
+  const auto list = span_of(values);
+  return index < list.size() ? method.bindings.tensor_of[static_cast<size_t>(list[index])] : nullptr;
+}
+
 }  // namespace
 
 Status MethodImpl::allocate_entries(size_t count, size_t size, size_t alignment, void *&out, Error &error) {
@@ -222,19 +228,19 @@ Status Method::set_input_none(size_t index, Error &error) {
 
 bool Method::input_is_copied(size_t index) const {
   const MethodImpl &method = MethodImpl::of(this);
-  const TensorSlot *slot = method.bindings.tensor_of[static_cast<size_t>(span_of(method.plan->inputs())[index])];
+  const TensorSlot *slot = slot_at(method, method.plan->inputs(), index);
   return slot == nullptr || slot->storage == Storage::kPlanned;
 }
 
 void *Method::planned_input(size_t index) {
   const MethodImpl &method = MethodImpl::of(this);
-  const TensorSlot *slot = method.bindings.tensor_of[static_cast<size_t>(span_of(method.plan->inputs())[index])];
+  const TensorSlot *slot = slot_at(method, method.plan->inputs(), index);
   return slot != nullptr && slot->storage == Storage::kPlanned ? slot->base.data : nullptr;
 }
 
 bool Method::output_needs_memory(size_t index) const {
   const MethodImpl &method = MethodImpl::of(this);
-  const TensorSlot *slot = method.bindings.tensor_of[static_cast<size_t>(span_of(method.plan->outputs())[index])];
+  const TensorSlot *slot = slot_at(method, method.plan->outputs(), index);
   return slot != nullptr && slot->storage == Storage::kOutput;
 }
 

@@ -82,6 +82,9 @@ TEST(Method, TakesInputsThatWereWrittenToTheirPlannedMemory) {
   Loaded borrowing(scale_program(false));
   ASSERT_TRUE(borrowing.load_method());
   EXPECT_EQ(borrowing.method->planned_input(0), nullptr);
+  EXPECT_EQ(loaded.method->planned_input(1), nullptr);
+  EXPECT_EQ(loaded.method->planned_input(SIZE_MAX), nullptr);
+  EXPECT_FALSE(loaded.method->output_needs_memory(1));
 }
 
 TEST(Method, DynamicShapesFollowTheInput) {

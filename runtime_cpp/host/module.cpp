@@ -211,6 +211,7 @@ Status Module::State::load_method(size_t index, const MethodOptions &options, Er
     return fail(error, EDGECORE_INVALID_ARGUMENT, "trace_limit must be at most ", kMaxTraceLimit, " bytes; got ",
                 options.trace_limit, ".");
   }
+  const std::lock_guard<std::recursive_mutex> lock(shared->loading);
   const Program &program = *shared->program;
   HeapAllocator scratch;
   EDGECORE_TRY(program.check_allocated(index, scratch, error));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <deque>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -104,6 +105,8 @@ struct LoadedFile {
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   KernelTables kernels{edgecore_kernels_library()};
+  // Held while a session loads a method. Recursive, because a message of the load may make an application load another.
+  std::recursive_mutex loading;
 
   ~LoadedFile() {
     while (!backends.empty()) backends.pop_back();

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "edgecore/make_tensor.h"
 #include "edgecore/module.h"
 #include "null_backend.h"
 #include "tests/pte_builder.h"
@@ -125,6 +126,32 @@ TEST(ModuleThreads, ProgramsAreLoadedAndRunSideBySide) {
   }
   for (std::thread &thread : threads) thread.join();
   EXPECT_EQ(wrong, std::vector<int>(kMethods, 0));
+}
+
+// Sessions of one file whose first runs coincide load the method at the same time.
+TEST(ModuleThreads, FirstRunsOfSessionsLoadSideBySide) {
+  const std::vector<uint8_t> bytes = program();
+  for (int round = 0; round < 20; ++round) {
+    Module module;
+    Module sessions[kMethods];
+    Error error;
+    ASSERT_TRUE(module.open({bytes.data(), bytes.size()}, error).ok()) << std::string(error.text, error.size);
+    ASSERT_TRUE(module.add_backend(backend(), {}, error).ok() && module.add_kernels(kernels(), error).ok());
+    for (Module &session : sessions) ASSERT_TRUE(module.new_session(session, error).ok());
+    std::vector<int> right(kMethods, 0);
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i < kMethods; ++i) {
+      threads.emplace_back([&, i] {
+        Error failure;
+        std::vector<Value> outputs;
+        const std::vector<float> x(kSize, static_cast<float>(i));
+        const bool ran = sessions[i].execute("forward", {make_tensor({kSize}, x)}, outputs, failure).ok();
+        right[i] = ran && outputs[0].tensor().values<float>()[kSize - 1] == static_cast<float>(4 * i);
+      });
+    }
+    for (std::thread &thread : threads) thread.join();
+    EXPECT_EQ(right, std::vector<int>(kMethods, 1));
+  }
 }
 
 }  // namespace

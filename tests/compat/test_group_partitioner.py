@@ -53,6 +53,18 @@ def test_two_partitions_never_wait_for_each_other():
     assert parts == [["abs_1", "add"], ["exp"], ["mul"]]  # exp waits for add, and abs for mul
 
 
+def test_a_group_that_a_path_leaves_and_enters_again_is_refused():
+    with pytest.raises(ValueError, match="the group mul, add cannot be one partition"):
+        proposed(graph_of(lambda x: (x + 1).sin() * 2), [["mul", "add"]])
+
+    def knot(x):
+        a, b = x + 1, x * 2
+        return a.sin().exp(), b.sin().abs()
+
+    with pytest.raises(ValueError, match="perhaps through another group"):
+        proposed(graph_of(knot), [["add", "abs_1"], ["mul", "exp"]])
+
+
 def test_a_group_stays_together_without_what_is_not_supported():
     parts = proposed(graph_of(lambda x: (x + 1, (x * 2).sin())), [["add", "mul", "sin"]])
     assert parts == [["add", "mul"]]

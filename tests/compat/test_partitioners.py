@@ -18,7 +18,7 @@ from edgecore.compat.partitioners import (
     get_lowered_submodules,
     get_non_lowered_nodes,
 )
-from edgecore.errors import CompileError
+from edgecore.errors import CompileError, FallbackWarning
 from edgecore.partition import DelegationSpec, PartitionResult
 from edgecore.pipeline import to_edge
 from edgecore.plugin import CompileSpec, registry
@@ -41,6 +41,26 @@ def script_backend(monkeypatch):
             store.add_named_data("weight", torch.arange(3.0))
             return preprocess_result(b"blob", {}, store.get_named_data_store_output())
 
+    class AllAtOnceBackend(BackendDetails):
+        @staticmethod
+        def preprocess(edge_program, compile_specs):
+            raise AssertionError("not called")
+
+        @staticmethod
+        def preprocess_multimethod(edge_programs, compile_specs):
+            if AllAtOnceBackend.drops_results and "forward" not in edge_programs:
+                return {}
+            seen = {name: [len(one.graph.nodes) for one in of_method] for name, of_method in edge_programs.items()}
+            return {
+                name: [
+                    preprocess_result(f"{seen} {[spec.key for spec in one]}".encode()) for one in compile_specs[name]
+                ]
+                for name in edge_programs
+            }
+
+    AllAtOnceBackend.drops_results = False
+    return AllAtOnceBackend
+
 
 class Sines(Partitioner):
     """Tags sines, with compile specs of the settings."""
@@ -60,6 +80,34 @@ class Model(torch.nn.Module):
 
 def lowered(partitioner):
     return to_edge(torch.export.export(Model(), (X,))).to_backend(partitioner)
+
+
+class Everything(AllNodePartitioner):
+    """Gives all operators to the backend that compiles all partitions at once."""
+
+    def __init__(self, *keys):
+        super().__init__("AllAtOnceBackend", [CompileSpec(key, b"") for key in keys])
+
+
+def methods():
+    exported = torch.export.export(Model(), (X,))
+    return to_edge({"one": exported, "two": exported})
+
+
+def blobs(edge, *names):
+    return [get_lowered_backend_modules(edge.exported_program(name).graph_module)[0].processed_bytes for name in names]
+
+
+def test_a_backend_of_a_script_may_compile_all_methods_at_once():
+    edge = methods().to_backend({"one": Everything("a"), "two": Everything("b")})
+    assert blobs(edge, "one", "two") == [b"{'one': [4], 'two': [4]} ['a']", b"{'one': [4], 'two': [4]} ['b']"]
+    assert blobs(methods().to_backend({"two": Everything()}), "two") == [b"{'forward': [4]} []"]
+
+
+def test_a_backend_that_forgets_a_partition_is_named(script_backend):
+    script_backend.drops_results = True
+    with pytest.warns(FallbackWarning, match=r"AllAtOnceBackend\.preprocess_multimethod gave 0 results for the 1 part"):
+        methods().to_backend(Everything())
 
 
 def test_a_partitioner_has_the_settings_that_it_was_made_with():
@@ -94,6 +142,13 @@ def test_named_data_with_other_content_or_for_another_file_are_refused():
         store.add_named_data("key", b"two")
     with pytest.raises(CompileError, match="external_constants"):
         store.add_named_data("other", b"one", external_tag="weights")
+
+
+def test_data_of_two_alignments_is_aligned_for_both():
+    store = NamedDataStore()
+    store.add_named_data("key", b"one", alignment=4)
+    store.add_named_data("key", b"one", alignment=6)
+    assert store.get_named_data_store_output()["key"].alignment == 12
 
 
 class Products(Partitioner):

@@ -10,9 +10,10 @@ import pytest
 import torch
 
 import edgecore
+from edgecore import native_program
 from edgecore.devtools import connect, profile_on
 from edgecore.devtools.remote import Device
-from edgecore.devtools.remote_profile import run_there
+from edgecore.devtools.remote_profile import environment_of, run_there
 from edgecore.errors import EdgecoreError, ExecutionError
 
 needs_runner = pytest.mark.skipif(
@@ -48,6 +49,17 @@ def test_a_failure_of_the_runner_is_its_own_sentence(device: Device, file: Path,
     (tmp_path / "x.bin").write_bytes(b"short")
     with pytest.raises(EdgecoreError, match=r"^local: edgecore-run: .*x\.bin has 5 bytes of data; input 0 needs 128"):
         profile_on(device, file, inputs=[tmp_path / "x.bin"], runs=1)
+
+
+@pytest.mark.parametrize(("file_name", "variable"), [("so", "LD_LIBRARY_PATH"), ("dylib", "DYLD_LIBRARY_PATH")])
+def test_the_library_of_kernels_is_found_where_it_was_pushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file_name: str, variable: str
+) -> None:
+    monkeypatch.setattr(native_program, "LIBRARY_FOLDER", tmp_path)
+    with pytest.raises(EdgecoreError, match="has no libedgecore_kernels.*--device-build"):
+        environment_of(str, native_program.PROGRAM)
+    (tmp_path / f"libedgecore_kernels.{file_name}").write_bytes(b"")
+    assert environment_of(lambda path: f"/there/{path.name}", native_program.PROGRAM) == {variable: "/there"}
 
 
 def build(tmp_path: Path, content: bytes) -> Path:

@@ -40,7 +40,7 @@ def compiled(model):
 
 @pytest.mark.parametrize("scale", [float("nan"), float("inf"), -float("inf"), 1e-39])
 def test_a_scale_that_is_no_normal_number_is_refused(scale):
-    with pytest.raises(CompileError, match=r"quantize_per_tensor.*the scale is \S+, but must be finite and a normal"):
+    with pytest.raises(CompileError, match=r"quantize_per_tensor.*the scale is \S+, but must be 0 or a finite, normal"):
         compiled(PerTensor(scale, 0))
     with pytest.raises(CompileError, match="dequantize_per_channel.*the scale of channel 1 is"):
         compiled(PerChannel([1.0, scale, 1.0], [0, 0, 0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
@@ -67,6 +68,22 @@ def test_configs_name_operators(configs: Any, left: set[str]) -> None:
 def test_names_of_operators_that_the_model_does_not_call_are_warned_about(configs: str, effect: str) -> None:
     with pytest.warns(UserWarning, match=rf"configs {effect}: the model calls no gelu( or tanh)? after lowering"):
         compiled(configs=configs)
+
+
+class Branches(nn.Module):
+    """Operators in the method, and others in its branches."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cond(x.sum() > 0, lambda x: x.exp() * 2, lambda x: -x, (x,)) + 1
+
+
+@pytest.mark.parametrize("configs, warned", [("add", 0), ("exp", 0), ("gelu", 1), ("-gelu", 1)])
+def test_options_without_effect_are_warned_about_once_for_the_whole_program(configs: str, warned: int) -> None:
+    backend = edgecore.Backend("xnnpack", configs=configs)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        edgecore.compile(Branches(), (X,), backends=[backend])
+    assert sum("the option configs" in str(one.message) for one in seen) == warned
 
 
 def test_an_operator_that_is_left_out_does_not_come_back_in_parts() -> None:

@@ -172,8 +172,8 @@ class Module {
   // Builds the loaded methods once more, for a session with state of its own: mutable buffers, and state of
   // backends. The sessions share the file, its weights, the backends and what they packed, and MethodOptions. Call it
   // with an empty Module, which then has all members from load_methods on; the two may be used at the same time by
-  // different threads, but load methods one after the other, and destroyed in any order. Options that set_options has
-  // set are not taken over. Errors: INVALID_STATE (no open program), and those of Method::load.
+  // different threads, and destroyed in any order. If both load methods, the second waits for the first. Options that
+  // set_options has set are not taken over. Errors: INVALID_STATE (no open program), and those of Method::load.
   Status new_session(Module &session, Error &error) const;
 
   // Return the number of methods of the file, or 0 before the first is loaded; and a method, which must be loaded.

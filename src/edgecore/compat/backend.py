@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -11,7 +13,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
-from edgecore.plugin import BackendInfo, CompileSpec, NamedBlob, PreprocessResult, hookimpl, register
+from edgecore.plugin import BackendInfo, CompiledPartition, CompileSpec, NamedBlob, PreprocessResult, hookimpl, register
 
 
 class NamedDataStore:
@@ -52,7 +54,7 @@ class NamedDataStore:
         known = self._data.setdefault(key, NamedBlob(content, alignment or 1))
         if known.data != content:
             raise ValueError(f"the key {key!r} has other data already; give each tensor a key of its own")
-        self._data[key] = NamedBlob(content, max(known.alignment, alignment or 1))
+        self._data[key] = NamedBlob(content, math.lcm(known.alignment, alignment or 1))
 
     def get_named_data_store_output(self) -> Mapping[str, NamedBlob]:
         """Return the data by key, for `PreprocessResult(data_store_output=...)`."""
@@ -101,6 +103,27 @@ class BackendDetails:
         """Compile a program to bytes."""
         raise NotImplementedError
 
+    @classmethod
+    def preprocess_multimethod(
+        cls, edge_programs: Mapping[str, list[ExportedProgram]], compile_specs: Mapping[str, list[list[CompileSpec]]]
+    ) -> Mapping[str, list[PreprocessResult]]:
+        """Compile all partitions of all methods; a backend whose partitions share data overrides it.
+
+        Such a backend is called for each partition alone, too, as the only one of a method "forward": so one that cannot
+        be compiled stays outside, and all the others are compiled.
+
+        Args:
+            edge_programs: Name of a method -> its partitions.
+            compile_specs: Name of a method -> the compile specs of each of these.
+
+        Returns:
+            Name of a method -> the result of each of these.
+        """
+        return {
+            name: [cls.preprocess(*one) for one in zip(programs, compile_specs[name], strict=True)]
+            for name, programs in edge_programs.items()
+        }
+
 
 _backends: dict[str, type[BackendDetails]] = {}
 
@@ -109,7 +132,11 @@ def __getattr__(name: str) -> Any:
     """Return the class that makes the compiler of a backend, by the id of the backend."""
     if name not in _backends:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return lambda: _Compiler(_backends[name])
+    details = _backends[name]
+    own = (
+        inspect.getattr_static(details, "preprocess_multimethod") is not vars(BackendDetails)["preprocess_multimethod"]
+    )
+    return lambda: (_LinkingCompiler if own else _Compiler)(details)
 
 
 class _NoOptions(BaseModel):
@@ -135,6 +162,37 @@ class _Compiler:
 
     def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> list[str]:
         return []
+
+    def check(self) -> list[Any]:
+        return []
+
+
+class _LinkingCompiler(_Compiler):
+    """The compiler of a backend with `preprocess_multimethod`."""
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        return self._results({"forward": [program]}, {"forward": [list(specs)]})[0]
+
+    def link(self, partitions: Sequence[CompiledPartition]) -> Sequence[PreprocessResult]:
+        programs: dict[str, list[ExportedProgram]] = {}
+        specs: dict[str, list[list[CompileSpec]]] = {}
+        for partition in partitions:  # those of a method follow each other
+            programs.setdefault(partition.method, []).append(partition.program)
+            specs.setdefault(partition.method, []).append(list(partition.specs))
+        return self._results(programs, specs)
+
+    def _results(
+        self, programs: Mapping[str, list[ExportedProgram]], specs: Mapping[str, list[list[CompileSpec]]]
+    ) -> list[PreprocessResult]:
+        results = self._details.preprocess_multimethod(programs, specs)
+        for method, of_method in programs.items():
+            if len(results.get(method, ())) != len(of_method):
+                name = self._details.__name__
+                raise CompileError(
+                    f"{name}.preprocess_multimethod gave {len(results.get(method, ()))} results for the {len(of_method)} "
+                    f"partitions of method {method!r}; return one for each"
+                )
+        return [result for method in programs for result in results[method]]
 
 
 def tag_constant_data(edge_program: ExportedProgram) -> None:

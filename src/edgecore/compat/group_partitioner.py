@@ -55,17 +55,27 @@ class GroupBasedPartitioner(CapabilityBasedPartitioner):
 
         Returns:
             The partitions.
+
+        Raises:
+            ValueError: The nodes of a group cannot be one partition.
         """
         reach = _Reach(self.graph_module)
         parts: list[int] = []
         for nodes in self._units():
-            parts.append(reach.join(nodes))
+            bits = reach.bits(nodes)
+            if not reach.may_join(bits):
+                names = ", ".join(node.name for node in nodes)
+                raise ValueError(
+                    f"the group {names} cannot be one partition: a path leaves it and returns, perhaps through another "
+                    "group; put the nodes of the path in the group, or divide it"
+                )
+            parts.append(reach.join(bits))
         merged: list[int] = []
         while parts:
             first, rest = parts[0], []
             for other in parts[1:]:
                 if reach.may_join(first | other):
-                    first = reach.join_bits(first | other)
+                    first = reach.join(first | other)
                 else:
                     rest.append(other)
             merged.append(first)
@@ -119,6 +129,10 @@ class _Reach:
             for user in node.users:
                 self.after[index] |= self.after[self.position[user]] | 1 << self.position[user]
 
+    def bits(self, nodes: Iterable[Node]) -> int:
+        """Return nodes as a set."""
+        return sum(1 << self.position[node] for node in dict.fromkeys(nodes))
+
     def members(self, bits: int) -> list[Node]:
         """Return the nodes of a set."""
         return [self.nodes[index] for index in _positions(bits)]
@@ -135,11 +149,7 @@ class _Reach:
         before, after = self._around(bits)
         return not before & after & ~bits
 
-    def join(self, nodes: Iterable[Node]) -> int:
-        """Join nodes, and return them as a set."""
-        return self.join_bits(sum(1 << self.position[node] for node in dict.fromkeys(nodes)))
-
-    def join_bits(self, bits: int) -> int:
+    def join(self, bits: int) -> int:
         """Join the nodes of a set: what is before or after one of them is so for all. Return the set."""
         before, after = self._around(bits)
         for index in _positions(before | bits):

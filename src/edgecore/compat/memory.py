@@ -70,13 +70,18 @@ def naive(
 def _result(planner: Planner, alignment: int, specs: Collection[TensorSpec], padding: int) -> MemoryAlgoResult:
     """Run a planner of edgecore for each arena."""
     arenas: dict[int, list[TensorSpec]] = {}
-    for spec in sorted(specs, key=lambda spec: spec.lifetime):  # a set has no order, and plans must repeat
+    for spec in sorted(specs, key=_order):
         arenas.setdefault(spec.mem_id or 1, []).append(spec)
     result = MemoryAlgoResult({}, [0] * (max(arenas, default=1) + 1))
     for mem_id, members in arenas.items():
         result.bufsizes[mem_id] = planner(members, alignment) + padding
         result.spec_dict.update((spec, SpecAllocResult(mem_id, 0, spec.mem_offset)) for spec in members)
     return result
+
+
+def _order(spec: TensorSpec) -> tuple[object, ...]:
+    """Return a key by which a set of specs is always in the same order, but for specs that are alike: plans must repeat."""
+    return spec.lifetime, spec.shape, str(spec.dtype), spec.dim_order, spec.alignment
 
 
 class MemoryPlanningPass(memory.MemoryPlanningPass):

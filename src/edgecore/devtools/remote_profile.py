@@ -76,11 +76,21 @@ def profile_on(
 
 
 def environment_of(push: Callable[[Path], str], runner: Path) -> dict[str, str]:
-    """Push the library that an edgecore-run needs, and return the environment in which it finds the library there."""
+    """Push the library that an edgecore-run needs, and return the environment in which it finds the library there.
+
+    Raises:
+        EdgecoreError: The library is missing.
+    """
     if runner != native_program.PROGRAM:
         return {}
-    (kernels,) = native_program.LIBRARY_FOLDER.glob("libedgecore_kernels.*")
-    return {"LD_LIBRARY_PATH": posixpath.dirname(push(kernels))}
+    kernels = next(native_program.LIBRARY_FOLDER.glob("libedgecore_kernels.*"), None)
+    if kernels is None:
+        raise EdgecoreError(
+            f"{native_program.LIBRARY_FOLDER} has no libedgecore_kernels, which {RUNNER} needs; install edgecore from a "
+            "wheel, or name a folder with a build with --device-build"
+        )
+    variable = "DYLD_LIBRARY_PATH" if kernels.suffix == ".dylib" else "LD_LIBRARY_PATH"
+    return {variable: posixpath.dirname(push(kernels))}
 
 
 def run_there(device: Device, command: Sequence[str], environment: Mapping[str, str] | None = None) -> Done:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -92,14 +93,19 @@ def to_backend(
             partition.spec.backend_id, failure.held, partition.nodes, failure.error, is_required
         )
         refused |= dict.fromkeys(failure.held, f"the backend failed with it inside: {text_of(failure.error)}")
+    results = {id(partitioner): list[PartitionResult | None]() for partitioner in partitioners.values()}
     for method, answer in answers.items():
+        of_partitioner = results[id(partitioners[method])]
+        of_partitioner.append(answer.result)
         is_required = partitioners[method] in required
         _note_answer(edited[method], answer, refused, diagnostics[method], is_required)
         _delegate_all(edited[method], partitions[method], preprocess, diagnostics[method], is_required)
         if answer.result is not None:
             partitions[method] += _delegate_in_bodies(
-                edited[method], partitioners[method], preprocess, diagnostics[method], is_required
+                edited[method], partitioners[method], preprocess, diagnostics[method], is_required, of_partitioner
             )
+    for of_partitioner in results.values():
+        _warn_if_all_do(of_partitioner)
     if link is not None:
         modules = {
             method: [partition.module for partition in of_method if partition.module is not None]
@@ -120,13 +126,18 @@ def _delegate_in_bodies(
     preprocess: Preprocess,
     diagnostics: PartitionDiagnostics,
     required: bool,
+    results: list[PartitionResult | None],
 ) -> list[_Partition]:
-    """Delegate the nodes that a partitioner tags in branches and loop bodies, each of which it gets as a program."""
+    """Delegate the nodes that a partitioner tags in branches and loop bodies, each of which it gets as a program.
+
+    The partitioner's answers are added to `results`.
+    """
     found: list[_Partition] = []
     name_apart(program)
     for body in body_programs(program):
         _drop_tags({"": body})  # some partitioners tag the bodies along with the method around them
         answer = _ask(body, partitioner, {})
+        results.append(answer.result)
         _note_answer(body, answer, {}, diagnostics, required)
         partitions = _partitions(body, answer)
         _delegate_all(body, partitions, preprocess, diagnostics, required)
@@ -134,6 +145,13 @@ def _delegate_in_bodies(
     if found:
         drop_unread_captures(program)
     return found
+
+
+def _warn_if_all_do(results: Sequence[PartitionResult | None]) -> None:
+    """Give the user the warning of a partitioner if its answers to all methods and bodies have one."""
+    warned = [result.warning for result in results if result is not None and result.warning]
+    if warned and len(warned) == len(results):
+        warnings.warn(warned[0], stacklevel=3)
 
 
 def _delegate_all(

@@ -56,10 +56,9 @@ def extract(
         if buffer.name in claimed and (buffer.node in sources or buffer.update in inside)
     ]
     held = {buffer.node for buffer in buffers}
+    read = [source for source in sources if constants.has(source)]
     stay = constants_as_inputs if isinstance(constants_as_inputs, frozenset) else frozenset[str]()
-    weights = [source for source in sources if constants.has(source) and source.name not in stay]
-    if constants_as_inputs is True:
-        weights = []
+    weights = [] if constants_as_inputs is True else [source for source in read if source.name not in stay]
     others = held.union(weights)
     inputs = [source for source in sources if source not in others]
     outputs = _outputs(program, inside, nodes, {buffer.name for buffer in buffers})

@@ -69,6 +69,8 @@ class PartitionResult:
             `claimable_buffers`.
         copied_nodes: Name of a tagged node -> the tags of further partitions that read it, each of which gets a copy of
             its own.
+        warning: What is wrong with the options, as far as this program shows; "" if nothing is. The user is warned, once,
+            if the answers to all methods, branches and loop bodies have a warning.
     """
 
     tagged_exported_program: ExportedProgram
@@ -76,6 +78,7 @@ class PartitionResult:
     unsupported_nodes: Sequence[UnsupportedNode] = ()
     claimed_buffers: Collection[str] = ()
     copied_nodes: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    warning: str = ""
 
 
 class Partitioner(Protocol):

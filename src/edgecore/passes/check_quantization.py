@@ -19,8 +19,8 @@ SMALLEST = torch.finfo(torch.float32).tiny
 def check_quantization(program: ExportedProgram) -> ExportedProgram:
     """Check the scales and zero points of a program that are known when compiling; return the program as it is.
 
-    A scale must be finite, and 0 or a normal number of float32; an integer zero point must be a
-    value of the integer type. Zero points in floating point, such as those of embedding tables, may be any number.
+    A scale must be 0 or a normal number of float32; an integer zero point must be a value of the integer type.
+    Zero points in floating point, such as those of embedding tables, may be any number.
 
     Raises:
         CompileError: A scale or a zero point of a quantize or dequantize node is not.
@@ -33,7 +33,9 @@ def check_quantization(program: ExportedProgram) -> ExportedProgram:
         scales = _known(parameters.scale, constants)
         if scales is not None:
             is_subnormal = (scales.abs() < SMALLEST) & (scales != 0)
-            _refuse(node, "scale", scales, ~torch.isfinite(scales) | is_subnormal, "finite and a normal float32 number")
+            _refuse(
+                node, "scale", scales, ~torch.isfinite(scales) | is_subnormal, "0 or a finite, normal float32 number"
+            )
         zeros = _known(parameters.zero_point, constants)
         if zeros is not None and not (zeros.is_floating_point() or parameters.dtype.is_floating_point):
             limits = torch.iinfo(parameters.dtype)

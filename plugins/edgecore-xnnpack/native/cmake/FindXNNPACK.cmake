@@ -69,7 +69,8 @@ if(_xnnpack_problem)
     # These are what the toolchain file was told, such as -DEDGECORE_ZIG or -DANDROID_ABI.
     foreach(name IN LISTS CMAKE_TRY_COMPILE_PLATFORM_VARIABLES)
       if(NOT "${${name}}" STREQUAL "")
-        list(APPEND _xnnpack_target --define "${name}=${${name}}")
+        string(REPLACE ";" "\\;" _xnnpack_value "${${name}}")  # a list stays one argument
+        list(APPEND _xnnpack_target --define "${name}=${_xnnpack_value}")
       endif()
     endforeach()
   endif()

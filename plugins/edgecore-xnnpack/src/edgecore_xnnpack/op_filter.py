@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Sequence
 
 import torch
@@ -56,15 +55,14 @@ def _excluded(node: Node, constants: Constants, options: XnnpackOptions) -> str 
     return None
 
 
-def warn_if_nothing_matches(program: ExportedProgram, options: XnnpackOptions) -> None:
-    """Warn if the option `configs` names only operators that a program does not call."""
+def nothing_matches(program: ExportedProgram, options: XnnpackOptions) -> str:
+    """Return a warning if the option `configs` names only operators that a program does not call, else ""."""
     named = {name.removeprefix("-") for name in options.configs}
     called = {name for node in calls(program.graph_module) for name in _names_of(node)}
-    if named and not named & called:
-        effect = "excludes nothing" if options.configs[0].startswith("-") else "lets XNNPACK run nothing"
-        warnings.warn(
-            f"the option configs {effect}: the model calls no {' or '.join(sorted(named))} after lowering", stacklevel=2
-        )
+    if not named or named & called:
+        return ""
+    effect = "excludes nothing" if options.configs[0].startswith("-") else "lets XNNPACK run nothing"
+    return f"the option configs {effect}: the model calls no {' or '.join(sorted(named))} after lowering"
 
 
 def _names_of(node: Node) -> tuple[str, ...]:

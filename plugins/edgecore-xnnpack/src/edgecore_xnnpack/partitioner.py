@@ -15,7 +15,7 @@ from torch.fx import Node
 from edgecore.errors import NoEffectWarning
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
-from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops, warn_if_nothing_matches, weights_of_float_layers
+from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops, nothing_matches, weights_of_float_layers
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.cache import can_hold, is_update
 from edgecore_xnnpack.options import XnnpackOptions
@@ -91,10 +91,10 @@ class XnnpackPartitioner(CapabilityPartitioner):
 
     def partition(self, exported_program: ExportedProgram) -> PartitionResult:
         """Tag each supported node with its partition, and record for each other call why it is not supported."""
-        warn_if_nothing_matches(exported_program, self.options)
         result = super().partition(exported_program)
         if self.options.per_op_mode:
             result = self._split(result)
+        result.warning = nothing_matches(exported_program, self.options)
         if self.options.force_non_static_weights_for_f32_linear:
             stay = weights_of_float_layers(exported_program, self.options)
             spec = replace(self.spec, constants_as_inputs=stay)
