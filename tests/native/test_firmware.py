@@ -90,6 +90,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Network]:
             optimizer.zero_grad()
             nn.functional.cross_entropy(convnet(pictures[batch]), labels[batch]).backward()
             optimizer.step()
+    convnet.append(nn.Softmax(-1))
     networks = []
     for name, model, images in (("mlp", example.model, pictures.flatten(1)), ("convnet", convnet.eval(), pictures)):
         pte = folder / f"{name}.pte"
