@@ -68,6 +68,10 @@ def cases():
         yield f"mul: {a} {b}", "int8_mul", (*pair, 127, -128, 2**30 + 12345, -6, -9, -50, 90)
     for shape, dims, keepdim in (((2, 3, 7, 7), 2, True), ((5, 9), 1, False), ((4, 33), 2, False)):
         yield f"mean: {shape}", "int8_mean", (random_int8(*shape), dims, keepdim, -20, 2**31 - 1, -3, 10, *FULL)
+    for shape, scale in (((1,), 0.1), ((3, 67), 0.03), ((2, 3, 10), 0.3), ((2, 5000), 0.001)):
+        exponentials = torch.exp(-torch.arange(256, dtype=torch.float64) * scale)
+        table = (exponentials * 2**16).round().to(torch.int32)
+        yield f"softmax: {shape}", "int8_softmax", (random_int8(*shape), table, -128, *FULL)
     for shift in (30, 24, 1, 0, -1, -31):  # a shift to the left saturates
         yield (
             f"mul by 2^{shift}",
@@ -125,6 +129,9 @@ def test_convolutions_read_strided_values(build):
         ("int8_add", 4, 1 << 22, "argument 4"),
         ("int8_mul", 5, 31, "argument 5"),
         ("int8_mean", 1, 9, "number of dims"),
+        ("int8_softmax", 1, torch.zeros(255, dtype=torch.int32), "256 entries"),
+        ("int8_softmax", 1, torch.zeros(256, dtype=torch.int32), "first entry of the table"),
+        ("int8_softmax", 1, (2**16 * (1 - torch.arange(256)).sign()).int(), "must be in [0, 2^16]"),
     ],
 )
 def test_wrong_arguments_of_integer_kernels_are_errors(build, operator, position, value, message):

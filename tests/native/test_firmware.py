@@ -90,6 +90,7 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Network]:
             optimizer.zero_grad()
             nn.functional.cross_entropy(convnet(pictures[batch]), labels[batch]).backward()
             optimizer.step()
+    convnet.append(nn.Softmax(-1))
     networks = []
     for name, model, images in (("mlp", example.model, pictures.flatten(1)), ("convnet", convnet.eval(), pictures)):
         pte = folder / f"{name}.pte"
@@ -214,7 +215,7 @@ def test_a_stack_overflow_is_one_sentence(firmware: ModuleType, tmp_path: Path) 
         )
 
 
-def test_models_without_inputs_run_once_and_numbers_are_no_tensors(firmware: ModuleType, tmp_path: Path) -> None:
+def test_a_firmware_tells_models_that_it_runs_from_others(firmware: ModuleType, tmp_path: Path) -> None:
     import torch
 
     class Constant(torch.nn.Module):
@@ -229,15 +230,22 @@ def test_models_without_inputs_run_once_and_numbers_are_no_tensors(firmware: Mod
         def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, int]:
             return x + 1, 7
 
-    files = [tmp_path / "a-b.pte", tmp_path / "a_b.pte"]  # names that are the same C identifier
-    for model, inputs, file in ((Constant(), (), files[0]), (Number(), (torch.ones(4),), files[1])):
+    class Repeat(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.repeat(1, 1, 1, 1, 2)
+
+    files = [tmp_path / "a-b.pte", tmp_path / "a_b.pte", tmp_path / "repeat.pte"]  # two are the same C identifier
+    x = torch.ones(4)
+    for model, inputs, file in zip((Constant(), Number(), Repeat()), ((), (x,), (x,)), files, strict=True):
         edgecore.compile(model.eval(), inputs, runtime="edgecore", memory="static").save(file)
-    (tmp_path / "a_b.in").write_bytes(np.ones(4, np.float32).tobytes())
+    for name in ("a_b", "repeat"):
+        (tmp_path / f"{name}.in").write_bytes(x.numpy().tobytes())
     elf = firmware.build(tmp_path / "build", "cortex-m55", files)
     status, text = firmware.emulate(elf, "cortex-m55", tmp_path)
     assert "a-b: 1 runs;" in text
     assert np.frombuffer((tmp_path / "a-b.out").read_bytes(), np.float32).tolist() == [0, 2, 4, 6]
     assert "a_b: Output 1 is not a tensor" in text
+    assert "aten::repeat.out: the number of repeats is 5; at most 4 are supported" in text
     assert status == 1
     with pytest.raises(SystemExit, match="Output 1 is not a tensor"):
         firmware.count_instructions(elf, "cortex-m55", "a_b", np.ones((2, 4), np.float32))

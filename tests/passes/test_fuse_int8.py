@@ -11,7 +11,8 @@ from edgecore.errors import CompileError
 
 OUTER = {"quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default"}
 MOVEMENT = {"aten.view_copy.default", "aten.permute_copy.default", "aten.cat.default", "aten.constant_pad_nd.default",
-            "aten.max_pool2d_with_indices.default", "aten.slice_copy.Tensor"}  # fmt: skip
+            "aten.max_pool2d_with_indices.default", "aten.slice_copy.Tensor", "aten.squeeze_copy.dims",
+            "aten.unsqueeze_copy.default"}  # fmt: skip
 
 
 def compiled(model, *shape, count=4, **options):
@@ -88,6 +89,11 @@ def test_inverted_residuals_compute_with_integers_only():
         (nn.Sequential(nn.Conv2d(3, 4, 1), nn.ZeroPad2d(2)), (1, 3, 9, 9)),
         (Function(lambda x: x * torch.tanh(x) - x), (2, 5, 7)),
         (Function(lambda x: x.mean(-1)), (2, 5, 7)),
+        (Function(lambda x: (x * 3).softmax(-1)), (2, 5, 70)),
+        (nn.AvgPool2d(3, 2, 1), (2, 5, 17, 16)),
+        (nn.AvgPool2d((2, 3), divisor_override=4), (1, 3, 9, 8)),
+        (nn.Sequential(nn.AvgPool1d(4), nn.ReLU()), (2, 3, 21)),
+        (nn.AdaptiveAvgPool2d((2, 3)), (2, 4, 8, 9)),
         (Function(lambda x: torch.cat([x.sigmoid(), (x * 2).sigmoid()], 1)), (2, 5, 7)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else str(value),

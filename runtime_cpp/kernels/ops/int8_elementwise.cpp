@@ -1,4 +1,4 @@
-// Elementwise functions and means of int8 values.
+// Elementwise functions, means and softmax of int8 values.
 #include "ops/int8_arguments.h"
 
 namespace edgecore {
@@ -144,6 +144,58 @@ int32_t int8_mean_out(const edgecore_call *raw) {
       int32_t sum = 0;
       for (int64_t j = 0; j < width; ++j) sum += x[i * width + j];
       y[i] = range.clamp(requantize(sum - zero_point * static_cast<int32_t>(width), factor));
+    }
+  });
+  result.finish(call);
+  return call.status();
+}
+
+// Over the last dim: out = 256 * table[largest input - input] / (the sum of these entries of the table).
+int32_t int8_softmax_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int8_softmax.out");
+  constexpr int32_t kOne = 1 << 16;  // with less than 2^15 elements in a row, the sum fits into 32 bits
+  const Tensor input = call.tensor(0);
+  const Tensor table = call.tensor(1);
+  const Int8Range range = range_at(call, 2);
+  const Tensor out = call.tensor(5);
+  if (call.failed() ||
+      !call.check(table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == 256,
+                  "the table must be int32 with 256 entries") ||
+      !call.check(out.type() == Type::kI8, "out must be int8"))
+    return call.status();
+  const int64_t width = input.ndim() == 0 ? 1 : input.size(input.ndim() - 1);
+  if (!call.check(0 < width && width < 1 << 15, "a softmax is over 1 to 2^15 - 1 elements") ||
+      !call.resize(out, input.shape()))
+    return call.status();
+  const int8_t *x = int8_elements(call, input);
+  const auto *entries = reinterpret_cast<const int32_t *>(dense_bytes(call, table));
+  int32_t *memory = call.scratch<int32_t>(width * call.worker_count());
+  const BytesOut result(call, out);
+  if (call.failed() || !call.check(entries[0] == kOne, "the first entry of the table must be 2^16")) {
+    return call.status();
+  }
+  for (int i = 0; i < 256; ++i) {
+    if (!call.check(0 <= entries[i] && entries[i] <= kOne, "entries of the table must be in [0, 2^16]")) {
+      return call.status();
+    }
+  }
+  auto *y = reinterpret_cast<int8_t *>(result.data());
+  call.parallel(out.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t worker) {
+    int32_t *terms = memory + worker * width;
+    for (int64_t i = begin; i < end; ++i) {
+      const int8_t *row = x + i * width;
+      int8_t largest = -128;
+      for (int64_t j = 0; j < width; ++j) largest = row[j] > largest ? row[j] : largest;
+      int32_t sum = 0;
+      for (int64_t j = 0; j < width; ++j) {
+        terms[j] = entries[largest - row[j]];
+        sum += terms[j];
+      }
+      // 2^(bits - 1) <= sum < 2^bits, so the multiplier is in (2^30, 2^31].
+      const int32_t bits = 32 - __builtin_clz(static_cast<uint32_t>(sum));
+      const uint64_t multiplier = (uint64_t{1} << (bits + 30)) / static_cast<uint32_t>(sum);
+      const Factor factor = {static_cast<int32_t>(multiplier > INT32_MAX ? INT32_MAX : multiplier), 9 - bits};
+      requantize_row(terms, width, 0, factor, range, y + i * width);
     }
   });
   result.finish(call);

@@ -31,6 +31,11 @@ _library.define(
     f"int8_mean(Tensor input, int dims, bool keepdim, int input_zero_point, int multiplier, int shift, {_RANGE}) -> Tensor"
 )
 
+_library.define(f"int8_softmax(Tensor input, Tensor table, {_RANGE}) -> Tensor")
+
+SOFTMAX_BITS = 16
+"""Entry 0 of the table of `int8_softmax` is 2^16, and a row has less than 2^15 elements, so that 32 bits hold its sum."""
+
 ADD_BITS = 21
 """The factors of `int8_add` are at most 2^21 in magnitude, so that 32 bits hold its sums."""
 
@@ -181,3 +186,17 @@ def _int8_mean(
     """Return the sum over the last `dims` dims, times a factor, which contains the number of elements for a mean."""
     sums = (input.to(torch.int64) - input_zero_point).sum(list(range(-dims, 0)), keepdim=keepdim)
     return _in_range(requantize(sums, multiplier, shift), zero_point, low, high)
+
+
+@torch.library.impl(_library, "int8_softmax", "CompositeExplicitAutograd")
+def _int8_softmax(input: torch.Tensor, table: torch.Tensor, zero_point: int, low: int, high: int) -> torch.Tensor:
+    """Return 256 * table[d] / sum, where d is the largest element of a row (the last dim) less an element.
+
+    `table` is int32 [256], and `sum` that of the table's entries for the row. The result has the scale 1 / 256.
+    """
+    values = input.to(torch.int64)
+    terms = table.to(torch.int64)[values.amax(-1, keepdim=True) - values]
+    sums = terms.sum(-1, keepdim=True)
+    bits = torch.frexp(sums.double())[1].to(torch.int64)
+    multiplier = ((torch.ones_like(bits) << (bits + 30)) // sums).clamp(max=2**31 - 1)
+    return _in_range(requantize(terms, multiplier, 9 - bits), zero_point, low, high)

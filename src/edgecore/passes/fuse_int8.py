@@ -12,9 +12,9 @@ from torch.fx import Node
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
-from edgecore.ir.int8_operators import ADD_BITS, fixed_point
+from edgecore.ir.int8_operators import ADD_BITS, SOFTMAX_BITS, fixed_point
 from edgecore.ir.op_args import argument
-from edgecore.passes.int8_layers import fuse_layer
+from edgecore.passes.int8_layers import fuse_average, fuse_layer
 from edgecore.passes.int8_values import Int8, input_value, limits_of, result_range, without_clamps
 from edgecore.passes.quantized import is_quantize, propagate_quantize
 
@@ -136,6 +136,24 @@ def _mean(editor: Editor, node: Node, result: Int8, constants: Constants) -> Nod
     return editor.call(edgecore.int8_mean.default, *arguments, *result_range(result, bounds))
 
 
+def _softmax(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
+    """Compute the exponentials of a softmax over the last dim by a table."""
+    value: Any = node.args[0]
+    source = input_value(value.args[0]) if value.target is aten._softmax.default else None
+    if source is None or result.scale != 1 / 256:
+        return None
+    shape = source.node.meta["val"].shape
+    width = shape[-1] if len(shape) > 0 else None
+    if argument(value, "dim") % max(len(shape), 1) != len(shape) - 1 or not isinstance(width, int):
+        return None
+    if not 0 < width < 2**15:
+        return None
+    exponentials = torch.exp(-torch.arange(256, dtype=torch.float64) * source.scale)
+    table = (exponentials * 2**SOFTMAX_BITS).round().to(torch.int32)
+    arguments = (source.node, constants.add(f"{node.name}_table", table))
+    return editor.call(edgecore.int8_softmax.default, *arguments, result.zero_point, result.low, result.high)
+
+
 def _max_pool(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
     """Run the kernel of max pooling on integers: the padding is the least of them."""
     part: Any = node.args[0]
@@ -182,5 +200,5 @@ def _cat(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node
 
 
 _RULES: tuple[Callable[[Editor, Node, Int8, Constants], Node | None], ...] = (
-    fuse_layer, _table, _sum, _product, _mean, _max_pool, _pad, _cat,
+    fuse_layer, fuse_average, _table, _sum, _product, _mean, _softmax, _max_pool, _pad, _cat,
 )  # fmt: skip

@@ -36,10 +36,13 @@ TWO_INPUTS = frozenset({
 UNTAGGED = frozenset({aten.hardswish.default, aten.hardswish_.default})
 """Elementwise functions without torch's tag `pointwise`."""
 
-MEANS = frozenset({aten.mean.dim, aten.adaptive_avg_pool2d.default})
+MEANS = frozenset({
+    aten.mean.dim, aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.avg_pool1d.default,
+    aten.avg_pool2d.default,
+})  # fmt: skip
 FIXED = {
     aten.sigmoid.default: (1 / 256, -128), aten.sigmoid_.default: (1 / 256, -128), aten.tanh.default: (1 / 128, 0),
-    aten.tanh_.default: (1 / 128, 0),
+    aten.tanh_.default: (1 / 128, 0), aten.softmax.int: (1 / 256, -128), aten._softmax.default: (1 / 256, -128),
 }  # fmt: skip
 """Operators whose results are in a known range, with scale and zero point."""
 
