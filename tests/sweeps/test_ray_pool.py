@@ -169,9 +169,13 @@ def processes_of(name):
 
 @pytest.mark.full
 def test_control_c_ends_the_processes_of_all_nodes(cluster):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     cluster.when("net_hangs", 3, lambda: os.kill(os.getpid(), signal.SIGINT))
-    with pytest.raises(KeyboardInterrupt):
-        edgecore.sweep(logged("net_hangs", 5), "out", ray=cluster.address)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            edgecore.sweep(logged("net_hangs", 5), "out", ray=cluster.address)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert len(cluster.begun("net_hangs")) == 3, "there are three cores"
     assert processes_of("net_hangs") == []
 

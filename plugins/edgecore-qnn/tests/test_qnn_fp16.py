@@ -59,3 +59,31 @@ def test_quantized_activations_are_single_operators(monkeypatch):
 def test_the_tanh_form_of_a_quantized_gelu_is_not_delegated():
     report = str(compile_model(nn.GELU("tanh"), (torch.randn(1, 16),), "int8").report())
     assert "approximate is 'tanh', and the NPU computes the exact function of integers" in report
+
+
+def block(inputs: int) -> nn.Sequential:
+    return nn.Sequential(nn.Conv2d(inputs, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.SiLU())
+
+
+def deep() -> tuple[nn.Sequential, torch.Tensor]:
+    torch.manual_seed(0)
+    model = nn.Sequential(block(3), *(block(16) for _ in range(8)), nn.Conv2d(16, 5, 1))
+    return model.eval(), torch.randn(1, 3, 16, 16)
+
+
+@pytest.mark.parametrize("recipe", [None, "int16x8"])
+def test_compare_expects_the_precision_of_the_npu(recipe: str | None):
+    """Errors add up over layers to more than 0.1%, which is what is expected of a runtime that computes in float32."""
+    model, x = deep()
+    found = compile_model(model, (x,), recipe).compare(model)
+    assert found.ok, str(found)
+    assert found.rows[0].own.relative > 1e-3, "the case shows nothing"
+
+
+def test_compare_finds_an_error_above_the_precision_of_the_npu():
+    model, x = deep()
+    program = compile_model(model, (x,))
+    assert program.computes_in == "float16"
+    assert model[-1].bias is not None
+    model[-1].bias.data[2] += 0.1  # type: ignore[operator]
+    assert not program.compare(model).ok

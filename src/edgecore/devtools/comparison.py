@@ -249,7 +249,7 @@ class Comparison:
         self._exported = snapshot.exported
         self._module = snapshot.exported.module(check_guards=False)
         self._passes = passes
-        self.computes_in: torch.dtype = getattr(torch, self.quantized.computes_in if self.quantized else "float32")
+        self.computes_in: torch.dtype = getattr(torch, compiled.computes_in)
         names = {site.tap for site in self.sites}
         outputs = {
             value.name: index

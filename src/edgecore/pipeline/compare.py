@@ -196,15 +196,17 @@ class Reference:
 
     Attributes:
         example: The example inputs of the export: positional and keyword arguments.
-        rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it or if the user's model contains
-            quantize nodes; otherwise None.
+        rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it, if the user's model contains
+            quantize nodes, or if a backend computes in another dtype than float32; otherwise None.
         computes_in: The dtype in which `rounded` computes floating-point values.
+        steps: The largest `RecipeSupport.steps` of the recipes.
         by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
     """
 
     example: tuple[tuple[Any, ...], Mapping[str, Any]] | None
     rounded: ExportedProgram | None = None
     computes_in: str = "float32"
+    steps: int = 0
     by_recipe: bool = False
 
 
@@ -254,7 +256,7 @@ def _compare_method(
         # the result closer to the output of the backend is compared.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
         quantized = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
-        noisy = [_apply(perturbed_eager(rounded, dtype, seed), flat) for seed in range(NOISE_SEEDS)]
+        noisy = [_apply(perturbed_eager(rounded, dtype, seed, reference.steps), flat) for seed in range(NOISE_SEEDS)]
         steps = output_steps(rounded)
     worst: dict[str, OutputRow] = {}
     for number, (values, expected_values) in enumerate(zip(program_results, model_results, strict=True)):

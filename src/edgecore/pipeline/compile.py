@@ -29,7 +29,7 @@ from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
 from edgecore.pipeline.lower import lower
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import compiler_of
-from edgecore.plugin import BackendCompiler, registry
+from edgecore.plugin import BackendCompiler, LowPrecisionCompiler, registry
 from edgecore.quantize import (
     Calibration,
     Plan,
@@ -83,6 +83,11 @@ class CompiledProgram(ExecutorchProgramManager):
         self.backends = list(backends)
         self._references = references
 
+    @property
+    def computes_in(self) -> str:
+        """The dtype in which the backends compute floating-point values: "float32" or "float16"."""
+        return next(iter(self._references.values())).computes_in
+
     def report(self, *, quantization: bool = False) -> DelegationReport:
         """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
@@ -113,7 +118,8 @@ class CompiledProgram(ExecutorchProgramManager):
 
         `Comparison.ok` is True if the error of the runtime stays within a bound for every output. The bound allows for
         adding the terms of sums in another order: it is 1e-3 of the largest magnitude of the output in float32. If the
-        program rounds values, the bound is at least three times the change that small noise before each rounding causes
+        program rounds values, or a backend says that it computes in fp16 or that its integers differ by some steps, the
+        bound is at least three times the change that noise of this size causes
         (`edgecore.quantize.rounding.perturbed_eager`).
 
         Args:
@@ -122,7 +128,7 @@ class CompiledProgram(ExecutorchProgramManager):
             inputs: A tuple with one entry per argument, a tensor, or a list of these for several calls in a row; for
                 several methods a mapping by name. By default the example inputs.
             tolerance: Use another bound: the maximum error of the runtime, relative to the largest magnitude of an
-                output. Needed for a backend that was told to compute in lower precision.
+                output. Needed for a backend that computes in lower precision and does not say so.
 
         Returns:
             The comparison, to be printed: a row for each output, the worst first, with its errors (relative to the
@@ -242,6 +248,7 @@ def compile(
         chosen = [_with_options(backend, options_of(plan, backend.name)) for backend in chosen]
     computes_in = compute_dtype(plan, {backend.name: backend.options for backend in chosen})
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
+    float_dtype = _float_dtype(chosen)
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
     quantized, references = dict[str, Quantized](), dict[str, Reference]()
@@ -266,7 +273,7 @@ def compile(
             samples = calibration[name] if isinstance(calibration, Mapping) else calibration
             quantized[name] = quantize_model(program, plan, samples, shapes_of[name], computes_in)
             exported[name] = quantized[name].program
-        references[name] = _reference(exported[name], quantized.get(name))
+        references[name] = _reference(exported[name], quantized.get(name), plan, float_dtype)
     if any(recipe.method.calibrates for recipe in recipes_of(plan)):
         ratios = [output_ratios(program, name) for name, program in quantized.items()]
         warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=2)
@@ -342,11 +349,25 @@ def _compilers(backends: Sequence[Backend]) -> dict[str, BackendCompiler]:
     return {backend.name: compiler_of(registry.find_by_name(backend.name)) for backend in backends}
 
 
-def _reference(exported: ExportedProgram, quantized: Quantized | None) -> Reference:
+def _float_dtype(backends: Sequence[Backend]) -> str:
+    """Return the dtype in which the backends compute floating-point values without a recipe: "float16" if one does."""
+    for backend in backends:
+        compiler = compiler_of(registry.find_by_name(backend.name))
+        if isinstance(compiler, LowPrecisionCompiler):
+            with failures_named(f"backend {backend.name!r}"):
+                found = compiler.computes_in(compiler.Options(**backend.options))
+            if found != "float32":
+                return found
+    return "float32"
+
+
+def _reference(exported: ExportedProgram, quantized: Quantized | None, plan: Plan, float_dtype: str) -> Reference:
     """Make the reference program with which `CompiledProgram.compare` compares a method, besides the user's model."""
     if quantized is not None:
-        return Reference(quantized.original.example_inputs, exported, quantized.computes_in, by_recipe=True)
-    return Reference(exported.example_inputs, exported if rounds(exported) else None)
+        steps = max((recipe.steps for recipe in recipes_of(plan)), default=0)
+        return Reference(quantized.original.example_inputs, exported, quantized.computes_in, steps, by_recipe=True)
+    is_rounded = rounds(exported) or float_dtype != "float32"
+    return Reference(exported.example_inputs, exported if is_rounded else None, float_dtype)
 
 
 def _backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:

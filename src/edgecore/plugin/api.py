@@ -291,6 +291,18 @@ class TargetingCompiler(BackendCompiler, Protocol):
 
 
 @runtime_checkable
+class LowPrecisionCompiler(BackendCompiler, Protocol):
+    """A compiler of a backend that computes float32 values of a model in another dtype, without a recipe that says so."""
+
+    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+        """Return the dtype in which the backend computes floating-point values; `compare` rounds results to it.
+
+        Args:
+            options: An instance of `Options` with the values of the user.
+        """
+
+
+@runtime_checkable
 class ReportingCompiler(BackendCompiler, Protocol):
     """A compiler that adds lines to the report of a compilation, such as cycles, use of its memories, or warnings."""
 

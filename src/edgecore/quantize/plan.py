@@ -30,6 +30,7 @@ class ChosenRecipe:
         name: The name and the parameters, for messages.
         method: How the backend quantizes.
         embeddings: The bits of embedding tables, which edgecore quantizes; None to leave them.
+        steps: As of `RecipeSupport`.
     """
 
     number: int
@@ -37,6 +38,7 @@ class ChosenRecipe:
     name: str
     method: QuantizerRecipe | RewriteRecipe
     embeddings: int | None
+    steps: int
 
     @property
     def selects(self) -> Selects:
@@ -190,4 +192,5 @@ def _choose(backend: str, recipe: Recipe, supports: Mapping[str, RecipeSupport],
     except ValidationError as error:
         problems = validation_problems(error, support.parameters)
         raise CompileError(f"recipe {recipe.name!r} of backend {backend!r}: {problems}") from None
-    return ChosenRecipe(number, backend, str(recipe), support.make(parameters), getattr(parameters, "embeddings", None))
+    embeddings = getattr(parameters, "embeddings", None)
+    return ChosenRecipe(number, backend, str(recipe), support.make(parameters), embeddings, support.steps)

@@ -87,17 +87,18 @@ def quantized_eager(
     return _runner(program, computes_in, 0.0, 0, by_row)
 
 
-def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int) -> Callable[..., Any]:
+def perturbed_eager(program: ExportedProgram, computes_in: str, seed: int, steps: int = 0) -> Callable[..., Any]:
     """Return a function that computes a quantized program with noise, which simulates the errors of another runtime.
 
     A runtime computes the same sums in another order and with other intermediate precision, so a value halfway between
     two quantization steps may be rounded to the other step. Therefore noise is added before each quantization: uniform
-    within a quarter of a step, in either direction. If the program computes in fp16, noise is added to each
+    within a quarter of a step, in either direction, or within `steps` steps for a device whose operators differ by up to
+    so many (`RecipeSupport.steps`). If the program computes in fp16, noise is added to each
     floating-point result too: one rounding error (`HALF_ULP`) relative to the element; for a sum of n products sqrt(n)
     rounding errors relative to the root mean square of the result, because n independent errors add up to sqrt(n) times
     one error.
     """
-    return _runner(program, computes_in, NOISE, seed, False)
+    return _runner(program, computes_in, max(NOISE, steps), seed, False)
 
 
 def feeds_convolution(node: Node) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from torch.export import ExportedProgram
@@ -23,7 +23,7 @@ from edgecore_qnn.provider import INSTALL, versions
 
 
 class QnnCompiler:
-    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+    """Implements `QuantizingCompiler`, `LowPrecisionCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
 
     Options = QnnOptions
 
@@ -56,6 +56,10 @@ class QnnCompiler:
         from edgecore_qnn.recipes import RECIPES
 
         return RECIPES
+
+    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+        """Return "float16" if operators that are not quantized are delegated: the NPU has no float32."""
+        return "float16" if QnnOptions.model_validate(options.model_dump()).use_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also the times of its compilation."""

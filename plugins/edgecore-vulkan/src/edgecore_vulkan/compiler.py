@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from torch.export import ExportedProgram
@@ -57,6 +57,10 @@ class VulkanCompiler:
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
         """Return the calls of a blob, for the graph view."""
         return graph_of(blob)
+
+    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+        """Return "float16" with the option `force_fp16`."""
+        return "float16" if VulkanOptions.model_validate(options.model_dump()).force_fp16 else "float32"
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
