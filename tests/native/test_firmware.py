@@ -254,3 +254,15 @@ def test_a_firmware_tells_models_that_it_runs_from_others(firmware: ModuleType, 
 def test_two_models_of_one_name_are_an_error(firmware: ModuleType, tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match=r"Two files of PTE are named a\.pte"):
         firmware.build(tmp_path / "build", "cortex-m55", [tmp_path / "a.pte", tmp_path / "folder" / "a.pte"])
+
+
+@pytest.mark.parametrize("processor", ["cortex-m85", "rp2350"])
+def test_firmware_is_built_for_processors_without_an_emulator(
+    firmware: ModuleType, digits: Digits, tmp_path: Path, processor: str
+) -> None:
+    needs("clang-16")
+    elf = firmware.build(tmp_path / "build", processor, [digits.pte])
+    command = ["arm-none-eabi-readelf", "--arch-specific", elf]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert ("Tag_MVE_arch" in text) == (processor == "cortex-m85")
+    assert "Tag_ABI_VFP_args: VFP registers" in text

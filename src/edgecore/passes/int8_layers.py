@@ -80,7 +80,9 @@ def fuse_average(editor: Editor, node: Node, result: Int8, constants: Constants)
         constants.add(f"{node.name}_channels", numbers[:, None].repeat(1, channels)),
     )
     geometry = (stride, padding, [1, 1], [1, 1], [0, 0], channels, source.zero_point)
-    return editor.call(edgecore.int8_convolution.default, source.node, *tensors, *geometry, *result_range(result, bounds))
+    return editor.call(
+        edgecore.int8_convolution.default, source.node, *tensors, *geometry, *result_range(result, bounds)
+    )
 
 
 def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
