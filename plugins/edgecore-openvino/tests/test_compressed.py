@@ -76,6 +76,30 @@ def test_compressed_weights_stay_compressed_in_the_file(recipe, bits, error, pay
     assert len(program.buffer) < WEIGHTS * bits / 8 + scales + 25_000
 
 
+def deep():
+    torch.manual_seed(0)
+    blocks = [
+        nn.Sequential(nn.Conv2d(3 if i == 0 else 24, 24, 3, padding=1), nn.BatchNorm2d(24), nn.ReLU())
+        for i in range(16)
+    ]
+    for block in blocks:
+        block[1].running_var.uniform_(0.05, 0.3)
+        block[1].running_mean.normal_()
+    return nn.Sequential(*blocks, nn.Conv2d(24, 5, 1)).eval(), torch.randn(1, 3, 16, 16)
+
+
+@pytest.mark.parametrize("how", [{"quantize": "fp16"}, {"half_weights": True}], ids=str)
+def test_compare_allows_for_weights_that_are_rounded_in_many_layers(how):
+    model, x = deep()
+    program = build(model, (x,), **how)
+    found = program.compare(model)
+    assert found.rows[0].own.relative > 1e-3, "the case shows nothing"
+    assert found.ok, str(found)
+    with torch.no_grad():
+        model[-1].bias[2] += 0.1 * model(x).abs().max()
+    assert not program.compare(model).ok
+
+
 def test_recipes_can_be_mixed_and_the_rest_be_half():
     model = Layers().eval()
     rules = [Rule(module="last", recipe="int8-weights"), Rule(module="convolution", recipe="int8")]

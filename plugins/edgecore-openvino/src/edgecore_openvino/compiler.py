@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from torch.export import ExportedProgram
@@ -23,7 +23,7 @@ INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
 
 class OpenvinoCompiler:
-    """Implements `QuantizingCompiler`, `ReportingCompiler` and `BlobGraphReader` of `edgecore.plugin`."""
+    """Implements `QuantizingCompiler`, `LowPrecisionCompiler`, `ReportingCompiler` and `BlobGraphReader`."""
 
     Options = OpenvinoOptions
 
@@ -69,6 +69,11 @@ class OpenvinoCompiler:
         from edgecore_openvino.recipes import RECIPES
 
         return RECIPES
+
+    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+        """Return "float16" if weights are stored, or results computed, in float16; nothing stands for bf16."""
+        checked = OpenvinoOptions.model_validate(options.model_dump())
+        return "float16" if checked.half_weights or checked.precision == "f16" else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: kind of the model, device, size and properties."""

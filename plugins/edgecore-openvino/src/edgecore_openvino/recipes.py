@@ -59,7 +59,8 @@ def _weights(bits: int, parameters: Int8Weights | Int4Weights) -> RewriteRecipe:
 
 
 def _fp16(parameters: RecipeParameters) -> RewriteRecipe:
-    return RewriteRecipe(lambda program, selects: program, options={"half_weights": True})
+    """Round weights when they are stored: `compare` allows for them by rounding results of operators to float16."""
+    return RewriteRecipe(lambda program, selects: program, options={"half_weights": True}, computes_in="float16")
 
 
 RECIPES: Mapping[str, RecipeSupport] = {
