@@ -1,11 +1,12 @@
 """Measure lowering after `torch.export` against executorch, both with XNNPACK or both without a backend.
 
-    python benchmarks/lowering.py [MODEL ...] [--portable] [--rounds 3]
+    python benchmarks/lowering.py [MODEL ...] [--zoo FILE] [--portable] [--rounds 3]
 
 One process lowers each model with both toolchains in turns: `edgecore.compile(exported).buffer` against
 `to_edge_transform_and_lower(exported, ...).to_executorch().buffer`. Each gets an exported program of its own, and the
 export is not measured. Both have lowered a small model before, so imports do not count. Printed: the medians, and the
-ratio of executorch's median to edgecore's. MODEL is a name of tests/zoo.py or of torchvision.
+ratio of executorch's median to edgecore's. MODEL is a name of tests/zoo.py or of torchvision, or what the function
+`make` of the Python file FILE takes, which returns a module and its inputs.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import io
+import runpy
 import statistics
 import sys
 import time
@@ -54,6 +56,7 @@ def seconds(lower: Lower, exported: torch.export.ExportedProgram) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=["swin_t", "swin_v2_t", "swin3d_t", *zoo.ALL])
+    parser.add_argument("--zoo", help="a Python file with a function make(MODEL)")
     parser.add_argument("--portable", action="store_true", help="lower without XNNPACK")
     parser.add_argument("--rounds", type=int, default=3)
     arguments = parser.parse_args()
@@ -70,8 +73,9 @@ def main() -> None:
     for lower in (ours, peer):
         seconds(lower, torch.export.export(torch.nn.Linear(2, 2).eval(), (torch.randn(1, 2),)))
     print("| model | edgecore | executorch | ratio |\n|---|---|---|---|", flush=True)
+    make = runpy.run_path(arguments.zoo)["make"] if arguments.zoo else model_of
     for name in arguments.models:
-        model, inputs = model_of(name)
+        model, inputs = make(name)
         times: dict[Lower, list[float]] = {ours: [], peer: []}
         for _ in range(arguments.rounds):
             for lower, found in times.items():

@@ -11,8 +11,11 @@ test fails, or if none runs.
 
 from __future__ import annotations
 
+import re
 import sys
+import unittest
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -76,7 +79,7 @@ def missing(name: str) -> _Missing:
 
 
 class Finder:
-    """Gives tests from the wheel, and modules without counterpart as modules of stand-ins. edgecore's finder follows."""
+    """Gives tests from the wheel, and modules without counterpart as stand-ins. edgecore's finder follows."""
 
     def __init__(self, wheel: Path, compat: Any) -> None:
         self.wheel = wheel
@@ -122,6 +125,7 @@ def on_edgecore(wheel: Path) -> None:
     import executorch.backends.test.harness.tester as harness
 
     harness.FileCheck = torch.testing.FileCheck = Check  # type: ignore[attr-defined,assignment,misc]
+    unittest.TestCase.assertEqual = spelled(unittest.TestCase.assertEqual)  # type: ignore[method-assign]
     from executorch.backends.test.harness.stages import partition
 
     partition.validation_disabled = nullcontext
@@ -168,6 +172,16 @@ def spelling(text: str) -> str:
     packet, _, overload = operator.rpartition("_")
     has_overload = hasattr(getattr(torch.ops, library), packet)
     return f"torch.ops.{library}.{packet}.{overload}" if has_overload else f"torch.ops.{library}.{operator}"
+
+
+def spelled(check: Callable[..., None]) -> Callable[..., None]:
+    """Return an assertEqual that wants edgecore's names of operators, without "aten.", in blobs of test backends."""
+
+    def wanted(self: unittest.TestCase, first: Any, second: Any, msg: Any = None) -> None:
+        is_blob = isinstance(second, str) and "WithPreprocessAll#" in second
+        check(self, first, re.sub("(?<=[#:])aten\\.", "", second) if is_blob else second, msg)
+
+    return wanted
 
 
 class Plugin:

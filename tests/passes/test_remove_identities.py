@@ -38,3 +38,27 @@ def test_views_that_change_shape_order_or_dtype_stay():
 def test_a_copy_between_an_input_and_an_output_stays():
     program = remove_identities(edge_of(lambda s, x: x.clone(), torch.randn(3)))
     assert targets(program) == [aten.clone.default]
+
+
+def quantize_again(s, x, dtype=torch.int8, zero_point=3):
+    library, limits = torch.ops.quantized_decomposed, torch.iinfo(dtype)
+    for zero in (3, zero_point):
+        rest = (0.25, zero, limits.min, limits.max, dtype)
+        x = library.dequantize_per_tensor.default(library.quantize_per_tensor.default(x, *rest), *rest)
+        x = torch.nn.functional.dropout(x, 0.5, training=False)
+    return x
+
+
+def test_a_value_is_not_quantized_twice_with_the_same_parameters():
+    x = torch.randn(2, 16) * 40
+    program = to_edge(export(quantize_again, x)).exported_program()
+    check(program, quantize_again, x)
+    assert [target.__name__.partition(".")[0] for target in targets(program)] == [
+        "quantize_per_tensor",
+        "dequantize_per_tensor",
+    ]
+
+
+def test_quantization_with_other_parameters_or_more_bits_than_a_float_stays():
+    for other in (lambda s, x: quantize_again(s, x, zero_point=4), lambda s, x: quantize_again(s, x, torch.int32)):
+        assert len(targets(to_edge(export(other, torch.randn(2, 16))).exported_program())) == 4

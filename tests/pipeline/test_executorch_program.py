@@ -7,6 +7,7 @@ from edge_programs import INPUTS, net
 from fake_backends import echo_backend  # noqa: F401
 from torch.export import export
 
+from edgecore import format as fmt
 from edgecore.format import ExternalData, NamedBlob, PtdFile
 from edgecore.ir.graph import calls
 from edgecore.pipeline import to_edge, to_edge_transform_and_lower
@@ -28,6 +29,17 @@ def test_the_handle_map_names_the_nodes_of_the_final_program():
     known = {node.meta["debug_handle"] for node in calls(program.exported_program().graph_module)}
     assert set(handles.values()) <= known
     assert program.delegate_map == program.instruction_id_to_num_outs_map == {"forward": {}}
+
+
+def test_the_tables_of_a_program_have_its_weights_and_blobs(echo_backend):  # noqa: F811
+    finished = to_edge_transform_and_lower(export(net(), INPUTS), partitioner=[echo_backend]).to_executorch()
+    program = finished.executorch_program
+    (delegate,) = program.execution_plan[0].delegates
+    assert delegate.processed.location is fmt.DataLocation.INLINE
+    assert program.backend_delegate_data[delegate.processed.index].data == finished.pte.delegate_blob(delegate)
+    weights = to_edge(export(net(), INPUTS)).to_executorch().executorch_program.constant_buffer
+    assert len(weights[0].storage) == 0
+    assert sorted(len(one.storage) for one in weights[1:]) == [12, 216]  # of the convolution, with the batch norm in it
 
 
 def test_the_delegate_map_names_the_backend(echo_backend):  # noqa: F811

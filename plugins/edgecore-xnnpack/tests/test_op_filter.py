@@ -82,7 +82,7 @@ def test_options_without_effect_are_warned_about_once_for_the_whole_program(conf
     backend = edgecore.Backend("xnnpack", configs=configs)
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        edgecore.compile(Branches(), (X,), backends=[backend])
+        edgecore.compile(Branches().eval(), (X,), backends=[backend])
     assert sum("the option configs" in str(one.message) for one in seen) == warned
 
 

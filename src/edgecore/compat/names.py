@@ -32,7 +32,7 @@ _LOADING = _same(
 )  # fmt: skip
 
 _SCHEMA = (
-    "AllocationDetails BackendDelegate BackendDelegateDataReference BackendDelegateInlineData Bool BoolList Buffer Chain "
+    "AllocationDetails BackendDelegate BackendDelegateDataReference BackendDelegateInlineData Bool BoolList Chain "
     "ContainerMetadata DataLocation DataSegment DelegateCall DeviceType Double DoubleList EValue ExecutionPlan "
     "ExtraTensorInfo Frame FrameList FreeCall Instruction Int IntList JumpFalseCall KernelCall MoveCall NamedData "
     "NonConstBufferDevice Null Operator OptionalTensorList Program String SubsegmentOffsets Tensor TensorDataLocation "
@@ -124,7 +124,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.exir.print_program": _same("edgecore.devtools", "inspect_node"),
     "executorch.exir.program": _LOWERING,
     "executorch.exir.program._program": _LOWERING,
-    "executorch.exir.schema": _same("edgecore.format", *_SCHEMA),
+    "executorch.exir.schema": {**_same("edgecore.format", *_SCHEMA), "Buffer": "edgecore.format:ConstantBuffer"},
     "executorch.exir.tensor": {
         **_same("edgecore.memory", "TensorSpec"),
         **_same(

@@ -24,6 +24,7 @@ from .program import (
     BackendDelegate,
     BackendDelegateDataReference,
     BackendDelegateInlineData,
+    ConstantBuffer,
     DataLocation,
     DataSegment,
     ExecutionPlan,
@@ -93,6 +94,23 @@ class PteFile:
         if not 0 <= index < len(self.delegate_blobs):
             raise FormatError(f"delegate '{delegate.id}' refers to blob {index} of {len(self.delegate_blobs)}")
         return self.delegate_blobs[index]
+
+    def inline(self) -> Program:
+        """Return the tables of the program with constants and blobs in them; the data are not copied."""
+        plans = [
+            replace(plan, delegates=[replace(one, processed=_inline(one.processed)) for one in plan.delegates])
+            for plan in self.program.execution_plan
+        ]
+        return replace(
+            self.program,
+            execution_plan=plans,
+            constant_buffer=[ConstantBuffer(data) for data in self.constants],
+            backend_delegate_data=[BackendDelegateInlineData(blob) for blob in self.delegate_blobs],
+        )
+
+
+def _inline(reference: BackendDelegateDataReference | None) -> BackendDelegateDataReference | None:
+    return reference and BackendDelegateDataReference(DataLocation.INLINE, reference.index)
 
 
 def write_pte(pte: PteFile) -> bytes:

@@ -102,7 +102,11 @@ EDGE_PASSES = PassList(
             "Every operator is in the edge dialect, or preserved for a backend.",
             needs_context=True,
         ),
-        NamedPass("remove_identities", remove_identities, "No copy, view or cast returns its input unchanged."),
+        NamedPass(
+            "remove_identities",
+            remove_identities,
+            "No copy, view, cast or requantization changes nothing.",
+        ),
         NamedPass("hoist_selects", hoist_selects, "A part of a tensor is taken before its reshapes and permutations."),
         NamedPass("merge_views", merge_views, "A chain of reshapes, or of permutations, is one node."),
         NamedPass(
@@ -137,7 +141,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "remove_undelegated_identities",
             remove_identities,
-            "No copy, view or cast returns its input unchanged.",
+            "No copy, view, cast or requantization changes nothing.",
             stage="undelegated",
         ),
         NamedPass(

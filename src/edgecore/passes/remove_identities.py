@@ -1,4 +1,4 @@
-"""Remove identities: copies of a dense value, views to the same shape, conversions to the same dtype."""
+"""Remove identities: copies of a dense value, views to the same shape, casts to the same dtype, requantizations."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from torch.fx import Node
 from edgecore.ir.graph import all_calls, edit, replace, same_sizes
 from edgecore.ir.op_sets import MAY_BE_IDENTITY
 from edgecore.ir.tensors import dim_order
+from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 
 aten = torch.ops.aten
 
 
 def remove_identities(program: ExportedProgram) -> ExportedProgram:
-    """Remove nodes whose result equals their input in shape, dtype and dim order.
+    """Remove nodes whose result equals their input in shape, dtype and dim order, and values that are quantized again.
 
     A copy between an input and an output of the program stays, because the two may not share memory.
     """
@@ -24,7 +25,26 @@ def remove_identities(program: ExportedProgram) -> ExportedProgram:
             assert isinstance(source, Node)
             if _is_identity(source, node) and not _is_copied_to_output(source, node):
                 replace(node, source)
+        for node in filter(is_quantize, all_calls(graph_module)):
+            source = _quantized_before(node)
+            if source is not None:
+                replace(node, source)
     return program
+
+
+def _quantized_before(node: Node) -> Node | None:
+    """Return `q` for a node `quantize(dequantize(q))` if `q` is quantized with the same parameters, else None.
+
+    Integers of 32 bits are left alone: float32 does not have all of them.
+    """
+    again, source = parameters_of(node), node.args[0]
+    if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
+        return None
+    assert isinstance(source, Node)
+    quantized = source.args[0]
+    if not isinstance(quantized, Node) or not is_quantize(quantized):
+        return None
+    return quantized if parameters_of(source) == parameters_of(quantized) == again else None
 
 
 def _is_identity(source: Node, node: Node) -> bool:

@@ -95,8 +95,8 @@ class ExecutorchProgramManager:
 
     @property
     def executorch_program(self) -> fmt.Program:
-        """The tables of the `.pte`, as its schema names them, without the segments with weights and blobs."""
-        return self.pte.program
+        """The tables of the program, as the schema names them, before weights and blobs move to segments of the file."""
+        return self.pte.inline()
 
     def dump_executorch_program(self, verbose: bool = False, out: TextIO | None = None) -> None:
         """Print the program: the instructions of each method and the arguments that they read and write.
