@@ -189,6 +189,7 @@ std::vector<std::string> Module::missing_operators(StringView name) const {
 
 Status Module::add_kernels(const edgecore_kernel_library *library, KernelUse use, Error &error) {
   EDGECORE_TRY(check_kernel_library(library, "linked into this application", error));
+  const std::lock_guard<std::recursive_mutex> lock(state_->shared->loading);
   state_->shared->kernels.add(library, use);
   return {};
 }
@@ -196,6 +197,7 @@ Status Module::add_kernels(const edgecore_kernel_library *library, KernelUse use
 Status Module::load_kernels(const char *path, KernelUse use, Error &error) {
   const Result<const edgecore_kernel_library *> library = load_kernel_library(path, error);
   EDGECORE_TRY(library.status());
+  const std::lock_guard<std::recursive_mutex> lock(state_->shared->loading);
   state_->shared->kernels.add(*library, use);
   return {};
 }

@@ -105,7 +105,8 @@ struct LoadedFile {
   const Program *program = nullptr;
   std::vector<std::unique_ptr<OpenBackend>> backends;
   KernelTables kernels{edgecore_kernels_library()};
-  // Held while a session loads a method. Recursive, because a message of the load may make an application load another.
+  // Held while a session loads a method, or adds a backend or kernels. Recursive, because a message of the load may
+  // make an application load another.
   std::recursive_mutex loading;
 
   ~LoadedFile() {

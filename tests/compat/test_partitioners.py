@@ -51,6 +51,8 @@ def script_backend(monkeypatch):
             if AllAtOnceBackend.drops_results and "forward" not in edge_programs:
                 return {}
             seen = {name: [len(one.graph.nodes) for one in of_method] for name, of_method in edge_programs.items()}
+            for graph in (one.graph for of_method in edge_programs.values() for one in of_method):
+                graph.call_function(torch.sin, (next(iter(graph.nodes)),))  # as passes of backends edit programs
             return {
                 name: [
                     preprocess_result(f"{seen} {[spec.key for spec in one]}".encode()) for one in compile_specs[name]

@@ -90,6 +90,7 @@ def test_inverted_residuals_compute_with_integers_only():
         (Function(lambda x: x * torch.tanh(x) - x), (2, 5, 7)),
         (Function(lambda x: x.mean(-1)), (2, 5, 7)),
         (Function(lambda x: (x * 3).softmax(-1)), (2, 5, 70)),
+        (Function(lambda x: (x * 3).softmax(-1)), (1, 2, 1024)),
         (nn.AvgPool2d(3, 2, 1), (2, 5, 17, 16)),
         (nn.AvgPool2d((2, 3), divisor_override=4), (1, 3, 9, 8)),
         (nn.Sequential(nn.AvgPool1d(4), nn.ReLU()), (2, 3, 21)),
@@ -118,6 +119,22 @@ def test_operators_without_integer_kernel_stay_in_floating_point():
     program = compiled(nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.Linear(8, 4)), 3, 6)
     names = operators(program)
     assert names.count("edgecore.int8_linear.default") == 2 and "aten.native_layer_norm.default" in names
+
+
+@pytest.mark.parametrize("function, shape", [
+    (lambda x: (x * 3).masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf).softmax(-1), (2, 4, 4)),
+    (lambda x: (x * 3).softmax(-1), (1, 2, 1025)),  # the errors of so many entries of the table could add up
+    (lambda x: (x * 3).softmax(1), (2, 4, 4)),
+])  # fmt: skip
+def test_a_softmax_of_masked_or_many_values_stays_in_floating_point(function, shape):
+    assert "aten._softmax.default" in operators(compiled(Function(function), *shape))
+
+
+def test_a_mask_keeps_its_values_out_of_a_quantized_softmax():
+    model = Function(lambda x: (x * 3).masked_fill(torch.ones(4, 4).triu(1).bool(), -torch.inf).softmax(-1))
+    program = compiled(model, 2, 4, 4)
+    x = torch.rand(2, 4, 4)
+    assert torch.as_tensor(edgecore.load(program.buffer).forward(x)).triu(1).count_nonzero() == 0
 
 
 def test_skipped_modules_stay_in_floating_point():

@@ -168,7 +168,7 @@ def test_a_model_that_rounds_by_itself_is_compared_within_its_roundings():
     assert found.rows[0].quantized is None and found.rows[0].eager.relative < 1e-2
 
 
-def test_a_backend_that_computes_in_less_precision_needs_a_tolerance():
+def test_a_tolerance_replaces_the_bound_of_a_backend_that_computes_in_fp16():
     program = compiled(backend=edgecore.Backend("xnnpack", force_fp16=True))
     model = network()
     for layer in (model[0], model[2]):
@@ -177,6 +177,7 @@ def test_a_backend_that_computes_in_less_precision_needs_a_tolerance():
     error = program.compare(model).rows[0].eager.relative
     assert not program.compare(model, tolerance=error / 2).ok
     assert program.compare(model, tolerance=error * 2).ok
+    assert program.computes_in == "float16" and program.compare(model).ok
 
 
 def test_a_backend_that_cannot_run_here_is_one_sentence(monkeypatch):

@@ -150,9 +150,17 @@ def test_a_function_of_a_package_brings_the_whole_package(tmp_path, source):
     assert files_of(source) == ["nets/__init__.py", "nets/inner/__init__.py", "nets/inner/deep.py", "sweep_nets.py"]
 
 
+@pytest.fixture
+def installed_folders_anew():
+    """Let the folders of packages be found in the test, and again after it."""
+    fingerprint._installed_folders.cache_clear()
+    yield
+    fingerprint._installed_folders.cache_clear()
+
+
+@pytest.mark.usefixtures("installed_folders_anew")
 def test_packages_that_pip_has_installed_for_the_user_are_no_files_of_the_model(tmp_path, monkeypatch):
     monkeypatch.setattr(site, "USER_SITE", str(tmp_path / "user"))
-    fingerprint._installed_folders.cache_clear()
     (tmp_path / "user").mkdir()
     file = tmp_path / "user" / "nets_of_pip.py"
     file.write_text("")
@@ -162,4 +170,3 @@ def test_packages_that_pip_has_installed_for_the_user_are_no_files_of_the_model(
     monkeypatch.syspath_prepend(file.parent)
     assert str(file) not in fingerprint.imported_files() and __file__ in fingerprint.imported_files()
     assert files_of("nets_of_pip:small") == []
-    fingerprint._installed_folders.cache_clear()

@@ -304,7 +304,7 @@ def test_failures_of_the_connection_are_messages_and_those_of_nodes_are_no_resul
         "error", "a/b needs /nowhere/x.pt2, which cannot be read: No such file or directory; what is finished is kept",
     )  # fmt: skip
     for error, words in (
-        (NodeDiedError("gone"), "its node was lost 4 times: NodeDiedError"),
+        (NodeDiedError("gone"), "its node or process was lost 4 times: NodeDiedError"),
         (
             RayTaskError("run_on_node", "", OSError(28, "No space left")),
             "its node failed: OSError: [Errno 28] No space",

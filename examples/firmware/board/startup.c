@@ -1,4 +1,4 @@
-// Vector table and start-up code of a Cortex-M33 or a Cortex-M55.
+// Vector table and start-up code of a Cortex-M33, M55 or M85.
 #include <stdint.h>
 
 #include "board/board.h"

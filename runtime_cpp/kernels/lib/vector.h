@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "edgecore/processor.h"
+
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
+from edgecore.ir.program import copy_program
 from edgecore.plugin import BackendInfo, CompiledPartition, CompileSpec, NamedBlob, PreprocessResult, hookimpl, register
 
 
@@ -144,7 +145,7 @@ class _NoOptions(BaseModel):
 
 
 class _Compiler:
-    """The compiler of a backend that a script defines."""
+    """The compiler of a backend that a script defines. Such a backend may edit the programs that it gets: they are copies."""
 
     Options = _NoOptions
 
@@ -155,7 +156,7 @@ class _Compiler:
         raise CompileError(f"{self._details.__name__} has no partitioner of its own; pass one to the lowering")
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        return self._details.preprocess(program, list(specs))
+        return self._details.preprocess(copy_program(program), list(specs))
 
     def operator_support(self) -> list[Any]:
         return []
@@ -184,7 +185,8 @@ class _LinkingCompiler(_Compiler):
     def _results(
         self, programs: Mapping[str, list[ExportedProgram]], specs: Mapping[str, list[list[CompileSpec]]]
     ) -> list[PreprocessResult]:
-        results = self._details.preprocess_multimethod(programs, specs)
+        copies = {method: [copy_program(program) for program in of_method] for method, of_method in programs.items()}
+        results = self._details.preprocess_multimethod(copies, specs)
         for method, of_method in programs.items():
             if len(results.get(method, ())) != len(of_method):
                 name = self._details.__name__

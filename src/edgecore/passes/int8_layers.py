@@ -85,12 +85,17 @@ def fuse_average(editor: Editor, node: Node, result: Int8, constants: Constants)
     )
 
 
+def _divides(number: Any, size: Any) -> bool:
+    """Return True if `number` windows of one size make up a dim; False if a size is symbolic."""
+    return isinstance(size, int) and isinstance(number, int) and number > 0 and size % number == 0
+
+
 def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
     """Return kernel size, stride, padding and divisor of an average pool, if all its windows have that divisor."""
     if pool.target is aten._adaptive_avg_pool2d.default:
         sizes, counts = pool.args[0].meta["val"].shape[-2:], argument(pool, "output_size")  # type: ignore[union-attr]
         pairs = list(zip(sizes, counts, strict=True))
-        if pool.meta["val"].dim() != 4 or not all(isinstance(size, int) and size % n == 0 for size, n in pairs):
+        if pool.meta["val"].dim() != 4 or not all(_divides(n, size) for size, n in pairs):
             return None
         kernel = [size // n for size, n in pairs]
         return kernel, kernel, [0, 0], math.prod(kernel)

@@ -35,14 +35,14 @@ def remove_identities(program: ExportedProgram) -> ExportedProgram:
 def _quantized_before(node: Node) -> Node | None:
     """Return `q` for a node `quantize(dequantize(q))` if `q` is quantized with the same parameters, else None.
 
-    Integers of 32 bits are left alone: float32 does not have all of them.
+    Integers of 32 bits are left alone, as float32 does not have all of them, and values in fp16 in between.
     """
     again, source = parameters_of(node), node.args[0]
     if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
         return None
     assert isinstance(source, Node)
     quantized = source.args[0]
-    if not isinstance(quantized, Node) or not is_quantize(quantized):
+    if not isinstance(quantized, Node) or not is_quantize(quantized) or source.meta["val"].dtype != torch.float32:
         return None
     return quantized if parameters_of(source) == parameters_of(quantized) == again else None
 

@@ -199,7 +199,7 @@ class Reference:
         rounded: The exported program, if `edgecore.compile(quantize=...)` quantized it, if the user's model contains
             quantize nodes, or if a backend computes in another dtype than float32; otherwise None.
         computes_in: The dtype in which `rounded` computes floating-point values.
-        steps: The largest `RecipeSupport.steps` of the recipes.
+        steps: The least `RecipeSupport.steps` of the recipes.
         by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
     """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -248,10 +248,9 @@ def compile(
         chosen = [_with_options(backend, options_of(plan, backend.name)) for backend in chosen]
     computes_in = compute_dtype(plan, {backend.name: backend.options for backend in chosen})
     partitioners = [_partitioner(backend, runtime) for backend in chosen]
-    float_dtype = _float_dtype(chosen)
     models = dict(model) if isinstance(model, Mapping) else {"forward": model}
     exported, shapes_of = dict[str, ExportedProgram](), dict[str, Any]()
-    quantized, references = dict[str, Quantized](), dict[str, Reference]()
+    quantized = dict[str, Quantized]()
     for name, given in models.items():
         method_model = convert_trained(given) if is_prepared(given) else given
         if plan and method_model is not given:
@@ -273,7 +272,6 @@ def compile(
             samples = calibration[name] if isinstance(calibration, Mapping) else calibration
             quantized[name] = quantize_model(program, plan, samples, shapes_of[name], computes_in)
             exported[name] = quantized[name].program
-        references[name] = _reference(exported[name], quantized.get(name), plan, float_dtype)
     if any(recipe.method.calibrates for recipe in recipes_of(plan)):
         ratios = [output_ratios(program, name) for name, program in quantized.items()]
         warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=2)
@@ -297,6 +295,9 @@ def compile(
         planning = replace(planning, share_mutable_buffers=True)
     config = replace(config, memory_planning_pass=planning)
     finished = edge.to_executorch(config)
+    used = {delegate.id for method in finished.pte.program.execution_plan for delegate in method.delegates}
+    float_dtype = _float_dtype(chosen, used)
+    references = {name: _reference(one, quantized.get(name), plan, float_dtype) for name, one in exported.items()}
     return CompiledProgram(finished, time.perf_counter() - start, quantized, references, chosen)
 
 
@@ -349,11 +350,17 @@ def _compilers(backends: Sequence[Backend]) -> dict[str, BackendCompiler]:
     return {backend.name: compiler_of(registry.find_by_name(backend.name)) for backend in backends}
 
 
-def _float_dtype(backends: Sequence[Backend]) -> str:
-    """Return the dtype in which the backends compute floating-point values without a recipe: "float16" if one does."""
+def _float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
+    """Return the dtype in which backends compute floating-point values without a recipe: "float16" if one of them does.
+
+    Args:
+        backends: The backends that were asked for.
+        used: Ids of those that the program uses; the others do not matter.
+    """
     for backend in backends:
-        compiler = compiler_of(registry.find_by_name(backend.name))
-        if isinstance(compiler, LowPrecisionCompiler):
+        info = registry.find_by_name(backend.name)
+        compiler = compiler_of(info)
+        if info.backend_id in used and isinstance(compiler, LowPrecisionCompiler):
             with failures_named(f"backend {backend.name!r}"):
                 found = compiler.computes_in(compiler.Options(**backend.options))
             if found != "float32":
@@ -362,12 +369,18 @@ def _float_dtype(backends: Sequence[Backend]) -> str:
 
 
 def _reference(exported: ExportedProgram, quantized: Quantized | None, plan: Plan, float_dtype: str) -> Reference:
-    """Make the reference program with which `CompiledProgram.compare` compares a method, besides the user's model."""
+    """Make the reference program with which `CompiledProgram.compare` compares a method, besides the user's model.
+
+    Where activations are quantized, their steps matter more than `float_dtype`. The least of the recipes' steps counts,
+    so that no recipe is judged by the steps of another one.
+    """
+    dtype = "float32" if rounds(exported) else float_dtype
     if quantized is not None:
-        steps = max((recipe.steps for recipe in recipes_of(plan)), default=0)
-        return Reference(quantized.original.example_inputs, exported, quantized.computes_in, steps, by_recipe=True)
-    is_rounded = rounds(exported) or float_dtype != "float32"
-    return Reference(exported.example_inputs, exported if is_rounded else None, float_dtype)
+        dtype = dtype if quantized.computes_in == "float32" else quantized.computes_in
+        steps = min((recipe.steps for recipe in recipes_of(plan)), default=0)
+        return Reference(quantized.original.example_inputs, exported, dtype, steps, by_recipe=True)
+    is_rounded = rounds(exported) or dtype != "float32"
+    return Reference(exported.example_inputs, exported if is_rounded else None, dtype)
 
 
 def _backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:

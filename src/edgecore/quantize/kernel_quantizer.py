@@ -21,6 +21,7 @@ from edgecore.quantize.annotations import (
     mark,
     mark_fused,
     mark_shared,
+    output_spec,
     weight_spec,
 )
 from edgecore.quantize.kernels import Int8
@@ -40,6 +41,7 @@ MEANS = frozenset({
     aten.mean.dim, aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.avg_pool1d.default,
     aten.avg_pool2d.default,
 })  # fmt: skip
+SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default})
 FIXED = {
     aten.sigmoid.default: (1 / 256, -128), aten.sigmoid_.default: (1 / 256, -128), aten.tanh.default: (1 / 128, 0),
     aten.tanh_.default: (1 / 128, 0), aten.softmax.int: (1 / 256, -128), aten._softmax.default: (1 / 256, -128),
@@ -93,6 +95,8 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
         elif target in TWO_INPUTS and len(float_args(node)) == 2:
             mark_fused(fused_tail(node, (CLAMPS,)), node, activation, dict.fromkeys(float_args(node), activation))
+        elif target in SOFTMAX and output_spec(node.args[0]) is None:
+            return  # a mask may have put an infinity, or a number far from all others, into the input
         elif target in FIXED:
             scale, zero_point = FIXED[target]
             output = FixedQParamsQuantizationSpec(torch.int8, scale, zero_point, -128, 127, torch.per_tensor_affine)

@@ -52,7 +52,8 @@ def main(request: str) -> None:
         status, reason = "failed", _sentence(error)
     from edgecore.sweeps.fingerprint import imported_files
 
-    inputs = {**imported_files(), **_folders(step.build)}
+    read = {} if step.kind == "time" else _folders(step.build)
+    inputs = {**imported_files(), **read}
     result = StepResult(status, reason, time.perf_counter() - start, figures, inputs)  # type: ignore[arg-type]
     Path(folder, RESULT_OF_PROCESS).write_text(json.dumps(asdict(result)), encoding="utf-8")
 
@@ -96,6 +97,18 @@ def _folders(build: Build) -> dict[str, str]:
     return {str(path): file_digest(path)}
 
 
+def _has_library(build: Build) -> bool:
+    """Return True if the backend of a build has a native library that this version of edgecore can use."""
+    from edgecore.plugin.doctor import check_library
+
+    if build.backend_name == KERNELS:
+        return False
+    try:
+        return check_library(build.backend_name).ok
+    except EdgecoreError:
+        return False
+
+
 def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
     """Compile a model, verify the file, compare it with PyTorch, and judge it. Return status and reason."""
     import edgecore
@@ -104,7 +117,6 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     from edgecore.devtools.budget import figures as figures_of
     from edgecore.devtools.estimates import estimates
     from edgecore.devtools.sources import program_file
-    from edgecore.plugin.doctor import check_library
 
     build = step.build
     model, inputs, dynamic_shapes = load_model(build.source)
@@ -131,7 +143,7 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     try:
         comparison = program.compare(model)
     except ExecutionError as error:
-        if error.code not in _REFUSALS or build.backend_name == KERNELS or not check_library(build.backend_name).ok:
+        if error.code not in _REFUSALS or not _has_library(build):
             raise
         return "made", f"this machine cannot run the file: {error}"
     figures["sqnr_db"] = min((row.eager.sqnr for row in comparison.rows), default=math.inf)

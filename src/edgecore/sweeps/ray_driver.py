@@ -180,7 +180,7 @@ class Driver:
             cause = getattr(error, "cause", None)
             if isinstance(cause, NodeProblem):
                 self.fail(f"a node of the Ray cluster {cause}; what is finished is kept")
-            what = f"its node was lost {RETRIES + 1} times: {type(error).__name__}"
+            what = f"its node or process was lost {RETRIES + 1} times: {type(error).__name__}"
             if cause is not None:
                 what = f"its node failed: {type(cause).__name__}: {cause}"
             result = asdict(StepResult("failed", f"{what}; run the sweep again", transient=True))

@@ -181,7 +181,8 @@ def _row(cell: Cell, steps: Sequence[Step], work: _Work) -> CellResult:
     figures = {key: value for part in parts for key, value in part.figures.items()}
     folder = work.store.path(one)
     paths: dict[str, Any] = {name: str((folder / file).relative_to(work.store.folder.parent))
-             for name, file in (("file", FILE), ("report", REPORT)) if (folder / file).is_file()}  # fmt: skip
+             for name, file in (("file", FILE), ("report", REPORT))
+             if not parts[0].transient and (folder / file).is_file()}  # fmt: skip
     return replace(row, **figures, **paths)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from pydantic import BaseModel
@@ -34,7 +34,7 @@ from edgecore_coreml.registry import INSTALL, check_version, converters
 
 
 class CoreMLCompiler:
-    """Implements protocols of `edgecore.plugin`: recipes, linking, reports, and readers of blobs and of their graphs."""
+    """Implements protocols of `edgecore.plugin`: recipes, precision, linking, reports, and readers of blobs and graphs."""
 
     Options = CoreMLOptions
 
@@ -101,6 +101,14 @@ class CoreMLCompiler:
             FormatError: The blob is damaged, or its model is compiled; the file's metadata have the graph then.
         """
         return graph_of(unpack(blob, named_data))
+
+    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+        """Return "float16" with `compute_precision="FLOAT16"`."""
+        return (
+            "float16"
+            if CoreMLOptions.model_validate(options.model_dump()).compute_precision == "FLOAT16"
+            else "float32"
+        )
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.

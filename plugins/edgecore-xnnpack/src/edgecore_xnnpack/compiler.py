@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from torch.export import ExportedProgram
@@ -22,7 +22,7 @@ from edgecore_xnnpack.preprocess import preprocess
 
 
 class XnnpackCompiler:
-    """Implements `QuantizingCompiler`, `ConfigurableCompiler`, `BlobReader` and `BlobGraphReader` of `edgecore.plugin`.
+    """Implements protocols of `edgecore.plugin`: recipes, options, precision, and readers of blobs and of their graphs.
 
     A partition becomes the same blob for every target runtime.
     """
@@ -56,6 +56,10 @@ class XnnpackCompiler:
     def blob_graph(self, blob: bytes, named_data: Mapping[str, Any]) -> BlobGraph:
         """Return the nodes of a blob, for views that open delegates."""
         return graph_of(blob)
+
+    def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
+        """Return "float16" with the option `force_fp16`."""
+        return "float16" if XnnpackOptions.model_validate(options.model_dump()).force_fp16 else "float32"
 
     def recipes(self) -> Mapping[str, RecipeSupport]:
         """Return the recipes of `edgecore.compile(quantize=...)`.
