@@ -360,7 +360,7 @@ def _float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
     for backend in backends:
         info = registry.find_by_name(backend.name)
         compiler = compiler_of(info)
-        if info.backend_id in used and isinstance(compiler, LowPrecisionCompiler):
+        if isinstance(compiler, LowPrecisionCompiler) and info.backend_id in used:
             with failures_named(f"backend {backend.name!r}"):
                 found = compiler.computes_in(compiler.Options(**backend.options))
             if found != "float32":
