@@ -105,7 +105,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "remove_identities",
             remove_identities,
-            "Every copy, view, cast and requantization changes something.",
+            "Each copy, view, cast and requantization changes something.",
         ),
         NamedPass("hoist_selects", hoist_selects, "A part of a tensor is taken before its reshapes and permutations."),
         NamedPass("merge_views", merge_views, "A chain of reshapes, or of permutations, is one node."),
@@ -141,7 +141,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "remove_undelegated_identities",
             remove_identities,
-            "Every copy, view, cast and requantization changes something.",
+            "Each copy, view, cast and requantization changes something.",
             stage="undelegated",
         ),
         NamedPass(
