@@ -27,9 +27,10 @@ def adapt(wheel: Path, into: Path) -> Path:
     result = into / wheel.name
     with InWheelCtx(wheel, result) as unpacked:
         root = Path(unpacked.path)
-        for binary in binaries(root):
+        found = binaries(root)
+        for binary in found:
             run("patchelf", "--replace-needed", LINKED, ALPINE, binary)
-        check(binaries(root), wheel.name)
+        check(found, wheel.name)
         for metadata in root.glob("*.dist-info/METADATA"):
             # The module holds nanobind itself; its package of libraries is for glibc.
             lines = metadata.read_text().splitlines(keepends=True)
@@ -45,13 +46,13 @@ def binaries(root: Path) -> list[Path]:
     return [path for path in files if "NEEDED" in run("readelf", "--dynamic", path)]
 
 
-def check(binaries: list[Path], wheel: str) -> None:
-    """Raise SystemExit if one of a wheel's ``binaries`` needs a symbol that musl 1.2, Python and the other ones lack, or
+def check(paths: list[Path], wheel: str) -> None:
+    """Raise SystemExit if a binary of a wheel, of ``paths``, needs a symbol that musl 1.2, Python and the others lack, or
     has copies of musl's data.
 
     auditwheel looks at neither.
     """
-    symbols = {path: run("readelf", "--wide", "--dyn-syms", path) for path in binaries}
+    symbols = {path: run("readelf", "--wide", "--dyn-syms", path) for path in paths}
     musl = run("readelf", "--wide", "--dyn-syms", arm64_python.fetch() / LIBRARY)
     known = {match["name"] for text in (musl, *symbols.values()) for match in DEFINED.finditer(text)}
     for path, text in symbols.items():

@@ -374,13 +374,13 @@ def _reference(exported: ExportedProgram, quantized: Quantized | None, plan: Pla
     Where activations are quantized, their steps matter more than `float_dtype`. The least of the recipes' steps counts,
     so that no recipe is judged by the steps of another one.
     """
-    dtype = "float32" if rounds(exported) else float_dtype
+    is_rounded = rounds(exported)
+    dtype = "float32" if is_rounded else float_dtype
     if quantized is not None:
         dtype = dtype if quantized.computes_in == "float32" else quantized.computes_in
         steps = min((recipe.steps for recipe in recipes_of(plan)), default=0)
         return Reference(quantized.original.example_inputs, exported, dtype, steps, by_recipe=True)
-    is_rounded = rounds(exported) or dtype != "float32"
-    return Reference(exported.example_inputs, exported if is_rounded else None, dtype)
+    return Reference(exported.example_inputs, exported if is_rounded or dtype != "float32" else None, dtype)
 
 
 def _backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:
