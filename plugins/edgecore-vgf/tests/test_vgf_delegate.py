@@ -90,6 +90,28 @@ def test_results_that_the_converter_finds_equal_share_a_tensor(tmp_path):
         torch.testing.assert_close(torch.as_tensor(ours), theirs)
 
 
+class Compared(torch.nn.Module):
+    """A result that the converter finds to be zero if the factor is, beside one that is computed."""
+
+    def __init__(self, factor: float) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return a - b, (a * self.factor) > 1
+
+
+def test_a_result_of_zeros_is_zero_in_memory_that_another_file_used():
+    """Arm's emulation layer writes no result that is OpConstantNull."""
+    inputs = (torch.full((3, 4), 2.0), torch.randn(3, 4))
+    ones, zeros = (bytes(compiled(Compared(factor), inputs).buffer) for factor in (2.0, 0.0))
+    kept = edgecore.load(ones)  # the device stays open, and with it its memory
+    for _ in range(8):
+        assert torch.as_tensor(kept.forward(*inputs)[1]).all()
+        assert torch.as_tensor(edgecore.load(ones).forward(*inputs)[1]).all()
+        assert not torch.as_tensor(edgecore.load(zeros).forward(*inputs)[1]).any()
+
+
 def test_a_delegate_returns_its_blob_after_the_load(tmp_path):
     """The memory of a megabyte is unmapped when it is freed: reading the constants again would end the process."""
     inputs = (torch.randn(2, 512),)

@@ -136,6 +136,9 @@ DeviceTensor::DeviceTensor(MlDevice &device, const Tensor &tensor) : device_(dev
     check(vmaAllocateMemory(device_.allocator(), &needs.memoryRequirements, &wanted, &allocation_, &found),
           "allocating memory for a tensor");
     mapped_ = found.pMappedData;
+    // Arm's emulation layer does not write a result that is OpConstantNull: the memory must hold zeros from the start.
+    std::memset(mapped_, 0, bytes_);
+    check(vmaFlushAllocation(device_.allocator(), allocation_, 0, VK_WHOLE_SIZE), "clearing a tensor");
     const VkBindTensorMemoryInfoARM bind = {VK_STRUCTURE_TYPE_BIND_TENSOR_MEMORY_INFO_ARM, nullptr, tensor_,
                                             found.deviceMemory, found.offset};
     check(device_.ml().vkBindTensorMemoryARM(device_.handle(), 1, &bind), "binding memory to a tensor");
