@@ -47,3 +47,16 @@ def test_weights_that_are_quantized_are_stored_quantized():
     program = fold_quantize(edge_of(function, torch.ones(3), weight=torch.tensor([1.0, -2.0, 3.0])))
     assert [tensor.dtype for tensor in program.state_dict.values()] == [torch.int8]
     check(program, function, torch.ones(3), weight=torch.tensor([1.0, -2.0, 3.0]))
+
+
+def test_a_pair_by_way_of_half_precision_still_rounds():
+    rest = (0.1, 0, -32768, 32767, torch.int16)
+    library = torch.ops.quantized_decomposed
+
+    def function(s, x):
+        half = library.dequantize_per_tensor(library.quantize_per_tensor(x, *rest), *rest, out_dtype=torch.float16)
+        return library.dequantize_per_tensor(library.quantize_per_tensor(half, *rest), *rest) * s.weight
+
+    x = torch.tensor([1000.1, 2.0])
+    program = fold_quantize(edge_of(function, x, weight=torch.ones(1)))
+    check(program, function, x, weight=torch.ones(1))

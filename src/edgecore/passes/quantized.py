@@ -104,7 +104,7 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 def fold_quantize(program: ExportedProgram) -> ExportedProgram:
     """Quantize constants when compiling, and replace `quantize(dequantize(x))` with equal parameters by `x`.
 
-    `dequantize(quantize(x))` stays, because it rounds.
+    `dequantize(quantize(x))` stays, because it rounds; so does `quantize(dequantize(x))` by way of half precision.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -118,7 +118,9 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
                 replace(node, constants.add(f"{node.name}_folded", node.target(*args, **kwargs)))
             elif isinstance(source, Node) and is_dequantize(source):
                 parameters, inner = parameters_of(node), source.args[0]
-                if parameters is not None and parameters == parameters_of(source) and isinstance(inner, Node):
+                if parameters is None or parameters != parameters_of(source) or not isinstance(inner, Node):
+                    continue
+                if argument(source, "out_dtype") in (None, torch.float32):
                     replace(node, inner)
     constants.drop_unused()
     return program
