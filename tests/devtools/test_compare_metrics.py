@@ -10,10 +10,11 @@ import torch
 from edgecore.devtools.compare_metrics import Judgement, judge, measure
 
 
-def judged(want, got, *, step=None, unrounded=None, moved=()) -> Judgement:
+def judged(want, got, *, step=None, unrounded=None, moved=(), steps=0) -> Judgement:
     gap = measure(want, got, step)
     return judge(
-        gap, want, got, step=step, unrounded=unrounded, tolerance=None, computes_in=torch.float32, moved=moved
+        gap, want, got, step=step, unrounded=unrounded, tolerance=None, computes_in=torch.float32, steps=steps,
+        moved=moved,
     )  # fmt: skip
 
 
@@ -47,6 +48,14 @@ def test_a_tie_at_the_largest_value_is_a_tie():
     want, exact = torch.tensor([1.0, 2.0, 10.0]), torch.tensor([1.0, 2.0, 10.49])
     assert judged(want, torch.tensor([1.0, 2.0, 11.0]), step=1.0, unrounded=exact).ratio < 1
     assert judged(want, torch.tensor([1.0, 2.0, 12.0]), step=1.0, unrounded=exact).ratio > 1
+
+
+def test_a_device_that_rounds_more_than_once_may_be_off_by_its_steps():
+    exact = torch.linspace(-50, 50, 1001)
+    want = exact.round()
+    assert judged(want, want + 1, step=1.0, unrounded=exact).ratio > 1
+    assert judged(want, want + 1, step=1.0, unrounded=exact, steps=1).ratio < 1
+    assert judged(want, want + 2, step=1.0, unrounded=exact, steps=1).ratio > 1
 
 
 def test_a_saturated_value_is_compared_with_the_limit():

@@ -142,6 +142,7 @@ def judge(
     unrounded: torch.Tensor | None,
     tolerance: float | None,
     computes_in: torch.dtype,
+    steps: int = 0,
     moved: Sequence[torch.Tensor] = (),
 ) -> Judgement:
     """Judge the error of one operator, whose inputs were those of the device.
@@ -154,6 +155,7 @@ def judge(
         unrounded: The value to expect before it is quantized, if it is.
         tolerance: The largest error relative to the largest magnitude; None for the limit of the dtype.
         computes_in: The dtype in which the backend computes floating-point values.
+        steps: The difference that the recipe allows a quantized value, in steps, beside the rounding.
         moved: The values to expect if noise is added before each rounding inside of the operator.
     """
     if gap.differing == 0:
@@ -166,7 +168,7 @@ def judge(
         return Judgement(math.inf, "other elements than in PyTorch are NaN or infinite")
     noise = NOISE_MARGIN * max((measure(want, other).largest for other in moved), default=0.0)
     if step is not None and unrounded is not None and tolerance is None:
-        return _judge_steps(want, got, step, unrounded, max(noise, _limit(unrounded, computes_in)))
+        return _judge_steps(want, got, step, unrounded, max(noise, _limit(unrounded, computes_in)) + steps * step)
     dtype = computes_in if want.dtype == torch.float32 else want.dtype
     relative = RELATIVE_BOUND.get(dtype, 1e-3 if want.is_complex() else 0.0) if tolerance is None else tolerance
     magnitude = _unmasked_magnitude(want, got)

@@ -198,6 +198,8 @@ class Comparison:
         taps: The tapped programs.
         samples: The flat inputs of all samples.
         computes_in: The dtype in which the backends compute floating-point values.
+        steps: The difference that the recipe allows a quantized result, in steps (`RecipeSupport.steps`).
+        noise: The noise that explains errors, before each rounding, in steps.
         by_row_choices: The ways to choose dynamic scales, as for `EagerEdge.run`.
     """
 
@@ -250,6 +252,8 @@ class Comparison:
         self._module = snapshot.exported.module(check_guards=False)
         self._passes = passes
         self.computes_in: torch.dtype = getattr(torch, compiled.computes_in)
+        self.steps: int = compiled.steps
+        self.noise = max(NOISE, self.steps)
         names = {site.tap for site in self.sites}
         outputs = {
             value.name: index
@@ -372,7 +376,7 @@ class Comparison:
             return found
         moved: dict[str, list[torch.Tensor]] = {tap: [] for tap in suspects}
         for seed in range(NOISE_SEEDS):
-            for tap, value in self.values(number, device, noise=NOISE, seed=seed).items():
+            for tap, value in self.values(number, device, noise=self.noise, seed=seed).items():
                 if tap in suspects:
                     moved[tap].append(value)
         return self._judged(number, device, moved)
@@ -407,7 +411,7 @@ class Comparison:
     ) -> Judgement:
         return judge(
             gap, want, got, step=step, unrounded=unrounded, tolerance=self.tolerance,
-            computes_in=self.computes_in, moved=moved,
+            computes_in=self.computes_in, steps=self.steps, moved=moved,
         )  # fmt: skip
 
 

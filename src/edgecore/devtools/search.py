@@ -11,7 +11,6 @@ from edgecore.devtools.compare_metrics import measure
 from edgecore.devtools.compare_sites import Site
 from edgecore.devtools.taps import Tap, tapped_program
 from edgecore.pipeline.compare import NOISE_MARGIN, NOISE_SEEDS, RELATIVE_BOUND
-from edgecore.quantize.rounding import NOISE
 
 if TYPE_CHECKING:
     from edgecore.devtools.compare_report import Findings
@@ -112,7 +111,7 @@ def _bounds(work: Comparison, number: int, device: Values) -> Mapping[str, float
     relative = RELATIVE_BOUND[work.computes_in] if work.tolerance is None else work.tolerance
     bounds = {tap: relative * _largest(value) for tap, value in exact.items()}
     for seed in range(NOISE_SEEDS):
-        for tap, value in work.values(number, device, noise=NOISE, seed=seed).items():
+        for tap, value in work.values(number, device, noise=work.noise, seed=seed).items():
             bounds[tap] = max(bounds[tap], NOISE_MARGIN * measure(exact[tap], value).largest)
     return bounds
 

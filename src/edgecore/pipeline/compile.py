@@ -88,6 +88,11 @@ class CompiledProgram(ExecutorchProgramManager):
         """The dtype in which the backends compute floating-point values: "float32" or "float16"."""
         return next(iter(self._references.values())).computes_in
 
+    @property
+    def steps(self) -> int:
+        """The difference that the recipes allow an operator's quantized result, in steps: the least of their `steps`."""
+        return next(iter(self._references.values())).steps
+
     def report(self, *, quantization: bool = False) -> DelegationReport:
         """Return the delegation report: the backend that runs each operator, and why others are not delegated.
 
