@@ -11,6 +11,9 @@ def small():
     layers = [torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 8)]
     return torch.nn.Sequential(*layers).eval(), (torch.randn(1, 64),)
 
+def pooling():
+    return torch.nn.AvgPool1d(2).eval(), (torch.randn(1, 4, 8),)
+
 def samples():
     return [torch.randn(1, 64, generator=torch.Generator().manual_seed(seed)) for seed in range(4)]
 

@@ -31,6 +31,10 @@ class CompileError(EdgecoreError):
     """A model cannot be compiled with the requested options."""
 
 
+class NothingToQuantize(CompileError):
+    """A recipe quantizes nothing of a model: the model has no layer of the kind that the recipe is for."""
+
+
 class QuantizationWarning(UserWarning):
     """Quantization damaged an output: its signal to quantization noise ratio is below 10 dB."""
 

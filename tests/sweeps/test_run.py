@@ -98,6 +98,17 @@ def test_a_file_that_this_machine_cannot_run_is_made_with_its_sizes(tmp_path):
     )
 
 
+def test_a_recipe_that_quantizes_nothing_of_a_model_is_skipped():
+    options = {"models": ["sweep_nets:pooling"], "backends": ["xnnpack"], "recipes": ["int8-weights"], "runs": 3}
+    done = edgecore.sweep(options, "out")
+    row = done.rows[0]
+    assert done.ok and row.status == "skipped" and row.median_ms is None
+    assert (
+        row.reason
+        == "quantize='int8-weights': the model has no linear layer with a constant weight of float32 or float16"
+    )
+
+
 def test_a_library_for_another_version_of_edgecore_is_a_failure_with_its_sentence(fault_folder, monkeypatch):  # noqa: F811
     monkeypatch.syspath_prepend(fault_folder)
     monkeypatch.setenv("EDGECORE_TOY_FAULT", "version")

@@ -20,9 +20,9 @@ from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
 from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
-from edgecore.conformance.programs import compiled, delegated_calls, load, quantizes_nothing
+from edgecore.conformance.programs import compiled, delegated_calls, load
 from edgecore.conformance.remote import LoadFailed
-from edgecore.errors import CompileError, ExecutionError
+from edgecore.errors import ExecutionError, NothingToQuantize
 from edgecore.plugin import ConfigurableCompiler
 from edgecore.quantize.rounding import chooses_scales
 
@@ -280,9 +280,8 @@ class _Recipe:
         samples = [arguments] if self.calibrates else None
         try:
             return compiled(subject, model, arguments, quantize=self.recipe, calibration=samples, dynamic_shapes=shapes)
-        except CompileError as error:
-            # Each recipe must quantize linear layers.
-            if self.network == "linear" or not quantizes_nothing(error, self.recipe):
+        except NothingToQuantize as error:
+            if self.network == "linear":  # each recipe must quantize linear layers
                 raise
             raise Skipped(str(error)) from None
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.backend import Backend
-from edgecore.errors import EdgecoreError, ErrorCode, ExecutionError
+from edgecore.errors import EdgecoreError, ErrorCode, ExecutionError, NothingToQuantize
 from edgecore.format import EDGECORE
 from edgecore.recipe import Recipe
 from edgecore.sweeps.plan import FLOAT, KERNELS, Build
@@ -47,6 +47,8 @@ def main(request: str) -> None:
         status, reason = _RUNS[step.kind](step, Path(folder), figures)
     except MemoryError:
         status, reason = "failed", "there is not enough memory"
+    except NothingToQuantize as error:
+        status, reason = "skipped", str(error)
     except Exception as error:
         traceback.print_exc()
         status, reason = "failed", _sentence(error)

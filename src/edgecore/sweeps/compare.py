@@ -60,7 +60,7 @@ def compare_sweeps(old: Sequence[CellResult], new: Sequence[CellResult]) -> list
 
 def _changes(old: CellResult, new: CellResult) -> Iterator[Change]:
     if old.status != new.status:
-        order = ("ok", "made", "wrong", "failed")
+        order = ("ok", "made", "skipped", "wrong", "failed")
         reason = f" ({new.reason})" if new.reason else ""
         worse = order.index(new.status) > order.index(old.status)
         yield Change(new.cell, f"is {new.status}{reason}, and was {old.status}", worse, math.inf)

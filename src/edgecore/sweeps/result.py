@@ -16,7 +16,7 @@ from edgecore.pipeline.save import write_files
 
 SCHEMA = "edgecore.sweep.v1"
 RESULTS = "results.jsonl"
-Status = Literal["ok", "made", "wrong", "failed"]
+Status = Literal["ok", "made", "skipped", "wrong", "failed"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class CellResult:
         runtime: The target runtime.
         threads: Number of threads; 0 for edgecore's default.
         status: `ok`; `made` if there is a file that this machine cannot run, so that nothing was compared or measured;
-            `wrong` if the file computes something else than PyTorch; `failed`.
+            `skipped` if the recipe quantizes nothing of the model; `wrong` if the file computes something else than PyTorch; `failed`.
         reason: One sentence that says why the cell is not `ok`; else empty.
         cached: True if an earlier sweep had computed all of it.
         seconds: Time of the cell's processes when they ran.
@@ -83,7 +83,7 @@ class CellResult:
     cycles: int | None = None
 
 
-GOOD = ("ok", "made")
+GOOD = ("ok", "made", "skipped")
 """The statuses that are no failure."""
 FIELDS = tuple(one.name for one in fields(CellResult))
 

@@ -172,7 +172,7 @@ def _is_measurable(built: StepResult) -> bool:
 def _row(cell: Cell, steps: Sequence[Step], work: _Work) -> CellResult:
     """Join the results of a cell's steps."""
     parts = [work.results[step] for step in steps]
-    bad = next((part for part in parts if part.status in ("failed", "made")), parts[0])
+    bad = next((part for part in parts if part.status in ("failed", "made", "skipped")), parts[0])
     one = cell.build
     row = CellResult(
         cell.name, one.model, one.backend, one.recipe, one.runtime, cell.threads, bad.status, bad.reason,

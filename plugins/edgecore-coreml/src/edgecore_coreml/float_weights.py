@@ -9,7 +9,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from edgecore.errors import CompileError
+from edgecore.errors import NothingToQuantize
 from edgecore.plugin import Selects
 from edgecore.sdk import Constants, argument, calls, copy_program, edit, functionalize, replace
 
@@ -45,7 +45,7 @@ def rewrite_weights(
         missing: The error message for a program without such a weight.
 
     Raises:
-        CompileError: The program has no such weight.
+        NothingToQuantize: The program has no such weight.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
@@ -55,7 +55,7 @@ def rewrite_weights(
         for weight, nodes in readers.items():
             rewrite(graph_module, constants, weight, nodes)
     if not readers:
-        raise CompileError(missing)
+        raise NothingToQuantize(missing)
     constants.drop_unused()
     return program
 

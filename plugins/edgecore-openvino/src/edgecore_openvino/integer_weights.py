@@ -7,7 +7,7 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.errors import CompileError
+from edgecore.errors import NothingToQuantize
 from edgecore.plugin import Selects
 from edgecore.sdk import Constants, Editor, argument, calls, copy_program, edit, fake_mode, functionalize, is_dequantize
 
@@ -35,7 +35,7 @@ def quantize_weights(
         is_symmetric: True for zero points of 0, False for the full range of integers between minimum and maximum.
 
     Raises:
-        CompileError: The program has no layer with a constant floating-point weight.
+        NothingToQuantize: The program has no layer with a constant floating-point weight.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
@@ -54,7 +54,7 @@ def quantize_weights(
                 made[key] = _integers(constants, weight, bits, group if has_groups else None, is_symmetric)
             node.replace_input_with(weight, _dequantize(graph_module, node, made[key], bits, group, has_groups))
         if not made and not any(map(is_dequantize, calls(graph_module))):
-            raise CompileError(
+            raise NothingToQuantize(
                 f"quantize='int{bits}-weights': the model has no "
                 f"{'linear layer or convolution' if bits == 8 else 'linear layer'} with a constant floating-point weight"
             )

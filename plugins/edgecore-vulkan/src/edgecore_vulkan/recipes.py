@@ -13,7 +13,7 @@ from pydantic import Field
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.errors import CompileError
+from edgecore.errors import NothingToQuantize
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe, Selects
 from edgecore.sdk import (
     Constants,
@@ -81,7 +81,7 @@ def quantize_linear_layers(
         is_dynamic: True to quantize inputs by row while the graph runs, False to keep them in floating point.
 
     Raises:
-        CompileError: The program has no linear layer with a constant float32 matrix.
+        NothingToQuantize: The program has no linear layer with a constant float32 matrix.
     """
     program = functionalize(copy_program(program))
     constants = Constants(program)
@@ -99,7 +99,7 @@ def quantize_linear_layers(
             if is_dynamic:
                 node.update_arg(0, _quantized_rows(graph_module, node))
     if not weights:
-        raise CompileError(f"quantize={recipe!r}: the model has no linear layer with a constant float32 matrix")
+        raise NothingToQuantize(f"quantize={recipe!r}: the model has no linear layer with a constant float32 matrix")
     constants.drop_unused()
     return program
 

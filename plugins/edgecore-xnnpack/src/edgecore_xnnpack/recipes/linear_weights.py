@@ -12,7 +12,7 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.errors import CompileError
+from edgecore.errors import NothingToQuantize
 from edgecore.plugin import Selects
 from edgecore.sdk import (
     Constants,
@@ -51,7 +51,7 @@ def quantize_linear_layers(
         is_dynamic: True to quantize inputs per token at run time, False to keep them in floating point.
 
     Raises:
-        CompileError: The program has no linear layer with a constant weight of float32 or float16, and nothing else is
+        NothingToQuantize: The program has no linear layer with a constant weight of float32 or float16, and nothing else is
             quantized.
     """
     program = functionalize(copy_program(program))
@@ -67,7 +67,7 @@ def quantize_linear_layers(
                 node.update_arg(0, _quantize_input(graph_module, node))
             node.update_arg(1, _dequantized(graph_module, node, quantized[target], bits, group))
         if not quantized and not any(map(is_dequantize, calls(graph_module))):
-            raise CompileError(
+            raise NothingToQuantize(
                 f"quantize='int{bits}-weights': the model has no linear layer with a constant weight of float32 or float16"
             )
     constants.drop_unused()
