@@ -184,3 +184,14 @@ def test_a_partitioner_may_tag_branches_with_the_method(echo_backend):  # noqa: 
     assert get_cond_while_submodules(graph_module) == get_control_flow_submodules(graph_module)
     x = torch.rand(3)
     torch.testing.assert_close(edge.exported_program().module()(x), Branches()(x))
+
+
+def test_a_partitioner_without_a_mapping_of_tags_is_explained():
+    class Forgets(Partitioner):
+        def partition(self, exported_program):
+            return PartitionResult(exported_program, None)
+
+    with pytest.warns(
+        FallbackWarning, match="partition_tags is a NoneType, not a mapping from tags to DelegationSpecs"
+    ):
+        assert get_delegates(lowered(Forgets()).exported_program().graph) == []

@@ -1,4 +1,4 @@
-"""`to_edge` and `to_edge_transform_and_lower` with ExecuTorch's order of arguments; edgecore's take them by name only.
+"""`to_edge` and `to_edge_transform_and_lower` with ExecuTorch's order of arguments, passes and names of nodes.
 
 `to_backend` here also takes several methods at once.
 """
@@ -12,9 +12,10 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from edgecore import pipeline
+from edgecore.compat.managers import EdgeProgramManager, Passes, edge_passes, on_graphs
 from edgecore.partition import Partitioner
-from edgecore.pipeline import EdgeCompileConfig, EdgeProgramManager
-from edgecore.pipeline.lower import PartitionerSpec, Programs, TransformPasses
+from edgecore.pipeline import EdgeCompileConfig
+from edgecore.pipeline.lower import PartitionerSpec, Programs
 
 
 def to_edge(
@@ -24,31 +25,35 @@ def to_edge(
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Call `edgecore.to_edge`."""
-    return pipeline.to_edge(
+    edge = pipeline.to_edge(
         programs,
         constant_methods=constant_methods,
+        passes=edge_passes(),
         compile_config=compile_config,
         generate_etrecord=generate_etrecord,
     )
+    return EdgeProgramManager.of(edge)
 
 
 def to_edge_transform_and_lower(
     programs: Programs,
-    transform_passes: TransformPasses | None = None,
+    transform_passes: Passes | None = None,
     partitioner: PartitionerSpec = None,
     constant_methods: Mapping[str, object] | None = None,
     compile_config: EdgeCompileConfig | None = None,
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Call `edgecore.to_edge_transform_and_lower`."""
-    return pipeline.to_edge_transform_and_lower(
+    edge = pipeline.to_edge_transform_and_lower(
         programs,
-        transform_passes=() if transform_passes is None else transform_passes,
+        transform_passes=() if transform_passes is None else on_graphs(transform_passes),
         partitioner=partitioner,
         constant_methods=constant_methods,
+        passes=edge_passes(),
         compile_config=compile_config,
         generate_etrecord=generate_etrecord,
     )
+    return EdgeProgramManager.of(edge)
 
 
 @dataclass(frozen=True)

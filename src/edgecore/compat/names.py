@@ -13,7 +13,7 @@ def _same(module: str, *names: str) -> dict[str, str]:
 
 
 _LOWERING = {
-    **_same("edgecore", "EdgeProgramManager"),
+    **_same("edgecore.compat.managers", "EdgeProgramManager"),
     **_same("edgecore.pipeline", "ExecutorchProgramManager"),
     **_same("edgecore.compat.lowering", "to_edge", "to_edge_transform_and_lower"),
 }
