@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from fake_backends import echo_backend  # noqa: F401
+from torch.fx.passes.infra import pass_manager as fx
 
 import edgecore
 from edgecore.compat.config import ExecutorchBackendConfig
@@ -85,7 +86,14 @@ def to_subtractions(graph_module):
         node.target = torch.ops.aten.sub.Tensor
 
 
-@pytest.mark.parametrize("make_passes", [lambda: [to_subtractions], lambda: PassManager([to_subtractions])])
+@pytest.mark.parametrize(
+    "make_passes",
+    [
+        lambda: [to_subtractions],
+        lambda: PassManager([to_subtractions]),
+        lambda: fx.PassManager([fx.pass_result_wrapper(to_subtractions)]),
+    ],
+)
 def test_transform_takes_functions_of_graph_modules_and_managers_of_them(make_passes):
     edge = to_edge(sums()).transform(make_passes())
     assert torch.ops.aten.add.Tensor not in targets(edge)
@@ -100,7 +108,13 @@ def test_a_manager_of_passes_runs_functions_on_a_graph_module():
     manager.add_pass(to_subtractions)
     result = manager(graph_module)
     assert result.modified and torch.ops.aten.sub.Tensor in {node.target for node in result.graph_module.graph.nodes}
-    manager.add_pass(lambda module: module)
+    manager.run_checks = True
+    manager.add_pass(lambda module: module.graph.call_method("relu", (next(iter(module.graph.nodes)),)) and None)
+    with pytest.raises(
+        CompileError, match="after the pass <lambda>: node relu.*an edge graph has no call_method nodes"
+    ):
+        manager(graph_module)
+    manager.passes = [lambda module: module]
     with pytest.raises(CompileError, match=r"the pass <lambda> gave a GraphModule; return PassResult\("):
         manager(graph_module)
 

@@ -13,14 +13,14 @@ from torch.fx.passes.infra.pass_base import PassBase
 from edgecore import pipeline
 from edgecore.compat.config import ExecutorchBackendConfig
 from edgecore.ir.graph import all_calls, edit
-from edgecore.passes import EDGE_PASSES, PassManager, PassResult
+from edgecore.passes import EDGE_PASSES, PassResult
 from edgecore.passes.pass_list import NamedPass, PassList, name_of
 
 GraphPass = Callable[[GraphModule], "PassResult | None"]
 """A pass of ExecuTorch: a `PassBase`, a manager of passes, or a function that edits a graph module."""
 
-Passes = PassManager | Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]]
-"""Passes for all methods, or a mapping from names of methods to passes."""
+Passes = GraphPass | Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]]
+"""Passes for all methods, of which a manager of passes is one, or a mapping from names of methods to passes."""
 
 
 class EdgeProgramManager(pipeline.EdgeProgramManager):
@@ -62,7 +62,7 @@ def on_graphs(passes: Any) -> Any:
     """Return passes of ExecuTorch (`Passes`) as passes of edgecore, whose functions get programs."""
     if isinstance(passes, Mapping):
         return {method: on_graphs(of_method) for method, of_method in passes.items()}
-    listed = [passes] if isinstance(passes, PassManager) else passes
+    listed = [passes] if callable(passes) else passes
     return [one if isinstance(one, (PassBase, NamedPass)) else _OnGraph(one) for one in listed]
 
 

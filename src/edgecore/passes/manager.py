@@ -41,8 +41,9 @@ class PassManager:
 
     Args:
         passes: The passes.
-        run_checks_after_each_pass: Run `check_program` and the checks of `add_checks` after every pass. The environment
-            variable `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
+        run_checks_after_each_pass: Run the checks after every pass: those of `add_checks`, and `check_program` on a
+            program or, on a graph module, that it calls functions only. The environment variable
+            `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
         suppress_check_failures: Ignore failed checks.
         check_program: The check for programs. The default is the verifier of the edge dialect.
         after_pass: Called after each pass on a program, with the name of the pass and the program.
@@ -105,6 +106,8 @@ class PassManager:
         try:
             if isinstance(program, ExportedProgram):
                 self._check_program(program)
+            else:
+                _check_graph(program)
             for check in self.checks:
                 check(program.graph_module if isinstance(program, ExportedProgram) else program)
         except Exception as error:
@@ -135,6 +138,12 @@ def check_structure(program: ExportedProgram) -> None:
     assert isinstance(results, (tuple, list))
     if len(results) != len(specs):
         raise CompileError(f"the graph has {len(results)} results, but its signature has {len(specs)}")
+
+
+def _check_graph(graph_module: GraphModule) -> None:
+    for node in graph_module.graph.nodes:
+        if node.op in ("call_method", "call_module"):
+            raise CompileError(f"node {node.name}: an edge graph has no {node.op} nodes; call an operator")
 
 
 def _on_graph(name: str, transform: GraphPass, graph_module: GraphModule) -> PassResult:
