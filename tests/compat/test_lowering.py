@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from fake_backends import echo_backend  # noqa: F401
@@ -10,6 +12,7 @@ from torch.fx.passes.infra import pass_manager as fx
 import edgecore
 from edgecore.compat.config import ExecutorchBackendConfig
 from edgecore.compat.lowering import to_backend, to_edge, to_edge_transform_and_lower
+from edgecore.compat.managers import EdgeProgramManager
 from edgecore.compat.memory import MemoryPlanningPass
 from edgecore.compat.pybindings import _load_for_executorch_from_buffer
 from edgecore.devtools import get_delegation_info
@@ -135,3 +138,10 @@ def test_memory_of_inputs_is_planned_without_a_config_as_with_one():
         return [method.values[index].val.allocation_info for index in (*method.inputs, *method.outputs)]
 
     assert None not in plan() and plan() == plan(ExecutorchBackendConfig())
+
+
+def test_a_manager_is_made_of_edge_programs_and_its_copies_have_the_same_defaults():
+    manager = EdgeProgramManager(to_edge(sums()).exported_program(), {"limit": 7})
+    assert manager.methods == {"forward"} and manager.config_methods == {"limit"}
+    assert isinstance(copy.deepcopy(manager), EdgeProgramManager)
+    assert torch.equal(edgecore.load(copy.deepcopy(manager).to_executorch().buffer).forward(X), Sums()(X))

@@ -14,11 +14,11 @@ from torch.fx import GraphModule
 
 from edgecore.compat.config import ExecutorchBackendConfig
 from edgecore.compat.lowering import to_edge, to_edge_transform_and_lower
-from edgecore.compat.managers import EdgeProgramManager, GraphPass
+from edgecore.compat.managers import GraphPass
 from edgecore.compat.recipes import RecipeType, recipe_of
 from edgecore.errors import CompileError
 from edgecore.partition import Partitioner
-from edgecore.pipeline import EdgeCompileConfig, ExecutorchProgramManager
+from edgecore.pipeline import EdgeCompileConfig, EdgeProgramManager, ExecutorchProgramManager
 from edgecore.pipeline.config import check_methods
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.runtime.executorch_names import Program
@@ -336,7 +336,7 @@ class ExportSession:
             "generate_etrecord": self._generate_etrecord,
         }
         if not separately:
-            edge = to_edge_transform_and_lower(
+            edge: EdgeProgramManager = to_edge_transform_and_lower(
                 self._exported,
                 transform_passes=passes_of(self._exported),
                 partitioner=lowering.partitioners,

@@ -26,6 +26,15 @@ Passes = GraphPass | Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]]
 class EdgeProgramManager(pipeline.EdgeProgramManager):
     """The edge programs of all methods. Passes that are functions get graph modules, as in ExecuTorch."""
 
+    def __init__(
+        self,
+        edge_programs: ExportedProgram | Mapping[str, ExportedProgram],
+        constant_methods: Mapping[str, object] | None = None,
+    ) -> None:
+        """Make a manager of edge programs; a single one is the method `forward`."""
+        programs = {"forward": edge_programs} if isinstance(edge_programs, ExportedProgram) else edge_programs
+        super().__init__(programs, constant_methods=constant_methods)
+
     @classmethod
     def of(cls, manager: pipeline.EdgeProgramManager) -> EdgeProgramManager:
         """Return a manager of the programs of `manager`, which must not be used any more."""
@@ -33,13 +42,12 @@ class EdgeProgramManager(pipeline.EdgeProgramManager):
         vars(made).update(vars(manager))
         return made
 
-    def transform(self, passes: Any) -> EdgeProgramManager:
-        """Apply passes (`Passes`) to a copy of every method; see `edgecore.EdgeProgramManager.transform`."""
-        return self.of(super().transform(on_graphs(passes)))
+    def _copy(self) -> EdgeProgramManager:
+        return self.of(super()._copy())
 
-    def to_backend(self, partitioner: Any) -> EdgeProgramManager:
-        """Delegate operators in a copy of every method; see `edgecore.EdgeProgramManager.to_backend`."""
-        return self.of(super().to_backend(partitioner))
+    def transform(self, passes: Any) -> pipeline.EdgeProgramManager:
+        """Apply passes (`Passes`) to a copy of every method; see `edgecore.EdgeProgramManager.transform`."""
+        return super().transform(on_graphs(passes))
 
     def to_executorch(self, config: pipeline.ExecutorchBackendConfig | None = None) -> Any:
         """Make the file; without a config, memory is planned for inputs and outputs, too."""
