@@ -336,7 +336,7 @@ class ExportSession:
             "generate_etrecord": self._generate_etrecord,
         }
         if not separately:
-            edge: EdgeProgramManager = to_edge_transform_and_lower(
+            edge: Any = to_edge_transform_and_lower(
                 self._exported,
                 transform_passes=passes_of(self._exported),
                 partitioner=lowering.partitioners,
@@ -350,12 +350,12 @@ class ExportSession:
             for of_manager in lowering.edge_manager_transform_passes or ():
                 edge = edge.transform(of_manager(edge))
         if not separately or not self._runs(StageType.TO_BACKEND):
-            return edge
+            return edge  # type: ignore[no-any-return]
         given = lowering.partitioners or ()
         by_method = given if isinstance(given, Mapping) else dict.fromkeys(self._exported, given)
         for priority in range(max(map(len, by_method.values()), default=0)):
             edge = edge.to_backend({name: of[priority] for name, of in by_method.items() if priority < len(of)})
-        return edge
+        return edge  # type: ignore[no-any-return]
 
 
 def _warn_not_quantized() -> None:

@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from edgecore import pipeline
 from edgecore.compat.managers import EdgeProgramManager, Passes, edge_passes, on_graphs
+from edgecore.ir.program import copy_program
 from edgecore.partition import Partitioner
 from edgecore.pipeline import EdgeCompileConfig
 from edgecore.pipeline.lower import PartitionerSpec, Programs
@@ -43,9 +44,9 @@ def to_edge_transform_and_lower(
     compile_config: EdgeCompileConfig | None = None,
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
-    """Call `edgecore.to_edge_transform_and_lower`."""
+    """Call `edgecore.to_edge_transform_and_lower`, after what partitioners do before operators are decomposed."""
     edge = pipeline.to_edge_transform_and_lower(
-        programs,
+        _transformed(programs, partitioner),
         transform_passes=() if transform_passes is None else on_graphs(transform_passes),
         partitioner=partitioner,
         constant_methods=constant_methods,
@@ -54,6 +55,18 @@ def to_edge_transform_and_lower(
         generate_etrecord=generate_etrecord,
     )
     return EdgeProgramManager.of(edge)
+
+
+def _transformed(programs: Programs, partitioner: PartitionerSpec) -> Programs:
+    """Call `transform_for_pre_decomposition` of the partitioners that have it, on copies of the exported programs."""
+    if isinstance(programs, Mapping):
+        by_method = partitioner if isinstance(partitioner, Mapping) else dict.fromkeys(programs, partitioner)
+        return {name: _transformed(program, by_method.get(name)) for name, program in programs.items()}  # type: ignore[misc]
+    of_forward = partitioner.get("forward") if isinstance(partitioner, Mapping) else partitioner
+    for one in of_forward or ():
+        if hasattr(one, "transform_for_pre_decomposition"):
+            programs = one.transform_for_pre_decomposition(copy_program(programs))
+    return programs
 
 
 @dataclass(frozen=True)

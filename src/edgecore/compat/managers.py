@@ -58,7 +58,7 @@ class _OnGraph(PassBase):
     """A function over graph modules, or a manager of passes, as a pass."""
 
     def __init__(self, function: GraphPass) -> None:
-        self.__name__ = name_of(function)  # type: ignore[arg-type]
+        self.__name__ = name_of(function)
         self._function = function
 
     def call(self, graph_module: GraphModule) -> PassResult:

@@ -144,6 +144,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         **_LOADING,
         **_same("edgecore.runtime.executorch_names", "Verification"),
     },
+    "executorch.extension.pytree": _same("torch.utils._pytree", "TreeSpec", "tree_flatten", "tree_map", "tree_unflatten"),
     "executorch.runtime": _same(
         "edgecore.runtime.executorch_names", "BackendRegistry", "Method", "MethodMeta", "OperatorRegistry", "Program",
         "Runtime", "Verification",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from types import NoneType
-from typing import overload
+from typing import Any, overload
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
@@ -83,7 +83,7 @@ class PassManager:
         modified = False
         for transform in self.passes:
             name = name_of(transform)
-            function = transform.function if isinstance(transform, NamedPass) else transform
+            function: Any = transform.function if isinstance(transform, NamedPass) else transform
             with failures_named(f"the pass {name}"):
                 if isinstance(program, GraphModule):
                     if isinstance(transform, NamedPass) and not isinstance(function, PassBase):
