@@ -205,7 +205,7 @@ class Plugin:
             self.outcomes[outcome] += 1
             if isinstance(error, NoCounterpart):
                 self.missing[str(error)] += 1
-            elif error is not None:
+            if error is not None:
                 lines = (str(error).strip() or repr(error)).splitlines()
                 print(f"{item.nodeid}: {outcome}: {type(error).__name__}: {' '.join(lines)[:300]}", flush=True)
         return report

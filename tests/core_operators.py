@@ -163,6 +163,11 @@ for _reduce in ("sum", "prod", "mean", "amax", "amin"):
 
 normal_table = normal(10, 3)
 _CASES["linear layer of a row"] = (F.linear, normal(5), normal(3, 5), normal(3))
+for _beta, _alpha in ((1, 1), (3, 2), (0, 2)):
+    _CASES[f"sum of matrix products, {_beta} and {_alpha}"] = (
+        lambda x, a, b, beta=_beta, alpha=_alpha: torch.addbmm(x, a, b, beta=beta, alpha=alpha),
+        normal(3, 5) if _beta else torch.full((5,), torch.inf), normal(4, 3, 2), normal(4, 2, 5),
+    )  # fmt: skip
 MODELS = {name: (Model(function).eval(), inputs) for name, (function, *inputs) in _CASES.items()}
 MODELS = {name: (model, tuple(inputs)) for name, (model, inputs) in MODELS.items()}
 

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import copy
+
+import pytest
 import torch
 from fake_backends import echo_backend  # noqa: F401
+from torch.fx.passes.infra import pass_manager as fx
 
 import edgecore
+from edgecore.compat.config import ExecutorchBackendConfig
 from edgecore.compat.lowering import to_backend, to_edge, to_edge_transform_and_lower
+from edgecore.compat.managers import EdgeProgramManager
+from edgecore.compat.memory import MemoryPlanningPass
 from edgecore.compat.pybindings import _load_for_executorch_from_buffer
+from edgecore.devtools import get_delegation_info
+from edgecore.errors import CompileError
+from edgecore.passes import PassManager
 from edgecore.pipeline import EdgeCompileConfig
 
 X = torch.randn(1, 4)
@@ -39,9 +49,8 @@ def test_to_edge_takes_constant_methods_and_settings_by_position():
 def test_lowering_takes_passes_partitioners_and_constant_methods_by_position():
     seen = []
 
-    def note(program):
-        seen.append(program)
-        return program
+    def note(graph_module):
+        seen.append(graph_module)
 
     edge = to_edge_transform_and_lower(exported(), [note], [], {"limit": 7}, config(), True)
     assert len(seen) == 1 and edge.config_methods == {"limit"} and torch.ops.aten.hardswish.default in targets(edge)
@@ -55,7 +64,8 @@ def test_a_loaded_program_takes_one_tensor_and_writes_it():
 
     program = to_edge(torch.export.export(Writes(), (torch.zeros(1),)))
     x = torch.zeros(1)
-    assert _load_for_executorch_from_buffer(program.to_executorch().buffer)(x) == [torch.ones(1), None]
+    config = ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(alloc_graph_input=False))
+    assert _load_for_executorch_from_buffer(program.to_executorch(config).buffer)(x) == [torch.ones(1), None]
     assert torch.equal(x, torch.ones(1))
 
 
@@ -63,3 +73,75 @@ def test_to_backend_takes_the_names_of_arguments_that_executorch_has(echo_backen
     edge = to_edge(exported()).exported_program()
     module = to_backend("EchoBackend", edge_program=edge, compile_specs=[])
     assert module.backend_id == "EchoBackend"
+
+
+class Sums(torch.nn.Module):
+    def forward(self, x):
+        return (x + x) + torch.nn.functional.relu(x)
+
+
+def sums():
+    return torch.export.export(Sums(), (X,))
+
+
+def to_subtractions(graph_module):
+    for node in graph_module.graph.find_nodes(op="call_function", target=torch.ops.aten.add.Tensor):
+        node.target = torch.ops.aten.sub.Tensor
+
+
+@pytest.mark.parametrize(
+    "make_passes",
+    [
+        lambda: [to_subtractions],
+        lambda: PassManager([to_subtractions]),
+        lambda: fx.PassManager([fx.pass_result_wrapper(to_subtractions)]),
+    ],
+)
+def test_transform_takes_functions_of_graph_modules_and_managers_of_them(make_passes):
+    edge = to_edge(sums()).transform(make_passes())
+    assert torch.ops.aten.add.Tensor not in targets(edge)
+    assert torch.equal(edge.exported_program().module()(X), -torch.relu(X))
+    assert torch.ops.aten.add.Tensor not in targets(edge.transform({"forward": make_passes()}))
+    assert torch.ops.aten.add.Tensor not in targets(to_edge_transform_and_lower(sums(), make_passes()))
+
+
+def test_a_manager_of_passes_runs_functions_on_a_graph_module():
+    graph_module = to_edge(sums()).exported_program().graph_module
+    manager = PassManager()
+    manager.add_pass(to_subtractions)
+    result = manager(graph_module)
+    assert result.modified and torch.ops.aten.sub.Tensor in {node.target for node in result.graph_module.graph.nodes}
+    manager.run_checks = True
+    manager.add_pass(lambda module: module.graph.call_method("relu", (next(iter(module.graph.nodes)),)) and None)
+    with pytest.raises(
+        CompileError, match="after the pass <lambda>: node relu.*an edge graph has no call_method nodes"
+    ):
+        manager(graph_module)
+    manager.passes = [lambda module: module]
+    with pytest.raises(CompileError, match=r"the pass <lambda> gave a GraphModule; return PassResult\("):
+        manager(graph_module)
+
+
+def test_nodes_have_the_names_that_the_documentation_shows():
+    seen = []
+    names = ["x", "aten_add_tensor", "aten_relu_default", "aten_add_tensor_1", "output"]
+    edge = to_edge_transform_and_lower(sums(), [lambda module: seen.extend(node.name for node in module.graph.nodes)])
+    assert seen == names == [node.name for node in to_edge(sums()).exported_program().graph.nodes]
+    assert edge.exported_program().graph_signature.user_outputs == ("aten_add_tensor_1",)
+    info = get_delegation_info(edge.exported_program().graph_module)
+    assert info.rows() == [("aten_add_tensor", 0, 2), ("aten_relu_default", 0, 1), ("Total", 0, 3)]
+
+
+def test_memory_of_inputs_is_planned_without_a_config_as_with_one():
+    def plan(*config):
+        (method,) = to_edge(sums()).transform([]).to_executorch(*config).executorch_program.execution_plan
+        return [method.values[index].val.allocation_info for index in (*method.inputs, *method.outputs)]
+
+    assert None not in plan() and plan() == plan(ExecutorchBackendConfig())
+
+
+def test_a_manager_is_made_of_edge_programs_and_its_copies_have_the_same_defaults():
+    manager = EdgeProgramManager(to_edge(sums()).exported_program(), {"limit": 7})
+    assert manager.methods == {"forward"} and manager.config_methods == {"limit"}
+    assert isinstance(copy.deepcopy(manager), EdgeProgramManager)
+    assert torch.equal(edgecore.load(copy.deepcopy(manager).to_executorch().buffer).forward(X), Sums()(X))

@@ -8,6 +8,7 @@ from fake_backends import echo_backend  # noqa: F401
 
 from edgecore import format as fmt
 from edgecore.compat.backend import BackendDetails, NamedDataStore, preprocess_result
+from edgecore.compat.lowering import to_edge_transform_and_lower
 from edgecore.compat.partitioners import (
     AllNodePartitioner,
     Partitioner,
@@ -184,3 +185,48 @@ def test_a_partitioner_may_tag_branches_with_the_method(echo_backend):  # noqa: 
     assert get_cond_while_submodules(graph_module) == get_control_flow_submodules(graph_module)
     x = torch.rand(3)
     torch.testing.assert_close(edge.exported_program().module()(x), Branches()(x))
+
+
+def test_a_partitioner_without_a_mapping_of_tags_is_explained():
+    class Forgets(Partitioner):
+        def partition(self, exported_program):
+            return PartitionResult(exported_program, None)
+
+    with pytest.warns(
+        FallbackWarning, match="partition_tags is a NoneType, not a mapping from tags to DelegationSpecs"
+    ):
+        assert get_delegates(lowered(Forgets()).exported_program().graph) == []
+
+
+def test_partitioners_transform_exported_programs_in_order_before_operators_are_decomposed():
+    seen = []
+
+    class Transforms(Partitioner):
+        def __init__(self, target):
+            super().__init__()
+            self.target = target
+
+        def transform_for_pre_decomposition(self, exported_program):
+            (node,) = (one for one in exported_program.graph.nodes if one.op == "call_function")
+            seen.append(node.target)
+            node.target = self.target
+            return exported_program
+
+        def partition(self, exported_program):
+            return PartitionResult(exported_program, {})
+
+    class Activation(torch.nn.Module):
+        def forward(self, x):
+            return torch.nn.functional.hardswish(x)
+
+    exported = torch.export.export(Activation(), (X,))
+    chosen = [Transforms(aten.silu.default), Transforms(aten.relu.default)]
+    for programs, partitioner in ((exported, chosen), ({"one": exported, "two": exported}, {"two": chosen})):
+        edge = to_edge_transform_and_lower(programs, partitioner=partitioner)
+        calls = [
+            node.target for node in edge.exported_program(max(edge.methods)).graph.nodes if node.op != "placeholder"
+        ]
+        assert calls[0] is aten.relu.default and seen == [aten.hardswish.default, aten.silu.default]
+        seen.clear()
+    assert aten.relu.default not in [node.target for node in edge.exported_program("one").graph.nodes]
+    assert aten.hardswish.default in [node.target for node in exported.graph.nodes]

@@ -62,3 +62,20 @@ def test_a_value_is_not_quantized_twice_with_the_same_parameters():
 def test_quantization_with_other_parameters_or_more_bits_than_a_float_stays():
     for other in (lambda s, x: quantize_again(s, x, zero_point=4), lambda s, x: quantize_again(s, x, torch.int32)):
         assert len(targets(to_edge(export(other, torch.randn(2, 16))).exported_program())) == 4
+
+
+def integers_again(s, x, low=-128):
+    rest = (0.25, 3, low, 127, torch.int8)
+    library = torch.ops.quantized_decomposed
+    return library.quantize_per_tensor.default(library.dequantize_per_tensor.default(x, *rest), *rest) * 2
+
+
+def test_an_integer_input_is_not_quantized_again_unless_that_limits_its_range():
+    every = torch.arange(-128, 128, dtype=torch.int8)
+    program = to_edge(export(integers_again, every)).exported_program()
+    check(program, integers_again, every)
+    assert len(targets(program)) == 1
+    narrow = lambda s, x: integers_again(s, x, low=-127)
+    program = to_edge(export(narrow, every)).exported_program()
+    check(program, narrow, every)
+    assert len(targets(program)) == 3

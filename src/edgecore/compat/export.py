@@ -13,17 +13,12 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
 from edgecore.compat.config import ExecutorchBackendConfig
+from edgecore.compat.lowering import to_edge, to_edge_transform_and_lower
+from edgecore.compat.managers import GraphPass
 from edgecore.compat.recipes import RecipeType, recipe_of
 from edgecore.errors import CompileError
 from edgecore.partition import Partitioner
-from edgecore.passes.pass_list import NamedPass, Pass
-from edgecore.pipeline import (
-    EdgeCompileConfig,
-    EdgeProgramManager,
-    ExecutorchProgramManager,
-    to_edge,
-    to_edge_transform_and_lower,
-)
+from edgecore.pipeline import EdgeCompileConfig, EdgeProgramManager, ExecutorchProgramManager
 from edgecore.pipeline.config import check_methods
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.runtime.executorch_names import Program
@@ -89,8 +84,8 @@ class LoweringRecipe:
     """
 
     partitioners: Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None = None
-    edge_transform_passes: Sequence[Callable[[str, ExportedProgram], Sequence[Pass | NamedPass]]] | None = None
-    edge_manager_transform_passes: Sequence[Callable[[EdgeProgramManager], Sequence[Pass | NamedPass]]] | None = None
+    edge_transform_passes: Sequence[Callable[[str, ExportedProgram], Sequence[GraphPass]]] | None = None
+    edge_manager_transform_passes: Sequence[Callable[[EdgeProgramManager], Sequence[GraphPass]]] | None = None
     edge_compile_config: EdgeCompileConfig | None = None
 
 
@@ -328,7 +323,7 @@ class ExportSession:
         lowering = self._recipe.lowering_recipe or LoweringRecipe()
         separately = bool(self._recipe.pipeline_stages) and self._runs(StageType.TO_EDGE)
 
-        def passes_of(programs: Mapping[str, ExportedProgram]) -> dict[str, list[Pass | NamedPass]]:
+        def passes_of(programs: Mapping[str, ExportedProgram]) -> dict[str, list[GraphPass]]:
             given = lowering.edge_transform_passes or ()
             return {
                 method: [one for of_recipe in given for one in of_recipe(method, program)]
@@ -341,7 +336,7 @@ class ExportSession:
             "generate_etrecord": self._generate_etrecord,
         }
         if not separately:
-            edge = to_edge_transform_and_lower(
+            edge: Any = to_edge_transform_and_lower(
                 self._exported,
                 transform_passes=passes_of(self._exported),
                 partitioner=lowering.partitioners,
@@ -355,12 +350,12 @@ class ExportSession:
             for of_manager in lowering.edge_manager_transform_passes or ():
                 edge = edge.transform(of_manager(edge))
         if not separately or not self._runs(StageType.TO_BACKEND):
-            return edge
+            return edge  # type: ignore[no-any-return]
         given = lowering.partitioners or ()
         by_method = given if isinstance(given, Mapping) else dict.fromkeys(self._exported, given)
         for priority in range(max(map(len, by_method.values()), default=0)):
             edge = edge.to_backend({name: of[priority] for name, of in by_method.items() if priority < len(of)})
-        return edge
+        return edge  # type: ignore[no-any-return]
 
 
 def _warn_not_quantized() -> None:

@@ -1,4 +1,4 @@
-"""`to_edge` and `to_edge_transform_and_lower` with ExecuTorch's order of arguments; edgecore's take them by name only.
+"""`to_edge` and `to_edge_transform_and_lower` with ExecuTorch's order of arguments, passes and names of nodes.
 
 `to_backend` here also takes several methods at once.
 """
@@ -12,9 +12,11 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from edgecore import pipeline
+from edgecore.compat.managers import EdgeProgramManager, Passes, edge_passes, on_graphs
+from edgecore.ir.program import copy_program
 from edgecore.partition import Partitioner
-from edgecore.pipeline import EdgeCompileConfig, EdgeProgramManager
-from edgecore.pipeline.lower import PartitionerSpec, Programs, TransformPasses
+from edgecore.pipeline import EdgeCompileConfig
+from edgecore.pipeline.lower import PartitionerSpec, Programs
 
 
 def to_edge(
@@ -24,31 +26,47 @@ def to_edge(
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Call `edgecore.to_edge`."""
-    return pipeline.to_edge(
+    edge = pipeline.to_edge(
         programs,
         constant_methods=constant_methods,
+        passes=edge_passes(),
         compile_config=compile_config,
         generate_etrecord=generate_etrecord,
     )
+    return EdgeProgramManager.of(edge)
 
 
 def to_edge_transform_and_lower(
     programs: Programs,
-    transform_passes: TransformPasses | None = None,
+    transform_passes: Passes | None = None,
     partitioner: PartitionerSpec = None,
     constant_methods: Mapping[str, object] | None = None,
     compile_config: EdgeCompileConfig | None = None,
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
-    """Call `edgecore.to_edge_transform_and_lower`."""
-    return pipeline.to_edge_transform_and_lower(
-        programs,
-        transform_passes=() if transform_passes is None else transform_passes,
+    """Call `edgecore.to_edge_transform_and_lower`, after what partitioners do before operators are decomposed."""
+    edge = pipeline.to_edge_transform_and_lower(
+        _transformed(programs, partitioner),
+        transform_passes=() if transform_passes is None else on_graphs(transform_passes),
         partitioner=partitioner,
         constant_methods=constant_methods,
+        passes=edge_passes(),
         compile_config=compile_config,
         generate_etrecord=generate_etrecord,
     )
+    return EdgeProgramManager.of(edge)
+
+
+def _transformed(programs: Programs, partitioner: PartitionerSpec) -> Programs:
+    """Call `transform_for_pre_decomposition` of the partitioners that have it, on copies of the exported programs."""
+    if isinstance(programs, Mapping):
+        by_method = partitioner if isinstance(partitioner, Mapping) else dict.fromkeys(programs, partitioner)
+        return {name: _transformed(program, by_method.get(name)) for name, program in programs.items()}  # type: ignore[misc]
+    of_forward = partitioner.get("forward") if isinstance(partitioner, Mapping) else partitioner
+    for one in of_forward or ():
+        if hasattr(one, "transform_for_pre_decomposition"):
+            programs = one.transform_for_pre_decomposition(copy_program(programs))
+    return programs
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ def _same(module: str, *names: str) -> dict[str, str]:
 
 
 _LOWERING = {
-    **_same("edgecore", "EdgeProgramManager"),
+    **_same("edgecore.compat.managers", "EdgeProgramManager"),
     **_same("edgecore.pipeline", "ExecutorchProgramManager"),
     **_same("edgecore.compat.lowering", "to_edge", "to_edge_transform_and_lower"),
 }
@@ -144,6 +144,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         **_LOADING,
         **_same("edgecore.runtime.executorch_names", "Verification"),
     },
+    "executorch.extension.pytree": _same("torch.utils._pytree", "TreeSpec", "tree_flatten", "tree_map", "tree_unflatten"),
     "executorch.runtime": _same(
         "edgecore.runtime.executorch_names", "BackendRegistry", "Method", "MethodMeta", "OperatorRegistry", "Program",
         "Runtime", "Verification",

@@ -32,6 +32,10 @@ class Partitioner(Protocol):
         """Call `partition`."""
         return self.partition(exported_program)
 
+    def transform_for_pre_decomposition(self, exported_program: ExportedProgram) -> ExportedProgram:
+        """Return the program to lower; `to_edge_transform_and_lower` calls this before operators are decomposed."""
+        return exported_program
+
     @property
     def spec(self) -> Mapping[str | int | float | bool, object]:
         """The settings; they cannot be changed."""

@@ -214,6 +214,9 @@ def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[st
         returned = partitioner.partition(program)
         if not isinstance(returned, PartitionResult):
             raise TypeError(f"partition gave a {type(returned).__name__}, not a PartitionResult")
+        if not isinstance(returned.partition_tags, Mapping):
+            kind = type(returned.partition_tags).__name__
+            raise TypeError(f"partition_tags is a {kind}, not a mapping from tags to DelegationSpecs")
         result = returned
     except Exception as error:
         failure = error

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import overload
+from types import NoneType
+from typing import Any, overload
 
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
@@ -20,6 +21,9 @@ from edgecore.passes.pass_list import NamedPass, Pass, name_of
 GraphCheck = Callable[[GraphModule], None]
 """A function that raises an exception if a graph module breaks a rule."""
 
+GraphPass = Callable[[GraphModule], "PassResult | None"]
+"""A function that edits a graph module, as a pass of a manager that is called with a graph module."""
+
 ProgramCheck = Callable[[ExportedProgram], None]
 """A function that raises an exception if a program breaks a rule."""
 
@@ -30,12 +34,16 @@ VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 class PassManager:
     """A list of passes to run on a program or a graph module.
 
+    A pass that is a function gets what the manager is called with. One that gets a graph module edits it, and returns a
+    `PassResult` or nothing.
+
     An exception in a pass becomes a `CompileError` that names the pass.
 
     Args:
         passes: The passes.
-        run_checks_after_each_pass: Run `check_program` and the checks of `add_checks` after every pass. The environment
-            variable `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
+        run_checks_after_each_pass: Run the checks after every pass: those of `add_checks`, and `check_program` on a
+            program or, on a graph module, that it calls functions only. The environment variable
+            `EDGECORE_VERIFY_PASSES` does the same. A failed check is a `CompileError` that names the pass.
         suppress_check_failures: Ignore failed checks.
         check_program: The check for programs. The default is the verifier of the edge dialect.
         after_pass: Called after each pass on a program, with the name of the pass and the program.
@@ -43,7 +51,7 @@ class PassManager:
 
     def __init__(
         self,
-        passes: Iterable[Pass | NamedPass],
+        passes: Iterable[Pass | NamedPass | GraphPass] = (),
         *,
         run_checks_after_each_pass: bool = False,
         suppress_check_failures: bool = False,
@@ -56,6 +64,10 @@ class PassManager:
         self.suppress_check_failures = suppress_check_failures
         self._check_program = check_program
         self._after_pass = after_pass
+
+    def add_pass(self, transform: Pass | NamedPass | GraphPass) -> None:
+        """Run `transform` after the passes so far."""
+        self.passes.append(transform)
 
     def add_checks(self, check: GraphCheck) -> None:
         """Run `check` after each pass."""
@@ -71,9 +83,13 @@ class PassManager:
         modified = False
         for transform in self.passes:
             name = name_of(transform)
-            function = transform.function if isinstance(transform, NamedPass) else transform
+            function: Any = transform.function if isinstance(transform, NamedPass) else transform
             with failures_named(f"the pass {name}"):
                 if isinstance(program, GraphModule):
+                    if isinstance(transform, NamedPass) and not isinstance(function, PassBase):
+                        raise CompileError(
+                            f"the pass {name} works on programs, not on graph modules: call it with a program"
+                        )
                     result = _on_graph(name, function, program)
                     program, modified = result.graph_module, modified or result.modified
                 elif isinstance(function, PassBase):
@@ -90,6 +106,8 @@ class PassManager:
         try:
             if isinstance(program, ExportedProgram):
                 self._check_program(program)
+            else:
+                _check_graph(program)
             for check in self.checks:
                 check(program.graph_module if isinstance(program, ExportedProgram) else program)
         except Exception as error:
@@ -122,10 +140,18 @@ def check_structure(program: ExportedProgram) -> None:
         raise CompileError(f"the graph has {len(results)} results, but its signature has {len(specs)}")
 
 
-def _on_graph(name: str, transform: Pass, graph_module: GraphModule) -> PassResult:
-    if not isinstance(transform, PassBase):
-        raise CompileError(f"the pass {name} works on programs, not on graph modules: call it with a program")
-    result: PassResult | None = transform(graph_module)
+def _check_graph(graph_module: GraphModule) -> None:
+    for node in graph_module.graph.nodes:
+        if node.op in ("call_method", "call_module"):
+            raise CompileError(f"node {node.name}: an edge graph has no {node.op} nodes; call an operator")
+
+
+def _on_graph(name: str, transform: GraphPass, graph_module: GraphModule) -> PassResult:
+    result = transform(graph_module)
+    if not isinstance(result, (PassResult, NoneType)):
+        raise CompileError(
+            f"the pass {name} gave a {type(result).__name__}; return PassResult(graph_module, modified), or nothing"
+        )
     return result or PassResult(graph_module, True)
 
 

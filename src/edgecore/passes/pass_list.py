@@ -163,7 +163,7 @@ class PassList(Sequence[NamedPass]):
         return f"PassList({', '.join(self.names)})"
 
 
-def name_of(transform: Pass | NamedPass) -> str:
+def name_of(transform: Callable[..., Any] | NamedPass) -> str:
     """Return the name of a pass in messages and file names."""
     if isinstance(transform, NamedPass):
         return transform.name

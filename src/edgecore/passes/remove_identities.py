@@ -33,7 +33,7 @@ def remove_identities(program: ExportedProgram) -> ExportedProgram:
 
 
 def _quantized_before(node: Node) -> Node | None:
-    """Return `q` for a node `quantize(dequantize(q))` if `q` is quantized with the same parameters, else None.
+    """Return `q` for a node `quantize(dequantize(q))` if the parameters are equal, and `q` is in their range, else None.
 
     Integers of 32 bits are left alone, as float32 does not have all of them, and values in fp16 in between.
     """
@@ -42,9 +42,13 @@ def _quantized_before(node: Node) -> Node | None:
         return None
     assert isinstance(source, Node)
     quantized = source.args[0]
-    if not isinstance(quantized, Node) or not is_quantize(quantized) or source.meta["val"].dtype != torch.float32:
+    if not isinstance(quantized, Node) or source.meta["val"].dtype != torch.float32 or parameters_of(source) != again:
         return None
-    return quantized if parameters_of(source) == parameters_of(quantized) == again else None
+    every = torch.iinfo(again.dtype)
+    is_in_range = (again.quant_min, again.quant_max) == (every.min, every.max) or (
+        is_quantize(quantized) and parameters_of(quantized) == again
+    )
+    return quantized if is_in_range else None
 
 
 def _is_identity(source: Node, node: Node) -> bool:

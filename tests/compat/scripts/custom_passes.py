@@ -85,6 +85,16 @@ manager.add_checks(lambda module: checked.append(module))
 assert manager(graph_module).graph_module is graph_module and count.calls == 4 and len(checked) == 2
 
 
+# %% a pass that is a function of a graph module
+def tanh_to_sigmoid(graph_module):
+    for node in graph_module.graph.find_nodes(op="call_function", target=exir_ops.edge.aten.tanh.default):
+        node.target = exir_ops.edge.aten.sigmoid.default
+
+
+edge = to_edge(export(Model(), inputs)).transform(PassManager(passes=[tanh_to_sigmoid, AddToMulSub(), RemoveNeg()]))
+torch.testing.assert_close(edge.exported_program().module()(*inputs), expected)
+
+
 # %% numbers become tensors
 class Doubled(ExportPass):
     def call_operator(self, op, args, kwargs, meta):
@@ -117,7 +127,8 @@ pattern = to_edge(export(Sums(), inputs)).exported_program().graph_module.graph
 graph_module = to_edge(export(Model(), inputs)).exported_program().graph_module
 supported = NegSupport()
 partitions = generate_pattern_op_partitions(graph_module, patterns=[pattern], op_support=supported)
-assert [sorted(node.name for node in partition.nodes) for partition in partitions] == [["add", "neg"]]
+names = [sorted(node.name for node in partition.nodes) for partition in partitions]
+assert names == [["aten_add_tensor", "aten_neg_default"]]
 assert len(SubgraphMatcher(pattern).match(graph_module.graph)) == 1
 proposed = CapabilityBasedPartitioner(graph_module, AddSupport(), allows_single_node_partition=True)
 assert len(proposed.propose_partitions()) == 1
@@ -190,7 +201,9 @@ proposed = CapabilityBasedPartitioner(
     any_chain(NegSupport(), AddSupport()),
     allows_single_node_partition=True,
 ).propose_partitions()
-assert [sorted(node.name for node in partition.nodes) for partition in proposed] == [["add", "neg"]]
+assert [sorted(node.name for node in partition.nodes) for partition in proposed] == [
+    ["aten_add_tensor", "aten_neg_default"]
+]
 
 
 # %% partitions by the modules of the source

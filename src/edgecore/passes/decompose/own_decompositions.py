@@ -111,6 +111,16 @@ def _col2im(
     return blocks.permute(0, 1, 4, 2, 5, 3).reshape(*batch, channels, *output_size)
 
 
+@decomposes(aten.addbmm.default)
+def _addbmm(added: Tensor, left: Tensor, right: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
+    """Add the sum of the batch's matrix products; a `beta` of 0 ignores `added`, also if it is not finite."""
+    product = torch.bmm(left, right).sum(0, dtype=left.dtype)
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return product
+    return (added if beta == 1 else added * beta) + product
+
+
 @decomposes(aten.exp2.default)
 def _exp2(value: Tensor) -> Tensor:
     return torch.pow(2.0, value)

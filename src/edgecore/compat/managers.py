@@ -1,0 +1,90 @@
+"""`EdgeProgramManager` with ExecuTorch's passes and defaults, and ExecuTorch's names of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import GraphModule
+from torch.fx.passes.infra.pass_base import PassBase
+
+from edgecore import pipeline
+from edgecore.compat.config import ExecutorchBackendConfig
+from edgecore.ir.graph import all_calls, edit
+from edgecore.passes import EDGE_PASSES, PassResult
+from edgecore.passes.pass_list import NamedPass, PassList, name_of
+
+GraphPass = Callable[[GraphModule], "PassResult | None"]
+"""A pass of ExecuTorch: a `PassBase`, a manager of passes, or a function that edits a graph module."""
+
+Passes = GraphPass | Sequence[GraphPass] | Mapping[str, Sequence[GraphPass]]
+"""Passes for all methods, of which a manager of passes is one, or a mapping from names of methods to passes."""
+
+
+class EdgeProgramManager(pipeline.EdgeProgramManager):
+    """The edge programs of all methods. Passes that are functions get graph modules, as in ExecuTorch."""
+
+    def __init__(
+        self,
+        edge_programs: ExportedProgram | Mapping[str, ExportedProgram],
+        constant_methods: Mapping[str, object] | None = None,
+    ) -> None:
+        """Make a manager of edge programs; a single one is the method `forward`."""
+        programs = {"forward": edge_programs} if isinstance(edge_programs, ExportedProgram) else edge_programs
+        super().__init__(programs, constant_methods=constant_methods)
+
+    @classmethod
+    def of(cls, manager: pipeline.EdgeProgramManager) -> EdgeProgramManager:
+        """Return a manager of the programs of `manager`, which must not be used any more."""
+        made = cls.__new__(cls)
+        vars(made).update(vars(manager))
+        return made
+
+    def _copy(self) -> EdgeProgramManager:
+        return self.of(super()._copy())
+
+    def transform(self, passes: Any) -> pipeline.EdgeProgramManager:
+        """Apply passes (`Passes`) to a copy of every method; see `edgecore.EdgeProgramManager.transform`."""
+        return super().transform(on_graphs(passes))
+
+    def to_executorch(self, config: pipeline.ExecutorchBackendConfig | None = None) -> Any:
+        """Make the file; without a config, memory is planned for inputs and outputs, too."""
+        return super().to_executorch(config or ExecutorchBackendConfig())
+
+
+class _OnGraph(PassBase):
+    """A function over graph modules, or a manager of passes, as a pass."""
+
+    def __init__(self, function: GraphPass) -> None:
+        self.__name__ = name_of(function)
+        self._function = function
+
+    def call(self, graph_module: GraphModule) -> PassResult:
+        """Call the function."""
+        return self._function(graph_module) or PassResult(graph_module, True)
+
+
+def on_graphs(passes: Any) -> Any:
+    """Return passes of ExecuTorch (`Passes`) as passes of edgecore, whose functions get programs."""
+    if isinstance(passes, Mapping):
+        return {method: on_graphs(of_method) for method, of_method in passes.items()}
+    listed = [passes] if callable(passes) else passes
+    return [one if isinstance(one, (PassBase, NamedPass)) else _OnGraph(one) for one in listed]
+
+
+def name_nodes(program: ExportedProgram) -> ExportedProgram:
+    """Name the calls of operators as ExecuTorch's edge programs do: `aten_add_tensor`, `aten_add_tensor_1`."""
+    with edit(program) as graph_module:
+        for node in all_calls(graph_module):
+            if isinstance(node.target, OpOverload):
+                name = f"{node.target.namespace}_{node.target.__name__.replace('.', '_')}".lower()
+                if not node.name.removeprefix(name).removeprefix("_").isdigit() and node.name != name:
+                    node._rename(name)
+    return program
+
+
+def edge_passes() -> PassList:
+    """Return the passes of lowering with `name_nodes` as the last one before transform passes and partitioners."""
+    return EDGE_PASSES.insert_after(EDGE_PASSES.of_stage("edge")[-1].name, name_nodes)
