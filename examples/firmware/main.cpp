@@ -3,6 +3,7 @@
 // is wrong with a model is one sentence on the console, and the next model runs.
 #include <string.h>
 
+#include "backends.h"
 #include "board/board.h"
 #include "edgecore/kernels.h"
 #include "edgecore/log.h"
@@ -166,6 +167,7 @@ NOT_INLINED edgecore::Result<Method *> load(edgecore::DataLoader &loader, Buffer
   config.allocator = &memory;
   config.scratch = &scratch;
   config.kernels = libraries;
+  EDGECORE_TRY(open_backends(**program, config.backends, error));
   return Method::load(**program, "forward", config, error);
 }
 
@@ -205,7 +207,9 @@ int main() {
   register_platform();
   int failed = 0;
   for (size_t i = 0; i < model_count; ++i) {
-    if (run(models[i]).ok()) continue;
+    const Status status = run(models[i]);
+    close_backends();
+    if (status.ok()) continue;
     EDGECORE_LOG(EDGECORE_LOG_ERROR, models[i].name, ": ", error.sentence());
     failed = 1;
   }

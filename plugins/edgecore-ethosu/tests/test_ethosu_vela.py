@@ -106,7 +106,7 @@ def test_an_operator_for_a_cpu_is_an_error(monkeypatch, tosa):
     class Model:
         command_stream, inputs, outputs, perf_report = b"", (), (), Report()
         read_only = type("Data", (), {"data": b""})
-        scratch = type("Memory", (), {"size": 0})
+        scratch = scratch_fast = type("Memory", (), {"size": 0})
         opt_database = SimpleNamespace(tables={})
 
     monkeypatch.setattr(regor, "compile", lambda *args, **kwargs: Model())

@@ -96,7 +96,7 @@ bool read_tensors(edgecore_bytes block, const char *what, uint32_t arena, ArenaT
   tensors.count = u32(count);
   constexpr uint64_t kRecord = kTensorNumbers * sizeof(uint32_t);
   if (tensors.count > reader.left() / kRecord) {
-    return damaged(problem, uint64_t{tensors.count}, " records in ", reader.left(), " bytes");
+    return damaged(problem, tensors.count, " records in ", reader.left(), " bytes");
   }
   tensors.records = reader.take(tensors.count * kRecord);
   for (uint64_t index = 0; index < tensors.count; ++index) {
@@ -106,17 +106,16 @@ bool read_tensors(edgecore_bytes block, const char *what, uint32_t arena, ArenaT
       const uint32_t size = u32(record + 4 * d);
       // A shape that is larger than the arena is wrong, so the product does not overflow.
       if (size == 0 || size > arena || (bytes *= size) > arena) {
-        return damaged(problem, what, " ", index, " has a dim of size ", uint64_t{size}, " in an arena of ",
-                       uint64_t{arena}, " bytes");
+        return damaged(problem, what, " ", index, " has a dim of size ", size, " in an arena of ", arena, " bytes");
       }
     }
     const uint32_t element = u32(record + 4 * kRank), offset = u32(record + 4 * kRank + 4);
     if (element != 1 && element != 2 && element != 4 && element != 8) {
-      return damaged(problem, what, " ", index, " has elements of ", uint64_t{element}, " bytes");
+      return damaged(problem, what, " ", index, " has elements of ", element, " bytes");
     }
     bytes *= element;
     if (u32(record + 4 * kRank + 8) != kArenaRegion || bytes > arena || offset > arena - bytes) {
-      return damaged(problem, what, " ", index, " lies outside the arena of ", uint64_t{arena}, " bytes");
+      return damaged(problem, what, " ", index, " lies outside the arena of ", arena, " bytes");
     }
   }
   return reader.finish();
@@ -150,7 +149,7 @@ bool read_blob(edgecore_bytes bytes, Blob &blob, Problem &problem) {
     return damaged(problem, "scratch_size has ", scratch.size, " bytes instead of 4");
   }
   blob.arena_bytes = u32(scratch.data);
-  if (blob.arena_bytes > kMaxScratch) return damaged(problem, "its arena has ", uint64_t{blob.arena_bytes}, " bytes");
+  if (blob.arena_bytes > kMaxScratch) return damaged(problem, "its arena has ", blob.arena_bytes, " bytes");
   return read_tensors(inputs, "input", blob.arena_bytes, blob.inputs, problem) &&
          read_tensors(outputs, "output", blob.arena_bytes, blob.outputs, problem);
 }

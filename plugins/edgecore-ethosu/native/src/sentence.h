@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <type_traits>
+
 #include "edgecore/abi.h"
 
 namespace edgecore_ethosu {
@@ -13,13 +15,21 @@ class Sentence {
   Sentence &operator<<(const char *text) { return append(text, strlen(text)); }
   Sentence &operator<<(edgecore_str text) { return append(text.data, text.size); }
 
-  Sentence &operator<<(uint64_t number) {
+  template <typename Number, typename = std::enable_if_t<std::is_integral<Number>::value>>
+  Sentence &operator<<(Number number) {
+    auto magnitude = static_cast<uint64_t>(number);
+    if constexpr (std::is_signed<Number>::value) {
+      if (number < 0) {
+        *this << "-";
+        magnitude = 0 - magnitude;
+      }
+    }
     char digits[20];  // the most that 64 bits have
     size_t at = sizeof(digits);
     do {
-      digits[--at] = static_cast<char>('0' + number % 10);
-      number /= 10;
-    } while (number != 0);
+      digits[--at] = static_cast<char>('0' + magnitude % 10);
+      magnitude /= 10;
+    } while (magnitude != 0);
     return append(digits + at, sizeof(digits) - at);
   }
 
