@@ -7,24 +7,29 @@ constexpr uint64_t kAlignment = 16;
 // The actions of a payload, in the low byte of a word.
 constexpr uint32_t kConfiguration = 1, kStream = 2, kNothing = 5;
 
-// The architecture of an NPU. It runs streams for its own major version, up to its minor version.
+// The architecture of an NPU, which runs streams for its own major version, up to its minor version, and the version of
+// its format of commands.
 struct Architecture {
-  uint32_t major, minor;
+  uint32_t major, minor, commands;
 };
 
-Architecture architecture_of(const Npu &npu) { return npu.family == 85 ? Architecture{2, 0} : Architecture{1, 0}; }
+Architecture architecture_of(const Npu &npu) {
+  return npu.family == 85 ? Architecture{2, 0, 1} : Architecture{1, 0, 0};
+}
 
 // Checks what a stream was compiled for. `configuration` has the fields of the register CONFIG, `id` those of ID.
 bool check_configuration(const Npu &npu, uint32_t configuration, uint32_t id, Sentence &sentence) {
   constexpr uint32_t kFamilies[] = {55, 65, 85};
-  const uint32_t product = configuration >> 28, version = configuration >> 4 & 15;
+  const uint32_t product = configuration >> 28;
   if (product >= 3) return refuse(sentence, "it was compiled for the unknown product ", product);
   const Npu compiled = {kFamilies[product], 1u << (configuration & 15)};
   if (compiled.family != npu.family || compiled.macs != npu.macs) {
     return refuse(sentence, "it was compiled for ethos-u", compiled.family, "-", compiled.macs);
   }
-  if (version != 0) return refuse(sentence, "its commands have the version ", version, " instead of 0");
-  const Architecture own = architecture_of(npu), wanted = {id >> 28, id >> 20 & 255};
+  const Architecture own = architecture_of(npu), wanted = {id >> 28, id >> 20 & 255, configuration >> 4 & 15};
+  if (wanted.commands != own.commands) {
+    return refuse(sentence, "its commands have the version ", wanted.commands, " instead of ", own.commands);
+  }
   if (wanted.major == own.major && wanted.minor <= own.minor) return true;
   return refuse(sentence, "it was compiled for the architecture ", wanted.major, ".", wanted.minor, " instead of ",
                 own.major, ".", own.minor);
