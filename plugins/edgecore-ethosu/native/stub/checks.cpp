@@ -83,7 +83,7 @@ bool check_payload(const Npu &npu, edgecore_bytes payload, const Regions &region
         return refuse(sentence, "its commands lie at the address ", reinterpret_cast<uintptr_t>(stream.data),
                       ", which is no multiple of 16");
       }
-      if (!check_commands(stream, regions, operations, sentence)) return false;
+      if (!check_commands(npu, stream, regions, operations, sentence)) return false;
     }
     at += 1 + length;
   }

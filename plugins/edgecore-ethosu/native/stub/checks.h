@@ -22,7 +22,8 @@ struct Regions {
 bool check_invocation(const Npu &npu, edgecore_bytes payload, const Regions &regions, Sentence &sentence);
 
 // Checks that the operations of a stream lie within its regions, and counts them. `sentence` gets what is wrong.
-bool check_commands(edgecore_bytes stream, const Regions &regions, uint64_t &operations, Sentence &sentence);
+bool check_commands(const Npu &npu, edgecore_bytes stream, const Regions &regions, uint64_t &operations,
+                    Sentence &sentence);
 
 // Appends pieces of text, and returns false.
 template <typename... Pieces>

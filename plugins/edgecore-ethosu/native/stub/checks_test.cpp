@@ -143,6 +143,20 @@ TEST(Stub, RefusesCommandsOutsideOfTheRegions) {
   EXPECT_EQ(refused(with(content)), "its commands have no end.");
 }
 
+TEST(Stub, AcceptsChainedOperationsOfAnEthosU85) {
+  Content content;
+  content.configuration = 0x20000118;
+  content.id = 0x20007000;
+  content.commands = {set(0x11f, 0), set_long(0x010), 1 << 14, set(0x114, 0x8041), set(0x002, 0), set(0x000, 0xffff)};
+  Call call = with(content);
+  call.npu = {85, 256};
+  EXPECT_EQ(refused(call), "accepted");
+  // For the other NPUs these bits of the precision are a way of rounding.
+  content.configuration = 0x1807;
+  content.id = 0x10066001;
+  EXPECT_EQ(refused(with(content)), "output to byte 16385 of the weights, which has 64 bytes.");
+}
+
 TEST(Stub, AcceptsCopiesWithinTheNpu) {
   Content content;
   // To a table in the NPU itself, whose address is none of a region.
