@@ -1,6 +1,9 @@
 #include "backends.h"
 
 #include "edgecore/linked_backends.h"
+#ifdef ETHOSU_FAST_SCRATCH
+#include "edgecore_ethosu.h"
+#endif
 
 using edgecore::LoadedBackend;
 
@@ -14,10 +17,17 @@ edgecore_scope of_program;
 LoadedBackend backends[kMaxBackends];
 size_t count;
 
+#ifdef ETHOSU_FAST_SCRATCH
+alignas(16) uint8_t fast_scratch[ETHOSU_FAST_SCRATCH];
+#endif
+
 }  // namespace
 
 edgecore::Status open_backends(const edgecore::Program &program, edgecore::Span<const LoadedBackend> &opened,
                                edgecore::Error &error) {
+#ifdef ETHOSU_FAST_SCRATCH
+  edgecore_ethosu_set_fast_scratch(fast_scratch, sizeof(fast_scratch));
+#endif
   services = edgecore::core_services();
   of_program.program = &program;
   edgecore_program_info info = {};

@@ -174,7 +174,8 @@ NOT_INLINED edgecore::Result<Method *> load(edgecore::DataLoader &loader, Buffer
 NOT_INLINED void report(const model &model, size_t runs, const Method &method, size_t of_method,
                         const BufferAllocator &memory, const BufferAllocator &scratch) {
   EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
-               ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
+               ", delegates ", method.delegate_bytes(), ", program and method ",
+               of_method - method.planned_bytes() - method.delegate_bytes(), ", inputs and outputs ",
                memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(), ", variables ",
                board_variable_bytes(), ".");
 }

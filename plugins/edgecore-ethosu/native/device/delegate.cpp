@@ -54,7 +54,7 @@ constexpr edgecore_str str(const char (&text)[size]) {
 template <typename... Pieces>
 int32_t fail(edgecore_error *error, int32_t code, const Pieces &...pieces) {
   Sentence sentence;
-  (sentence << ... << pieces);
+  (sentence << ... << pieces) << ".";
   return driver.host->fail(error, code, sentence.text());
 }
 
@@ -121,7 +121,7 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
   Blob blob = {};
   Problem problem;
   if (!edgecore_ethosu::read_blob(info->blob, blob, problem)) {
-    return driver.host->fail(error, problem.code, problem.sentence.text());
+    return fail(error, problem.code, problem.sentence.text());
   }
   if (address_of(info->blob.data) % kAlignment != 0) {
     return fail(error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),

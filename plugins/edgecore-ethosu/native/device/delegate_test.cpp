@@ -125,7 +125,7 @@ TEST(Delegate, AFailureOfTheDriverIsAnError) {
   Session session(view(blob));
   std::vector<Bytes> values = arguments();
   EXPECT_EQ(session.run(values, kElementSizes), EDGECORE_ACCESS_FAILED);
-  EXPECT_EQ(session.error.text, "Arm's driver has not run the command stream (it returned -1): its log says why");
+  EXPECT_EQ(session.error.text, "Arm's driver has not run the command stream (it returned -1): its log says why.");
   expect_text(last_message(), "refuses a command stream: it was compiled for ethos-u55-256.");
 }
 
