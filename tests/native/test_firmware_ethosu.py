@@ -182,3 +182,46 @@ def test_a_dedicated_sram_is_the_fast_scratch(firmware: ModuleType, tmp_path: Pa
     assert stub[0].startswith("The stub of an ethos-u65-256 accepts ")
     fast = content[content.index(b" fast ") + 6 :][:8].split(b"\0")[0].decode()
     assert stub[0].endswith(f", fast scratch {fast}.")
+
+
+def test_the_folder_of_a_driver_replaces_the_stub(firmware: ModuleType, tmp_path: Path) -> None:
+    """The driver here fills the arena. Like one for several NPUs, it has no NPU before it is called."""
+    driver = tmp_path / "driver"
+    (driver / "include").mkdir(parents=True)
+    (driver / "CMakeLists.txt").write_text(
+        "add_library(ethosu_core_driver STATIC driver.c)\ntarget_include_directories(ethosu_core_driver PUBLIC include)\n"
+    )
+    # An older release of Arm's driver declares the addresses as constant.
+    (driver / "include" / "ethosu_driver.h").write_text("""
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+struct ethosu_driver { int unused; };
+struct ethosu_driver *ethosu_reserve_driver(void);
+void ethosu_release_driver(struct ethosu_driver *drv);
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                     const uint64_t *base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
+#ifdef __cplusplus
+}
+#endif
+""")
+    (driver / "driver.c").write_text("""
+#include "ethosu_driver.h"
+struct ethosu_driver *ethosu_reserve_driver(void) { return 0; }
+void ethosu_release_driver(struct ethosu_driver *drv) { drv->unused = 1; }
+int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
+                     const uint64_t *base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg) {
+  if (drv != 0 || num_base_addr != 2) return -1;
+  uint8_t *arena = (uint8_t *)(uintptr_t)base_addr[1];
+  for (size_t i = 0; i < base_addr_size[1]; ++i) arena[i] = 0x7f;
+  return 0;
+}
+""")
+    one = ran(firmware, tmp_path, {"filled": compiled()}, f"-DETHOSU_DRIVER_PATH={driver}")
+    assert one.status == 0 and "stub" not in one.text
+    first, second = np.split(np.fromfile(tmp_path / "filled.out", np.float32)[: 4 * 8 * 8 + 3], [4 * 8 * 8])
+    # Each output is the largest number of its quantization.
+    assert len(set(first)) == len(set(second)) == 1
+    assert first[0] > 0 and second[0] > 0 and first[0] != second[0]
