@@ -223,7 +223,9 @@ def verdict(example: Example, processor: str, one: Run, expected: np.ndarray) ->
         return "bits as here"
     accepted = one.console.count(f"The stub of an {example.npu} accepts a command stream of ")
     if accepted != len(expected):
-        raise SystemExit(f"{example.name} on {processor}: the driver's stub accepts {accepted} of {len(expected)} runs.")
+        raise SystemExit(
+            f"{example.name} on {processor}: the driver's stub accepts {accepted} of {len(expected)} runs."
+        )
     return f"the stub of an {example.npu} accepts the runs"
 
 
