@@ -56,13 +56,14 @@ schemas := $(shell find src/edgecore/format/schema plugins/edgecore-xnnpack/src 
 xnnpack_native := $(shell find plugins/edgecore-xnnpack/native -type f -not -path '*/corpus/*' -not -name '*.pyc')
 vulkan_native := $(shell find plugins/edgecore-vulkan/native -type f -not -name '*.pyc')
 vgf_native := $(shell find plugins/edgecore-vgf/native -type f -not -name '*.pyc')
+ethosu_native := $(shell find plugins/edgecore-ethosu/native -type f -not -path '*/corpus/*' -not -name '*.pyc')
 qnn_native := $(shell find plugins/edgecore-qnn/native plugins/edgecore-qnn/src/edgecore_qnn/schema -type f -not -name '*.pyc')
 coreml_native := $(shell find plugins/edgecore-coreml/native -type f -not -name '*.pyc')
 llm_native := $(shell find plugins/edgecore-llm/native -type f -not -name '*.pyc')
 xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*.pyc')
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc' -not -name '*_test.cpp')
-ethosu_sources := $(shell find plugins/edgecore-ethosu -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+ethosu_sources := $(shell find plugins/edgecore-ethosu -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*_test.cpp' -not -name '*.pyc')
 coreml_sources := $(shell find plugins/edgecore-coreml -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
@@ -113,7 +114,7 @@ ctest: $(DONE)/native-tests $(DONE)/upstream-tests
 	$(SAY) "C++ tests"
 	ctest --test-dir build/test --output-on-failure --no-tests=error -j $(JOBS)
 	ctest --test-dir build/test-xnnpack --output-on-failure --no-tests=error -j $(JOBS)
-	for name in vulkan vgf qnn coreml llm; do ctest --test-dir build/test-$$name --output-on-failure --no-tests=error -j $(JOBS) || exit 1; done
+	for name in vulkan vgf ethosu qnn coreml llm; do ctest --test-dir build/test-$$name --output-on-failure --no-tests=error -j $(JOBS) || exit 1; done
 	$(SAY) "XNNPACK's own tests of its operators: the quick ones"
 	ctest --test-dir build/xnnpack-upstream -L quick --output-on-failure --no-tests=error -j $(JOBS)
 	$(SAY) "XNNPACK's kernels, as chosen on each kind of processor"
@@ -171,8 +172,8 @@ fuzz: $(DONE)/fuzzers
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DCMAKE_CXX_FLAGS="-fsanitize=thread"
 	cmake --build build/xnnpack-thread --target edgecore_xnnpack_tests
 	for kind in thread address; do ctest --test-dir build/xnnpack-$$kind --output-on-failure --no-tests=error || exit 1; done
-	$(SAY) "address sanitizer: Vulkan delegates, the readers of the blobs of VGF, QNN and Core ML, runner and tokenizers of edgecore-llm"
-	for name in vulkan vgf qnn coreml llm; do ctest --test-dir build/$$name-address --output-on-failure --no-tests=error || exit 1; done
+	$(SAY) "address sanitizer: Vulkan delegates, the readers of the blobs of VGF, Ethos-U, QNN and Core ML, runner and tokenizers of edgecore-llm"
+	for name in vulkan vgf ethosu qnn coreml llm; do ctest --test-dir build/$$name-address --output-on-failure --no-tests=error || exit 1; done
 
 vulkan-threads: $(DONE)/fuzzers
 	$(SAY) "thread sanitizer: Vulkan delegates"
@@ -204,7 +205,7 @@ bench-processor: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/processor.py
 
 # On one thread, these small networks are trained in seconds.
-firmware: install $(DONE)/sklearn
+firmware: install $(DONE)/sklearn $(DONE)/ethosu
 	OMP_NUM_THREADS=1 $(PY) examples/firmware/firmware.py
 
 docs: install $(DONE)/docs
@@ -297,14 +298,14 @@ $(DONE)/release: pyproject.toml | $(PY)
 
 # --- C++ tests --------------------------------------------------------------------------------------------------------
 
-$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(coreml_native) $(llm_native) $(DONE)/xnnpack-library
+$(DONE)/native-tests: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(ethosu_native) $(qnn_native) $(coreml_native) $(llm_native) $(DONE)/xnnpack-library
 	$(SAY) "C++ tests: build"
 	cmake -S . -B build/test -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON -DEDGECORE_BUILD_TOOLS=ON
 	cmake --build build/test --target all edgecore_kernels_test
 	cmake -S plugins/edgecore-xnnpack/native -B build/test-xnnpack -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON
 	cmake --build build/test-xnnpack
-	for name in vulkan vgf qnn coreml llm; do \
+	for name in vulkan vgf ethosu qnn coreml llm; do \
 		cmake -S plugins/edgecore-$$name/native -B build/test-$$name -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 			-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_$$(echo $$name | tr a-z A-Z)_TESTS=ON && \
 		cmake --build build/test-$$name || exit 1; \
@@ -342,7 +343,7 @@ $(DONE)/armv7-xnnpack: $(xnnpack_native) $(DONE)/armv7-core
 	ln -sfn ../../linux-armv7 build/platforms/armv7/core
 	@touch $@
 
-$(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(qnn_native) $(coreml_native) $(llm_native) $(DONE)/xnnpack-library
+$(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(vgf_native) $(ethosu_native) $(qnn_native) $(coreml_native) $(llm_native) $(DONE)/xnnpack-library
 	$(SAY) "fuzzers: build, with sanitizers"
 	cmake -S . -B build/fuzz -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DEDGECORE_BUILD_TESTS=ON \
 		-DEDGECORE_BUILD_FUZZERS=ON -DEDGECORE_SANITIZE=address,undefined
@@ -351,10 +352,10 @@ $(DONE)/fuzzers: $(core_native) $(schemas) $(xnnpack_native) $(vulkan_native) $(
 		-DEDGECORE_INCLUDE_DIR=$(CURDIR)/runtime_cpp/include -DEDGECORE_XNNPACK_TESTS=ON -DEDGECORE_XNNPACK_FUZZ=ON \
 		-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all"
 	cmake --build build/xnnpack-address --target edgecore_xnnpack_tests blob_fuzz
-	for name in vulkan vgf qnn coreml llm; do \
+	for name in vulkan vgf ethosu qnn coreml llm; do \
 		cmake -S plugins/edgecore-$$name/native -B build/$$name-address -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo \
 			-Dedgecore_DIR=$(CURDIR)/cmake -DEDGECORE_$$(echo $$name | tr a-z A-Z)_TESTS=ON \
-			-DEDGECORE_LLM_FUZZ=ON --no-warn-unused-cli \
+			-DEDGECORE_LLM_FUZZ=ON -DEDGECORE_ETHOSU_FUZZ=ON --no-warn-unused-cli \
 			-DCMAKE_CXX_FLAGS="-fsanitize=address,undefined -fno-sanitize=vptr -fno-sanitize-recover=all" && \
 		cmake --build build/$$name-address || exit 1; \
 	done

@@ -33,7 +33,10 @@ function(edgecore_add_backend target)
   target_link_libraries(${target} PRIVATE edgecore::headers)
   target_compile_features(${target} PRIVATE cxx_std_17)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF C_VISIBILITY_PRESET hidden CXX_VISIBILITY_PRESET hidden
-                                             VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+                                             VISIBILITY_INLINES_HIDDEN ON)
+  if(NOT CMAKE_SYSTEM_NAME STREQUAL "Generic")  # firmware has no shared libraries
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
 endfunction()
 
 function(edgecore_link_backends)

@@ -28,6 +28,9 @@ OUTPUT = HERE.parents[1] / "build" / "firmware"
 MACHINES = {"cortex-m55": "mps3-an547", "cortex-m33": "mps2-an505"}
 """Processor -> the machine of qemu that has it."""
 
+NPU_PROCESSOR = "cortex-m55"
+"""The processor beside an Ethos-U."""
+
 SAMPLES = 200
 """Held-back inputs that run in the emulator."""
 
@@ -42,6 +45,7 @@ class Example:
         calibration: Inputs for quantization, with a batch of 1 each.
         inputs: Held-back inputs, float32 [N, ...].
         score: Returns the percentage of right answers of outputs, float32 [N, ...].
+        npu: The Ethos-U that runs the network, such as `ethos-u55-128`; empty: the processor.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Example:
     calibration: Sequence[torch.Tensor]
     inputs: torch.Tensor
     score: Callable[[np.ndarray], float]
+    npu: str = ""
 
 
 @dataclass
@@ -57,12 +62,14 @@ class Run:
 
     Attributes:
         outputs: Bytes of the outputs of all runs.
+        console: What the firmware printed.
         flash: Bytes of code, constants and model.
         memory: Part of the RAM -> bytes; `tensors` is the memory plan.
         instructions: Instructions of an inference.
     """
 
     outputs: bytes
+    console: str
     flash: int
     memory: dict[str, int]
     instructions: int
@@ -130,14 +137,14 @@ def count_instructions(elf: Path, processor: str, name: str, inputs: np.ndarray)
     return counts[1] - counts[0]
 
 
-def run(pte: Path, processor: str, inputs: np.ndarray) -> Run:
-    """Build and run firmware with one file on all inputs, float32 [N, ...].
+def run(pte: Path, processor: str, inputs: np.ndarray, *options: str) -> Run:
+    """Build and run firmware with one file on all inputs, float32 [N, ...]. The options are those of `build`.
 
     Raises:
         SystemExit: The build or the run failed.
     """
     folder = pte.parent / processor
-    elf = build(folder, processor, [pte])
+    elf = build(folder, processor, [pte], *options)
     (folder / f"{pte.stem}.in").write_bytes(inputs.tobytes())
     status, text = emulate(elf, processor, folder)
     if status != 0:
@@ -147,7 +154,8 @@ def run(pte: Path, processor: str, inputs: np.ndarray) -> Run:
     sizes = dict(re.findall(r"^(\.\w+) +(\d+)", sections, re.MULTILINE))
     outputs = (folder / f"{pte.stem}.out").read_bytes()
     instructions = count_instructions(elf, processor, pte.stem, inputs)
-    return Run(outputs, int(sizes[".text"]) + int(sizes[".data"]), memory, instructions)
+    flash = sum(int(sizes.get(section, 0)) for section in (".text", ".models", ".data"))
+    return Run(outputs, text, flash, memory, instructions)
 
 
 def show(examples: Sequence[Example], processors: Sequence[str] = tuple(MACHINES)) -> None:
@@ -164,28 +172,61 @@ def show(examples: Sequence[Example], processors: Sequence[str] = tuple(MACHINES
         pte = OUTPUT / example.name / f"{example.name}.pte"
         pte.parent.mkdir(parents=True, exist_ok=True)
         samples = example.inputs[:SAMPLES]
-        edgecore.compile(
-            example.model,
-            (samples[:1],),
-            runtime="edgecore",
-            quantize="int8",
-            memory="static",
-            calibration=example.calibration,
-        ).save(pte)
-        method = edgecore.load(pte)
+        compile_example(example, include_tosa=False).save(pte)
+        method = edgecore.load(compile_example(example, include_tosa=True).buffer)
         inputs = samples.numpy()
         expected = np.concatenate([np.asarray(method.forward(inputs[i : i + 1])) for i in range(len(inputs))])
         with torch.no_grad():
             exact = example.model(samples).numpy()
-        for processor in processors:
-            one = run(pte, processor, inputs)
-            if one.outputs != expected.tobytes():
-                raise SystemExit(f"{example.name} on {processor}: the result is not that of this machine.")
+        for processor in [NPU_PROCESSOR] if example.npu else processors:
+            one = run(pte, processor, inputs, *npu_options(example))
             print(
                 f"{example.name:10}{processor:12}{one.flash / 1000:9.1f}{pte.stat().st_size / 1000:9.1f}"
                 f"{sum(one.memory.values()):9}{one.memory['tensors']:9}{one.instructions / 1000:14.1f}  "
-                f"{example.score(expected):.1f} % right, fp32 {example.score(exact):.1f} %; bits as here"
+                f"{example.score(expected):.1f} % right, fp32 {example.score(exact):.1f} %; "
+                f"{verdict(example, processor, one, expected)}"
             )
+
+
+def compile_example(example: Example, *, include_tosa: bool) -> edgecore.CompiledProgram:
+    """Quantize a network. A file for an Ethos-U runs on this machine if it has the TOSA graph."""
+    backends = [edgecore.Backend("ethosu", target=example.npu, include_tosa=include_tosa)] if example.npu else []
+    return edgecore.compile(
+        example.model,
+        (example.inputs[:1],),
+        backends=backends,
+        runtime="edgecore",
+        quantize="int8",
+        memory="static",
+        calibration=example.calibration,
+    )
+
+
+def npu_options(example: Example) -> list[str]:
+    """Return the options of CMake for the NPU of an example; none if it has no NPU."""
+    if not example.npu:
+        return []
+    return ["-DBACKENDS=ethosu", "-DBOARD=corstone-300", f"-DETHOSU_TARGET_NPU_CONFIG={example.npu}"]
+
+
+def verdict(example: Example, processor: str, one: Run, expected: np.ndarray) -> str:
+    """Compare what a firmware has computed with the results of this machine, float32 [N, ...].
+
+    The emulator has no NPU: a stub of its driver checks what it is to run, and the outputs have no meaning.
+
+    Raises:
+        SystemExit: A result differs, or the stub has not accepted each run.
+    """
+    if not example.npu:
+        if one.outputs != expected.tobytes():
+            raise SystemExit(f"{example.name} on {processor}: the result is not that of this machine.")
+        return "bits as here"
+    accepted = one.console.count(f"The stub of an {example.npu} accepts a command stream of ")
+    if accepted != len(expected):
+        raise SystemExit(
+            f"{example.name} on {processor}: the driver's stub accepts {accepted} of {len(expected)} runs."
+        )
+    return f"the stub of an {example.npu} accepts the runs"
 
 
 def all_examples() -> list[Example]:

@@ -3,6 +3,7 @@
 // is wrong with a model is one sentence on the console, and the next model runs.
 #include <string.h>
 
+#include "backends.h"
 #include "board/board.h"
 #include "edgecore/kernels.h"
 #include "edgecore/log.h"
@@ -166,13 +167,15 @@ NOT_INLINED edgecore::Result<Method *> load(edgecore::DataLoader &loader, Buffer
   config.allocator = &memory;
   config.scratch = &scratch;
   config.kernels = libraries;
+  EDGECORE_TRY(open_backends(**program, config.backends, error));
   return Method::load(**program, "forward", config, error);
 }
 
 NOT_INLINED void report(const model &model, size_t runs, const Method &method, size_t of_method,
                         const BufferAllocator &memory, const BufferAllocator &scratch) {
   EDGECORE_LOG(EDGECORE_LOG_INFO, model.name, ": ", runs, " runs; bytes of memory: tensors ", method.planned_bytes(),
-               ", program and method ", of_method - method.planned_bytes(), ", inputs and outputs ",
+               ", delegates ", method.delegate_bytes(), ", program and method ",
+               of_method - method.planned_bytes() - method.delegate_bytes(), ", inputs and outputs ",
                memory.used() - of_method, ", scratch ", scratch.peak(), ", stack ", board_stack_bytes(), ", variables ",
                board_variable_bytes(), ".");
 }
@@ -205,7 +208,9 @@ int main() {
   register_platform();
   int failed = 0;
   for (size_t i = 0; i < model_count; ++i) {
-    if (run(models[i]).ok()) continue;
+    const Status status = run(models[i]);
+    close_backends();
+    if (status.ok()) continue;
     EDGECORE_LOG(EDGECORE_LOG_ERROR, models[i].name, ": ", error.sentence());
     failed = 1;
   }

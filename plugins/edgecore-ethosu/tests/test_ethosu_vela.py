@@ -13,6 +13,8 @@ import pytest
 from ethosu_models import CONV_INPUTS, Conv, compiled, conv_tosa
 
 import edgecore
+import edgecore.format as fmt
+from edgecore.devtools.memory import delegate_needs
 from edgecore.errors import CompileError, FallbackWarning
 from edgecore_ethosu import preprocess, vela
 from edgecore_ethosu.blob import write_blob
@@ -74,6 +76,19 @@ def test_the_memory_modes_place_the_weights_where_they_should_be(tosa):
     assert memories["Dedicated_Sram"]["Dram"].peak > memories["Shared_Sram"]["Dram"].peak
 
 
+def test_a_file_says_what_memory_its_device_needs(tosa):
+    for target, fast in (("ethos-u55-128", False), ("ethos-u65-256", True)):
+        result = compile_tosa(tosa, EthosUOptions(target=target))
+        pte = fmt.read_pte(bytes(compiled(Conv(), CONV_INPUTS, target=target, include_tosa=False).buffer))
+        arena, *others = fmt.get_meta(pte).method("forward").delegates[0].memory
+        assert (arena.kind.name, arena.space, arena.alignment) == ("SCRATCH", 0, 32)
+        assert arena.bytes % 32 == 0 and 0 <= arena.bytes - result.program.scratch_size < 32
+        assert [(need.space, need.bytes) for need in others] == [(1, result.fast_scratch_size)] * fast
+        needs = delegate_needs(pte, "forward")["EthosUBackend"]
+        assert needs.get("scratch on device", 0) == result.fast_scratch_size
+        assert (result.fast_scratch_size != 0) == fast
+
+
 def test_the_size_strategy_never_needs_more_memory(tosa):
     plain, small = (compile_tosa(tosa, EthosUOptions(extra_flags=flags)) for flags in ((), ("--optimise=Size",)))
     assert small.program.scratch_size <= plain.program.scratch_size
@@ -106,7 +121,7 @@ def test_an_operator_for_a_cpu_is_an_error(monkeypatch, tosa):
     class Model:
         command_stream, inputs, outputs, perf_report = b"", (), (), Report()
         read_only = type("Data", (), {"data": b""})
-        scratch = type("Memory", (), {"size": 0})
+        scratch = scratch_fast = type("Memory", (), {"size": 0})
         opt_database = SimpleNamespace(tables={})
 
     monkeypatch.setattr(regor, "compile", lambda *args, **kwargs: Model())

@@ -196,7 +196,8 @@ def _usage(rows: list[Allocation]) -> list[int]:
 def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] | None:
     """Return the bytes that the delegates of a method declare to need, by backend and use; None without metadata.
 
-    Delegates with the same `shared_group` share memory, so only the largest need of a group counts.
+    A use is `scratch`, `persistent` or `staging`, with ` on device` if the memory is not the host's. Delegates with the
+    same `shared_group` share memory, so only the largest need of a group counts.
     """
     meta = fmt.get_meta(pte)
     about = meta.method(method) if meta else None
@@ -210,7 +211,7 @@ def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] |
         for need in declared.memory:
             known = shared.get(need.shared_group, 0) if need.shared_group else 0
             shared[need.shared_group] = max(known, need.bytes)
-            use = need.kind.name.lower()
+            use = need.kind.name.lower() + (" on device" if need.space else "")
             uses[use] = uses.get(use, 0) + max(0, need.bytes - known)
     return found
 

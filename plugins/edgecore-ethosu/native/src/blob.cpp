@@ -1,20 +1,16 @@
 #include "blob.h"
 
-#include <cstdio>
-#include <cstring>
-#include <string_view>
-
 namespace edgecore_ethosu {
 namespace {
 
-using edgecore::backend::ByteReader;
-using edgecore::backend::damaged;
-using edgecore::backend::fail;
-
-constexpr uint64_t kNameSize = 16, kReservedSize = 11, kAlignment = 16;
-constexpr size_t kTensorNumbers = 9, kRank = 6;
-constexpr uint64_t kMaxScratch = INT32_MAX;
+constexpr uint64_t kNameSize = 16, kHeaderSize = 32, kAlignment = 16;
+constexpr uint32_t kRank = 6, kTensorNumbers = kRank + 3, kArenaRegion = 1;
+constexpr uint32_t kMaxScratch = INT32_MAX;
 constexpr char kStart[] = "vela_bin_stream", kEnd[] = "vela_end_stream";
+
+uint32_t u32(const uint8_t *bytes) {
+  return bytes[0] | uint32_t{bytes[1]} << 8 | uint32_t{bytes[2]} << 16 | uint32_t{bytes[3]} << 24;
+}
 
 bool all_zero(const uint8_t *bytes, uint64_t size) {
   for (uint64_t i = 0; i < size; ++i) {
@@ -23,96 +19,139 @@ bool all_zero(const uint8_t *bytes, uint64_t size) {
   return true;
 }
 
-// Reads the block `name`, which must be the next one, and returns its data.
-edgecore_bytes read_block(ByteReader &reader, std::string_view name) {
-  const uint8_t *found = reader.take(kNameSize);
-  if (std::memcmp(found, name.data(), name.size()) != 0 || !all_zero(found + name.size(), kNameSize - name.size())) {
-    if (name == kStart) {
-      fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
-           "the blob was not written for an Ethos-U delegate: vela_bin_stream is missing");
+template <typename... Pieces>
+bool fail(Problem &problem, int32_t code, const Pieces &...pieces) {
+  problem.code = code;
+  (problem.sentence << ... << pieces);
+  return false;
+}
+
+template <typename... Pieces>
+bool damaged(Problem &problem, const Pieces &...pieces) {
+  return fail(problem, EDGECORE_DELEGATE_INVALID_COMPATIBILITY, "the blob is damaged: ", pieces...);
+}
+
+// Reads bytes front to back.
+class Reader {
+ public:
+  Reader(edgecore_bytes bytes, Problem &problem) : bytes_(bytes), problem_(problem) {}
+
+  uint64_t left() const { return bytes_.size - position_; }
+
+  // Returns NULL if fewer bytes are left.
+  const uint8_t *take(uint64_t size) {
+    if (size > left()) {
+      (void)damaged(problem_, "its ", bytes_.size, " bytes end too early");
+      return nullptr;
     }
-    damaged("another block is where %s must be", name.data());
+    const uint8_t *taken = bytes_.data + position_;
+    position_ += size;
+    return taken;
   }
-  edgecore_bytes data = {};
-  data.size = reader.u32();
-  const uint8_t is_elsewhere = *reader.take(1);
+
+  bool finish() { return left() == 0 || damaged(problem_, left(), " bytes follow its end"); }
+
+ private:
+  edgecore_bytes bytes_;
+  uint64_t position_ = 0;
+  Problem &problem_;
+};
+
+// Reads the block `name`, which must be the next one.
+bool read_block(Reader &reader, const char *name, edgecore_bytes &data, Problem &problem) {
+  const uint8_t *header = reader.take(kHeaderSize);
+  if (header == nullptr) return false;
+  const size_t length = strlen(name);
+  if (memcmp(header, name, length) != 0 || !all_zero(header + length, kNameSize - length)) {
+    if (name == kStart) {
+      return fail(problem, EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
+                  "the blob was not written for an Ethos-U delegate: vela_bin_stream is missing");
+    }
+    return damaged(problem, "another block is where ", name, " must be");
+  }
+  data.size = u32(header + kNameSize);
+  const uint8_t is_elsewhere = header[kNameSize + 4];
   if (is_elsewhere == 1) {
-    fail(EDGECORE_NOT_SUPPORTED, "the data of the block %s is outside the blob, which edgecore-ethosu does not support",
-         name.data());
+    return fail(problem, EDGECORE_NOT_SUPPORTED, "the data of the block ", name,
+                " is outside the blob, which edgecore-ethosu does not support");
   }
-  if (is_elsewhere != 0 || !all_zero(reader.take(kReservedSize), kReservedSize)) {
-    damaged("the header of the block %s has unknown flags", name.data());
+  if (is_elsewhere != 0 || !all_zero(header + kNameSize + 5, kHeaderSize - kNameSize - 5)) {
+    return damaged(problem, "the header of the block ", name, " has unknown flags");
   }
   data.data = reader.take(data.size);
   const uint64_t padding = (kAlignment - data.size % kAlignment) % kAlignment;
-  if (!all_zero(reader.take(padding), padding)) damaged("the bytes after the block %s are not zeros", name.data());
+  const uint8_t *zeros = data.data == nullptr ? nullptr : reader.take(padding);
+  if (zeros == nullptr) return false;
+  if (!all_zero(zeros, padding)) return damaged(problem, "the bytes after the block ", name, " are not zeros");
   if ((name == kStart || name == kEnd) && data.size != 0) {
-    damaged("the block %s has %llu bytes instead of none", name.data(), static_cast<unsigned long long>(data.size));
+    return damaged(problem, "the block ", name, " has ", data.size, " bytes instead of none");
   }
-  return data;
+  return true;
 }
 
-std::vector<uint64_t> read_tensors(edgecore_bytes block, const char *what, uint64_t scratch) {
-  ByteReader reader(block);
-  const uint32_t count = reader.count(kTensorNumbers * sizeof(int32_t));
-  std::vector<uint64_t> sizes;
-  for (uint32_t index = 0; index < count; ++index) {
+bool read_tensors(edgecore_bytes block, const char *what, uint32_t arena, ArenaTensors &tensors, Problem &problem) {
+  Reader reader(block, problem);
+  const uint8_t *count = reader.take(sizeof(uint32_t));
+  if (count == nullptr) return false;
+  tensors.count = u32(count);
+  constexpr uint64_t kRecord = kTensorNumbers * sizeof(uint32_t);
+  if (tensors.count > reader.left() / kRecord) {
+    return damaged(problem, tensors.count, " records in ", reader.left(), " bytes");
+  }
+  tensors.records = reader.take(tensors.count * kRecord);
+  for (uint64_t index = 0; index < tensors.count; ++index) {
+    const uint8_t *record = tensors.records + index * kRecord;
     uint64_t bytes = 1;
-    for (size_t d = 0; d < kRank; ++d) {
-      const uint32_t size = reader.u32();
+    for (uint32_t d = 0; d < kRank; ++d) {
+      const uint32_t size = u32(record + 4 * d);
       // A shape that is larger than the arena is wrong, so the product does not overflow.
-      if (size == 0 || size > scratch || (bytes *= size) > scratch) {
-        damaged("%s %u has a dim of size %u in an arena of %llu bytes", what, index, size,
-                static_cast<unsigned long long>(scratch));
+      if (size == 0 || size > arena || (bytes *= size) > arena) {
+        return damaged(problem, what, " ", index, " has a dim of size ", size, " in an arena of ", arena, " bytes");
       }
     }
-    const uint32_t element = reader.u32(), offset = reader.u32(), region = reader.u32();
+    const uint32_t element = u32(record + 4 * kRank), offset = u32(record + 4 * kRank + 4);
     if (element != 1 && element != 2 && element != 4 && element != 8) {
-      damaged("%s %u has elements of %u bytes", what, index, element);
+      return damaged(problem, what, " ", index, " has elements of ", element, " bytes");
     }
     bytes *= element;
-    if (region > INT32_MAX || bytes > scratch || offset > scratch - bytes) {
-      damaged("%s %u lies outside the arena of %llu bytes", what, index, static_cast<unsigned long long>(scratch));
+    if (u32(record + 4 * kRank + 8) != kArenaRegion || bytes > arena || offset > arena - bytes) {
+      return damaged(problem, what, " ", index, " lies outside the arena of ", arena, " bytes");
     }
-    sizes.push_back(bytes);
   }
-  reader.finish();
-  return sizes;
+  return reader.finish();
 }
 
 }  // namespace
 
-Sizes read_blob(edgecore_bytes blob) {
-  ByteReader reader(blob);
-  read_block(reader, kStart);
-  const edgecore_bytes commands = read_block(reader, "cmd_data");
-  read_block(reader, "weight_data");
-  const edgecore_bytes scratch = read_block(reader, "scratch_size");
-  const edgecore_bytes inputs = read_block(reader, "inputs");
-  const edgecore_bytes outputs = read_block(reader, "outputs");
-  read_block(reader, kEnd);
-  reader.finish();
-  if (commands.size % 4 != 0 || commands.size == 0 || std::memcmp(commands.data, "COP1", 4) != 0) {
-    damaged("cmd_data is no command stream of an Ethos-U");
-  }
-  if (scratch.size != sizeof(uint32_t)) {
-    damaged("scratch_size has %llu bytes instead of 4", static_cast<unsigned long long>(scratch.size));
-  }
-  const uint64_t size = ByteReader(scratch).u32();
-  if (size > kMaxScratch) damaged("its arena has %llu bytes", static_cast<unsigned long long>(size));
-  return {read_tensors(inputs, "input", size), read_tensors(outputs, "output", size)};
+ArenaTensor ArenaTensors::operator[](uint32_t index) const {
+  const uint8_t *record = records + uint64_t{index} * kTensorNumbers * sizeof(uint32_t);
+  ArenaTensor tensor = {1, u32(record + 4 * kRank), u32(record + 4 * kRank + 4)};
+  for (uint32_t d = 0; d < kRank; ++d) tensor.bytes *= u32(record + 4 * d);
+  tensor.bytes *= tensor.element_size;
+  return tensor;
 }
 
-std::string tosa_key(edgecore_bytes blob) {
-  uint64_t sum = 0xcbf29ce484222325;
-  ByteReader reader(blob);
-  while (reader.left() >= sizeof(uint64_t)) {
-    sum = (sum ^ reader.number<uint64_t>()) * 0x100000001b3;
-    sum ^= sum >> 32;
+bool read_blob(edgecore_bytes bytes, Blob &blob, Problem &problem) {
+  Reader reader(bytes, problem);
+  edgecore_bytes nothing = {}, scratch = {}, inputs = {}, outputs = {};
+  if (!read_block(reader, kStart, nothing, problem) || !read_block(reader, "cmd_data", blob.commands, problem) ||
+      !read_block(reader, "weight_data", blob.weights, problem) ||
+      !read_block(reader, "scratch_size", scratch, problem) || !read_block(reader, "inputs", inputs, problem) ||
+      !read_block(reader, "outputs", outputs, problem) || !read_block(reader, kEnd, nothing, problem) ||
+      !reader.finish()) {
+    return false;
   }
-  char digits[17];
-  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(sum));
-  return std::string("ethosu-tosa-") + digits;
+  if (blob.commands.size % 4 != 0 || blob.commands.size == 0 || memcmp(blob.commands.data, "COP1", 4) != 0) {
+    return damaged(problem, "cmd_data is no command stream of an Ethos-U");
+  }
+  if (blob.commands.size > INT32_MAX) return damaged(problem, "its command stream has ", blob.commands.size, " bytes");
+  if (scratch.size != sizeof(uint32_t)) {
+    return damaged(problem, "scratch_size has ", scratch.size, " bytes instead of 4");
+  }
+  blob.arena_bytes = u32(scratch.data);
+  if (blob.arena_bytes > kMaxScratch) return damaged(problem, "its arena has ", blob.arena_bytes, " bytes");
+  return read_tensors(inputs, "input", blob.arena_bytes, blob.inputs, problem) &&
+         read_tensors(outputs, "output", blob.arena_bytes, blob.outputs, problem);
 }
 
 }  // namespace edgecore_ethosu

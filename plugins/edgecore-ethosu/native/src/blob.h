@@ -1,27 +1,44 @@
 // Reads the blob of a delegate: the blocks that Arm's driver needs on a device. src/edgecore_ethosu/blob.py describes
-// the format.
+// the format. The delegate of the host and that of a device use this reader, so it has no heap and no exceptions.
 #ifndef EDGECORE_ETHOSU_BLOB_H_
 #define EDGECORE_ETHOSU_BLOB_H_
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "edgecore/backend.hpp"
+#include "sentence.h"
 
 namespace edgecore_ethosu {
 
-// The sizes in bytes of a delegate's arguments.
-struct Sizes {
-  std::vector<uint64_t> inputs;
-  std::vector<uint64_t> outputs;
+// Why a function has returned false.
+struct Problem {
+  int32_t code = EDGECORE_OK;
+  Sentence sentence;
 };
 
-// Checks all numbers of a blob, and returns the sizes of its arguments. Throws a Failure if the blob is damaged.
-Sizes read_blob(edgecore_bytes blob);
+// The place of an argument in the arena. `bytes` is a multiple of `element_size`.
+struct ArenaTensor {
+  uint32_t bytes;
+  uint32_t element_size;  // 1, 2, 4 or 8 bytes
+  uint32_t offset;
+};
 
-// Returns the key of the named data with the TOSA graph from which the blob was compiled: a hash of the blob.
-std::string tosa_key(edgecore_bytes blob);
+// The arguments of one kind, in their order.
+struct ArenaTensors {
+  const uint8_t *records;  // of a checked blob
+  uint32_t count;
+
+  ArenaTensor operator[](uint32_t index) const;
+};
+
+// The content of a blob, which lies in the memory of the blob.
+struct Blob {
+  edgecore_bytes commands;  // for Arm's driver
+  edgecore_bytes weights;
+  uint32_t arena_bytes;
+  ArenaTensors inputs;
+  ArenaTensors outputs;
+};
+
+// Checks all numbers of a blob but those in the command stream. Returns false if the blob is damaged.
+bool read_blob(edgecore_bytes bytes, Blob &blob, Problem &problem);
 
 }  // namespace edgecore_ethosu
 

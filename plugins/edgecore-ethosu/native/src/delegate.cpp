@@ -1,6 +1,7 @@
 // The Ethos-U backend on the host: checks the blob of a delegate, which an NPU runs, and computes its results with the
 // TOSA graph that the file stores beside it. The results are those of the NPU bit by bit, as far as Vela and the NPU
 // implement TOSA.
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <string>
@@ -57,6 +58,27 @@ struct Program {
   const std::string simulator_path;
 };
 
+// Returns the key of the named data with the TOSA graph from which a blob was compiled: a hash of the blob.
+std::string tosa_key(edgecore_bytes blob) {
+  uint64_t sum = 0xcbf29ce484222325;
+  edgecore::backend::ByteReader reader(blob);
+  while (reader.left() >= sizeof(uint64_t)) {
+    sum = (sum ^ reader.number<uint64_t>()) * 0x100000001b3;
+    sum ^= sum >> 32;
+  }
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(sum));
+  return std::string("ethosu-tosa-") + digits;
+}
+
+Blob checked_blob(edgecore_bytes bytes) {
+  Blob blob = {};
+  Problem problem;
+  if (read_blob(bytes, blob, problem)) return blob;
+  const edgecore_str text = problem.sentence.text();
+  fail(problem.code, "%.*s", static_cast<int>(text.size), text.data);
+}
+
 // Returns the TOSA graph that the file stores for a blob.
 edgecore_bytes stored_tosa(const Host &host, edgecore_bytes blob) {
   edgecore_bytes tosa = {};
@@ -71,23 +93,23 @@ edgecore_bytes stored_tosa(const Host &host, edgecore_bytes blob) {
 class Delegate {
  public:
   Delegate(Program &program, const Host &host, const edgecore_delegate_info &info)
-      : Delegate(read_blob(info.blob), program, host, info) {}
+      : Delegate(checked_blob(info.blob), program, host, info) {}
 
   uint64_t argument_count() const noexcept { return graph.inputs().size() + graph.outputs().size(); }
 
   Graph graph;
 
  private:
-  Delegate(const Sizes &sizes, Program &program, const Host &host, const edgecore_delegate_info &info)
+  Delegate(const Blob &blob, Program &program, const Host &host, const edgecore_delegate_info &info)
       : graph(program.driver.simulator(program.simulator_path), stored_tosa(host, info.blob)) {
-    check(graph.inputs(), sizes.inputs, "inputs");
-    check(graph.outputs(), sizes.outputs, "outputs");
+    check(graph.inputs(), blob.inputs, "inputs");
+    check(graph.outputs(), blob.outputs, "outputs");
   }
 
   // Checks that the graph has the arguments of the blob.
-  static void check(const std::vector<Argument> &arguments, const std::vector<uint64_t> &sizes, const char *what) {
-    bool is_equal = arguments.size() == sizes.size();
-    for (size_t i = 0; is_equal && i < sizes.size(); ++i) is_equal = arguments[i].bytes == sizes[i];
+  static void check(const std::vector<Argument> &arguments, const ArenaTensors &of_blob, const char *what) {
+    bool is_equal = arguments.size() == of_blob.count;
+    for (uint32_t i = 0; is_equal && i < of_blob.count; ++i) is_equal = arguments[i].bytes == of_blob[i].bytes;
     if (!is_equal) {
       fail(EDGECORE_DELEGATE_INVALID_COMPATIBILITY,
            "the TOSA graph of the file has other %s than the blob: compile it again", what);

@@ -20,9 +20,16 @@ from edgecore_tosa.blob_graph import blob_graph
 from edgecore_tosa.origins import debug_handle_map
 
 FORMAT = "ethosu-vela 1"
-"""Start of the compatibility string; the target follows. The delegate compares it."""
+"""Start of the compatibility string, which the delegates compare.
 
-_ARENA_SPACE = 1  # of memory; 0 is the host's
+The target follows, and `fast BYTES` if the command stream uses a fast scratch, for the delegate on a device.
+"""
+
+_CACHE_LINE = 32
+"""Bytes: the driver of a device writes back and drops whole lines of the arena."""
+
+_FAST_SPACE = 1
+"""The memory of the fast scratch; 0 is that of the processor, which has the arena."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +61,19 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
     if folder is not None:
         (folder / "delegate.bin").write_bytes(blob)
         write_layers(layers, folder / "operators.csv")
-    memory = [MemoryNeed("scratch", compiled.program.scratch_size, space=_ARENA_SPACE)]
+    arena = -(-compiled.program.scratch_size // _CACHE_LINE) * _CACHE_LINE
+    memory = [MemoryNeed("scratch", arena, alignment=_CACHE_LINE)]
+    compatibility = f"{FORMAT} {options.target}"
+    if compiled.fast_scratch_size:
+        memory.append(MemoryNeed("scratch", compiled.fast_scratch_size, space=_FAST_SPACE))
+        compatibility += f" fast {compiled.fast_scratch_size}"
     if options.include_tosa:
         memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the constants
     return EthosUResult(
         blob=blob,
         named_data={tosa_key(blob): NamedBlob(tosa)} if options.include_tosa else {},
         debug_handle_map=debug_handle_map(graph),
-        compatibility=f"{FORMAT} {options.target}",
+        compatibility=compatibility,
         memory=tuple(memory),
         estimated_cycles={layer.operator: layer.estimate.cycles for layer in layers if layer.estimate.cycles},
         graph=None if options.include_tosa else blob_graph(graph),

@@ -72,9 +72,17 @@ class VelaReport:
 
 @dataclass(frozen=True)
 class VelaResult:
-    """A compiled TOSA graph, and what Vela says about it."""
+    """A compiled TOSA graph, and what Vela says about it.
+
+    Attributes:
+        program: The content of the blob.
+        fast_scratch_size: Bytes of SRAM that the NPU uses as a cache, as region 2 of the command stream: those of a
+            memory mode with a dedicated SRAM, otherwise 0.
+        report: The estimates.
+    """
 
     program: VelaProgram
+    fast_scratch_size: int
     report: VelaReport
 
 
@@ -143,7 +151,7 @@ def _compile_in_memory(tosa: bytes, options: EthosUOptions, flags: Flags, config
             outputs=tuple(map(_tensor, model.outputs)),
         )
         tables = {name: (table.header, table.data) for name, table in model.opt_database.tables.items()}
-        return VelaResult(program, _report(model.perf_report, tables, options, config))
+        return VelaResult(program, model.scratch_fast.size, _report(model.perf_report, tables, options, config))
     except (RuntimeError, ValueError) as error:
         raise _refused(str(error), options) from None
     except (ImportError, TypeError, AttributeError):
@@ -203,10 +211,11 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
     summary = (folder / f"graph_summary_{options.system}.csv").read_text(encoding="utf-8")
     row = next(csv.DictReader(io.StringIO(summary)))
     report = _report_of_command(done.stdout, row, _tables_of_file(folder / "graph_debug.xml"), options, config)
-    return VelaResult(_program_of_file(folder / "graph_vela.npz"), report)
+    return VelaResult(*_program_of_file(folder / "graph_vela.npz"), report)
 
 
-def _program_of_file(path: Path) -> VelaProgram:
+def _program_of_file(path: Path) -> tuple[VelaProgram, int]:
+    """Return the program in a file of Vela, and the bytes of its fast scratch."""
     import numpy as np
 
     with np.load(path, allow_pickle=False) as arrays:
@@ -221,7 +230,8 @@ def _program_of_file(path: Path) -> VelaProgram:
         }
         # The two streams are strings of numpy: `item()` would cut zeros off their ends.
         commands, weights = (arrays[name].tobytes() for name in ("cmd_data", "weight_data"))
-        return VelaProgram(commands, weights, int(arrays["scratch_size"]), tensors["input"], tensors["output"])
+        program = VelaProgram(commands, weights, int(arrays["scratch_size"]), tensors["input"], tensors["output"])
+        return program, int(arrays["scratch_fast_size"])
 
 
 def _tables_of_file(path: Path) -> Tables:
