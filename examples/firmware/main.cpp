@@ -38,7 +38,7 @@ void EDGECORE_CALL show(uint64_t, int32_t, edgecore_str text) {
 
 void EDGECORE_CALL stop() { semihosting_exit(3); }
 
-void register_platform() {
+NOT_INLINED void register_platform() {
   edgecore_platform platform = {};
   platform.header = edgecore::header_of<edgecore_platform>();
   platform.abort = stop;
@@ -199,6 +199,10 @@ NOT_INLINED Status run(const model &model) {
   return status;
 }
 
+NOT_INLINED void say_what_failed(const model &model) {
+  EDGECORE_LOG(EDGECORE_LOG_ERROR, model.name, ": ", error.sentence());
+}
+
 }  // namespace
 
 int main() {
@@ -206,7 +210,7 @@ int main() {
   int failed = 0;
   for (size_t i = 0; i < model_count; ++i) {
     if (run(models[i]).ok()) continue;
-    EDGECORE_LOG(EDGECORE_LOG_ERROR, models[i].name, ": ", error.sentence());
+    say_what_failed(models[i]);
     failed = 1;
   }
   return failed;
