@@ -71,9 +71,11 @@ inline void pack_rows(const int8_t *rows, int64_t step, int64_t k, int64_t colum
 template <class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, int8_t *target) {
   int8_t memory[kInt8Panel];
-  for (int64_t i = 0; i < k; ++i) {
+  const auto step = static_cast<ptrdiff_t>(k);
+  for (int64_t i = 0; i < k; ++i, ++target) {
     const int8_t *row = line(i, memory);
-    for (int64_t j = 0; j < columns; ++j) target[j * k + i] = row[j];
+    int8_t *to = target;
+    for (const int8_t *end = row + columns; row != end; to += step) *to = *row++;
   }
 }
 

@@ -48,11 +48,13 @@ void read_tap(const Int8Convolution &c, const int8_t *plane, int64_t ty, int64_t
       __builtin_memset(target, c.zero_point, static_cast<size_t>(run));
     } else if (c.x.upsampling == 1) {
       const int8_t *row = plane + iy * c.x.input;
-      const int64_t start = ox * c.x.stride - c.x.padding + tx * c.x.dilation;
-      for (int64_t i = 0; i < run; ++i) {
-        const int64_t ix = start + i * c.x.stride;
-        target[i] =
-            static_cast<uint64_t>(ix) < static_cast<uint64_t>(c.x.input) ? row[ix] : static_cast<int8_t>(c.zero_point);
+      // Indices of 64 bits take long on a microcontroller.
+      auto ix = static_cast<ptrdiff_t>(ox * c.x.stride - c.x.padding + tx * c.x.dilation);
+      const auto step = static_cast<ptrdiff_t>(c.x.stride);
+      const auto size = static_cast<size_t>(c.x.input);
+      const auto zero = static_cast<int8_t>(c.zero_point);
+      for (int8_t *to = target; to != target + run; ++to, ix += step) {
+        *to = static_cast<size_t>(ix) < size ? row[ix] : zero;
       }
     } else {
       for (int64_t i = 0; i < run; ++i) {
@@ -66,6 +68,46 @@ void read_tap(const Int8Convolution &c, const int8_t *plane, int64_t ty, int64_t
   }
 }
 
+#if defined(EDGECORE_MVE)
+// The taps [begin, end) of an output that are not padding, and the input's index for the first one.
+struct Window {
+  ptrdiff_t begin, end, index;
+  Window(const Int8Axis &axis, int64_t output) {
+    const auto step = static_cast<ptrdiff_t>(axis.dilation), size = static_cast<ptrdiff_t>(axis.input);
+    const auto kernel = static_cast<ptrdiff_t>(axis.kernel);
+    index = static_cast<ptrdiff_t>(output * axis.stride - axis.padding);
+    for (begin = 0; begin < kernel && index < 0; ++begin) index += step;
+    end = begin;
+    for (ptrdiff_t last = index; end < kernel && last < size; ++end) last += step;
+  }
+};
+
+// Copies what `count` outputs from pixel `pixel` on read of all channels, one after the other, without upsampling.
+void read_windows(const Int8Convolution &c, const int8_t *planes, int64_t pixel, int64_t count, int8_t *target) {
+  const auto channels = static_cast<ptrdiff_t>(c.inputs_of_group());
+  const auto kernel_y = static_cast<ptrdiff_t>(c.y.kernel), kernel_x = static_cast<ptrdiff_t>(c.x.kernel);
+  const auto width = static_cast<ptrdiff_t>(c.x.input), plane = static_cast<ptrdiff_t>(c.y.input) * width;
+  const auto step_x = static_cast<ptrdiff_t>(c.x.dilation), step_y = static_cast<ptrdiff_t>(c.y.dilation) * width;
+  const ptrdiff_t depth = channels * kernel_y * kernel_x;
+  __builtin_memset(target, c.zero_point, static_cast<size_t>(count * depth));
+  for (int64_t i = 0; i < count; ++i, target += depth) {
+    const Position at = divide(pixel + i, c.x.output);
+    const Window y(c.y, at.row), x(c.x, at.column);
+    const int8_t *source = planes + y.index * width + x.index;
+    int8_t *to_channel = target + y.begin * kernel_x + x.begin;
+    for (ptrdiff_t channel = 0; channel < channels; ++channel, source += plane, to_channel += kernel_y * kernel_x) {
+      const int8_t *row = source;
+      int8_t *to_row = to_channel;
+      for (ptrdiff_t ty = y.begin; ty < y.end; ++ty, row += step_y, to_row += kernel_x) {
+        const int8_t *from = row;
+        int8_t *to = to_row;
+        for (int8_t *const end = to + (x.end - x.begin); to < end; from += step_x) *to++ = *from;
+      }
+    }
+  }
+}
+#endif
+
 void convolve(Call &call, const Int8Convolution &c, const Channels &channels) {
   const int64_t depth = c.inputs_of_group() * c.taps();
   const int64_t plane = c.y.input * c.x.input;
@@ -77,6 +119,9 @@ void convolve(Call &call, const Int8Convolution &c, const Channels &channels) {
   const auto pack = [&](int64_t i, int64_t column, int64_t columns, int64_t width, Packed *target) {
     const int8_t *planes = c.input + i * c.inputs_of_group() * plane;
     if (is_pointwise) return pack_rows(planes + column, plane, depth, columns, width, target);
+#if defined(EDGECORE_MVE)
+    if (c.x.upsampling == 1 && c.y.upsampling == 1) return read_windows(c, planes, column, columns, target);
+#endif
     const auto line = [&](int64_t k, int8_t *memory) {
       const Position of_channel = divide(k, c.taps());
       const Position tap = divide(of_channel.column, c.x.kernel);
