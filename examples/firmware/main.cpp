@@ -39,7 +39,7 @@ void EDGECORE_CALL show(uint64_t, int32_t, edgecore_str text) {
 
 void EDGECORE_CALL stop() { semihosting_exit(3); }
 
-void register_platform() {
+NOT_INLINED void register_platform() {
   edgecore_platform platform = {};
   platform.header = edgecore::header_of<edgecore_platform>();
   platform.abort = stop;
@@ -202,6 +202,10 @@ NOT_INLINED Status run(const model &model) {
   return status;
 }
 
+NOT_INLINED void say_what_failed(const model &model) {
+  EDGECORE_LOG(EDGECORE_LOG_ERROR, model.name, ": ", error.sentence());
+}
+
 }  // namespace
 
 int main() {
@@ -211,7 +215,7 @@ int main() {
     const Status status = run(models[i]);
     close_backends();
     if (status.ok()) continue;
-    EDGECORE_LOG(EDGECORE_LOG_ERROR, models[i].name, ": ", error.sentence());
+    say_what_failed(models[i]);
     failed = 1;
   }
   return failed;

@@ -68,7 +68,7 @@ Status reserve(MethodImpl &method, StateSlot &state, const ValueUse &use, Error 
   const bool needs_spare = use.update != kNoUse || device.spare != nullptr;
   const bool is_enough = device.table != nullptr && device.bytes >= use.bytes && device.alignment >= use.alignment;
   if (!is_enough) {
-    EDGECORE_TRY(device.fetch(state.slot->base.data, state.bytes, error));
+    EDGECORE_TRY(device.fetch(state.data, state.bytes, error));
     device.host_has_changed();
     device.content = device.spare = nullptr;  // `owner` destroys the old ones
     if (use.bytes > device.bytes) device.bytes = use.bytes;
@@ -180,9 +180,9 @@ class Devices final : public DeviceMemory {
     EDGECORE_TRY(create(method, method.delegates.buffers, *use.backend, use.memory_kind, use.bytes, use.alignment,
                         buffer, error));
     method.memory.delegates += use.bytes;
-    slot.base.data = nullptr;
-    slot.readable = slot.base.readable = 0;
+    slot.readable = 0;
     set_buffer(slot.tensor, buffer);
+    if (slot.base != nullptr) *slot.base = storage_of(slot);
     return Status();
   }
 
@@ -224,8 +224,8 @@ class Devices final : public DeviceMemory {
     DeviceState &device = state.device();
     EventTracer *tracer = method.config.tracer;
     const uint64_t event = tracer == nullptr ? 0 : tracer->begin(EventKind::kCopy, device.table->backend_id, 0, -1);
-    const Status status = to_device ? device.send(state.slot->base.data, state.bytes, error)
-                                    : device.fetch(state.slot->base.data, state.bytes, error);
+    const Status status =
+        to_device ? device.send(state.data, state.bytes, error) : device.fetch(state.data, state.bytes, error);
     if (tracer != nullptr) tracer->end(event);
     return status;
   }

@@ -11,7 +11,7 @@ bool same_layout(const TensorSlot &a, const TensorSlot &b) {
     return Span<const uint8_t>(slot.tensor.dim_order, static_cast<size_t>(slot.tensor.dl.ndim));
   };
   return a.tensor.scalar_type == b.tensor.scalar_type && same_items(shape_of(a.tensor), shape_of(b.tensor)) &&
-         same_items(order(a), order(b)) && ((a.base.flags | b.base.flags) & EDGECORE_TENSOR_RESIZABLE) == 0;
+         same_items(order(a), order(b)) && ((a.tensor.flags | b.tensor.flags) & EDGECORE_TENSOR_RESIZABLE) == 0;
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ void DeviceUses::note_delegate(const Instruction &instruction, uint32_t pc) {
 
 // Returns true if a kernel call copies a value to a mutable buffer of the same layout: `aten::copy_(buffer, value)`.
 bool DeviceUses::is_update(const Instruction &instruction) const {
-  if (method_.kernels[instruction.target].name.name != StringView("aten::copy_") || instruction.args.size() < 2 ||
+  if (method_.operator_name(instruction.target).name != StringView("aten::copy_") || instruction.args.size() < 2 ||
       static_cast<uint32_t>(instruction.args[0]) != instruction.other || instruction.args[1] == instruction.args[0]) {
     return false;
   }
@@ -151,12 +151,13 @@ void DeviceUses::note_update(const Instruction &instruction, uint32_t pc) {
 
 bool DeviceUses::is_planned(size_t value) const {
   const TensorSlot *slot = method_.bindings.tensor_of[value];
-  return slot != nullptr && slot->storage == Storage::kPlanned && slot->base.capacity != 0;
+  return slot != nullptr && slot->storage == Storage::kPlanned && slot->tensor.capacity != 0;
 }
 
 // Returns true if two planned values have addresses in common.
 bool DeviceUses::overlap(size_t a, size_t b) const {
-  const BaseStorage &first = method_.bindings.tensor_of[a]->base, &second = method_.bindings.tensor_of[b]->base;
+  const BaseStorage first = storage_of(*method_.bindings.tensor_of[a]);
+  const BaseStorage second = storage_of(*method_.bindings.tensor_of[b]);
   const uintptr_t begin = reinterpret_cast<uintptr_t>(first.data), other = reinterpret_cast<uintptr_t>(second.data);
   return begin < other + second.capacity && other < begin + first.capacity;
 }
@@ -208,7 +209,7 @@ bool DeviceUses::choose_state(size_t state) {
   for (size_t i = 0; i < uses_.size(); ++i) {
     if (i == state || !is_planned(i) || uses_[i].last == kNoUse || !overlap(i, state)) continue;
     const TensorSlot &slot = *method_.bindings.tensor_of[i], &buffer = *method_.bindings.tensor_of[state];
-    const bool is_same = slot.base.data == buffer.base.data && slot.base.capacity == buffer.base.capacity;
+    const bool is_same = slot.tensor.dl.data == buffer.tensor.dl.data && slot.tensor.capacity == buffer.tensor.capacity;
     if (user == nullptr) user = &uses_[i];
     // With an update, an alias would change the content that a failed run must leave as it was.
     if (!is_same || slot.state != nullptr || has_update || uses_[i].on_host || !on_same_device(*user, uses_[i])) {

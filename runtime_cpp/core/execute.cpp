@@ -7,10 +7,10 @@ namespace {
 bool lacks_memory(const edgecore_tensor &tensor) { return tensor.dl.data == nullptr && element_count(tensor) != 0; }
 
 void restore_base(TensorSlot &slot) {
-  slot.tensor.dl.data = slot.base.data;
-  slot.tensor.capacity = slot.base.capacity;
-  slot.tensor.flags = slot.base.flags;
-  slot.readable = slot.base.readable;
+  slot.tensor.dl.data = slot.base->data;
+  slot.tensor.capacity = slot.base->capacity;
+  slot.tensor.flags = slot.base->flags;
+  slot.readable = slot.base->readable;
 }
 
 class Interpreter {
@@ -60,12 +60,10 @@ class Interpreter {
       Status status;
       switch (instruction.op) {
         case Op::kKernel:
-          status = traced(EventKind::kKernel, method_.kernels[instruction.target].name.name,
-                          [&] { return call_kernel(instruction); });
+          status = traced(EventKind::kKernel, instruction.target, [&] { return call_kernel(instruction); });
           break;
         case Op::kDelegate:
-          status = traced(EventKind::kDelegate, method_.delegates.slots[instruction.target].backend->table->backend_id,
-                          [&] { return method_.call_delegate(pc_, error_); });
+          status = traced(EventKind::kDelegate, instruction.target, [&] { return method_.call_delegate(pc_, error_); });
           if (status.ok()) report_outputs(instruction);
           break;
         case Op::kMove:
@@ -123,9 +121,12 @@ class Interpreter {
   }
 
   template <typename Work>
-  Status traced(EventKind kind, StringView name, Work work) {
+  Status traced(EventKind kind, uint32_t target, Work work) {
     EventTracer *tracer = method_.config.tracer;
     if (tracer == nullptr) return work();
+    const StringView name = kind == EventKind::kKernel
+                                ? method_.operator_name(target).name
+                                : StringView(method_.delegates.slots[target].backend->table->backend_id);
     const uint64_t event = tracer->begin(kind, name, pc_, -1);
     const Status status = work();
     if (method_.run_state.pending.waiting) {
@@ -150,7 +151,7 @@ class Interpreter {
     const Span<const int32_t> outputs = span_of(method_.plan->outputs());
     for (size_t i = 0; i < outputs.size(); ++i) {
       const TensorSlot *slot = method_.bindings.tensor_of[static_cast<size_t>(outputs[i])];
-      if (slot == nullptr || slot->storage != Storage::kOutput || slot->base.data != nullptr) continue;
+      if (slot == nullptr || slot->storage != Storage::kOutput || slot->base->data != nullptr) continue;
       return fail(error_, EDGECORE_INVALID_STATE, "Output ", i, " of method '", method_.name,
                   "' has no memory yet: call set_output first.");
     }
@@ -158,7 +159,7 @@ class Interpreter {
   }
 
   void name_kernel(const Instruction &instruction, int32_t code) {
-    const OperatorName op = method_.kernels[instruction.target].name;
+    const OperatorName op = method_.operator_name(instruction.target);
     (void)fail(error_, code, "Method '", method_.name, "', instruction ", pc_, ", operator ", op.name,
                op.overload.empty() ? "" : ".", op.overload, ": ");
   }
@@ -247,7 +248,7 @@ class Interpreter {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", view.element_size,
                            " bytes per element, its base ", base.element_size, ".");
     }
-    if ((view.base.flags & EDGECORE_TENSOR_RESIZABLE) == 0 && current_bytes(view) > base.tensor.capacity) {
+    if ((view.base->flags & EDGECORE_TENSOR_RESIZABLE) == 0 && current_bytes(view) > base.tensor.capacity) {
       return kernel_failed(instruction, EDGECORE_INVALID_PROGRAM, "the view has ", current_bytes(view),
                            " bytes, its base ", base.tensor.capacity, ".");
     }
@@ -262,7 +263,7 @@ class Interpreter {
     constexpr uint32_t kInherited = EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
     // The kernel calls resize for the view, which would refuse a read-only tensor, although setting the shape does not
     // write to the base. So call_kernel adds these flags after the call.
-    view.tensor.flags = view.base.flags & ~kInherited;
+    view.tensor.flags = view.base->flags & ~kInherited;
     inherited_ = base.tensor.flags & kInherited;
     return Status();
   }

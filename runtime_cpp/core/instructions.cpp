@@ -5,8 +5,6 @@
 namespace edgecore {
 namespace {
 
-constexpr uint8_t kWithEntries = 2;  // in Bindings::used: a list that is read and whose entries are marked as read
-
 // In a .pte, the argument list of a kernel with out arguments ends with the result of the call, which repeats the out
 // arguments. Returns true if the last of `args` is such a repetition: the same value as an earlier argument (a tensor
 // or a list of tensors), a list with the same tensors as the argument before it (ExecuTorch's split), or a list of the
@@ -112,9 +110,10 @@ void append_dtypes(Error &error, uint64_t dtypes) {
 
 }  // namespace
 
+OperatorName MethodImpl::operator_name(size_t kernel) const { return owner->method(index).operator_name(kernel); }
+
 Status MethodImpl::build_instructions(Error &error) {
   EDGECORE_TRY(make_array(owner->method(index).instruction_count(), instructions, error));
-  EDGECORE_TRY(make_array(bindings.values.size(), bindings.used, error));
   size_t pc = 0;
   size_t max_args = 0;
   size_t moves = 0;
@@ -128,7 +127,7 @@ Status MethodImpl::build_instructions(Error &error) {
       switch (source.instr_args_type()) {
         case fb::InstructionArguments::KernelCall: {
           const fb::KernelCall &call = *source.instr_args_as_KernelCall();
-          const OperatorName op = owner->method(index).operator_name(static_cast<size_t>(call.op_index()));
+          const OperatorName op = operator_name(static_cast<size_t>(call.op_index()));
           out.op = Op::kKernel;
           out.target = static_cast<uint32_t>(call.op_index());
           out.args = span_of(call.args());
@@ -157,7 +156,7 @@ Status MethodImpl::build_instructions(Error &error) {
           out.op = Op::kMove;
           out.target = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_from());
           out.other = static_cast<uint32_t>(source.instr_args_as_MoveCall()->move_to());
-          bindings.used[out.target] = 1;
+          bindings.uses[out.target] |= kIsRead;
           if (bindings.tensor_of[out.other] == nullptr) break;
           if (!can_replace(bindings.tensor_of[out.target]->tensor, bindings.tensor_of[out.other]->tensor)) {
             return fail(error, EDGECORE_INVALID_PROGRAM, "Method '", name, "', instruction ", pc, " moves value ",
@@ -171,7 +170,7 @@ Status MethodImpl::build_instructions(Error &error) {
           out.target = static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->cond_value_index());
           out.other = static_cast<uint32_t>(first) +
                       static_cast<uint32_t>(source.instr_args_as_JumpFalseCall()->destination_instruction());
-          bindings.used[out.target] = 1;
+          bindings.uses[out.target] |= kIsRead;
           break;
         default:  // FreeCall: validate_program refuses any other type
           out.op = Op::kFree;
@@ -180,10 +179,11 @@ Status MethodImpl::build_instructions(Error &error) {
       }
       if (out.args.size() > max_args) max_args = out.args.size();
       for (const int32_t arg : out.args) {
-        if (bindings.used[static_cast<size_t>(arg)] == kWithEntries) continue;
-        bindings.used[static_cast<size_t>(arg)] = kWithEntries;
+        uint8_t &uses = bindings.uses[static_cast<size_t>(arg)];
+        if ((uses & kHasReadEntries) != 0) continue;
+        uses |= kIsRead | kHasReadEntries;
         if (const ListSlot *slot = bindings.list_of[static_cast<size_t>(arg)]) {
-          for (const int64_t entry : slot->int_values) bindings.used[static_cast<size_t>(entry)] = 1;
+          for (const int64_t entry : slot->int_values) bindings.uses[static_cast<size_t>(entry)] |= kIsRead;
         }
       }
     }
@@ -191,28 +191,35 @@ Status MethodImpl::build_instructions(Error &error) {
   EDGECORE_TRY(make_array(max_args, run_state.args, error));
 
   EDGECORE_TRY(make_array(moves, bindings.moved, error));
-  Span<uint8_t> rebinds;
-  EDGECORE_TRY(make_array(bindings.values.size(), rebinds, error));
   size_t rebind_count = 0;
   moves = 0;
   for (const Instruction &instruction : instructions) {
     if (instruction.op == Op::kMove && bindings.tensor_of[instruction.other] != nullptr) {
       bindings.moved[moves++] = static_cast<int32_t>(instruction.other);
-      rebinds[instruction.target] = 1;  // a later view instruction may rebind this tensor through the value moved to
+      // A later view instruction may rebind this tensor through the value moved to.
+      bindings.uses[instruction.target] |= kIsRebound;
     }
     if (!instruction.is_view) continue;
-    rebinds[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] = 1;
+    bindings.uses[static_cast<size_t>(instruction.args[instruction.args.size() - 1])] |= kIsRebound;
   }
   for (size_t i = 0; i < bindings.values.size(); ++i) {
     if (bindings.tensor_of[i] == nullptr) continue;
     const Storage storage = bindings.tensor_of[i]->storage;
-    rebinds[i] |= storage == Storage::kInput || storage == Storage::kOutput || storage == Storage::kView;
-    rebind_count += rebinds[i];
+    if (storage == Storage::kInput || storage == Storage::kOutput || storage == Storage::kView) {
+      bindings.uses[i] |= kIsRebound;
+    }
+    if ((bindings.uses[i] & kIsRebound) != 0) ++rebind_count;
   }
   EDGECORE_TRY(make_array(rebind_count, bindings.rebound, error));
+  Span<BaseStorage> bases;
+  EDGECORE_TRY(make_array(rebind_count, bases, error));
   rebind_count = 0;
   for (size_t i = 0; i < bindings.values.size(); ++i) {
-    if (bindings.tensor_of[i] != nullptr && rebinds[i] != 0) bindings.rebound[rebind_count++] = bindings.tensor_of[i];
+    TensorSlot *slot = bindings.tensor_of[i];
+    if (slot == nullptr || (bindings.uses[i] & kIsRebound) == 0) continue;
+    slot->base = &bases[rebind_count];
+    *slot->base = storage_of(*slot);
+    bindings.rebound[rebind_count++] = slot;
   }
   return Status();
 }
@@ -228,8 +235,7 @@ Status MethodImpl::resolve_kernels(Error &error) {
   size_t missing = 0;
   size_t other_dtypes = 0;  // operators
   for (size_t i = 0; i < kernels.size(); ++i) {
-    const OperatorName op = info.operator_name(i);
-    kernels[i].name = op;
+    const OperatorName op = operator_name(i);
     KernelMatch match;
     for (const edgecore_kernel_library *library : config.kernels) {
       const KernelMatch candidate = find_kernel(*library, op);
@@ -270,11 +276,11 @@ Status MethodImpl::resolve_kernels(Error &error) {
   const Status status = fail(error, EDGECORE_OPERATOR_MISSING, "Method '", name, "' needs ", missing,
                              missing == 1 ? " operator that has no kernel: " : " operators that have no kernel: ");
   bool first = true;
-  for (const Kernel &kernel : kernels) {
-    if (kernel.run != nullptr) continue;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (kernels[i].run != nullptr) continue;
     if (!first) append(error, ", ");
     first = false;
-    append_operator(error, kernel.name);
+    append_operator(error, operator_name(i));
   }
   append(error, ". Load a library that has them.");
   return status;

@@ -94,7 +94,7 @@ Status set_scalar(MethodImpl &method, size_t index, const edgecore_value &argume
     value.as.b = argument.as.i;
   }
   value.tag = declared.tag;
-  if (method.bindings.used[*id] == 0) {  // no instruction reads it: export used its value as a constant
+  if ((method.bindings.uses[*id] & kIsRead) == 0) {  // no instruction reads it: export used its value as a constant
     const bool same = value.tag == EDGECORE_TAG_DOUBLE ? memcmp(&value.as.d, &declared.as.d, sizeof(double)) == 0
                                                        : value.as.i == declared.as.i;
     if (!same) {
@@ -195,15 +195,16 @@ Status Method::set_input(size_t index, const TensorArgument &argument, Error &er
   if (!argument.shape.empty()) memcpy(tensor.dl.shape, argument.shape.data(), argument.shape.size() * sizeof(int64_t));
   update_strides(tensor);
   if (slot.storage == Storage::kPlanned) {
-    if (bytes != 0 && argument.data != slot.base.data) {
-      memcpy(slot.base.data, argument.data, static_cast<size_t>(bytes));
+    void *planned = base_data(slot);
+    if (bytes != 0 && argument.data != planned) {
+      memcpy(planned, argument.data, static_cast<size_t>(bytes));
     }
   } else {
-    slot.base.data = argument.data;
-    slot.base.capacity = static_cast<size_t>(bytes);
-    slot.base.readable = static_cast<size_t>(argument.readable_bytes == 0 ? bytes : argument.readable_bytes);
-    slot.base.flags =
-        argument.writable ? slot.base.flags & ~EDGECORE_TENSOR_READ_ONLY : slot.base.flags | EDGECORE_TENSOR_READ_ONLY;
+    BaseStorage &base = *slot.base;
+    base.data = argument.data;
+    base.capacity = static_cast<size_t>(bytes);
+    base.readable = static_cast<size_t>(argument.readable_bytes == 0 ? bytes : argument.readable_bytes);
+    base.flags = argument.writable ? base.flags & ~EDGECORE_TENSOR_READ_ONLY : base.flags | EDGECORE_TENSOR_READ_ONLY;
   }
   method.bindings.input_set[index] = 1;
   method.bindings.symbols_unchecked = !method.bindings.symbols.empty();
@@ -235,7 +236,7 @@ bool Method::input_is_copied(size_t index) const {
 void *Method::planned_input(size_t index) {
   const MethodImpl &method = MethodImpl::of(this);
   const TensorSlot *slot = slot_at(method, method.plan->inputs(), index);
-  return slot != nullptr && slot->storage == Storage::kPlanned ? slot->base.data : nullptr;
+  return slot != nullptr && slot->storage == Storage::kPlanned ? base_data(*slot) : nullptr;
 }
 
 bool Method::output_needs_memory(size_t index) const {
@@ -264,9 +265,9 @@ Status Method::set_output(size_t index, void *data, uint64_t bytes, Error &error
                 " bytes aligned to ", slot.element_size, "; ", data == nullptr ? 0 : bytes,
                 " were given, or they are not aligned.");
   }
-  slot.base.data = data;
-  slot.base.capacity = static_cast<size_t>(bytes);
-  slot.base.readable = static_cast<size_t>(bytes);
+  slot.base->data = data;
+  slot.base->capacity = static_cast<size_t>(bytes);
+  slot.base->readable = static_cast<size_t>(bytes);
   return Status();
 }
 
@@ -320,9 +321,9 @@ void Method::reset() {
     if (state->bytes == 0 || state->shared != nullptr) continue;
     state->own.host_has_changed();
     if (state->initial == nullptr) {
-      memset(state->slot->base.data, 0, static_cast<size_t>(state->bytes));
+      memset(state->data, 0, static_cast<size_t>(state->bytes));
     } else {
-      memcpy(state->slot->base.data, state->initial, static_cast<size_t>(state->bytes));
+      memcpy(state->data, state->initial, static_cast<size_t>(state->bytes));
     }
   }
 }

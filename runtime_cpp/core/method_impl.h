@@ -20,8 +20,8 @@ enum class Storage : uint8_t {
   kView,      // another tensor: an executorch_prim::et_view instruction makes this tensor a view of that one
 };
 
-// The memory that a tensor has at the beginning of each run. A view instruction changes TensorSlot::tensor but not this
-// copy, from which the next run restores the tensor.
+// The memory at the beginning of each run of a tensor that may get other memory: an input, an output, or one that a
+// view instruction or a move changes. The next run restores the tensor from this copy.
 struct BaseStorage {
   void *data;       // NULL: none yet
   size_t capacity;  // bytes that the tensor may use
@@ -35,18 +35,26 @@ struct StateSlot;
 struct TensorSlot {
   edgecore_tensor tensor;  // first, so that slot_of can convert a tensor's address to its slot's
   size_t readable;         // bytes from tensor.dl.data on that may be read
-  BaseStorage base;
-  StateSlot *state;  // NULL: not a mutable buffer
+  BaseStorage *base;       // NULL: `tensor` keeps the memory that it has after loading
+  StateSlot *state;        // NULL: not a mutable buffer
   Storage storage;
   uint8_t element_size;  // bytes
 };
 static_assert(offsetof(TensorSlot, tensor) == 0);
+
+inline BaseStorage storage_of(const TensorSlot &slot) {
+  return {slot.tensor.dl.data, static_cast<size_t>(slot.tensor.capacity), slot.readable, slot.tensor.flags};
+}
+
+// Returns the address of the tensor's data at the beginning of a run.
+inline void *base_data(const TensorSlot &slot) { return slot.base == nullptr ? slot.tensor.dl.data : slot.base->data; }
 
 // A mutable buffer that the method uses.
 struct StateSlot {
   uint32_t value;  // index of the tensor value
   TensorSlot *slot;
   StateStore::Buffer *shared;  // its memory in the StateStore; NULL: it belongs to this method alone
+  void *data;                  // the buffer's host memory
   const uint8_t *initial;      // the buffer's bytes after loading and after a reset; NULL: zeros
   uint64_t bytes;
   DeviceState own;   // of a buffer that belongs to this method alone
@@ -98,7 +106,6 @@ struct Instruction {
 // An operator of the file and its kernel.
 struct Kernel {
   edgecore_kernel_fn run;
-  OperatorName name;
   uint64_t dtypes;  // of the tensors in its calls: bit n for ScalarType n; 0 if no library is a selection
   bool is_own;      // from edgecore's library, whose kernels write their results only
 };
@@ -210,6 +217,14 @@ class DeviceMemory {
   ~DeviceMemory() = default;
 };
 
+// Bits of Bindings::uses.
+constexpr uint8_t kIsInput = 1;
+constexpr uint8_t kIsOutput = 2;
+// Set by instructions.cpp:
+constexpr uint8_t kIsRead = 4;
+constexpr uint8_t kHasReadEntries = 8;  // a list that is read and whose entries have kIsRead
+constexpr uint8_t kIsRebound = 16;      // a tensor that a view instruction or a move may give other memory
+
 // The values of a method and the memory that they are bound to. Built by values.cpp when the method is loaded, except
 // where a comment says otherwise.
 struct Bindings {
@@ -221,7 +236,7 @@ struct Bindings {
   StateSlot *states = nullptr;       // mutable buffers
   ResidentSlot *resident = nullptr;  // built by device_memory.cpp when the method is loaded
   bool shares_state = false;         // the method has mutable buffers in common with other methods (StateStore)
-  Span<uint8_t> used;                // for each value: not 0 if an instruction reads it. Built by instructions.cpp
+  Span<uint8_t> uses;                // for each value: bits of kIsInput and the like
   Span<TensorSlot *> rebound;        // slots whose base storage is restored before each run. Built by instructions.cpp
   Span<int32_t> moved;               // tensor values that a MoveCall rebinds. Built by instructions.cpp
   Span<uint8_t> input_set;           // for each input: 1 if a run may use it. Written by set_input and finish_run
@@ -289,6 +304,7 @@ struct MethodImpl : Method {
   Status build_arenas(Error &error);
   Status build_values(Error &error);
   // Defined in instructions.cpp:
+  OperatorName operator_name(size_t kernel) const;
   Status build_instructions(Error &error);
   Status resolve_kernels(Error &error);
   // Defined in delegates.cpp:

@@ -109,7 +109,7 @@ void Method::visit_state(StateVisitor &visitor) const {
     buffer.dim_order = span_of(tensor.dim_order());
     buffer.shared = slot->state->shared != nullptr;
     buffer.device = &slot->state->device();
-    buffer.memory = {static_cast<uint8_t *>(slot->base.data), static_cast<size_t>(tensor_bytes(tensor))};
+    buffer.memory = {static_cast<uint8_t *>(slot->state->data), static_cast<size_t>(tensor_bytes(tensor))};
     visitor.visit(buffer);
   }
 }

@@ -158,12 +158,13 @@ class PlanValidator {
                      " entries of dim order (limit rank ", limits_.rank, ").");
     }
     EDGECORE_TRY(count_items(sizes.size()));
-    bool seen[256] = {};
+    uint32_t seen[8] = {};  // bits, since the stack of a microcontroller is small
     for (const uint8_t dim : order) {
-      if (dim >= order.size() || seen[dim]) {
+      const uint32_t bit = 1u << dim % 32;
+      if (dim >= order.size() || (seen[dim / 32] & bit) != 0) {
         return invalid("tensor value ", index, " has dim order ", order, ", which is no permutation.");
       }
-      seen[dim] = true;
+      seen[dim / 32] |= bit;
     }
     // Strides must not overflow either, so a size of 0 counts as 1 here.
     uint64_t reach = type.size;

@@ -65,7 +65,7 @@ struct Builder {
 
   // Finds the data of a tensor in the program file or in a .ptd file. A constant uses them in place; for a mutable
   // buffer they are the initial values.
-  Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot) {
+  Status bind_data(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory) {
     const uint64_t bytes = tensor_bytes(tensor);
     edgecore_bytes data = {nullptr, 0};
     if (is_external(tensor)) {
@@ -75,23 +75,24 @@ struct Builder {
       EDGECORE_TRY(stored.status());
       data = {(*stored).data(), (*stored).size()};
     }
-    if (slot.storage == Storage::kPlanned) return add_state(tensor, index, slot, data.data);
+    if (slot.storage == Storage::kPlanned) return add_state(tensor, index, slot, memory, data.data);
     if (reinterpret_cast<uintptr_t>(data.data) % slot.element_size != 0) {
       return invalid(EDGECORE_INVALID_EXTERNAL_DATA, "the data of tensor value ", index,
                      " is not aligned to its element size ", slot.element_size, ".");
     }
-    slot.base.data = const_cast<uint8_t *>(data.data);
-    slot.base.capacity = static_cast<size_t>(bytes);
-    slot.base.readable = static_cast<size_t>(data.size);
-    slot.base.flags |= EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
+    memory.data = const_cast<uint8_t *>(data.data);
+    memory.capacity = static_cast<size_t>(bytes);
+    memory.readable = static_cast<size_t>(data.size);
+    memory.flags |= EDGECORE_TENSOR_READ_ONLY | EDGECORE_TENSOR_CONSTANT;
     return Status();
   }
 
   // Makes a planned tensor a mutable buffer, whose memory is in the StateStore if methods share the buffer, else in the
   // method's arena.
-  Status add_state(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, const uint8_t *initial) {
+  Status add_state(const fb::Tensor &tensor, uint32_t index, TensorSlot &slot, BaseStorage &memory,
+                   const uint8_t *initial) {
     const uint64_t bytes = tensor_bytes(tensor);
-    slot.base.flags |= EDGECORE_TENSOR_STATE;
+    memory.flags |= EDGECORE_TENSOR_STATE;
     Span<StateSlot> state;
     EDGECORE_TRY(method.make_array(1, state, error));
     state[0].value = index;
@@ -116,14 +117,15 @@ struct Builder {
       EDGECORE_TRY(buffer.status());
       Span<SharedBuffer> entry;
       EDGECORE_TRY(method.make_array(1, entry, error));
-      entry[0] = {static_cast<const uint8_t *>(slot.base.data), (*buffer)->data, bytes, shared};
+      entry[0] = {static_cast<const uint8_t *>(memory.data), (*buffer)->data, bytes, shared};
       shared = &entry[0];
       ++shared_count;
       state[0].shared = *buffer;
-      slot.base.data = (*buffer)->data;
-      slot.base.readable = static_cast<size_t>(bytes) + kArenaTail;
+      memory.data = (*buffer)->data;
+      memory.readable = static_cast<size_t>(bytes) + kArenaTail;
       method.bindings.shares_state = true;
     }
+    state[0].data = memory.data;
     return Status();
   }
 
@@ -136,18 +138,16 @@ struct Builder {
     }
     for (TensorSlot *slot : method.bindings.tensor_of) {
       if (shared == nullptr || slot == nullptr || slot->storage != Storage::kPlanned) continue;
-      if ((slot->base.flags & EDGECORE_TENSOR_STATE) != 0) continue;
-      const uintptr_t address = reinterpret_cast<uintptr_t>(slot->base.data);
+      edgecore_tensor &tensor = slot->tensor;
+      if ((tensor.flags & EDGECORE_TENSOR_STATE) != 0) continue;
+      const uintptr_t address = reinterpret_cast<uintptr_t>(tensor.dl.data);
       for (const SharedBuffer *buffer = shared; buffer != nullptr; buffer = buffer->next) {
         const uintptr_t begin = reinterpret_cast<uintptr_t>(buffer->planned);
-        if (address < begin || address - begin > buffer->bytes ||
-            slot->base.capacity > buffer->bytes - (address - begin))
+        if (address < begin || address - begin > buffer->bytes || tensor.capacity > buffer->bytes - (address - begin))
           continue;
-        if (slot->base.capacity == 0) continue;
-        slot->base.data = buffer->data + (address - begin);
-        slot->base.readable = static_cast<size_t>(buffer->bytes) - (address - begin) + kArenaTail;
-        slot->tensor.dl.data = slot->base.data;
-        slot->readable = slot->base.readable;
+        if (tensor.capacity == 0) continue;
+        tensor.dl.data = buffer->data + (address - begin);
+        slot->readable = static_cast<size_t>(buffer->bytes) - (address - begin) + kArenaTail;
         break;
       }
     }
@@ -213,10 +213,11 @@ struct Builder {
     return true;
   }
 
-  Status build_tensor(const fb::Tensor &tensor, uint32_t index, Storage unplanned) {
+  Status build_tensor(const fb::Tensor &tensor, uint32_t index) {
     Span<TensorSlot> slots;
     EDGECORE_TRY(method.make_array(1, slots, error));
     TensorSlot &slot = slots[0];
+    const bool is_input = (method.bindings.uses[index] & kIsInput) != 0;
     const size_t rank = size_of(tensor.sizes());
     const ScalarTypeInfo type = scalar_type_info(static_cast<int32_t>(tensor.scalar_type()));
     slot.element_size = type.size;
@@ -227,29 +228,34 @@ struct Builder {
     out.dl.ndim = static_cast<int32_t>(rank);
     out.dl.dtype = {type.dl_code, type.dl_bits, 1};
     out.dim_order = span_of(tensor.dim_order()).data();
-    EDGECORE_TRY(build_sizes(tensor, unplanned == Storage::kInput, out));
+    EDGECORE_TRY(build_sizes(tensor, is_input, out));
 
-    if (tensor.shape_dynamism() != fb::TensorShapeDynamism::STATIC) slot.base.flags |= EDGECORE_TENSOR_RESIZABLE;
+    BaseStorage memory = {};
+    if (tensor.shape_dynamism() != fb::TensorShapeDynamism::STATIC) memory.flags |= EDGECORE_TENSOR_RESIZABLE;
     const bool has_data = tensor.data_buffer_idx() != 0 || is_external(tensor);
     const fb::AllocationDetails *allocation = tensor.allocation_info();
-    slot.storage = allocation != nullptr ? Storage::kPlanned : has_data ? Storage::kConstant : unplanned;
+    slot.storage = allocation != nullptr                            ? Storage::kPlanned
+                   : has_data                                       ? Storage::kConstant
+                   : is_input                                       ? Storage::kInput
+                   : (method.bindings.uses[index] & kIsOutput) != 0 ? Storage::kOutput
+                                                                    : Storage::kView;
     if (allocation != nullptr) {
       const MutableBytes arena = method.bindings.arenas[allocation->memory_id() - 1];
       const uint64_t offset = planned_offset(*allocation);
-      slot.base.data = arena.data() + offset;
-      slot.base.capacity = static_cast<size_t>(tensor_bytes(tensor));
-      slot.base.readable = arena.size() - static_cast<size_t>(offset);
+      memory.data = arena.data() + offset;
+      memory.capacity = static_cast<size_t>(tensor_bytes(tensor));
+      memory.readable = arena.size() - static_cast<size_t>(offset);
     }
-    if (slot.storage == Storage::kInput) slot.base.flags |= EDGECORE_TENSOR_READ_ONLY;  // until set_input changes it
+    if (slot.storage == Storage::kInput) memory.flags |= EDGECORE_TENSOR_READ_ONLY;  // until set_input changes it
     if (has_data) {
-      EDGECORE_TRY(bind_data(tensor, index, slot));
+      EDGECORE_TRY(bind_data(tensor, index, slot, memory));
     } else if (slot.storage == Storage::kPlanned && !qualified_name(tensor).empty()) {
-      EDGECORE_TRY(add_state(tensor, index, slot, nullptr));
+      EDGECORE_TRY(add_state(tensor, index, slot, memory, nullptr));
     }
-    out.dl.data = slot.base.data;
-    out.capacity = slot.base.capacity;
-    out.flags = slot.base.flags;
-    slot.readable = slot.base.readable;
+    out.dl.data = memory.data;
+    out.capacity = memory.capacity;
+    out.flags = memory.flags;
+    slot.readable = memory.readable;
 
     method.bindings.tensor_of[index] = &slot;
     method.bindings.values[index].tag = EDGECORE_TAG_TENSOR;
@@ -290,7 +296,7 @@ struct Builder {
     return Status();
   }
 
-  Status build_value(uint32_t index, Storage unplanned) {
+  Status build_value(uint32_t index) {
     const fb::EValue &value = *method.plan->values()->Get(index);
     edgecore_value &out = method.bindings.values[index];
     switch (value.val_type()) {
@@ -307,7 +313,7 @@ struct Builder {
         out.as.d = value.val_as_Double()->double_val();
         return Status();
       case fb::KernelTypes::Tensor:
-        return build_tensor(*value.val_as_Tensor(), index, unplanned);
+        return build_tensor(*value.val_as_Tensor(), index);
       case fb::KernelTypes::String: {
         const StringView text = view_of(value.val_as_String()->string_val());
         const Result<ListSlot *> slot = build_list(index, EDGECORE_TAG_STRING, text.size());
@@ -405,13 +411,11 @@ Status MethodImpl::build_values(Error &error) {
   EDGECORE_TRY(make_array(count, bindings.values, error));
   EDGECORE_TRY(make_array(count, bindings.tensor_of, error));
   EDGECORE_TRY(make_array(count, bindings.list_of, error));
-  Span<Storage> unplanned;
-  EDGECORE_TRY(make_array(count, unplanned, error));
-  for (Storage &storage : unplanned) storage = Storage::kView;
-  for (const int32_t output : span_of(plan->outputs())) unplanned[static_cast<size_t>(output)] = Storage::kOutput;
-  for (const int32_t input : span_of(plan->inputs())) unplanned[static_cast<size_t>(input)] = Storage::kInput;
+  EDGECORE_TRY(make_array(count, bindings.uses, error));
+  for (const int32_t output : span_of(plan->outputs())) bindings.uses[static_cast<size_t>(output)] |= kIsOutput;
+  for (const int32_t input : span_of(plan->inputs())) bindings.uses[static_cast<size_t>(input)] |= kIsInput;
   Builder builder{*this, error};
-  for (uint32_t i = 0; i < count; ++i) EDGECORE_TRY(builder.build_value(i, unplanned[i]));
+  for (uint32_t i = 0; i < count; ++i) EDGECORE_TRY(builder.build_value(i));
   EDGECORE_TRY(builder.redirect_to_shared());
   const Span<const int32_t> inputs = span_of(plan->inputs());
   EDGECORE_TRY(make_array(inputs.size(), bindings.declared, error));

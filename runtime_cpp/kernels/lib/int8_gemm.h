@@ -1,5 +1,5 @@
-// Products of int8 matrices with 32-bit sums, on all threads. The right operand is packed panel by panel as pairs of
-// int16: element (k, j) is half k % 2 of pair (k / 2, j).
+// Products of int8 matrices with 32-bit sums, on all threads. The right operand is packed panel by panel: as pairs of
+// int16, where element (k, j) is half k % 2 of pair (k / 2, j); with MVE as columns of int8.
 #ifndef EDGECORE_KERNELS_INT8_GEMM_H_
 #define EDGECORE_KERNELS_INT8_GEMM_H_
 
@@ -10,8 +10,33 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
+#if defined(EDGECORE_MVE)
+using Packed = int8_t;
+constexpr int64_t kInt8Rows = 4;
+constexpr int64_t kInt8Panel = 8;  // columns of a panel
+#else
+using Packed = int16_t;
+constexpr int64_t kInt8Rows = kTileRows;
 constexpr int64_t kInt8Panel = kTileVectors * kSumLanes;       // max columns of a panel
 constexpr int64_t kInt8Depth = kVectorBytes >= 32 ? 256 : 64;  // steps whose left operand is widened at a time; even
+#endif
+
+// Splits the n columns of the right operand into panels.
+#if defined(EDGECORE_MVE)
+struct Int8Panels {
+  int64_t columns, count;
+  explicit Int8Panels(int64_t n) : columns(n), count((n + kInt8Panel - 1) / kInt8Panel) {}
+  int64_t begin(int64_t i) const { return i * kInt8Panel; }
+  int64_t width(int64_t) const { return kInt8Panel; }
+};
+#else
+using Int8Panels = Panels<int32_t>;
+#endif
+
+// Returns the number of elements of a panel in memory.
+constexpr int64_t packed_size(int64_t k) {
+  return round_up((sizeof(Packed) == 1 ? k : (k + 1) / 2 * 2) * kInt8Panel, 64 / static_cast<int64_t>(sizeof(Packed)));
+}
 
 // The left operand of int8 elements; the rows are `step` elements apart.
 struct Int8Left {
@@ -19,13 +44,53 @@ struct Int8Left {
   int64_t step;
 };
 
-// Adds to block[kTileRows][kVectors * lanes] the products of kTileRows rows of pairs, kInt8Depth elements apart, and
+#if defined(EDGECORE_MVE)
+// Computes block[kInt8Rows][width], the product of m <= kInt8Rows rows and a panel.
+inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int8_t *panel, int64_t width,
+                               int32_t *block) {
+  const auto depth = static_cast<int32_t>(k);
+  const int8_t *rows[kInt8Rows];
+  for (int64_t i = 0; i < kInt8Rows; ++i) rows[i] = left.data + min_of(i, m - 1) * left.step;
+  for (int64_t j = 0; j < width; ++j) mve_dot4(rows, panel + j * depth, depth, block + j, static_cast<int32_t>(width));
+}
+
+// Packs a right operand [k, columns] whose rows are `step` elements apart.
+inline void pack_rows(const int8_t *rows, int64_t step, int64_t k, int64_t columns, int64_t, int8_t *target) {
+  constexpr int64_t kMaxStep = (1 << 16) / kInt8Panel;  // columns of a target have 16-bit offsets
+  if (k < kMaxStep) {
+    mve_transpose(rows, static_cast<int32_t>(step), static_cast<int32_t>(k), static_cast<int32_t>(columns), target,
+                  static_cast<int32_t>(k));
+    return;
+  }
+  for (int64_t i = 0; i < k; ++i) {
+    for (int64_t j = 0; j < columns; ++j) target[j * k + i] = rows[i * step + j];
+  }
+}
+
+// Packs a right operand whose row i is line(i, memory), which may be in `memory`.
+template <class Line>
+inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, int8_t *target) {
+  int8_t memory[kInt8Panel];
+  const auto step = static_cast<ptrdiff_t>(k);
+  for (int64_t i = 0; i < k; ++i, ++target) {
+    const int8_t *row = line(i, memory);
+    int8_t *to = target;
+    for (const int8_t *end = row + columns; row != end; to += step) *to = *row++;
+  }
+}
+
+// Packs a right operand whose columns have adjacent elements, and are `step` elements apart.
+inline void pack_columns(const int8_t *columns, int64_t step, int64_t k, int64_t count, int64_t, int8_t *target) {
+  for (int64_t j = 0; j < count; ++j) __builtin_memcpy(target + j * k, columns + j * step, static_cast<size_t>(k));
+}
+#else
+// Adds to block[kInt8Rows][kVectors * lanes] the products of kInt8Rows rows of pairs, kInt8Depth elements apart, and
 // `pairs` rows of a panel.
 template <int kVectors>
 inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *panel, int32_t *block) {
   constexpr int kWidth = kVectors * kSumLanes;
-  Sums sums[kTileRows][kVectors];
-  EDGECORE_UNROLL for (int i = 0; i < kTileRows; ++i) {
+  Sums sums[kInt8Rows][kVectors];
+  EDGECORE_UNROLL for (int i = 0; i < kInt8Rows; ++i) {
     EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = load_vector(block + i * kWidth + j * kSumLanes);
   }
   for (const int16_t *end = left + 2 * pairs; left != end; left += 2, panel += 2 * kWidth) {
@@ -33,24 +98,24 @@ inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *pan
     EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) {
       __builtin_memcpy(&right[j], panel + 2 * j * kSumLanes, sizeof(Sums));
     }
-    EDGECORE_UNROLL for (int i = 0; i < kTileRows; ++i) {
+    EDGECORE_UNROLL for (int i = 0; i < kInt8Rows; ++i) {
       const Sums pair = load_pair(left + i * kInt8Depth) - Sums{};  // in all lanes
       EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) sums[i][j] = add_products(sums[i][j], pair, right[j]);
     }
   }
-  EDGECORE_UNROLL for (int i = 0; i < kTileRows; ++i) {
+  EDGECORE_UNROLL for (int i = 0; i < kInt8Rows; ++i) {
     EDGECORE_UNROLL for (int j = 0; j < kVectors; ++j) store_vector(block + i * kWidth + j * kSumLanes, sums[i][j]);
   }
 }
 
-// Computes block[kTileRows][width], the product of m <= kTileRows rows and a panel of `width` columns.
+// Computes block[kInt8Rows][width], the product of m <= kInt8Rows rows and a panel of `width` columns.
 inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_t *panel, int64_t width,
                                int32_t *block) {
-  int16_t wide[kTileRows * kInt8Depth];
-  __builtin_memset(block, 0, static_cast<size_t>(kTileRows * width) * sizeof(int32_t));
+  int16_t wide[kInt8Rows * kInt8Depth];
+  __builtin_memset(block, 0, static_cast<size_t>(kInt8Rows * width) * sizeof(int32_t));
   for (int64_t k0 = 0; k0 < k; k0 += kInt8Depth) {
     const int64_t steps = min_of(kInt8Depth, k - k0);
-    for (int64_t i = 0; i < kTileRows; ++i) {
+    for (int64_t i = 0; i < kInt8Rows; ++i) {
       const int8_t *row = left.data + min_of(i, m - 1) * left.step + k0;
       int16_t *target = wide + i * kInt8Depth;
       int64_t p = 0;
@@ -84,6 +149,35 @@ inline void pack_pairs(const int8_t *first, const int8_t *second, int64_t n, int
   pack(rest[0], rest[1], target);
 }
 
+// Packs a right operand whose row i is line(i, memory), which may be in `memory`.
+template <class Line>
+inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &line, int16_t *target) {
+  int8_t memory[2][kInt8Panel];
+  for (int64_t i = 0; i < k; i += 2, target += 2 * width) {
+    const int8_t *first = line(i, memory[0]);
+    pack_pairs(first, i + 1 < k ? line(i + 1, memory[1]) : nullptr, columns, target);
+  }
+}
+
+// Packs a right operand [k, columns] whose rows are `step` elements apart.
+inline void pack_rows(const int8_t *rows, int64_t step, int64_t k, int64_t columns, int64_t width, int16_t *target) {
+  pack_lines(
+      k, columns, width, [&](int64_t i, int8_t *) { return rows + i * step; }, target);
+}
+
+// Packs a right operand whose columns have adjacent elements, and are `step` elements apart.
+inline void pack_columns(const int8_t *columns, int64_t step, int64_t k, int64_t count, int64_t width,
+                         int16_t *target) {
+  for (int64_t i = 0; i < k; i += 2, target += 2 * width) {
+    for (int64_t j = 0; j < width; ++j) {
+      const int8_t *pair = columns + j * step + i;
+      target[2 * j] = j < count ? pair[0] : int16_t{0};
+      target[2 * j + 1] = j < count && i + 1 < k ? pair[1] : int16_t{0};
+    }
+  }
+}
+#endif
+
 // Computes `count` products of a left operand [m, k] and a right operand [k, n].
 //
 // left(i) returns the left operand of product i. pack(i, column, columns, width, target) writes `columns` columns of
@@ -93,19 +187,19 @@ template <class Left, class Pack, class Finish>
 void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Left &left, const Pack &pack,
                const Finish &finish) {
   if (call.failed() || count <= 0 || m <= 0 || n <= 0) return;
-  const Panels<int32_t> panels(n);
+  const Int8Panels panels(n);
   const int64_t workers = call.worker_count();
-  const int64_t part = round_up((k + 1) / 2 * 2 * kInt8Panel, 32);
-  int16_t *memory = call.scratch<int16_t>(part * workers);
+  const int64_t part = packed_size(k);
+  Packed *memory = call.scratch<Packed>(part * workers);
   if (memory == nullptr) return;
   // With few panels the rows are split, too; each task then packs its panel again.
   const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
   const int64_t splits = workers == 1 ? 1 : min_of(wanted, max_of(1, m / 64));
-  const int64_t rows_of_task = round_up((m + splits - 1) / splits, kTileRows);
+  const int64_t rows_of_task = round_up((m + splits - 1) / splits, kInt8Rows);
   const int64_t grain = 65536 / (rows_of_task * k * kInt8Panel + 1) + 1;
   call.parallel(count * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
-    int16_t *panel = memory + worker * part;
-    alignas(64) int32_t block[kTileRows * kInt8Panel];
+    Packed *panel = memory + worker * part;
+    alignas(64) int32_t block[kInt8Rows * kInt8Panel];
     int64_t packed = -1;  // the panel that is in `panel`
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
@@ -117,8 +211,8 @@ void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const
       packed = at;
       const Int8Left rows = left(i);
       const int64_t first = task % splits * rows_of_task;
-      for (int64_t row = first; row < min_of(m, first + rows_of_task); row += kTileRows) {
-        const int64_t height = min_of(kTileRows, m - row);
+      for (int64_t row = first; row < min_of(m, first + rows_of_task); row += kInt8Rows) {
+        const int64_t height = min_of(kInt8Rows, m - row);
         multiply_int8_rows({rows.data + row * rows.step, rows.step}, height, k, panel, width, block);
         finish(i, row, height, column, columns, block, width);
       }

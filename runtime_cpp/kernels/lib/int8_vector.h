@@ -15,6 +15,10 @@
 #define EDGECORE_DSP  // instructions that multiply two pairs of int16 in a register of 32 bits
 #include <arm_acle.h>
 #endif
+#if EDGECORE_MICROCONTROLLER && defined(__ARM_FEATURE_MVE)
+#define EDGECORE_MVE
+#include "lib/int8_mve.h"
+#endif
 
 #include "lib/fixed_point.h"
 #include "lib/vector.h"
@@ -85,6 +89,9 @@ inline void widen_block(const int8_t *source, int16_t *target) {
 
 // Returns the sum of the products of n elements.
 inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
+#if defined(EDGECORE_MVE)
+  return mve_dot(a, b, static_cast<int32_t>(n));
+#endif
   int32_t sum = 0;
 #if defined(EDGECORE_DSP)
   const int8_t *const end = a + n / 4 * 4;  // an index of 64 bits would take more instructions than the products
@@ -170,6 +177,9 @@ inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, 
 // Requantizes n sums that have one factor. The compiler vectorizes each loop, because the shift has one sign in it.
 inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bias, Factor factor, Int8Range range,
                            int8_t *__restrict out) {
+#if defined(EDGECORE_MVE)
+  return mve_requantize(sums, static_cast<int32_t>(n), bias, factor, range, out);
+#endif
   ptrdiff_t i = 0;  // an index of 64 bits would take registers that a microcontroller does not have
   const auto end = static_cast<ptrdiff_t>(n);
   if (factor.shift <= 0) {

@@ -46,14 +46,8 @@ int32_t int8_linear_out(const edgecore_call *raw) {
     });
   } else {  // the transposed product: the weight, whose rows are read in place, times the columns of packed inputs
     const auto left = [&](int64_t) { return Int8Left{w, depth}; };
-    const auto pack = [&](int64_t, int64_t column, int64_t columns, int64_t width, int16_t *target) {
-      for (int64_t k = 0; k < depth; k += 2, target += 2 * width) {
-        for (int64_t j = 0; j < width; ++j) {
-          const int8_t *pair = x + (column + j) * depth + k;
-          target[2 * j] = j < columns ? pair[0] : int16_t{0};
-          target[2 * j + 1] = j < columns && k + 1 < depth ? pair[1] : int16_t{0};
-        }
-      }
+    const auto pack = [&](int64_t, int64_t column, int64_t columns, int64_t width, Packed *target) {
+      pack_columns(x + column * depth, depth, depth, columns, width, target);
     };
     const auto finish = [&](int64_t, int64_t row, int64_t height, int64_t column, int64_t columns, const int32_t *block,
                             int64_t width) {

@@ -1,0 +1,58 @@
+// What the convolutions of int8 values share.
+#ifndef EDGECORE_KERNELS_INT8_CONVOLUTION_H_
+#define EDGECORE_KERNELS_INT8_CONVOLUTION_H_
+
+#include "ops/int8_arguments.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// One spatial dim. Tap t of output o reads the upsampled position o * stride - padding + t * dilation.
+struct Int8Axis {
+  int64_t input = 1, kernel = 1, output = 1, stride = 1, padding = 0, dilation = 1, upsampling = 1;
+
+  // Returns the input's index for output o and tap t; -1 for a zero.
+  int64_t source(int64_t o, int64_t t) const {
+    const int64_t position = o * stride - padding + t * dilation;
+    if (position < 0) return -1;
+    if (upsampling == 1) return position < input ? position : -1;  // a division takes long on a microcontroller
+    if (position % upsampling != 0) return -1;
+    return position / upsampling < input ? position / upsampling : -1;
+  }
+};
+
+struct Int8Convolution {
+  Int8Axis y, x;
+  int64_t batch, inputs, outputs, groups;  // channels
+  int32_t zero_point;
+  const int8_t *input;
+  const int8_t *weight;  // [outputs, inputs / groups, y.kernel, x.kernel]
+  Int8Range range;
+  int8_t *result;
+
+  int64_t inputs_of_group() const { return inputs / groups; }
+  int64_t outputs_of_group() const { return outputs / groups; }
+  int64_t taps() const { return y.kernel * x.kernel; }
+  int64_t pixels() const { return y.output * x.output; }
+  bool is_pointwise() const {
+    return taps() == 1 && x.output == x.input && y.output == y.input && x.stride == 1 && y.stride == 1 &&
+           x.padding == 0 && y.padding == 0 && x.upsampling == 1 && y.upsampling == 1;
+  }
+};
+
+// Quotient and remainder of indices, which an address can hold: a division of 64 bits takes long on a microcontroller.
+struct Position {
+  int64_t row, column;
+};
+inline Position divide(int64_t index, int64_t columns) {
+  const size_t row = static_cast<size_t>(index) / static_cast<size_t>(columns);
+  return {static_cast<int64_t>(row), index - static_cast<int64_t>(row) * columns};
+}
+
+// Convolves groups with one input channel, without upsampling. Defined in int8_depthwise.cpp.
+void convolve_depthwise(Call &call, const Int8Convolution &c, const Channels &channels);
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_INT8_CONVOLUTION_H_

@@ -1,0 +1,273 @@
+// Depthwise convolutions of int8 values in one and two dims.
+#include "lib/int8_vector.h"
+#include "ops/int8_convolution.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+// Returns the number of different remainders that multiples of `step` have when divided by `stride`.
+int64_t remainders(int64_t step, int64_t stride) {
+  int64_t divisor = stride;
+  for (int64_t rest = step % stride; rest != 0;) {
+    const int64_t next = divisor % rest;
+    divisor = rest;
+    rest = next;
+  }
+  return stride / divisor;
+}
+
+// An element of a plane is a pair of int16, as the 32 bits that it has in memory, or one int8 with MVE.
+#if defined(EDGECORE_MVE)
+using Element = int8_t;
+constexpr int64_t kTapsOfElement = 1;
+#else
+using Element = int32_t;
+constexpr int64_t kTapsOfElement = 2;
+#endif
+
+// A convolution whose groups have one input channel, in blocks of outputs. The inputs of a block are kept as elements,
+// for one tap or two adjacent ones of a row. Element (row, column) of plane (fy, fx) is the pair of the padded
+// positions (y, x) and (y, x + dilation), or the first of them alone, where y = (top + row) * stride + fy and x = (left
+// + column)
+// * stride + fx for the first output (top, left) of the block. So the elements that the taps read for all outputs of
+// the block lie in one plane, in the order of the outputs, and the sums of a block are computed like those of one long
+// row, with a few unused ones between its rows.
+class Depthwise {
+ public:
+  explicit Depthwise(const Int8Convolution &c)
+      : c_(c),
+        outputs_of_group_(c.outputs_of_group()),
+        elements_((c.x.kernel + kTapsOfElement - 1) / kTapsOfElement),
+        planes_y_(min_of(c.y.kernel, remainders(c.y.dilation, c.y.stride))),
+        planes_x_(min_of(elements_, remainders(kTapsOfElement * c.x.dilation, c.x.stride))),
+        columns_(min_of(c.x.output, kMaxColumns)),
+        pitch_(columns_ + kTapsOfElement * (elements_ - 1) * c.x.dilation / c.x.stride),
+        halo_((c.y.kernel - 1) * c.y.dilation / c.y.stride),
+        rows_(min_of(c.y.output, max_of(kBlock / (planes_y_ * planes_x_ * pitch_) - halo_, 2 * halo_ + 1))),
+        line_(has_line() ? 2 * (pitch_ + kSumLanes) + c.x.dilation : 0) {}
+
+  // Returns false if the kernel covers so many inputs that the sizes of scratch memory could overflow.
+  bool fits() const {
+    constexpr int64_t kLimit = int64_t{1} << 20;
+    return pitch_ < kLimit && rows_ + halo_ < kLimit && taps() < kLimit / 16 &&
+           planes_y_ * planes_x_ * plane() < kLimit * kLimit;
+  }
+
+  // Bytes of scratch memory that all workers share, and that each has.
+  int64_t shared_scratch() const { return round_up(taps() * static_cast<int64_t>(sizeof(ptrdiff_t)), 64); }
+  int64_t scratch() const {
+    const int64_t words = kBatch + taps();
+    return round_up(words * 4 + planes_bytes() + rows_ * pitch_ + kBatch + line_, 64);
+  }
+
+  // Writes where the elements that each tap, or two taps, read begin.
+  void find_offsets(ptrdiff_t *offsets) const {
+    for (int64_t ty = 0; ty < c_.y.kernel; ++ty) {
+      const int64_t y = ty * c_.y.dilation;
+      for (int64_t p = 0; p < elements_; ++p) {
+        const int64_t x = kTapsOfElement * p * c_.x.dilation;
+        const int64_t index = ty % planes_y_ * planes_x_ + p % planes_x_;
+        offsets[ty * elements_ + p] =
+            static_cast<ptrdiff_t>(index * plane() + y / c_.y.stride * pitch_ + x / c_.x.stride);
+      }
+    }
+  }
+
+  // Computes the planes [begin, end) of the result. A block of an input is read once for all of its outputs.
+  void run(int64_t begin, int64_t end, const Channels &channels, const ptrdiff_t *offsets, char *memory) const {
+    auto *const planes = reinterpret_cast<Element *>(memory);
+    auto *const sums = reinterpret_cast<int32_t *>(memory + planes_bytes());
+    auto *const weights = sums + kBatch;
+    auto *const bytes = reinterpret_cast<int8_t *>(weights + taps());
+    auto *const line = bytes + rows_ * pitch_ + kBatch;
+    while (begin < end) {
+      const int64_t input = divide(begin, outputs_of_group_).row;
+      const int64_t next = min_of(end, (input + 1) * outputs_of_group_);
+      for (int64_t top = 0; top < c_.y.output; top += rows_) {
+        const int64_t height = min_of(rows_, c_.y.output - top);
+        for (int64_t left = 0; left < c_.x.output; left += columns_) {
+          const int64_t width = min_of(columns_, c_.x.output - left);
+          read_block(c_.input + input * c_.y.input * c_.x.input, top, left, height + halo_, line, planes);
+          for (int64_t index = begin; index < next; ++index) {
+            const int64_t channel = divide(index, c_.outputs).column;
+            widen_weights(channel, weights);
+            const int64_t count = (height - 1) * pitch_ + width;
+            for (int64_t at = 0; at < count; at += kBatch) {
+              const int64_t n = min_of(kBatch, count - at);
+              add_taps(planes + at, offsets, weights, n, sums);
+              requantize_row(sums, round_up(n, kSumLanes), channels.biases[channel], channels.factor(channel), c_.range,
+                             bytes + at);
+            }
+            int8_t *target = c_.result + index * c_.pixels() + top * c_.x.output + left;
+            for (int64_t row = 0; row < height; ++row) {
+              copy_run<1>(target + row * c_.x.output, bytes + row * pitch_, width);
+            }
+          }
+        }
+      }
+      begin = next;
+    }
+  }
+
+ private:
+  static constexpr int64_t kMaxColumns = 1024;                                       // of a block
+  static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);    // elements of a block, about
+  static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
+  static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;  // sums that are requantized together
+
+  static Element element(int8_t first, int8_t second) {
+    if constexpr (kTapsOfElement == 1) return first;
+    const int16_t both[2] = {first, second};
+    return static_cast<Element>(load_pair(both));
+  }
+
+  bool has_line() const {
+    return kTapsOfElement == 2 && (c_.x.stride == 1 || (c_.x.stride == 2 && c_.x.dilation == 1));
+  }
+  int64_t taps() const { return c_.y.kernel * elements_; }  // or pairs of them
+  int64_t plane() const { return (rows_ + halo_) * pitch_; }
+  int64_t planes_bytes() const {
+    const int64_t elements = planes_y_ * planes_x_ * plane() + 2 * kStep;
+    return round_up(elements * static_cast<int64_t>(sizeof(Element)), 4);
+  }
+
+#if defined(EDGECORE_MVE)
+  // Computes n sums, and more up to a whole step.
+  void add_taps(const int8_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n,
+                int32_t *sums) const {
+    const auto count = static_cast<int32_t>(taps());
+    for (int64_t i = 0; i < n; i += kStep) mve_add_taps(planes + i, offsets, weights, count, sums + i);
+  }
+#else
+  // Computes n sums, and more up to a whole step.
+  void add_taps(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n,
+                int32_t *sums) const {
+    if (taps() == 6) return add_pairs<6>(planes, offsets, weights, n, sums);
+    add_pairs<0>(planes, offsets, weights, n, sums);
+  }
+
+  // kCount is the number of pairs of taps; 0 if only taps() says it.
+  template <int kCount>
+  void add_pairs(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n,
+                 int32_t *sums) const {
+    const auto count = static_cast<ptrdiff_t>(kCount > 0 ? kCount : taps());
+    const auto end = static_cast<ptrdiff_t>(n);
+    for (ptrdiff_t i = 0; i < end; i += kStep) {
+      Sums step[kStep / kSumLanes] = {};
+      for (ptrdiff_t t = 0; t < count; ++t) {
+        const int32_t *pairs = planes + offsets[t] + i;
+        const Sums weight = weights[t] - Sums{};
+        EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) {
+          step[j] = add_products(step[j], load_vector(pairs + j * kSumLanes), weight);
+        }
+      }
+      EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) store_vector(sums + i + j * kSumLanes, step[j]);
+    }
+  }
+
+  // Writes the pairs of a padded row, and more up to whole vectors; its stride is 1, or 2 without dilation.
+  void pair_up(const int8_t *line, int32_t *target) const {
+    if (c_.x.stride == 1) {
+      const int8_t *second = line + c_.x.dilation;
+      for (int64_t q = 0; q < pitch_; q += kSumLanes) {
+        store_vector(target + q, (widen(line + q) & 0xffff) | (widen(second + q) << 16));
+      }
+    } else {
+      for (int64_t q = 0; q < pitch_; q += kSumLanes) {
+        widen_block<2 * kSumLanes>(line + 2 * q, reinterpret_cast<int16_t *>(target + q));
+      }
+    }
+  }
+#endif
+
+  void widen_weights(int64_t channel, int32_t *weights) const {
+    const int8_t *source = c_.weight + channel * c_.taps();
+    for (int64_t ty = 0; ty < c_.y.kernel; ++ty, source += c_.x.kernel) {
+      for (int64_t p = 0; p < elements_; ++p) {
+        const int64_t tap = kTapsOfElement * p;
+        *weights++ = element(source[tap], tap + 1 < c_.x.kernel ? source[tap + 1] : int8_t{0});
+      }
+    }
+  }
+
+  // Fills the first `rows` rows of all planes for the block at (top, left).
+  void read_block(const int8_t *input, int64_t top, int64_t left, int64_t rows, int8_t *line, Element *planes) const {
+    const int64_t start = left * c_.x.stride - c_.x.padding;  // of the padded row, as an index of the input
+    const auto zero = static_cast<int8_t>(c_.zero_point);
+    if (line_ > 0) __builtin_memset(line, zero, static_cast<size_t>(line_));
+    for (int64_t index = 0; index < planes_y_; ++index) {
+      const int64_t phase = divide(index * c_.y.dilation, c_.y.stride).column;
+      for (int64_t row = 0; row < rows; ++row) {
+        Element *target = planes + index * planes_x_ * plane() + row * pitch_;
+        const int64_t y = (top + row) * c_.y.stride + phase - c_.y.padding;
+        if (y < 0 || y >= c_.y.input) {
+          for (int64_t x = 0; x < planes_x_; ++x, target += plane()) {
+            for (int64_t q = 0; q < pitch_; ++q) target[q] = element(zero, zero);
+          }
+        } else {
+          read_row(input + y * c_.x.input, start, line, target);
+        }
+      }
+    }
+  }
+
+  // Fills a row of the planes with those of the padded row that begins at index `start` of `source`.
+  void read_row(const int8_t *source, int64_t start, int8_t *line, Element *target) const {
+    const auto zero = static_cast<int8_t>(c_.zero_point);
+    const auto copy = [&](int8_t *to, int64_t size) {
+      const int64_t before = min_of(max_of(-start, 0), size);
+      copy_run<1>(to + before, source + max_of(start, 0), min_of(c_.x.input - max_of(start, 0), size - before));
+    };
+#if defined(EDGECORE_MVE)
+    if (c_.x.stride == 1) {
+      __builtin_memset(target, zero, static_cast<size_t>(pitch_));
+      return copy(target, pitch_);
+    }
+#else
+    if (line_ > 0) {
+      copy(line, line_);
+      return pair_up(line, target);
+    }
+#endif
+    const auto size = static_cast<size_t>(c_.x.input);  // indices of 64 bits take long on a microcontroller
+    const auto value = [&](ptrdiff_t x) { return static_cast<size_t>(x) < size ? source[x] : zero; };
+    for (int64_t x = 0; x < planes_x_; ++x, target += plane()) {
+      auto at = static_cast<ptrdiff_t>(start + divide(kTapsOfElement * x * c_.x.dilation, c_.x.stride).column);
+      for (Element *to = target; to != target + pitch_; ++to, at += static_cast<ptrdiff_t>(c_.x.stride)) {
+        *to = element(value(at), value(at + static_cast<ptrdiff_t>(c_.x.dilation)));
+      }
+    }
+  }
+
+  const Int8Convolution &c_;
+  int64_t outputs_of_group_;
+  int64_t elements_;  // that a row of the kernel reads
+  int64_t planes_y_;  // planes with different fy
+  int64_t planes_x_;  // planes with different fx
+  int64_t columns_;   // outputs in a row of a block
+  int64_t pitch_;     // elements in a row of a plane
+  int64_t halo_;      // rows of a plane beyond the rows of outputs
+  int64_t rows_;      // rows of outputs in a block
+  int64_t line_;      // size of a padded row from which pairs are made, with what whole vectors read; else 0
+};
+
+}  // namespace
+
+void convolve_depthwise(Call &call, const Int8Convolution &c, const Channels &channels) {
+  const Depthwise depthwise(c);
+  if (!call.check(depthwise.fits(), "the kernel covers too many inputs")) return;
+  const int64_t part = depthwise.scratch();
+  char *memory = call.scratch<char>(depthwise.shared_scratch() + part * call.worker_count());
+  if (memory == nullptr) return;
+  auto *const offsets = reinterpret_cast<ptrdiff_t *>(memory);
+  depthwise.find_offsets(offsets);
+  memory += depthwise.shared_scratch();
+  const int64_t grain = 65536 / (c.pixels() * c.taps() + 1) + 1;
+  call.parallel(c.batch * c.outputs, grain, [&](int64_t begin, int64_t end, int64_t worker) {
+    depthwise.run(begin, end, channels, offsets, memory + worker * part);
+  });
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
