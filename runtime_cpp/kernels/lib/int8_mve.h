@@ -74,7 +74,7 @@ inline void mve_transpose(const int8_t *source, int32_t row_step, int32_t rows, 
       "add %[target], %[target], #1\n"
       "le lr, 1b\n"
       "2:\n"
-      : [first] "+Te"(first), [source] "+r"(source), [target] "+r"(target)
+      : [first] "+Te"(first), [source] "+l"(source), [target] "+r"(target)
       : [row_step] "r"(row_step), [rows] "r"(rows), [count] "r"(count), [column_step] "r"(column_step)
       : "q0", "q1", "lr", "cc", "memory");
 }
