@@ -124,8 +124,9 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
     return fail(error, problem.code, problem.sentence.text());
   }
   if (address_of(info->blob.data) % kAlignment != 0) {
-    return fail(error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
-                ", which is no multiple of 16, as the NPU needs it: align the file in memory to 16 bytes");
+    return fail(
+        error, EDGECORE_INVALID_ARGUMENT, "the blob lies at the address ", address_of(info->blob.data),
+        ", which is no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
   }
   // The file of another toolchain does not say what it needs: it gets all that there is.
   uint64_t fast_bytes = fast_scratch.bytes;

@@ -86,7 +86,8 @@ TEST(Delegate, AMisalignedBlobIsRefused) {
   std::copy(blob.begin(), blob.end(), moved.begin() + 4);
   Session session({moved.data() + 4, blob.size()});
   EXPECT_EQ(session.error.code, EDGECORE_INVALID_ARGUMENT);
-  expect_text(session.error.text, "no multiple of 16, as the NPU needs it: align the file in memory to 16 bytes");
+  expect_text(session.error.text,
+              "no multiple of 16, as the NPU needs it: align the file in memory, and its segments, to 16 bytes");
 }
 
 TEST(Delegate, AnotherFormatIsRefused) {
