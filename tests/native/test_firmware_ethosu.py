@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -231,3 +233,19 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, con
     # Each output is the largest number of its quantization.
     assert len(set(first)) == len(set(second)) == 1
     assert first[0] > 0 and second[0] > 0 and first[0] != second[0]
+
+
+def test_the_example_trains_compiles_and_runs(
+    firmware: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("sklearn")
+    needs("cc")
+    monkeypatch.setattr(firmware, "OUTPUT", tmp_path)
+    monkeypatch.setattr(firmware, "SAMPLES", 50)
+    example = runpy.run_path(str(ROOT / "examples" / "mcu-ethosu" / "npu.py"))["make_example"]()
+    firmware.show([example])
+    *_, row = capsys.readouterr().out.splitlines()
+    assert row.startswith("npu       cortex-m55 ")
+    assert row.endswith("the stub of an ethos-u55-128 accepts the runs")
+    right, exact = map(float, re.findall(r"([\d.]+) %", row))
+    assert right > 90 and exact > 90
