@@ -40,6 +40,7 @@ CONVOLUTIONS = {
     "depthwise with dilation": (1, 3, 3, 3, (17, 18), (3, 3), (2, 2), (3, 4), (2, 3), (1, 1), (0, 0)),
     "depthwise with cropping": (1, 3, 3, 3, (9, 8), (1, 1), (1, 1), (-1, -2), (1, 1), (1, 1), (0, 0)),
     "transposed": (2, 6, 8, 2, (5, 6), (3, 4), (1, 1), (1, 2), (1, 1), (2, 3), (1, 0)),
+    "one channel for many": (2, 1, 5, 1, (49, 10), (10, 4), (2, 2), (5, 1), (1, 1), (1, 1), (0, 0)),
     "one dim": (2, 4, 6, 2, (19,), (5,), (2,), (2,), (1,), (1,), (0,)),
     "one dim depthwise": (2, 4, 4, 4, (70,), (4,), (1,), (3,), (1,), (1,), (0,)),
 }
@@ -72,6 +73,19 @@ def cases():
         exponentials = torch.exp(-torch.arange(256, dtype=torch.float64) * scale)
         table = (exponentials * 2**16).round().to(torch.int32)
         yield f"softmax: {shape}", "int8_softmax", (random_int8(*shape), table, -128, *FULL)
+    for a, b in (
+        ((1, 1), (1, 1)),
+        ((5, 33), (33, 7)),
+        ((3, 9, 17), (3, 17, 40)),
+        ((2, 3, 4, 70), (2, 3, 70, 67)),
+        ((2, 3), (3, 0)),
+    ):
+        pair = random_int8(*a), random_int8(*b, seed=1)
+        yield f"matmul: {a} {b}", "int8_matmul", (*pair, -128, 127, 2**30 + 12345, -9, 3, -90, *FULL[1:])
+    rows, columns = [(0, 3, 3), (2, 7, 5), (9, 9, 1), (0, 11, 2)], [(1, 3, 2), (0, 9, 9), (4, 5, 1)]
+    factors = torch.stack([2**30 + torch.arange(45), -torch.arange(45) % 7 - 7]).int()
+    windows = [torch.tensor(table, dtype=torch.int32).T.contiguous() for table in (rows, columns)]
+    yield "average", "int8_average", (random_int8(2, 3, 11, 9), *windows, factors, -20, 10, -100, 127)
     for shift in (30, 24, 1, 0, -1, -31):  # a shift to the left saturates
         yield (
             f"mul by 2^{shift}",
@@ -131,6 +145,12 @@ def test_convolutions_read_strided_values(build):
         ("int8_mean", 1, 9, "number of dims"),
         ("int8_softmax", 1, torch.zeros(255, dtype=torch.int32), "256 entries"),
         ("int8_softmax", 1, torch.zeros(256, dtype=torch.int32), "first entry of the table"),
+        ("int8_matmul", 1, random_int8(2, 1), "do not match"),
+        ("int8_matmul", 1, random_int8(1), "do not match"),
+        ("int8_average", 1, torch.tensor([[0], [12], [1]], dtype=torch.int32), "not within the input"),
+        ("int8_average", 2, torch.tensor([[0], [1], [0]], dtype=torch.int32), "divisor is not positive"),
+        ("int8_average", 2, torch.tensor([[0], [1], [12]], dtype=torch.int32), "no factor for the largest"),
+        ("int8_average", 3, torch.zeros(2, 45, dtype=torch.int32), "multipliers must be in"),
         ("int8_softmax", 1, (2**16 * (1 - torch.arange(256)).sign()).int(), "must be in [0, 2^16]"),
     ],
 )

@@ -12,7 +12,7 @@ from edgecore.errors import CompileError
 OUTER = {"quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default"}
 MOVEMENT = {"aten.view_copy.default", "aten.permute_copy.default", "aten.cat.default", "aten.constant_pad_nd.default",
             "aten.max_pool2d_with_indices.default", "aten.slice_copy.Tensor", "aten.squeeze_copy.dims",
-            "aten.unsqueeze_copy.default"}  # fmt: skip
+            "aten.unsqueeze_copy.default", "aten.transpose_copy.int"}  # fmt: skip
 
 
 def compiled(model, *shape, count=4, **options):
@@ -96,6 +96,17 @@ def test_inverted_residuals_compute_with_integers_only():
         (nn.Sequential(nn.AvgPool1d(4), nn.ReLU()), (2, 3, 21)),
         (nn.AdaptiveAvgPool2d((2, 3)), (2, 4, 8, 9)),
         (Function(lambda x: torch.cat([x.sigmoid(), (x * 2).sigmoid()], 1)), (2, 5, 7)),
+        (nn.AvgPool2d(3, 2, 1, count_include_pad=False), (2, 5, 17, 16)),
+        (nn.AvgPool2d((3, 2), (2, 3), (1, 0), ceil_mode=True), (2, 3, 16, 15)),
+        (nn.AvgPool2d(5, 3, 2, ceil_mode=True, count_include_pad=False), (1, 3, 11, 12)),
+        (nn.AvgPool2d(4, 3, 1, ceil_mode=True, divisor_override=7), (1, 3, 11, 12)),
+        (nn.AvgPool1d(3, 2, 1, count_include_pad=False), (2, 3, 21)),
+        (nn.Sequential(nn.AdaptiveAvgPool2d((3, 5)), nn.ReLU()), (2, 4, 8, 9)),
+        (nn.AdaptiveAvgPool1d(4), (2, 4, 9)),
+        (Function(lambda x: (y := x.tanh()) @ (y + 1).mT), (5, 7)),
+        (Function(lambda x: (y := x.sigmoid()) @ (y - 0.3).mT), (2, 5, 70)),
+        (Function(lambda x: torch.matmul(x.tanh(), x.sigmoid().transpose(-1, -2))), (2, 3, 9, 4)),
+        (Function(lambda x: torch.bmm(((y := x.tanh()).mT @ y * 3).softmax(-1), y.mT).relu()), (2, 7, 5)),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else str(value),
 )

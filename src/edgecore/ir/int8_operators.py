@@ -30,7 +30,10 @@ _library.define(f"int8_mul({_PAIR}, int multiplier, int shift, {_RANGE}) -> Tens
 _library.define(
     f"int8_mean(Tensor input, int dims, bool keepdim, int input_zero_point, int multiplier, int shift, {_RANGE}) -> Tensor"
 )
-
+_library.define(f"int8_matmul({_PAIR}, int multiplier, int shift, {_RANGE}) -> Tensor")
+_library.define(
+    f"int8_average(Tensor input, Tensor rows, Tensor columns, Tensor factors, int input_zero_point, {_RANGE}) -> Tensor"
+)
 _library.define(f"int8_softmax(Tensor input, Tensor table, {_RANGE}) -> Tensor")
 
 SOFTMAX_BITS = 16
@@ -186,6 +189,53 @@ def _int8_mean(
     """Return the sum over the last `dims` dims, times a factor, which contains the number of elements for a mean."""
     sums = (input.to(torch.int64) - input_zero_point).sum(list(range(-dims, 0)), keepdim=keepdim)
     return _in_range(requantize(sums, multiplier, shift), zero_point, low, high)
+
+
+@torch.library.impl(_library, "int8_matmul", "CompositeExplicitAutograd")
+def _int8_matmul(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    a_zero_point: int,
+    b_zero_point: int,
+    multiplier: int,
+    shift: int,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> torch.Tensor:
+    """Return the product of the matrices a [..., m, k] and b [..., k, n], times a factor; their batch dims are equal."""
+    sums = (a.double() - a_zero_point) @ (b.double() - b_zero_point)
+    return _in_range(requantize(sums.round().to(torch.int64), multiplier, shift), zero_point, low, high)
+
+
+def _in_windows(windows: torch.Tensor, size: int) -> torch.Tensor:
+    """Return 1 for each element [size] that is in a window [count], else 0, as float64 [count, size]."""
+    begins, ends, _ = windows[:, :, None]
+    index = torch.arange(size, device=windows.device)
+    return ((begins <= index) & (index < ends)).double()
+
+
+@torch.library.impl(_library, "int8_average", "CompositeExplicitAutograd")
+def _int8_average(
+    input: torch.Tensor,
+    rows: torch.Tensor,
+    columns: torch.Tensor,
+    factors: torch.Tensor,
+    input_zero_point: int,
+    zero_point: int,
+    low: int,
+    high: int,
+) -> torch.Tensor:
+    """Return sums of windows of `input` [N, C, H, W], each times the factor for its divisor.
+
+    `rows` and `columns` are int32 [3, count]: where each window begins and ends in H and in W, and a divisor. The
+    divisor of an output is the product of both, and `factors`, int32 [2, divisors], has its multiplier and its shift.
+    """
+    height, width = input.shape[2:]
+    sums = _in_windows(rows, height) @ (input.double() - input_zero_point) @ _in_windows(columns, width).T
+    divisors = rows[2].to(torch.int64)[:, None] * columns[2].to(torch.int64)
+    multiplier, shift = factors.to(torch.int64)[:, divisors - 1]
+    return _in_range(requantize(sums.round().to(torch.int64), multiplier, shift), zero_point, low, high)
 
 
 @torch.library.impl(_library, "int8_softmax", "CompositeExplicitAutograd")

@@ -14,7 +14,8 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, replace
 from edgecore.ir.int8_operators import ADD_BITS, SOFTMAX_BITS, fixed_point
 from edgecore.ir.op_args import argument
-from edgecore.passes.int8_layers import fuse_average, fuse_layer
+from edgecore.passes.int8_layers import MAX_DEPTH, fuse_layer
+from edgecore.passes.int8_pools import fuse_average, fuse_windows
 from edgecore.passes.int8_values import Int8, input_value, limits_of, result_range, without_clamps
 from edgecore.passes.quantized import is_quantize, propagate_quantize
 
@@ -118,6 +119,20 @@ def _product(editor: Editor, node: Node, result: Int8, constants: Constants) -> 
     return editor.call(edgecore.int8_mul.default, *arguments, *result_range(result, bounds))
 
 
+def _matmul(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
+    value, bounds = without_clamps(node.args[0])
+    is_product = value.target in (aten.mm.default, aten.bmm.default)
+    a, b = (input_value(arg) for arg in value.args[:2]) if is_product else (None, None)
+    if a is None or b is None:
+        return None
+    depth = a.node.meta["val"].shape[-1]
+    factor = fixed_point(a.scale * b.scale / result.scale)
+    if factor is None or not isinstance(depth, int) or not 0 < depth <= MAX_DEPTH:
+        return None
+    arguments = (a.node, b.node, a.zero_point, b.zero_point, *factor)
+    return editor.call(edgecore.int8_matmul.default, *arguments, *result_range(result, bounds))
+
+
 def _mean(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
     value, bounds = without_clamps(node.args[0])
     source = input_value(value.args[0]) if value.target is aten.mean.dim else None
@@ -200,5 +215,5 @@ def _cat(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node
 
 
 _RULES: tuple[Callable[[Editor, Node, Int8, Constants], Node | None], ...] = (
-    fuse_layer, fuse_average, _table, _sum, _product, _mean, _softmax, _max_pool, _pad, _cat,
+    fuse_layer, fuse_average, fuse_windows, _table, _sum, _product, _matmul, _mean, _softmax, _max_pool, _pad, _cat,
 )  # fmt: skip

@@ -1,8 +1,7 @@
-"""Fuse layers with int8 weights, and averages: integers for the weight, the bias and the factors."""
+"""Fuse layers with int8 weights: integers for the weight, the bias and the factors."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,54 +59,6 @@ def fuse_layer(editor: Editor, node: Node, result: Int8, constants: Constants) -
         constants.add(f"{weight.name}_channels", channels),
     )
     return editor.call(target, source.node, *tensors, *geometry, *result_range(result, bounds))
-
-
-def fuse_average(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
-    """Return a depthwise convolution by ones for the quantize node `node` of an average over windows of one size."""
-    pool, bounds = without_clamps(node.args[0])
-    windows = _windows(pool)
-    source = input_value(pool.args[0]) if windows is not None and len(pool.users) == 1 else None
-    if windows is None or source is None:
-        return None
-    kernel, stride, padding, count = windows
-    channels, size = source.node.meta["val"].shape[1], math.prod(kernel)
-    factor = fixed_point(source.scale / (result.scale * count))
-    if not isinstance(channels, int) or size > MAX_DEPTH or factor is None:
-        return None
-    numbers = torch.tensor([-source.zero_point * size, *factor], dtype=torch.int32)
-    tensors = (
-        constants.add(f"{node.name}_ones", torch.ones(channels, 1, *kernel, dtype=torch.int8)),
-        constants.add(f"{node.name}_channels", numbers[:, None].repeat(1, channels)),
-    )
-    geometry = (stride, padding, [1, 1], [1, 1], [0, 0], channels, source.zero_point)
-    return editor.call(
-        edgecore.int8_convolution.default, source.node, *tensors, *geometry, *result_range(result, bounds)
-    )
-
-
-def _divides(number: Any, size: Any) -> bool:
-    """Return True if `number` windows of one size make up a dim; False if a size is symbolic."""
-    return isinstance(size, int) and isinstance(number, int) and number > 0 and size % number == 0
-
-
-def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
-    """Return kernel size, stride, padding and divisor of an average pool, if all its windows have that divisor."""
-    if pool.target is aten._adaptive_avg_pool2d.default:
-        sizes, counts = pool.args[0].meta["val"].shape[-2:], argument(pool, "output_size")  # type: ignore[union-attr]
-        pairs = list(zip(sizes, counts, strict=True))
-        if pool.meta["val"].dim() != 4 or not all(_divides(n, size) for size, n in pairs):
-            return None
-        kernel = [size // n for size, n in pairs]
-        return kernel, kernel, [0, 0], math.prod(kernel)
-    if pool.target is not aten.avg_pool2d.default or pool.meta["val"].dim() != 4 or argument(pool, "ceil_mode"):
-        return None
-    kernel = for_each(argument(pool, "kernel_size"), 2)
-    stride = for_each(argument(pool, "stride") or kernel, 2)
-    padding, divisor = for_each(argument(pool, "padding"), 2), argument(pool, "divisor_override")
-    if divisor is None and any(padding) and not argument(pool, "count_include_pad"):
-        return None
-    divisor = math.prod(kernel) if divisor is None else divisor
-    return (kernel, stride, padding, divisor) if divisor > 0 else None
 
 
 def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:

@@ -34,6 +34,7 @@ VOLUMES = frozenset({aten.conv3d.default, aten.conv3d.padding})
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
 })  # fmt: skip
+MATMULS = frozenset({aten.matmul.default, aten.bmm.default, aten.mm.default})
 UNTAGGED = frozenset({aten.hardswish.default, aten.hardswish_.default})
 """Elementwise functions without torch's tag `pointwise`."""
 
@@ -95,6 +96,8 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
         elif target in TWO_INPUTS and len(float_args(node)) == 2:
             mark_fused(fused_tail(node, (CLAMPS,)), node, activation, dict.fromkeys(float_args(node), activation))
+        elif target in MATMULS and len(float_args(node)) == 2 and _are_matrices(node.all_input_nodes):
+            mark(node, activation, dict.fromkeys(float_args(node), activation))
         elif target in SOFTMAX and output_spec(node.args[0]) is None:
             return  # a mask may have put an infinity, or a number far from all others, into the input
         elif target in FIXED:
@@ -105,6 +108,10 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             mark_shared(node, activation)
         elif target in MEANS or _is_function_of_one(node):
             mark(node, activation, {node.args[0]: activation})
+
+
+def _are_matrices(nodes: list[Node]) -> bool:
+    return all(node.meta["val"].dim() > 1 for node in nodes)
 
 
 def _is_function_of_one(node: Node) -> bool:

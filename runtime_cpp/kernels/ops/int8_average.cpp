@@ -1,0 +1,96 @@
+// Averages of int8 values over windows of all sizes.
+#include "ops/int8_arguments.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+namespace {
+
+constexpr int64_t kMaxWindow = 1 << 15;  // elements of a window, so that 32 bits hold their sum
+
+// The windows of one dim: argument i, int32 [3, count]: where each begins and ends, and how much it counts.
+struct Windows {
+  const int32_t *begins = nullptr;
+  const int32_t *ends = nullptr;
+  const int32_t *divisors = nullptr;
+  int64_t count = 0;
+  int64_t largest = 0;  // size of a window
+  int64_t largest_divisor = 1;
+
+  Windows(Call &call, uint64_t i, int64_t size) {
+    const Tensor t = call.tensor(i);
+    if (call.failed() || !call.check(t.type() == Type::kI32 && t.ndim() == 2 && t.size(0) == 3,
+                                     "windows must be int32 with a begin, an end and a divisor for each"))
+      return;
+    count = t.size(1);
+    begins = reinterpret_cast<const int32_t *>(dense_bytes(call, t));
+    ends = begins + count;
+    divisors = ends + count;
+    for (int64_t w = 0; w < count && !call.failed(); ++w) {
+      call.check(0 <= begins[w] && begins[w] <= ends[w] && ends[w] <= size && 0 < divisors[w],
+                 "a window is not within the input, or its divisor is not positive");
+      largest = max_of(largest, ends[w] - begins[w]);
+      largest_divisor = max_of(largest_divisor, divisors[w]);
+    }
+  }
+};
+
+}  // namespace
+
+// input [N, C, H, W]; `factors` is int32 [2, divisors]: multiplier and shift for each divisor from 1 on. The divisor of
+// an output is the product of those of its windows.
+int32_t int8_average_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int8_average.out");
+  const Tensor input = call.tensor(0);
+  const Tensor factors = call.tensor(3);
+  const int32_t zero_point = zero_point_at(call, 4);
+  const Int8Range range = range_at(call, 5);
+  const Tensor out = call.tensor(8);
+  if (call.failed() || !call.check(input.ndim() == 4, "the input must have 4 dims") ||
+      !call.check(factors.type() == Type::kI32 && factors.ndim() == 2 && factors.size(0) == 2,
+                  "factors must be int32 with a multiplier and a shift for each divisor") ||
+      !call.check(out.type() == Type::kI8, "out must be int8"))
+    return call.status();
+  const int64_t height = input.size(2), width = input.size(3), divisors = factors.size(1);
+  const Windows y(call, 1, height), x(call, 2, width);
+  Shape shape = input.shape();
+  shape.sizes[2] = y.count;
+  shape.sizes[3] = x.count;
+  if (call.failed() || !call.check(y.largest * x.largest <= kMaxWindow, "a window has at most 2^15 elements") ||
+      !call.check(y.largest_divisor <= divisors / x.largest_divisor, "there is no factor for the largest divisor"))
+    return call.status();
+  const auto *multipliers = reinterpret_cast<const int32_t *>(dense_bytes(call, factors));
+  for (int64_t i = 0; i < divisors && !call.failed(); ++i) {
+    call.check(Factor{multipliers[i], multipliers[divisors + i]}.is_valid(),
+               "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
+  }
+  if (call.failed() || !call.resize(out, shape)) return call.status();
+  const int8_t *elements = int8_elements(call, input);
+  const BytesOut result(call, out);
+  if (call.failed() || out.numel() == 0) return call.status();
+  auto *target = reinterpret_cast<int8_t *>(result.data());
+  const auto pitch = static_cast<ptrdiff_t>(width);
+  const int64_t grain = 16384 / (y.count * x.count * max_of(1, y.largest * x.largest)) + 1;
+  call.parallel(input.size(0) * input.size(1), grain, [&](int64_t begin, int64_t end, int64_t) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      const int8_t *source = elements + plane * height * width;
+      int8_t *to = target + plane * y.count * x.count;
+      for (ptrdiff_t i = 0; i < static_cast<ptrdiff_t>(y.count); ++i) {
+        for (ptrdiff_t j = 0; j < static_cast<ptrdiff_t>(x.count); ++j) {
+          int32_t sum = 0;
+          for (ptrdiff_t row = y.begins[i]; row < y.ends[i]; ++row) {
+            const int8_t *line = source + row * pitch;
+            for (ptrdiff_t column = x.begins[j]; column < x.ends[j]; ++column) sum += line[column];
+          }
+          sum -= zero_point * (y.ends[i] - y.begins[i]) * (x.ends[j] - x.begins[j]);
+          const ptrdiff_t divisor = y.divisors[i] * x.divisors[j] - 1;
+          *to++ = range.clamp(requantize(sum, {multipliers[divisor], multipliers[divisors + divisor]}));
+        }
+      }
+    }
+  });
+  result.finish(call);
+  return call.status();
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
