@@ -59,14 +59,12 @@ def to_edge_transform_and_lower(
 
 def _transformed(programs: Programs, partitioner: PartitionerSpec) -> Programs:
     """Call `transform_for_pre_decomposition` of the partitioners that have it, on copies of the exported programs."""
-    if isinstance(programs, Mapping):
-        by_method = partitioner if isinstance(partitioner, Mapping) else dict.fromkeys(programs, partitioner)
-        return {name: _transformed(program, by_method.get(name)) for name, program in programs.items()}  # type: ignore[misc]
-    of_forward = partitioner.get("forward") if isinstance(partitioner, Mapping) else partitioner
-    for one in of_forward or ():
-        if hasattr(one, "transform_for_pre_decomposition"):
-            programs = one.transform_for_pre_decomposition(copy_program(programs))
-    return programs
+    by_method = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+    for name in by_method:
+        for one in (partitioner.get(name) if isinstance(partitioner, Mapping) else partitioner) or ():
+            if hasattr(one, "transform_for_pre_decomposition"):
+                by_method[name] = one.transform_for_pre_decomposition(copy_program(by_method[name]))
+    return by_method
 
 
 @dataclass(frozen=True)
