@@ -1,6 +1,7 @@
-// Loops over int8 values for Arm's MVE, the vectors of a Cortex-M55 or M85. They are written in assembly: GCC 12 moves
-// predicates of intrinsics through ordinary registers, and has no loops that end with a partial vector, as wlstp and
-// letp do here. These loops have no limit of their count, and may have none.
+// Loops over int8 values for Arm's MVE, the vectors of a Cortex-M55 or M85; a count may be 0. They are written in
+// assembly: GCC 12 moves predicates of intrinsics through ordinary registers, and makes no loops that end with a
+// partial vector, as wlstp and letp do. No compiler knows the predicate register as one that assembly changes, so code
+// with MVE intrinsics must not be mixed with these functions.
 #ifndef EDGECORE_KERNELS_INT8_MVE_H_
 #define EDGECORE_KERNELS_INT8_MVE_H_
 
@@ -74,7 +75,7 @@ inline void mve_transpose(const int8_t *source, int32_t row_step, int32_t rows, 
       "add %[target], %[target], #1\n"
       "le lr, 1b\n"
       "2:\n"
-      : [first] "+Te"(first), [source] "+r"(source), [target] "+r"(target)
+      : [first] "+Te"(first), [source] "+l"(source), [target] "+r"(target)
       : [row_step] "r"(row_step), [rows] "r"(rows), [count] "r"(count), [column_step] "r"(column_step)
       : "q0", "q1", "lr", "cc", "memory");
 }
