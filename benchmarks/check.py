@@ -70,15 +70,19 @@ def latency(files: dict[str, Path | str], threads: int, rounds: int) -> dict[str
         threads: Number of threads.
         rounds: Number of blocks for each runtime.
     """
-    workers = {runtime: Worker(runtime, path, threads) for runtime, path in files.items()}
-    times: dict[str, list[float]] = {runtime: [] for runtime in workers}
+    return alternate({runtime: Worker(runtime, path, threads) for runtime, path in files.items()}, rounds)
+
+
+def alternate(workers: dict[str, Worker], rounds: int) -> dict[str, float]:
+    """Run blocks of the workers alternately, and close them. Return the median seconds of a run of each."""
+    times: dict[str, list[float]] = {name: [] for name in workers}
     for _ in range(rounds):
-        for runtime, worker in workers.items():
+        for name, worker in workers.items():
             time.sleep(PAUSE)
-            times[runtime] += worker.run_block()
+            times[name] += worker.run_block()
     for worker in workers.values():
         worker.close()
-    return {runtime: statistics.median(values) for runtime, values in times.items()}
+    return {name: statistics.median(values) for name, values in times.items()}
 
 
 def clock(function):

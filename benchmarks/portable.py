@@ -1,8 +1,9 @@
 """Compare the latency of edgecore's kernels (files without a backend) with eager PyTorch on the same number of threads.
 
-    python benchmarks/portable.py [MODEL ...] [--threads 2] [--rounds 8]
+    python benchmarks/portable.py [MODEL ...] [--threads 2] [--rounds 8] [--int8]
 
 One process for each runtime; they alternate in blocks of five runs, as in `check.py`. The ratio is that of the medians.
+With --int8, the quantized file is compared with the fp32 file instead.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 import torch
-from check import latency, make
+from check import Worker, alternate, latency, make
 
 import edgecore
 
@@ -22,12 +23,23 @@ def main() -> None:
     parser.add_argument("models", nargs="*", default=["mobilenet_v2", "vit_b_16"], help="names of tests/zoo.py")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=8, help="blocks of five runs for each runtime")
+    parser.add_argument("--int8", action="store_true", help="compare int8 with fp32, both of edgecore")
     arguments = parser.parse_args()
     for name in arguments.models:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / f"{name}.pte"
             model, inputs = make(name)
             edgecore.compile(torch.export.export(model, inputs), backends=[]).save(path)
+            if arguments.int8:
+                int8 = path.with_suffix(".int8.pte")
+                options = {"runtime": "edgecore", "quantize": "int8", "calibration": [inputs]}
+                edgecore.compile(model, inputs, **options).save(int8)
+                workers = {file: Worker("edgecore", file, arguments.threads) for file in (int8, path)}
+                ours, fp32 = alternate(workers, arguments.rounds).values()
+                print(
+                    f"{name}: int8 {ours * 1e3:.1f} ms, fp32 {fp32 * 1e3:.1f} ms, ratio {ours / fp32:.2f}", flush=True
+                )
+                continue
             median = latency({"edgecore": path, "eager": name}, arguments.threads, arguments.rounds)
         ours, eager = median["edgecore"], median["eager"]
         print(f"{name}: {ours * 1e3:.1f} ms, eager {eager * 1e3:.1f} ms, ratio {ours / eager:.2f}", flush=True)

@@ -40,7 +40,9 @@ def count(folder: Path, layer: str, layers: int, processor: str) -> int:
     x = torch.randn(2, *shape)
     model = nn.Sequential(*(make() for _ in range(layers))).eval()
     pte = folder / "network.pte"
-    edgecore.compile(model, (x[:1],), runtime="edgecore", quantize="int8", memory="static", calibration=[x[:1]]).save(pte)
+    edgecore.compile(model, (x[:1],), runtime="edgecore", quantize="int8", memory="static", calibration=[x[:1]]).save(
+        pte
+    )
     flags = f"{processor} -mthumb -mfloat-abi=hard"
     cxx = f"{flags} -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit"
     elf = build(folder / "build", "cortex-m55", [pte], f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={cxx}")

@@ -1,6 +1,6 @@
 // Runs each model on the inputs in the file NAME.in, which contains the elements of all inputs of a run, of the next
-// run and so on in memory order, and writes the outputs of all runs to NAME.out. A model without inputs runs once. What
-// is wrong with a model is one sentence on the console, and the next model runs.
+// run and so on in memory order, and writes the outputs of all runs to NAME.out. A model without inputs, or with empty
+// ones only, runs once. What is wrong with a model is one sentence on the console, and the next model runs.
 #include <string.h>
 
 #include "backends.h"
@@ -19,6 +19,7 @@ namespace {
 
 constexpr size_t kMaxInputs = 8;
 constexpr size_t kMaxDims = 8;
+constexpr size_t kMaxName = 59;  // characters
 
 // A function whose variables are not on the stack while others run, though it has one caller.
 #define NOT_INLINED __attribute__((noinline))
@@ -93,11 +94,13 @@ NOT_INLINED Status bind(Method &method, BufferAllocator &memory, Buffer (&inputs
 
 // Reads the inputs of a run. `ended` becomes true if the file has no more of them.
 NOT_INLINED Status read_inputs(Method &method, int32_t file, const Buffer (&inputs)[kMaxInputs], bool &ended) {
+  bool has_read = false;  // inputs before this one; an empty one says nothing about the file
   for (size_t i = 0; i < method.info().input_count(); ++i) {
     const edgecore::TensorInfo tensor = method.info().input(i).tensor;
-    const size_t read = semihosting_read(file, inputs[i].data, inputs[i].size);
-    ended = i == 0 && read == 0;
+    const size_t read = inputs[i].size == 0 ? 0 : semihosting_read(file, inputs[i].data, inputs[i].size);
+    ended = inputs[i].size != 0 && read == 0 && !has_read;
     if (ended) return {};
+    has_read = has_read || read != 0;
     if (read != inputs[i].size) {
       return edgecore::fail(error, EDGECORE_INVALID_ARGUMENT, "The file of inputs ends within input ", i,
                             ", which has ", tensor.bytes, " bytes.");
@@ -128,22 +131,27 @@ NOT_INLINED Status write_outputs(const Method &method, int32_t file) {
 
 // Opens NAME.in or NAME.out.
 NOT_INLINED Status open(const char *name, const char *ending, int32_t &file) {
-  char path[64] = "";
-  strncat(path, name, sizeof(path) - 5);
+  char path[kMaxName + 5] = "";
+  if (strlen(name) > kMaxName) {
+    return edgecore::fail(error, EDGECORE_NOT_SUPPORTED, "Its name has more than ", kMaxName,
+                          " characters, so this firmware cannot open its files.");
+  }
+  strcat(path, name);
   strcat(path, ending);
   file = strcmp(ending, ".in") == 0 ? semihosting_open_to_read(path) : semihosting_open_to_write(path);
   return file >= 0 ? Status() : edgecore::fail(error, EDGECORE_ACCESS_FAILED, "The file ", path, " cannot be opened.");
 }
 
 NOT_INLINED Status run_all(Method &method, const char *name, const Buffer (&inputs)[kMaxInputs], size_t &runs) {
-  const bool has_inputs = method.info().input_count() != 0;
+  bool has_inputs = false;
+  for (size_t i = 0; i < method.info().input_count(); ++i) has_inputs = has_inputs || inputs[i].size != 0;
   int32_t in = -1;
   int32_t out = -1;
   if (has_inputs) EDGECORE_TRY(open(name, ".in", in));
   Status status = open(name, ".out", out);
   bool ended = false;
   while (status.ok() && !ended) {
-    status = read_inputs(method, in, inputs, ended);
+    status = read_inputs(method, in, inputs, ended);  // also of a model whose inputs are all empty
     if (!status.ok() || ended) break;
     status = method.execute(error);
     if (status.ok()) status = write_outputs(method, out);

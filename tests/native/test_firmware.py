@@ -281,11 +281,22 @@ def test_a_firmware_tells_models_that_it_runs_from_others(firmware: ModuleType, 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             return x.repeat(1, 1, 1, 1, 2)
 
-    files = [tmp_path / "a-b.pte", tmp_path / "a_b.pte", tmp_path / "repeat.pte"]  # two are the same C identifier
-    x = torch.ones(4)
-    for model, inputs, file in zip((Constant(), Number(), Repeat()), ((), (x,), (x,)), files, strict=True):
+    class Joined(torch.nn.Module):
+        def forward(self, empty: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([empty, x]) + 1
+
+    class Shifted(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.pad(x, (0, 2), value=3.0)
+
+    long_name = "n" * 60
+    names = ("a-b", "a_b", "repeat", "joined", "empty", long_name)  # two are the same C identifier
+    files = [tmp_path / f"{name}.pte" for name in names]
+    x, empty = torch.ones(4), torch.ones(0)
+    models = (Constant(), Number(), Repeat(), Joined(), Shifted(), Shifted())
+    for model, inputs, file in zip(models, ((), (x,), (x,), (empty, x), (empty,), (x,)), files, strict=True):
         edgecore.compile(model.eval(), inputs, runtime="edgecore", memory="static").save(file)
-    for name in ("a_b", "repeat"):
+    for name in ("a_b", "repeat", "joined", long_name[:59]):
         (tmp_path / f"{name}.in").write_bytes(x.numpy().tobytes())
     elf = firmware.build(tmp_path / "build", "cortex-m55", files)
     status, text = firmware.emulate(elf, "cortex-m55", tmp_path)
@@ -293,6 +304,10 @@ def test_a_firmware_tells_models_that_it_runs_from_others(firmware: ModuleType, 
     assert np.frombuffer((tmp_path / "a-b.out").read_bytes(), np.float32).tolist() == [0, 2, 4, 6]
     assert "a_b: Output 1 is not a tensor" in text
     assert "aten::repeat.out: the number of repeats is 5; at most 4 are supported" in text
+    assert "joined: 1 runs;" in text and "empty: 1 runs;" in text
+    assert np.frombuffer((tmp_path / "joined.out").read_bytes(), np.float32).tolist() == [2, 2, 2, 2]
+    assert np.frombuffer((tmp_path / "empty.out").read_bytes(), np.float32).tolist() == [3, 3]
+    assert f"{long_name}: Its name has more than 59 characters" in text
     assert status == 1
     with pytest.raises(SystemExit, match="Output 1 is not a tensor"):
         firmware.count_instructions(elf, "cortex-m55", "a_b", np.ones((2, 4), np.float32))

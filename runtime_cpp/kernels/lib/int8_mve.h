@@ -1,6 +1,7 @@
-// Loops over int8 values for Arm's MVE, the vectors of a Cortex-M55 or M85. They are written in assembly: GCC 12 moves
-// predicates of intrinsics through ordinary registers, and has no loops that end with a partial vector, as wlstp and
-// letp do here. These loops have no limit of their count, and may have none.
+// Loops over int8 values for Arm's MVE, the vectors of a Cortex-M55 or M85; a count may be 0. They are written in
+// assembly: GCC 12 moves predicates of intrinsics through ordinary registers, and makes no loops that end with a
+// partial vector, as wlstp and letp do. No compiler knows the predicate register as one that assembly changes, so code
+// with MVE intrinsics must not be mixed with these functions.
 #ifndef EDGECORE_KERNELS_INT8_MVE_H_
 #define EDGECORE_KERNELS_INT8_MVE_H_
 

@@ -212,7 +212,8 @@ def _in_windows(windows: torch.Tensor, size: int) -> torch.Tensor:
     """Return 1 for each element [size] that is in a window [count], else 0, as float64 [count, size]."""
     begins, ends, _ = windows[:, :, None]
     index = torch.arange(size, device=windows.device)
-    return ((begins <= index) & (index < ends)).double()
+    inside: torch.Tensor = (begins <= index) & (index < ends)
+    return inside.double()
 
 
 @torch.library.impl(_library, "int8_average", "CompositeExplicitAutograd")

@@ -86,8 +86,8 @@ def fuse_windows(editor: Editor, node: Node, result: Int8, constants: Constants)
         lists = kernel, for_each(argument(pool, "stride") or kernel, 2), for_each(argument(pool, "padding"), 2)
         counts_padding, override = argument(pool, "count_include_pad"), argument(pool, "divisor_override")
         windows = [
-            _pool_windows(size, count, *geometry, counts_padding)
-            for (size, count), *geometry in zip(pairs, *lists, strict=True)
+            _pool_windows(size, count, one, stride, padding, counts_padding)
+            for (size, count), one, stride, padding in zip(pairs, *lists, strict=True)
         ]
     if override is not None:
         if override < 0:
