@@ -18,7 +18,7 @@ LoadedBackend backends[kMaxBackends];
 size_t count;
 
 #ifdef ETHOSU_FAST_SCRATCH
-alignas(16) uint8_t fast_scratch[ETHOSU_FAST_SCRATCH];
+alignas(32) uint8_t fast_scratch[(ETHOSU_FAST_SCRATCH + 31) / 32 * 32];  // cache lines
 #endif
 
 }  // namespace

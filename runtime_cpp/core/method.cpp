@@ -236,7 +236,8 @@ bool Method::input_is_copied(size_t index) const {
 void *Method::planned_input(size_t index) {
   const MethodImpl &method = MethodImpl::of(this);
   const TensorSlot *slot = slot_at(method, method.plan->inputs(), index);
-  return slot != nullptr && slot->storage == Storage::kPlanned ? base_data(*slot) : nullptr;
+  const bool is_planned = slot != nullptr && slot->storage == Storage::kPlanned && !pending();
+  return is_planned ? base_data(*slot) : nullptr;
 }
 
 bool Method::output_needs_memory(size_t index) const {

@@ -97,9 +97,9 @@ class Method {
   Status set_input_none(size_t index, Error &error);
   // Returns true if set_input copies the tensor, false if it borrows it.
   bool input_is_copied(size_t index) const;
-  // Returns the memory that the program plans for a tensor input, or NULL, also if there is no such input. The caller
-  // may write the input there before it calls set_input with this address, which then copies nothing: no second buffer
-  // is needed.
+  // Returns the memory that the program plans for a tensor input, or NULL: if there is no such input, and while a run
+  // is pending. The caller may write the input there before it calls set_input with this address, which then copies
+  // nothing: no second buffer is needed.
   void *planned_input(size_t index);
 
   // Sets the memory of an output for which the program plans no memory (ValueInfo.tensor.planned is false). `bytes`

@@ -24,14 +24,14 @@ struct edgecore_program {};
 struct edgecore_delegate {
   bool used;
   Blob blob;
-  size_t fast_bytes;
+  edgecore_memory_block fast;
 };
 struct edgecore_instance {
   bool used;
   bool profiled;
   edgecore_scope *scope;
   const Blob *blob;
-  size_t fast_bytes;
+  edgecore_memory_block fast;
   edgecore_memory_need need;
 };
 
@@ -136,10 +136,14 @@ int32_t EDGECORE_CALL delegate_load(edgecore_program *, const edgecore_delegate_
                 " bytes of fast scratch, and the application has given ", fast_scratch.bytes,
                 ": call edgecore_ethosu_set_fast_scratch, or compile with the memory mode Shared_Sram");
   }
+  if (fast_bytes != 0 && (address_of(fast_scratch.data) % kCacheLine != 0 || fast_scratch.bytes % kCacheLine != 0)) {
+    return fail(error, EDGECORE_INVALID_ARGUMENT, "the fast scratch has ", fast_scratch.bytes, " bytes at the address ",
+                address_of(fast_scratch.data), ": both must be multiples of 32, the size of a cache line");
+  }
   const int32_t code = take(delegates, out, error);
   if (code != EDGECORE_OK) return code;
   (*out)->blob = blob;  // command stream and weights are used where they are
-  (*out)->fast_bytes = static_cast<size_t>(fast_bytes);
+  (*out)->fast = {fast_scratch.data, fast_bytes};
   return EDGECORE_OK;
 }
 void EDGECORE_CALL delegate_destroy(edgecore_delegate *delegate) { delegate->used = false; }
@@ -155,7 +159,7 @@ int32_t EDGECORE_CALL instance_create(edgecore_delegate *delegate, const edgecor
   (*out)->profiled = (info->flags & EDGECORE_INSTANCE_PROFILED) != 0;
   (*out)->scope = info->scope;
   (*out)->blob = &delegate->blob;
-  (*out)->fast_bytes = delegate->fast_bytes;
+  (*out)->fast = delegate->fast;
   return EDGECORE_OK;
 }
 void EDGECORE_CALL instance_destroy(edgecore_instance *instance) { instance->used = false; }
@@ -220,13 +224,15 @@ int32_t EDGECORE_CALL prepare(edgecore_instance *instance, const edgecore_value 
 }
 
 // Runs the command stream. Its regions are 0 the weights, 1 the arena, 2 the fast scratch.
-int run(const Blob &blob, const uint8_t *arena, size_t fast_bytes) {
-  uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast_scratch.data)};
-  const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, fast_bytes};
-  // NULL from a driver that is built for several kinds of NPUs: it chooses one when it is called.
+int run(const Blob &blob, const uint8_t *arena, const edgecore_memory_block &fast) {
+  uint64_t addresses[] = {address_of(blob.weights.data), address_of(arena), address_of(fast.data)};
+  const size_t sizes[] = {static_cast<size_t>(blob.weights.size), blob.arena_bytes, static_cast<size_t>(fast.bytes)};
   ethosu_driver *npu = ethosu_reserve_driver();
+#ifndef ETHOSU_MULTI_VARIANT  // a driver for several kinds of NPUs returns NULL, and chooses one when it is called
+  if (npu == nullptr) return -1;
+#endif
   const int code = ethosu_invoke_v3(npu, blob.commands.data, static_cast<int>(blob.commands.size), addresses, sizes,
-                                    fast_bytes == 0 ? 2 : 3, nullptr);
+                                    fast.bytes == 0 ? 2 : 3, nullptr);
   if (npu != nullptr) ethosu_release_driver(npu);
   return code;
 }
@@ -241,7 +247,7 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
     memcpy(arena + input.offset, data_of(*tensor_of(args, stride, i)), input.bytes);
   }
   const uint64_t event = instance->profiled ? driver.host->event_begin(instance->scope, str("NPU"), -1) : 0;
-  const int code = run(blob, arena, instance->fast_bytes);
+  const int code = run(blob, arena, instance->fast);
   if (instance->profiled) driver.host->event_end(instance->scope, event);
   if (code != 0) {
     return fail(error, EDGECORE_ACCESS_FAILED, "Arm's driver has not run the command stream (it returned ", code,

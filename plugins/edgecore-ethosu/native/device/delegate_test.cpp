@@ -153,7 +153,7 @@ class FastScratch : public testing::Test {
  protected:
   void TearDown() override { edgecore_ethosu_set_fast_scratch(nullptr, 0); }
 
-  alignas(16) uint8_t memory_[256];
+  alignas(32) uint8_t memory_[256];
   const Bytes blob_ = test::blob_of(with_fast_scratch());
   const std::string needs_ = "ethosu-vela 1 ethos-u55-128 fast 128";
 };
@@ -182,6 +182,25 @@ TEST_F(FastScratch, ThatIsMissingOrTooSmallIsNamed) {
   edgecore_ethosu_set_fast_scratch(memory_, 127);
   const Session small(view(blob_), needs_);
   expect_text(small.error.text, "needs 128 bytes of fast scratch, and the application has given 127");
+}
+
+TEST_F(FastScratch, ThatIsNotMadeOfCacheLinesIsRefused) {
+  edgecore_ethosu_set_fast_scratch(memory_ + 16, 160);
+  const Session moved(view(blob_), needs_);
+  EXPECT_EQ(moved.error.code, EDGECORE_INVALID_ARGUMENT);
+  expect_text(moved.error.text, ": both must be multiples of 32, the size of a cache line");
+  edgecore_ethosu_set_fast_scratch(memory_, 144);
+  const Session cut(view(blob_), needs_);
+  expect_text(cut.error.text, "the fast scratch has 144 bytes at the address ");
+}
+
+TEST_F(FastScratch, IsKeptByAModelThatIsLoaded) {
+  edgecore_ethosu_set_fast_scratch(memory_, sizeof(memory_));
+  Session session(view(blob_), needs_);
+  edgecore_ethosu_set_fast_scratch(nullptr, 0);
+  std::vector<Bytes> values = arguments();
+  ASSERT_EQ(session.run(values, kElementSizes), EDGECORE_OK) << session.error.text << last_message();
+  expect_text(last_message(), "fast scratch 128.");
 }
 
 TEST_F(FastScratch, GoesWhollyToAFileOfAnotherToolchain) {
