@@ -198,6 +198,7 @@ def test_the_folder_of_a_driver_replaces_the_stub(firmware: ModuleType, tmp_path
     (driver / "include").mkdir(parents=True)
     (driver / "CMakeLists.txt").write_text(
         "add_library(ethosu_core_driver STATIC driver.c)\ntarget_include_directories(ethosu_core_driver PUBLIC include)\n"
+        "target_compile_definitions(ethosu_core_driver PUBLIC ETHOSU_MULTI_VARIANT)\n"
     )
     # An older release of Arm's driver declares the addresses as constant.
     (driver / "include" / "ethosu_driver.h").write_text("""
