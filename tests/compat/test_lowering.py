@@ -117,8 +117,10 @@ def test_a_manager_of_passes_runs_functions_on_a_graph_module():
         CompileError, match="after the pass <lambda>: node relu.*an edge graph has no call_method nodes"
     ):
         manager(graph_module)
-    manager.passes = [lambda module: module]
-    with pytest.raises(CompileError, match=r"the pass <lambda> gave a GraphModule; return PassResult\("):
+    manager.passes, manager.run_checks = [lambda module: module], False
+    assert manager(graph_module).graph_module is graph_module
+    manager.passes = [lambda module: 3]
+    with pytest.raises(CompileError, match=r"the pass <lambda> gave a int; return PassResult\("):
         manager(graph_module)
 
 
@@ -130,6 +132,28 @@ def test_nodes_have_the_names_that_the_documentation_shows():
     assert edge.exported_program().graph_signature.user_outputs == ("aten_add_tensor_1",)
     info = get_delegation_info(edge.exported_program().graph_module)
     assert info.rows() == [("aten_add_tensor", 0, 2), ("aten_relu_default", 0, 1), ("Total", 0, 3)]
+
+
+class Sizes(torch.nn.Module):
+    def forward(self, x):
+        return x + 1, x.shape[0]
+
+
+def test_results_that_are_sizes_keep_their_names(tmp_path):
+    shapes = ({0: torch.export.Dim("rows", max=8)},)
+    edge = to_edge(torch.export.export(Sizes(), (torch.ones(2, 3),), dynamic_shapes=shapes))
+    torch.export.save(edge.exported_program(), tmp_path / "edge.pt2")
+    assert edge.exported_program().graph_signature.user_outputs == ("aten_add_scalar", "aten_sym_size_int")
+
+
+class Nothing:
+    def transform_for_pre_decomposition(self, program):
+        pass
+
+
+def test_a_partitioner_must_return_the_program_that_it_transforms():
+    with pytest.raises(CompileError, match="Nothing.transform_for_pre_decomposition gave a NoneType; return the exp"):
+        to_edge_transform_and_lower(sums(), partitioner=[Nothing()])
 
 
 def test_memory_of_inputs_is_planned_without_a_config_as_with_one():

@@ -148,6 +148,28 @@ def test_a_mask_keeps_its_values_out_of_a_quantized_softmax():
     assert torch.as_tensor(edgecore.load(program.buffer).forward(x)).triu(1).count_nonzero() == 0
 
 
+class Attention(nn.Module):
+    """Scores with a mask that is added, and a matrix of weights."""
+
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", torch.full((4, 4), mask).triu(1))
+        self.weight = nn.Parameter(torch.rand(8, 8) * torch.logspace(-3, 0, 8))
+
+    def forward(self, x):
+        return ((x @ self.weight @ x.mT) + self.mask).softmax(-1) @ x
+
+
+@pytest.mark.parametrize("mask", [-torch.inf, -1e9])
+def test_masks_that_are_added_and_weights_of_products_stay_in_floating_point(mask):
+    model = Attention(mask)
+    program = compiled(model, 2, 4, 8)
+    names = operators(program)
+    assert {"aten.mm.default", "aten.add.Tensor", "aten._softmax.default"} <= set(names)
+    assert names.count("edgecore.int8_matmul.default") == 2
+    assert min(row.eager.sqnr for row in program.compare(model).rows) > 25
+
+
 def test_skipped_modules_stay_in_floating_point():
     model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
     names = operators(compiled(model, 3, 6, quantize={"kernels": edgecore.Recipe("int8", skip=["2"])}))

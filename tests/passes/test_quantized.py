@@ -60,3 +60,30 @@ def test_a_pair_by_way_of_half_precision_still_rounds():
     x = torch.tensor([1000.1, 2.0])
     program = fold_quantize(edge_of(function, x, weight=torch.ones(1)))
     check(program, function, x, weight=torch.ones(1))
+
+
+def test_integers_outside_of_the_range_are_quantized_again():
+    rest = (0.25, 3, -127, 127, torch.int8)
+    library = torch.ops.quantized_decomposed
+
+    def function(s, x):
+        return library.quantize_per_tensor(library.dequantize_per_tensor(x, *rest), *rest) * s.weight
+
+    x, weight = torch.tensor([-128, 1], dtype=torch.int8), torch.ones(1, dtype=torch.int8)
+    program = fold_quantize(edge_of(function, x, weight=weight))
+    check(program, function, x, weight=weight)
+
+
+def test_a_range_is_known_behind_data_movement():
+    rest = (0.25, 3, -127, 127, torch.int8)
+    library = torch.ops.quantized_decomposed
+
+    def function(s, x):
+        moved = library.quantize_per_tensor(x, *rest).view(3, 2).permute(1, 0)
+        again = library.quantize_per_tensor(library.dequantize_per_tensor(moved, *rest), *rest)
+        return library.dequantize_per_tensor(again, *rest) * s.weight
+
+    x = torch.randn(2, 3)
+    program = fold_quantize(edge_of(function, x, weight=torch.ones(1)))
+    assert len([node for node in calls(program.graph_module) if is_quantize(node)]) == 1
+    check(program, function, x, weight=torch.ones(1))

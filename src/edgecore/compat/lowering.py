@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from edgecore import pipeline
 from edgecore.compat.managers import EdgeProgramManager, Passes, edge_passes, on_graphs
+from edgecore.errors import CompileError
 from edgecore.ir.program import copy_program
 from edgecore.partition import Partitioner
 from edgecore.pipeline import EdgeCompileConfig
@@ -63,7 +64,13 @@ def _transformed(programs: Programs, partitioner: PartitionerSpec) -> Programs:
     for name in by_method:
         for one in (partitioner.get(name) if isinstance(partitioner, Mapping) else partitioner) or ():
             if hasattr(one, "transform_for_pre_decomposition"):
-                by_method[name] = one.transform_for_pre_decomposition(copy_program(by_method[name]))
+                result = one.transform_for_pre_decomposition(copy_program(by_method[name]))
+                if not isinstance(result, ExportedProgram):
+                    raise CompileError(
+                        f"{type(one).__name__}.transform_for_pre_decomposition gave a {type(result).__name__}; return "
+                        "the exported program"
+                    )
+                by_method[name] = result
     return by_method
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import TensorArgument
+from torch.export.graph_signature import SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument
 from torch.fx import GraphModule, Node
 
 from edgecore.ir.control_flow import graph_modules, is_control_flow
@@ -248,6 +248,10 @@ def for_each(value: Any, count: int) -> list[Any]:
     return values * count if len(values) == 1 else values
 
 
+_NAMED = (TensorArgument, SymIntArgument, SymFloatArgument, SymBoolArgument)
+"""The results in a signature that are nodes."""
+
+
 @contextmanager
 def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     """Edit the graph of `program` in a `with` block.
@@ -264,8 +268,8 @@ def edit(program: ExportedProgram) -> Iterator[GraphModule]:
     results = graph_module.graph.output_node().args[0]
     assert isinstance(results, (tuple, list))
     for spec, result in zip(program.graph_signature.output_specs, results, strict=True):
-        if isinstance(spec.arg, TensorArgument) and isinstance(result, Node):
-            spec.arg = TensorArgument(result.name)
+        if isinstance(spec.arg, _NAMED) and isinstance(result, Node):
+            spec.arg = type(spec.arg)(result.name)
     graph_module.recompile()
 
 

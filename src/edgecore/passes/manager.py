@@ -148,9 +148,12 @@ def _check_graph(graph_module: GraphModule) -> None:
 
 def _on_graph(name: str, transform: GraphPass, graph_module: GraphModule) -> PassResult:
     result = transform(graph_module)
+    if isinstance(result, GraphModule):
+        return PassResult(result, True)
     if not isinstance(result, (PassResult, NoneType)):
         raise CompileError(
-            f"the pass {name} gave a {type(result).__name__}; return PassResult(graph_module, modified), or nothing"
+            f"the pass {name} gave a {type(result).__name__}; return PassResult(graph_module, modified), the graph "
+            "module, or nothing"
         )
     return result or PassResult(graph_module, True)
 

@@ -101,10 +101,31 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
     return editor.call(library.dequantize_per_tensor.default, quantized, *rest)
 
 
-def fold_quantize(program: ExportedProgram) -> ExportedProgram:
-    """Quantize constants when compiling, and replace `quantize(dequantize(x))` with equal parameters by `x`.
+def quantized_before(node: Node) -> Node | None:
+    """Return `q` for a node `quantize(dequantize(q))` if the parameters are equal, and `q` is in their range, else None.
 
-    `dequantize(quantize(x))` stays, because it rounds; so does `quantize(dequantize(x))` by way of half precision.
+    Integers of 32 bits are left alone, as float32 does not have all of them, and values in fp16 in between.
+    """
+    again, source = parameters_of(node), node.args[0]
+    if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
+        return None
+    assert isinstance(source, Node)
+    quantized = source.args[0]
+    if not isinstance(quantized, Node) or source.meta["val"].dtype != torch.float32 or parameters_of(source) != again:
+        return None
+    every = torch.iinfo(again.dtype)
+    if (again.quant_min, again.quant_max) == (every.min, every.max):
+        return quantized
+    origin = quantized
+    while origin.target in COMMUTE_WITH_QUANTIZATION and isinstance(origin.args[0], Node):
+        origin = origin.args[0]
+    return quantized if is_quantize(origin) and parameters_of(origin) == again else None
+
+
+def fold_quantize(program: ExportedProgram) -> ExportedProgram:
+    """Quantize constants when compiling, and replace `quantize(dequantize(x))` by `x` where that is exact.
+
+    `dequantize(quantize(x))` stays, because it rounds.
     """
     constants = Constants(program)
     with edit(program) as graph_module:
@@ -116,12 +137,8 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), constants.get)
                 assert callable(node.target)
                 replace(node, constants.add(f"{node.name}_folded", node.target(*args, **kwargs)))
-            elif isinstance(source, Node) and is_dequantize(source):
-                parameters, inner = parameters_of(node), source.args[0]
-                if parameters is None or parameters != parameters_of(source) or not isinstance(inner, Node):
-                    continue
-                if argument(source, "out_dtype") in (None, torch.float32):
-                    replace(node, inner)
+            elif (inner := quantized_before(node)) is not None:
+                replace(node, inner)
     constants.drop_unused()
     return program
 

@@ -9,7 +9,7 @@ from torch.fx import Node
 from edgecore.ir.graph import all_calls, edit, replace, same_sizes
 from edgecore.ir.op_sets import MAY_BE_IDENTITY
 from edgecore.ir.tensors import dim_order
-from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
+from edgecore.passes.quantized import is_quantize, quantized_before
 
 aten = torch.ops.aten
 
@@ -26,29 +26,10 @@ def remove_identities(program: ExportedProgram) -> ExportedProgram:
             if _is_identity(source, node) and not _is_copied_to_output(source, node):
                 replace(node, source)
         for node in filter(is_quantize, all_calls(graph_module)):
-            source = _quantized_before(node)
+            source = quantized_before(node)
             if source is not None:
                 replace(node, source)
     return program
-
-
-def _quantized_before(node: Node) -> Node | None:
-    """Return `q` for a node `quantize(dequantize(q))` if the parameters are equal, and `q` is in their range, else None.
-
-    Integers of 32 bits are left alone, as float32 does not have all of them, and values in fp16 in between.
-    """
-    again, source = parameters_of(node), node.args[0]
-    if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
-        return None
-    assert isinstance(source, Node)
-    quantized = source.args[0]
-    if not isinstance(quantized, Node) or source.meta["val"].dtype != torch.float32 or parameters_of(source) != again:
-        return None
-    every = torch.iinfo(again.dtype)
-    is_in_range = (again.quant_min, again.quant_max) == (every.min, every.max) or (
-        is_quantize(quantized) and parameters_of(quantized) == again
-    )
-    return quantized if is_in_range else None
 
 
 def _is_identity(source: Node, node: Node) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from operator import attrgetter
 
 import torch
 from torch.fx import Node
@@ -42,6 +43,9 @@ MEANS = frozenset({
     aten.mean.dim, aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.avg_pool1d.default,
     aten.avg_pool2d.default,
 })  # fmt: skip
+MASK = 1e4
+"""The magnitude from which constants are those of a mask."""
+
 SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default})
 FIXED = {
     aten.sigmoid.default: (1 / 256, -128), aten.sigmoid_.default: (1 / 256, -128), aten.tanh.default: (1 / 128, 0),
@@ -94,7 +98,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat, eps=EPS)
             inputs = {node.args[0]: activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
-        elif target in TWO_INPUTS and len(float_args(node)) == 2:
+        elif target in TWO_INPUTS and len(float_args(node)) == 2 and not any(map(_is_mask, float_args(node))):
             mark_fused(fused_tail(node, (CLAMPS,)), node, activation, dict.fromkeys(float_args(node), activation))
         elif target in MATMULS and len(float_args(node)) == 2 and _are_matrices(node.all_input_nodes):
             mark(node, activation, dict.fromkeys(float_args(node), activation))
@@ -111,7 +115,21 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
 
 
 def _are_matrices(nodes: list[Node]) -> bool:
-    return all(node.meta["val"].dim() > 1 for node in nodes)
+    return all(node.meta["val"].dim() > 1 and not _is_constant(node) for node in nodes)
+
+
+def _is_constant(node: Node) -> bool:
+    """Return True for a parameter or buffer, and for what is computed of these only."""
+    sources = node.all_input_nodes
+    return node.op == "get_attr" or (bool(sources) and all(map(_is_constant, sources)))
+
+
+def _is_mask(node: Node) -> bool:
+    """Return True for a constant with infinities, or with numbers so large that a scale for them leaves no others."""
+    if node.op != "get_attr":
+        return False
+    value = attrgetter(str(node.target))(node.graph.owning_module)
+    return bool((value.detach().abs() >= MASK).any())
 
 
 def _is_function_of_one(node: Node) -> bool:

@@ -31,7 +31,7 @@ class CellResult:
         runtime: The target runtime.
         threads: Number of threads; 0 for edgecore's default.
         status: `ok`; `made` if there is a file that this machine cannot run, so that nothing was compared or measured;
-            `skipped` if the recipe quantizes nothing of the model; `wrong` if the file computes something else than PyTorch; `failed`.
+            `skipped` if a recipe for weights finds none of its layers; `wrong` if the file computes something else than PyTorch; `failed`.
         reason: One sentence that says why the cell is not `ok`; else empty.
         cached: True if an earlier sweep had computed all of it.
         seconds: Time of the cell's processes when they ran.
