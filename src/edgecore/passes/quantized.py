@@ -101,10 +101,10 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
     return editor.call(library.dequantize_per_tensor.default, quantized, *rest)
 
 
-def quantized_before(node: Node) -> Node | None:
+def quantized_before(node: Node, constants: Constants | None = None) -> Node | None:
     """Return `q` for a node `quantize(dequantize(q))` if the parameters are equal, and `q` is in their range, else None.
 
-    Integers of 32 bits are left alone, as float32 does not have all of them, and values in fp16 in between.
+    The range of what is computed of constants is known with `constants` only. Integers of 32 bits are left alone, as float32 does not have all of them, and values in fp16 in between.
     """
     again, source = parameters_of(node), node.args[0]
     if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
@@ -119,6 +119,9 @@ def quantized_before(node: Node) -> Node | None:
     origin = quantized
     while origin.target in COMMUTE_WITH_QUANTIZATION and isinstance(origin.args[0], Node):
         origin = origin.args[0]
+    if constants is not None and constants.has(origin):
+        value = constants.get(origin)
+        return quantized if not bool(((value < again.quant_min) | (value > again.quant_max)).any()) else None
     return quantized if is_quantize(origin) and parameters_of(origin) == again else None
 
 
@@ -137,7 +140,7 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), constants.get)
                 assert callable(node.target)
                 replace(node, constants.add(f"{node.name}_folded", node.target(*args, **kwargs)))
-            elif (inner := quantized_before(node)) is not None:
+            elif (inner := quantized_before(node, constants)) is not None:
                 replace(node, inner)
     constants.drop_unused()
     return program
