@@ -104,7 +104,8 @@ def insert_pair(editor: Editor, value: Node, parameters: QuantizationParameters)
 def quantized_before(node: Node, constants: Constants | None = None) -> Node | None:
     """Return `q` for a node `quantize(dequantize(q))` if the parameters are equal, and `q` is in their range, else None.
 
-    The range of what is computed of constants is known with `constants` only. Integers of 32 bits are left alone, as float32 does not have all of them, and values in fp16 in between.
+    The range of what is computed of constants is known with `constants` only. Integers of 32 bits are left alone, as
+    float32 does not have all of them, and values in fp16 in between.
     """
     again, source = parameters_of(node), node.args[0]
     if again is None or again.dtype.itemsize > 2 or not is_dequantize(source):
