@@ -78,6 +78,20 @@ def _in_range(value: torch.Tensor, zero_point: int, low: int, high: int) -> torc
     return (value + zero_point).clamp(low, high).to(torch.int8)
 
 
+def spread_out(
+    input: torch.Tensor, upsampling: Sequence[int], padding: Sequence[int], output_padding: Sequence[int], filling: int
+) -> torch.Tensor:
+    """Return `input` [N, C, (H,) W] as float64, with `filling` between its elements and around them."""
+    sizes = [(size - 1) * step + 1 for size, step in zip(input.shape[2:], upsampling, strict=True)]
+    spread = torch.full((*input.shape[:2], *sizes), filling, dtype=torch.float64, device=input.device)
+    steps: list[Any] = [slice(None, None, step) for step in upsampling]
+    spread[(..., *steps)] = input.double()
+    pads = [
+        amount for before, extra in zip(padding, output_padding, strict=True) for amount in (before + extra, before)
+    ]
+    return functional.pad(spread, pads[::-1], value=filling)
+
+
 @torch.library.impl(_library, "int8_convolution", "CompositeExplicitAutograd")
 def _int8_convolution(
     input: torch.Tensor,
@@ -99,18 +113,11 @@ def _int8_convolution(
     `channels` is int32 [3, outputs]: bias, multiplier and shift of each output channel. The bias contains what the
     input's zero point adds.
     """
-    sizes = [(size - 1) * step + 1 for size, step in zip(input.shape[2:], upsampling, strict=True)]
-    spread = torch.full((*input.shape[:2], *sizes), input_zero_point, dtype=torch.float64, device=input.device)
-    steps: list[Any] = [slice(None, None, step) for step in upsampling]
-    spread[(..., *steps)] = input.double()
-    pads = [
-        amount for before, extra in zip(padding, output_padding, strict=True) for amount in (before + extra, before)
-    ]
-    padded = functional.pad(spread, pads[::-1], value=input_zero_point)
-    convolve = functional.conv1d if len(sizes) == 1 else functional.conv2d
+    padded = spread_out(input, upsampling, padding, output_padding, input_zero_point)
+    convolve = functional.conv1d if len(stride) == 1 else functional.conv2d
     # float64 represents sums of integers below 2^53 exactly.
     sums = convolve(padded, weight.double(), None, list(stride), 0, list(dilation), groups).round().to(torch.int64)
-    bias, multiplier, shift = channels.to(torch.int64).reshape(3, -1, *[1] * len(sizes))
+    bias, multiplier, shift = channels.to(torch.int64).reshape(3, -1, *[1] * len(stride))
     return _in_range(requantize(sums + bias, multiplier, shift), zero_point, low, high)
 
 
@@ -208,7 +215,7 @@ def _int8_matmul(
     return _in_range(requantize(sums.round().to(torch.int64), multiplier, shift), zero_point, low, high)
 
 
-def _in_windows(windows: torch.Tensor, size: int) -> torch.Tensor:
+def in_windows(windows: torch.Tensor, size: int) -> torch.Tensor:
     """Return 1 for each element [size] that is in a window [count], else 0, as float64 [count, size]."""
     begins, ends, _ = windows[:, :, None]
     index = torch.arange(size, device=windows.device)
@@ -233,7 +240,7 @@ def _int8_average(
     divisor of an output is the product of both, and `factors`, int32 [2, divisors], has its multiplier and its shift.
     """
     height, width = input.shape[2:]
-    sums = _in_windows(rows, height) @ (input.double() - input_zero_point) @ _in_windows(columns, width).T
+    sums = in_windows(rows, height) @ (input.double() - input_zero_point) @ in_windows(columns, width).T
     divisors = rows[2].to(torch.int64)[:, None] * columns[2].to(torch.int64)
     multiplier, shift = factors.to(torch.int64)[:, divisors - 1]
     return _in_range(requantize(sums.round().to(torch.int64), multiplier, shift), zero_point, low, high)
