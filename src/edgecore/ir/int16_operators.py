@@ -35,14 +35,8 @@ _library.define(f"int16_matmul(Tensor a, Tensor b, {_FACTOR}, {_LIMITS}) -> Tens
 _library.define(f"int16_average(Tensor input, Tensor rows, Tensor columns, Tensor factors, {_LIMITS}) -> Tensor")
 _library.define(f"int16_softmax(Tensor input, Tensor table, {_LIMITS}) -> Tensor")
 
-TABLE_STEP = 128
-"""Distance between the inputs for which a table of `int16_table` has entries."""
-
-TABLE_SIZE = 2**16 // TABLE_STEP + 1
-"""Number of entries of a table of `int16_table`: for -32768, for 32768, and between."""
-
-SOFTMAX_BITS = 16
-"""The largest entries of the table of `int16_softmax` are 2^16."""
+SOFTMAX_BITS = 30
+"""The largest entries of the table of `int16_softmax` are 2^30."""
 
 ADD_BITS = 30
 """The factors of `int16_add` are at most 2^30 in magnitude."""
@@ -122,12 +116,16 @@ def _int16_linear(
 
 @torch.library.impl(_library, "int16_table", "CompositeExplicitAutograd")
 def _int16_table(input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Interpolate between the entries of `table`, int16 [513], whose entry i is for the input 128 * i - 32768."""
+    """Interpolate between the entries of `table`, int16 [2^bits + 1], for inputs that are 2^(16 - bits) apart.
+
+    `bits` is from 1 to 16. The first entry is for -2^15, the last one for 2^15.
+    """
+    shift = 17 - table.shape[0].bit_length()
     value = input.to(torch.int64) + 2**15
-    index, rest = value // TABLE_STEP, value % TABLE_STEP
+    index = value >> shift
     entries = table.to(torch.int64)
     first, second = entries[index], entries[index + 1]
-    return (first + (((second - first) * rest + TABLE_STEP // 2) >> 7)).to(torch.int16)
+    return (first + (((second - first) * (value - (index << shift)) + (1 << shift >> 1)) >> shift)).to(torch.int16)
 
 
 @torch.library.impl(_library, "int16_rescale", "CompositeExplicitAutograd")
@@ -181,18 +179,18 @@ def _int16_average(
 
 @torch.library.impl(_library, "int16_softmax", "CompositeExplicitAutograd")
 def _int16_softmax(input: torch.Tensor, table: torch.Tensor, low: int, high: int) -> torch.Tensor:
-    """Return 2^15 * term / sum, where `sum` is that of the terms of a row (the last dim).
+    """Return 2^15 * term / sum, where `sum` is that of the terms of a row (the last dim), of at most 2^15 - 1 elements.
 
-    `table` is int32 [512]. The term of an element is (table[d / 256] * table[256 + d % 256]) / 2^16, rounded half up,
-    where d is the largest element of the row less the element: exp(-(256 i + j)) = exp(-256 i) * exp(-j). The result
-    has the scale 2^-15.
+    `table` is int32 [512], with entries of at most 2^30. The term of an element is table[d / 256] * table[256 + d % 256]
+    / 2^30, rounded half up, where d is the largest element of the row less the element: exp(-(256 i + j)) = exp(-256 i)
+    * exp(-j). The result has the scale 2^-15.
     """
     value = input.to(torch.int64)
     steps = value.amax(-1, keepdim=True) - value
     entries = table.to(torch.int64)
-    terms = (entries[steps // 256] * entries[256 + steps % 256] + 2**15) >> SOFTMAX_BITS
-    sums = terms.sum(-1, keepdim=True)
+    terms = (entries[steps >> 8] * entries[256 + (steps & 255)] + 2**29) >> SOFTMAX_BITS
+    sums = terms.sum(-1, keepdim=True)  # from 2^30 to 2^45
     bits = torch.frexp(sums.double())[1].to(torch.int64)
     one = torch.ones_like(bits)
-    reciprocal = (one << (bits + 30)) // sums
+    reciprocal = (one << 61) // (sums >> (bits - 31))  # from 2^30 to 2^31
     return _limited((terms * reciprocal + (one << (bits + 14))) >> (bits + 15), low, high)

@@ -14,7 +14,7 @@ from edgecore.passes.decompose import decompose
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
-from edgecore.passes.fuse_int8 import fuse_int8
+from edgecore.passes.fuse_integers import fuse_integers
 from edgecore.passes.hoist_selects import hoist_selects
 from edgecore.passes.inline_regions import inline_regions
 from edgecore.passes.lift_body_constants import lift_body_constants
@@ -33,8 +33,8 @@ def _decompose(program: ExportedProgram, context: PassContext) -> ExportedProgra
     return decompose(program, context.preserve_for(program), context.rewrites)
 
 
-def _fuse_int8(program: ExportedProgram, context: PassContext) -> ExportedProgram:
-    return fuse_int8(program) if context.has_own_kernels else program
+def _fuse_integers(program: ExportedProgram, context: PassContext) -> ExportedProgram:
+    return fuse_integers(program) if context.has_own_kernels else program
 
 
 def _preserve_shared_buffers(program: ExportedProgram, context: PassContext) -> ExportedProgram:
@@ -145,8 +145,8 @@ EDGE_PASSES = PassList(
             stage="undelegated",
         ),
         NamedPass(
-            "fuse_int8",
-            _fuse_int8,
+            "fuse_integers",
+            _fuse_integers,
             "Operators between quantized values compute with integers.",
             "the runtime is `edgecore`",
             stage="undelegated",

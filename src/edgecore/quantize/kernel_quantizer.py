@@ -25,12 +25,9 @@ from edgecore.quantize.annotations import (
     output_spec,
     weight_spec,
 )
-from edgecore.quantize.kernels import Int8
+from edgecore.quantize.kernels import Int8, Int16x8
 
 aten = torch.ops.aten
-EPS = 2.0**-16
-"""Minimum scale that observers choose."""
-
 VOLUMES = frozenset({aten.conv3d.default, aten.conv3d.padding})
 TWO_INPUTS = frozenset({
     aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
@@ -47,11 +44,11 @@ MASK = 1e4
 """The magnitude from which constants are those of a mask."""
 
 SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default})
-FIXED = {
-    aten.sigmoid.default: (1 / 256, -128), aten.sigmoid_.default: (1 / 256, -128), aten.tanh.default: (1 / 128, 0),
-    aten.tanh_.default: (1 / 128, 0), aten.softmax.int: (1 / 256, -128), aten._softmax.default: (1 / 256, -128),
-}  # fmt: skip
-"""Operators whose results are in a known range, with scale and zero point."""
+FROM_ZERO = SOFTMAX | {aten.sigmoid.default, aten.sigmoid_.default}
+"""Operators whose results are from 0 to 1."""
+
+FROM_MINUS_ONE = frozenset({aten.tanh.default, aten.tanh_.default})
+"""Operators whose results are from -1 to 1."""
 
 MOVES = CLAMPS | {
     aten.max_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.unflatten.int,
@@ -68,21 +65,27 @@ class QuantizationConfig:
 
     Attributes:
         activation: The specification of activations.
+        eps: Minimum scale that observers choose.
         is_per_channel: True if weights have a scale for each output channel, False for a single scale.
         is_qat: True for quantization-aware training.
     """
 
     activation: QuantizationSpec
+    eps: float
     is_per_channel: bool
     is_qat: bool
 
 
-def config(parameters: Int8, *, is_qat: bool) -> QuantizationConfig:
-    """Return the configuration for the parameters of the recipe `int8`."""
-    observed = activation_observer(OBSERVERS[parameters.observer], -128, 127, is_qat=is_qat, eps=EPS)
-    scheme = torch.per_tensor_symmetric if parameters.symmetric else torch.per_tensor_affine
-    activation = QuantizationSpec(torch.int8, observed, -128, 127, scheme)
-    return QuantizationConfig(activation, parameters.weights == "channel", is_qat)
+def config(parameters: Int8 | Int16x8, *, is_qat: bool) -> QuantizationConfig:
+    """Return the configuration for the parameters of the recipe `int8` or `int16x8`."""
+    if isinstance(parameters, Int8):
+        dtype, low, high, eps, is_symmetric = torch.int8, -128, 127, 2.0**-16, parameters.symmetric
+    else:
+        dtype, low, high, eps, is_symmetric = torch.int16, -32767, 32767, 2.0**-24, True
+    scheme = torch.per_tensor_symmetric if is_symmetric else torch.per_tensor_affine
+    observed = activation_observer(OBSERVERS[parameters.observer], low, high, is_qat=is_qat, eps=eps)
+    activation = QuantizationSpec(dtype, observed, low, high, scheme)
+    return QuantizationConfig(activation, eps, parameters.weights == "channel", is_qat)
 
 
 class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
@@ -95,7 +98,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             axis = channel_dim(node) if config.is_per_channel else None
             if config.is_per_channel and axis is None:
                 return  # with groups, no dim of a transposed weight has all output channels
-            weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat, eps=EPS)
+            weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat, eps=config.eps)
             inputs = {node.args[0]: activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
         elif target in TWO_INPUTS and len(float_args(node)) == 2 and not any(map(_is_mask, float_args(node))):
@@ -104,14 +107,20 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             mark(node, activation, dict.fromkeys(float_args(node), activation))
         elif target in SOFTMAX and output_spec(node.args[0]) is None:
             return  # a mask may have put an infinity, or a number far from all others, into the input
-        elif target in FIXED:
-            scale, zero_point = FIXED[target]
-            output = FixedQParamsQuantizationSpec(torch.int8, scale, zero_point, -128, 127, torch.per_tensor_affine)
-            mark(node, output, {node.args[0]: activation})
+        elif target in FROM_ZERO | FROM_MINUS_ONE:
+            mark(node, _fixed_spec(activation.dtype, target in FROM_ZERO), {node.args[0]: activation})
         elif target in MOVES:
             mark_shared(node, activation)
         elif target in MEANS or _is_function_of_one(node):
             mark(node, activation, {node.args[0]: activation})
+
+
+def _fixed_spec(dtype: torch.dtype, is_from_zero: bool) -> FixedQParamsQuantizationSpec:
+    """Return the specification of a result that is in [0, 1], or in [-1, 1]."""
+    if dtype == torch.int16:
+        return FixedQParamsQuantizationSpec(dtype, 2.0**-15, 0, -32767, 32767, torch.per_tensor_symmetric)
+    scale, zero_point = (2.0**-8, -128) if is_from_zero else (2.0**-7, 0)
+    return FixedQParamsQuantizationSpec(dtype, scale, zero_point, -128, 127, torch.per_tensor_affine)
 
 
 def _are_matrices(nodes: list[Node]) -> bool:

@@ -13,6 +13,14 @@ NAME = "kernels"
 """The name under which users choose recipes of edgecore's kernels."""
 
 
+class Int16x8(RecipeParameters):
+    """Parameters of `int16x8`: activations of int16, weights of int8."""
+
+    weights: Literal["channel", "tensor"] = "channel"
+    activations: Literal["static"] = "static"
+    observer: Literal["histogram", "minmax", "moving-average"] = "histogram"
+
+
 class Int8(RecipeParameters):
     """Parameters of `int8`."""
 
@@ -22,7 +30,7 @@ class Int8(RecipeParameters):
     observer: Literal["histogram", "minmax", "moving-average"] = "histogram"
 
 
-def _int8(parameters: Int8) -> QuantizerRecipe:
+def _recipe(parameters: Int8 | Int16x8) -> QuantizerRecipe:
     def make(is_qat: bool = False) -> Any:
         from edgecore.quantize.kernel_quantizer import KernelQuantizer, config
 
@@ -31,4 +39,7 @@ def _int8(parameters: Int8) -> QuantizerRecipe:
     return QuantizerRecipe(make, calibrates=True, make_training_quantizer=partial(make, is_qat=True))
 
 
-RECIPES: Mapping[str, RecipeSupport] = {"int8": RecipeSupport(Int8, _int8)}
+RECIPES: Mapping[str, RecipeSupport] = {
+    "int8": RecipeSupport(Int8, _recipe),
+    "int16x8": RecipeSupport(Int16x8, _recipe),
+}

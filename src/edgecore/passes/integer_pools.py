@@ -1,4 +1,4 @@
-"""Fuse average pools of int8 values."""
+"""Fuse average pools of int8 and int16 values."""
 
 from __future__ import annotations
 
@@ -10,36 +10,34 @@ from torch.fx import Node
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, for_each
-from edgecore.ir.int8_operators import fixed_point
 from edgecore.ir.op_args import argument
-from edgecore.passes.int8_layers import MAX_DEPTH
-from edgecore.passes.int8_values import Int8, input_value, result_range, without_clamps
+from edgecore.passes.integer_layers import MAX_DEPTH
+from edgecore.passes.integer_values import Integers, call_operator, input_value, without_clamps
 
 aten = torch.ops.aten
-edgecore = torch.ops.edgecore
 
 
-def fuse_average(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
+def fuse_average(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
     """Return a depthwise convolution by ones for the quantize node `node` of an average over windows of one size."""
     pool, bounds = without_clamps(node.args[0])
     windows = _windows(pool)
-    source = input_value(pool.args[0]) if windows is not None and len(pool.users) == 1 else None
+    source = (
+        input_value(pool.args[0], result.arithmetic.dtype) if windows is not None and len(pool.users) == 1 else None
+    )
     if windows is None or source is None:
         return None
     kernel, stride, padding, count = windows
     channels, size = source.node.meta["val"].shape[1], math.prod(kernel)
-    factor = fixed_point(source.scale / (result.scale * count))
+    factor = result.arithmetic.fixed_point(source.scale / (result.scale * count))
     if not isinstance(channels, int) or size > MAX_DEPTH or factor is None:
         return None
-    numbers = torch.tensor([-source.zero_point * size, *factor], dtype=torch.int32)
+    numbers = torch.tensor([-source.zero_point * size, *factor], dtype=result.arithmetic.channels)
     tensors = (
         constants.add(f"{node.name}_ones", torch.ones(channels, 1, *kernel, dtype=torch.int8)),
         constants.add(f"{node.name}_channels", numbers[:, None].repeat(1, channels)),
     )
-    geometry = (stride, padding, [1, 1], [1, 1], [0, 0], channels, source.zero_point)
-    return editor.call(
-        edgecore.int8_convolution.default, source.node, *tensors, *geometry, *result_range(result, bounds)
-    )
+    arguments = (source.node, *tensors, stride, padding, [1, 1], [1, 1], [0, 0], channels)
+    return call_operator(editor, "convolution", arguments, [source], (), result, bounds)
 
 
 def _divides(number: Any, size: Any) -> bool:
@@ -67,11 +65,11 @@ def _windows(pool: Node) -> tuple[list[int], list[int], list[int], int] | None:
     return (kernel, stride, padding, divisor) if divisor > 0 else None
 
 
-def fuse_windows(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
+def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
     """Return an average over windows of several sizes or divisors for the quantize node `node` of an average pool."""
     pool, bounds = without_clamps(node.args[0])
     is_pool = pool.target in (aten._adaptive_avg_pool2d.default, aten.avg_pool2d.default)
-    source = input_value(pool.args[0]) if is_pool and len(pool.users) == 1 else None
+    source = input_value(pool.args[0], result.arithmetic.dtype) if is_pool and len(pool.users) == 1 else None
     shape = pool.meta["val"].shape
     if source is None or len(shape) != 4:
         return None
@@ -97,7 +95,9 @@ def fuse_windows(editor: Editor, node: Node, result: Int8, constants: Constants)
         return None
     divisors = math.prod(max(divisor for _, _, divisor in dim) for dim in windows)
     # Divisors that no window has get factors, too.
-    factors = [fixed_point(source.scale / (result.scale * (override or one + 1))) for one in range(divisors)]
+    factors = [
+        result.arithmetic.fixed_point(source.scale / (result.scale * (override or one + 1))) for one in range(divisors)
+    ]
     if divisors > MAX_DEPTH or None in factors:
         return None
     tables = {"rows": windows[0], "columns": windows[1], "factors": factors}
@@ -105,9 +105,7 @@ def fuse_windows(editor: Editor, node: Node, result: Int8, constants: Constants)
         constants.add(f"{node.name}_{name}", torch.tensor(table, dtype=torch.int32).T.contiguous())
         for name, table in tables.items()
     ]
-    return editor.call(
-        edgecore.int8_average.default, source.node, *tensors, source.zero_point, *result_range(result, bounds)
-    )
+    return call_operator(editor, "average", (source.node, *tensors), [source], (), result, bounds)
 
 
 def _adaptive_windows(size: int, count: int) -> list[tuple[int, int, int]]:

@@ -10,13 +10,11 @@ from torch.fx import Node
 
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, for_each
-from edgecore.ir.int8_operators import fixed_point
 from edgecore.ir.op_args import argument
-from edgecore.passes.int8_values import Int8, input_value, result_range, without_clamps
+from edgecore.passes.integer_values import Integers, call_operator, input_value, without_clamps
 from edgecore.passes.quantized import is_dequantize, parameters_of
 
 aten = torch.ops.aten
-edgecore = torch.ops.edgecore
 MAX_DEPTH = 1 << 15
 """Maximum number of products in a sum: with more, 32 bits may not hold it."""
 
@@ -30,35 +28,33 @@ class _Weight:
     scales: torch.Tensor
 
 
-def fuse_layer(editor: Editor, node: Node, result: Int8, constants: Constants) -> Node | None:
+def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constants) -> Node | None:
     """Return an integer layer for the quantize node `node` of a convolution or linear layer; None for other nodes."""
     layer, bounds = without_clamps(node.args[0])
     if layer.target not in (aten.convolution.default, aten.linear.default) or len(layer.users) != 1:
         return None
-    source = input_value(layer.args[0])
+    source = input_value(layer.args[0], result.arithmetic.dtype)
     transposed = layer.target is aten.convolution.default and argument(layer, "transposed")
     weight = _weight(layer.args[1], 1 if transposed else 0, constants)
     if source is None or weight is None:
         return None
     if layer.target is aten.linear.default:
-        outputs, target, integers = weight.integers.shape[0], edgecore.int8_linear.default, weight.integers
-        geometry: tuple[Any, ...] = ()
+        name, integers, geometry, padded = "linear", weight.integers, (), []
     else:
         rank = weight.integers.dim() - 2
         if rank not in (1, 2):
             return None
-        target, groups = edgecore.int8_convolution.default, argument(layer, "groups")
+        name, groups, padded = "convolution", argument(layer, "groups"), [source]
         integers = _as_plain_weight(weight.integers, groups) if transposed else weight.integers
-        outputs = integers.shape[0]
-        geometry = (*_geometry(layer, integers), groups, source.zero_point)
+        geometry = (*_geometry(layer, integers), groups)
     channels = _channels(source, weight, integers, argument(layer, "bias"), result, constants)
-    if channels is None or channels.shape != (3, outputs):
+    if channels is None or channels.shape != (3, integers.shape[0]):
         return None
     tensors = (
         constants.add(f"{weight.name}_integers", integers.contiguous()),
         constants.add(f"{weight.name}_channels", channels),
     )
-    return editor.call(target, source.node, *tensors, *geometry, *result_range(result, bounds))
+    return call_operator(editor, name, (source.node, *tensors, *geometry), padded, (), result, bounds)
 
 
 def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
@@ -99,17 +95,18 @@ def _geometry(layer: Node, integers: torch.Tensor) -> tuple[list[int], ...]:
 
 
 def _channels(
-    source: Int8, weight: _Weight, integers: torch.Tensor, bias: Any, result: Int8, constants: Constants
+    source: Integers, weight: _Weight, integers: torch.Tensor, bias: Any, result: Integers, constants: Constants
 ) -> torch.Tensor | None:
-    """Return bias, multiplier and shift of each output channel, int32 [3, outputs]; None if they do not fit."""
+    """Return bias, multiplier and shift of each output channel, [3, outputs]; None if they do not fit."""
     rows = integers.reshape(integers.shape[0], -1).to(torch.int64)
     if rows.shape[1] > MAX_DEPTH or (bias is not None and not constants.has(bias)):
         return None
     scales = (source.scale * weight.scales).expand(rows.shape[0])
     real = torch.zeros(rows.shape[0]) if bias is None else constants.get(bias)
     biases = (real.double() / scales).round() - source.zero_point * rows.sum(1).double()
-    factors = [fixed_point(scale / result.scale) for scale in scales.tolist()]
-    if None in factors or not (biases.abs() < 2**30).all():
+    arithmetic = result.arithmetic
+    factors = [arithmetic.fixed_point(scale / result.scale) for scale in scales.tolist()]
+    if None in factors or not (biases.abs() < arithmetic.max_bias).all():
         return None
-    pairs = torch.tensor(factors, dtype=torch.int32).reshape(-1, 2)
-    return torch.stack([biases.to(torch.int32), pairs[:, 0], pairs[:, 1]])
+    pairs = torch.tensor(factors, dtype=arithmetic.channels).reshape(-1, 2)
+    return torch.stack([biases.to(arithmetic.channels), pairs[:, 0], pairs[:, 1]])

@@ -1,0 +1,153 @@
+"""Quantized int8 and int16 values in a graph: their parameters, their arithmetic, and calls of operators on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.fx import Node
+
+from edgecore.ir import int8_operators, int16_operators
+from edgecore.ir.graph import Editor
+from edgecore.ir.op_args import argument
+from edgecore.passes.quantized import is_dequantize, parameters_of
+
+aten = torch.ops.aten
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """Arithmetic of edgecore's operators on the values of one dtype.
+
+    Attributes:
+        dtype: The dtype of the values.
+        prefix: The start of the operators' names.
+        fixed_point: The function that makes (multiplier, shift) of a real factor.
+        has_zero_points: True if operators take zero points; False if these are always 0.
+        channels: The dtype of the biases and factors of a layer's output channels.
+        max_bias: Limit of a bias.
+        add_bits: The factors of a sum are at most 2^add_bits in magnitude.
+        max_shift: The largest shift of a sum.
+    """
+
+    dtype: torch.dtype
+    prefix: str
+    fixed_point: Callable[[float], tuple[int, int] | None]
+    has_zero_points: bool
+    channels: torch.dtype
+    max_bias: int
+    add_bits: int
+    max_shift: int
+
+
+_ARITHMETICS = {
+    torch.int8: Arithmetic(
+        torch.int8, "int8", int8_operators.fixed_point, True, torch.int32, 2**30, int8_operators.ADD_BITS, 31
+    ),
+    torch.int16: Arithmetic(
+        torch.int16, "int16", int16_operators.fixed_point, False, torch.int64, 2**45, int16_operators.ADD_BITS, 62
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Integers:
+    """An int8 or int16 value: the node that reads or makes it, and its parameters, as in `QuantizationParameters`."""
+
+    node: Node
+    arithmetic: Arithmetic
+    scale: float
+    zero_point: int
+    low: int
+    high: int
+
+    def same_parameters(self, other: Integers) -> bool:
+        """Return True if equal integers of both values stand for equal numbers."""
+        return self.scale == other.scale and self.zero_point == other.zero_point
+
+    def quantize(self, number: float) -> int:
+        """Return the integer of a number, which may be infinite."""
+        if math.isinf(number):
+            return self.high if number > 0 else self.low
+        return max(self.low, min(self.high, round(number / self.scale) + self.zero_point))
+
+
+def limits_of(node: Any) -> Integers | None:
+    """Return the value of a quantize or dequantize node of int8 or int16 with one scale; None for other nodes.
+
+    Its node is the quantize node itself, or what the dequantize node reads.
+    """
+    parameters = parameters_of(node) if isinstance(node, Node) and node.op == "call_function" else None
+    arithmetic = _ARITHMETICS.get(parameters.dtype) if parameters is not None and parameters.is_per_tensor else None
+    if parameters is None or arithmetic is None:
+        return None
+    value = node.args[0] if is_dequantize(node) else node
+    scale, zero_point = float(parameters.scale), int(parameters.zero_point)  # type: ignore[arg-type]
+    is_valid = -128 <= zero_point <= 127 if arithmetic.has_zero_points else zero_point == 0
+    if not is_valid or not scale > 0:
+        return None
+    return Integers(value, arithmetic, scale, zero_point, parameters.quant_min, parameters.quant_max)
+
+
+def input_value(node: Any, dtype: torch.dtype) -> Integers | None:
+    """Return the value of `dtype` that a dequantize node reads, in row-major order; None for other nodes."""
+    value = limits_of(node) if is_dequantize(node) else None
+    if value is None or value.arithmetic.dtype != dtype or not value.node.meta["val"].is_contiguous():
+        return None
+    return value
+
+
+def without_clamps(value: Any) -> tuple[Node, tuple[float, float]]:
+    """Return the node before the clamps that end in `value`, and the limits that all these clamps set.
+
+    The clamps are the only readers of what they clamp.
+    """
+    low, high = -math.inf, math.inf
+    while (bounds := _bounds(value)) is not None and len(value.all_input_nodes[0].users) == 1:
+        # `value` runs before the clamps that were found already.
+        low, high = (max(low, min(bounds[0], high)), min(high, max(bounds[1], low)))
+        value = value.args[0]
+    return value, (low, high)
+
+
+def _bounds(node: Node) -> tuple[float, float] | None:
+    if node.target is aten.relu.default:
+        return 0.0, math.inf
+    if node.target is aten.hardtanh.default:
+        return argument(node, "min_val"), argument(node, "max_val")
+    if node.target is not aten.clamp.default:
+        return None
+    low, high = argument(node, "min"), argument(node, "max")
+    if not all(bound is None or isinstance(bound, (int, float)) for bound in (low, high)):
+        return None
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def call_operator(
+    editor: Editor,
+    name: str,
+    arguments: Sequence[Any],
+    sources: Sequence[Integers],
+    factors: Sequence[int],
+    result: Integers,
+    bounds: tuple[float, float] = (-math.inf, math.inf),
+) -> Node:
+    """Insert a call of edgecore's operator `name` on values of the result's dtype.
+
+    Args:
+        editor: The editor, which inserts the call at its position.
+        name: Name of the operator without the dtype, such as `add`.
+        arguments: The arguments before the zero points of the operands.
+        sources: The operands whose zero points the operator takes.
+        factors: The arguments after these zero points.
+        result: The value that the operator computes.
+        bounds: Real limits of the result, of a clamp that follows.
+    """
+    limits = result.quantize(bounds[0]), result.quantize(bounds[1])
+    zero_points = [source.zero_point for source in sources], [result.zero_point]
+    before, after = zero_points if result.arithmetic.has_zero_points else ([], [])
+    target = getattr(torch.ops.edgecore, f"{result.arithmetic.prefix}_{name}").default
+    return editor.call(target, *arguments, *before, *factors, *after, *limits)
