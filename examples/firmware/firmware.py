@@ -46,6 +46,7 @@ class Example:
         inputs: Held-back inputs, float32 [N, ...].
         score: Returns the percentage of right answers of outputs, float32 [N, ...].
         npu: The Ethos-U that runs the network, such as `ethos-u55-128`; empty: the processor.
+        recipes: The recipes that quantize the network, each for a firmware of its own.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Example:
     inputs: torch.Tensor
     score: Callable[[np.ndarray], float]
     npu: str = ""
+    recipes: Sequence[str] = ("int8", "int16x8")
 
 
 @dataclass
@@ -165,30 +167,31 @@ def show(examples: Sequence[Example], processors: Sequence[str] = tuple(MACHINES
         SystemExit: A build or a run failed, or a result differs from that of this machine.
     """
     print(
-        f"{'':10}{'':12}{'flash':>9}{'model':>9}{'RAM':>9}{'tensors':>9}{'instructions':>14}  results\n"
-        f"{'':10}{'':12}{'kB':>9}{'kB':>9}{'bytes':>9}{'bytes':>9}{'thousands':>14}"
+        f"{'':10}{'':9}{'':12}{'flash':>9}{'model':>9}{'RAM':>9}{'tensors':>9}{'instructions':>14}  results\n"
+        f"{'':10}{'':9}{'':12}{'kB':>9}{'kB':>9}{'bytes':>9}{'bytes':>9}{'thousands':>14}"
     )
     for example in examples:
-        pte = OUTPUT / example.name / f"{example.name}.pte"
-        pte.parent.mkdir(parents=True, exist_ok=True)
         samples = example.inputs[:SAMPLES]
-        compile_example(example, include_tosa=False).save(pte)
-        method = edgecore.load(compile_example(example, include_tosa=True).buffer)
         inputs = samples.numpy()
-        expected = np.concatenate([np.asarray(method.forward(inputs[i : i + 1])) for i in range(len(inputs))])
         with torch.no_grad():
             exact = example.model(samples).numpy()
-        for processor in [NPU_PROCESSOR] if example.npu else processors:
-            one = run(pte, processor, inputs, *npu_options(example))
-            print(
-                f"{example.name:10}{processor:12}{one.flash / 1000:9.1f}{pte.stat().st_size / 1000:9.1f}"
-                f"{sum(one.memory.values()):9}{one.memory['tensors']:9}{one.instructions / 1000:14.1f}  "
-                f"{example.score(expected):.1f} % right, fp32 {example.score(exact):.1f} %; "
-                f"{verdict(example, processor, one, expected)}"
-            )
+        for recipe in example.recipes:
+            pte = OUTPUT / f"{example.name}-{recipe}" / f"{example.name}.pte"
+            pte.parent.mkdir(parents=True, exist_ok=True)
+            compile_example(example, recipe, include_tosa=False).save(pte)
+            method = edgecore.load(compile_example(example, recipe, include_tosa=True).buffer)
+            expected = np.concatenate([np.asarray(method.forward(inputs[i : i + 1])) for i in range(len(inputs))])
+            for processor in [NPU_PROCESSOR] if example.npu else processors:
+                one = run(pte, processor, inputs, *npu_options(example))
+                print(
+                    f"{example.name:10}{recipe:9}{processor:12}{one.flash / 1000:9.1f}{pte.stat().st_size / 1000:9.1f}"
+                    f"{sum(one.memory.values()):9}{one.memory['tensors']:9}{one.instructions / 1000:14.1f}  "
+                    f"{example.score(expected):.1f} % right, fp32 {example.score(exact):.1f} %; "
+                    f"{verdict(example, processor, one, expected)}"
+                )
 
 
-def compile_example(example: Example, *, include_tosa: bool) -> edgecore.CompiledProgram:
+def compile_example(example: Example, recipe: str, *, include_tosa: bool) -> edgecore.CompiledProgram:
     """Quantize a network. A file for an Ethos-U runs on this machine if it has the TOSA graph."""
     backends = [edgecore.Backend("ethosu", target=example.npu, include_tosa=include_tosa)] if example.npu else []
     return edgecore.compile(
@@ -196,7 +199,7 @@ def compile_example(example: Example, *, include_tosa: bool) -> edgecore.Compile
         (example.inputs[:1],),
         backends=backends,
         runtime="edgecore",
-        quantize="int8",
+        quantize=recipe,
         memory="static",
         calibration=example.calibration,
     )

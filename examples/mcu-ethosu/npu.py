@@ -38,7 +38,7 @@ def make_example() -> Example:
         return 100 * float((outputs.argmax(1) == data.target[TRAINED:][: len(outputs)]).mean())
 
     calibration = images[:TRAINED:8].split(1)
-    return Example("npu", model.eval(), calibration, images[TRAINED:], score, npu="ethos-u55-128")
+    return Example("npu", model.eval(), calibration, images[TRAINED:], score, npu="ethos-u55-128", recipes=["int8"])
 
 
 if __name__ == "__main__":

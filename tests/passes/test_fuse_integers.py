@@ -1,4 +1,4 @@
-"""Networks that compute with integers without a backend: `quantize="int8"` for edgecore's own kernels."""
+"""Networks that compute with integers without a backend: `int8` and `int16x8` for edgecore's own kernels."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from torch import nn
 import edgecore
 from edgecore.errors import CompileError
 
+RECIPES = ("int8", "int16x8")
 OUTER = {"quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default"}
 MOVEMENT = {"aten.view_copy.default", "aten.permute_copy.default", "aten.cat.default", "aten.constant_pad_nd.default",
             "aten.max_pool2d_with_indices.default", "aten.slice_copy.Tensor", "aten.squeeze_copy.dims",
@@ -33,10 +34,14 @@ def operators(program):
     ]
 
 
-def check_integers(model, *shape, steps=1, **options):
+def dtype_of(quantize):
+    return str(getattr(quantize, "name", quantize)).partition("x")[0]
+
+
+def check_integers(model, *shape, steps=1, quantize="int8", **options):
     """Check that only integers are computed, at most `steps` steps of the output from quantized eager."""
-    program = compiled(model, *shape, **options)
-    inner = [name for name in operators(program) if not name.startswith("edgecore.int8_")]
+    program = compiled(model, *shape, quantize=quantize, **options)
+    inner = [name for name in operators(program) if not name.startswith(f"edgecore.{dtype_of(quantize)}_")]
     assert sorted(name for name in inner if name not in MOVEMENT) == sorted(OUTER)
     comparison = program.compare(model)
     assert all(row.quantized.largest <= (steps + 1e-3) * row.step for row in comparison.rows), comparison
@@ -65,16 +70,18 @@ class Function(nn.Module):
         return self.function(x)
 
 
-def test_inverted_residuals_compute_with_integers_only():
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_inverted_residuals_compute_with_integers_only(recipe):
     model = nn.Sequential(
         nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU6(), InvertedResidual(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 5)
     )
-    names = check_integers(model, 2, 3, 17, 19, steps=2)
-    assert [name.split(".")[1] for name in names if "int8_" in name] == [
-        *["int8_convolution"] * 4, "int8_add", "int8_mean", "int8_linear",
+    names = check_integers(model, 2, 3, 17, 19, steps=2, quantize=recipe)
+    assert [name.split(".")[1].partition("_")[2] for name in names if name.startswith("edgecore.")] == [
+        *["convolution"] * 4, "add", "mean", "linear",
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize(
     ("model", "shape"),
     [
@@ -110,20 +117,52 @@ def test_inverted_residuals_compute_with_integers_only():
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else str(value),
 )
-def test_results_are_at_most_a_step_from_quantized_eager(model, shape):
-    check_integers(model, *shape)
+def test_results_are_at_most_a_step_from_quantized_eager(model, shape, recipe):
+    check_integers(model, *shape, quantize=recipe)
+
+
+FUNCTIONS = [
+    torch.sigmoid, torch.tanh, nn.functional.silu, nn.functional.gelu, nn.functional.hardswish, torch.exp,
+    nn.functional.leaky_relu, lambda x: x * 0.3 + 1, torch.abs,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_functions_of_one_int8_value_are_tables_equal_to_eager(function):
+    names = check_integers(Function(function), 3, 500, steps=0)
+    assert set(names) == {*OUTER, "edgecore.int8_table.default"}
+
+
+@pytest.mark.parametrize("function", [*FUNCTIONS, lambda x: x.abs().sqrt(), lambda x: (x > 0.1) * x])
+def test_functions_of_one_int16_value_are_tables_at_most_a_step_from_eager(function):
+    names = check_integers(Function(function), 3, 500, quantize="int16x8")
+    assert set(names) == {*OUTER, "edgecore.int16_table.default"}
 
 
 @pytest.mark.parametrize(
-    "function",
-    [
-        torch.sigmoid, torch.tanh, nn.functional.silu, nn.functional.gelu, nn.functional.hardswish, torch.exp,
-        nn.functional.leaky_relu, lambda x: x * 0.3 + 1, torch.abs,
-    ],
-)  # fmt: skip
-def test_functions_of_one_value_are_tables_equal_to_eager(function):
-    names = check_integers(Function(function), 3, 500, steps=0)
-    assert set(names) == {*OUTER, "edgecore.int8_table.default"}
+    "function, entries",
+    [(torch.sigmoid, 513), (nn.functional.leaky_relu, 513), (nn.functional.hardswish, 4097), (torch.sign, 65537)],
+)
+def test_a_table_of_int16_is_as_small_as_its_function_allows(function, entries):
+    program = compiled(Function(function), 3, 500, quantize="int16x8")
+    (table,) = program.exported_program().state_dict.values()
+    assert table.shape == (entries,)
+
+
+def test_int16_values_keep_what_int8_loses():
+    model = Function(lambda x: (y := x * torch.tanh(x) - x).softmax(-1) @ y.mT)
+    eight, sixteen = (compiled(model, 2, 5, 70, quantize=recipe).compare(model) for recipe in RECIPES)
+    assert min(row.eager.sqnr for row in eight.rows) < 35
+    assert min(row.eager.sqnr for row in sixteen.rows) > 70
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_layer_after_another_scale_gets_a_new_scale(recipe):
+    class Scales(nn.Module):
+        def forward(self, x):
+            return torch.cat([x.tanh(), (x * 9).relu(), x], 1)
+
+    check_integers(Scales(), 2, 3, 4, quantize=recipe)
 
 
 def test_operators_without_integer_kernel_stay_in_floating_point():
@@ -176,8 +215,19 @@ def test_skipped_modules_stay_in_floating_point():
     assert names.count("edgecore.int8_linear.default") == 1 and "aten.linear.default" in names
 
 
+def test_layers_of_two_recipes_meet_in_floating_point():
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+    recipe = edgecore.Recipe("int8", rules=[edgecore.Rule(module="2", recipe="int16x8")])
+    program = compiled(model, 3, 6, quantize={"kernels": recipe})
+    names = operators(program)
+    assert {"edgecore.int8_linear.default", "edgecore.int16_linear.default"} <= set(names)
+    assert min(row.eager.sqnr for row in program.compare(model).rows) > 30
+
+
 def test_one_scale_for_a_weight_and_symmetric_activations():
     recipe = edgecore.Recipe("int8", weights="tensor", symmetric=True, observer="minmax")
+    check_integers(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), 1, 3, 8, 8, quantize=recipe)
+    recipe = edgecore.Recipe("int16x8", weights="tensor", observer="minmax")
     check_integers(nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()), 1, 3, 8, 8, quantize=recipe)
 
 
@@ -190,7 +240,8 @@ def test_another_target_runtime_is_an_error_that_names_ours():
         )
 
 
-def test_a_classifier_of_digits_keeps_its_accuracy():
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_classifier_of_digits_keeps_its_accuracy(recipe):
     datasets = pytest.importorskip("sklearn.datasets")
     digits = datasets.load_digits()
     images = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
@@ -210,9 +261,8 @@ def test_a_classifier_of_digits_keeps_its_accuracy():
         nn.functional.cross_entropy(model(images[:1200]), labels[:1200]).backward()
         optimizer.step()
     held, truth = images[1200:], labels[1200:]
-    program = edgecore.compile(
-        model.eval(), (held,), runtime="edgecore", quantize="int8", calibration=[(images[:597],), (images[597:1194],)]
-    )
+    calibration = [(images[:597],), (images[597:1194],)]
+    program = edgecore.compile(model.eval(), (held,), runtime="edgecore", quantize=recipe, calibration=calibration)
     with torch.no_grad():
         expected = (model(held).argmax(1) == truth).float().mean()
     result = edgecore.load(program.buffer).forward(held)
