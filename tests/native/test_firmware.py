@@ -69,7 +69,7 @@ class Network:
 
 @pytest.fixture(scope="module")
 def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Network]:
-    """An MLP, that of the example, and a convnet."""
+    """An MLP, that of the example, and a convnet with activations of 8 bits and of 16 bits."""
     sklearn = pytest.importorskip("sklearn.datasets")
     import torch
     from torch import nn
@@ -92,14 +92,18 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> list[Network]:
             optimizer.step()
     convnet.append(nn.Softmax(-1))
     networks = []
-    for name, model, images in (("mlp", example.model, pictures.flatten(1)), ("convnet", convnet.eval(), pictures)):
+    for name, model, images, recipe in (
+        ("mlp", example.model, pictures.flatten(1), "int8"),
+        ("convnet", convnet.eval(), pictures, "int8"),
+        ("convnet16", convnet, pictures, "int16x8"),
+    ):
         pte = folder / f"{name}.pte"
         held_back = images[1437:]
         edgecore.compile(
             model,
             (images[:1],),
             runtime="edgecore",
-            quantize="int8",
+            quantize=recipe,
             memory="static",
             calibration=images[:1437:16].split(1),
         ).save(pte)
@@ -150,7 +154,7 @@ def ran(
     for network in networks:
         (folder / f"{network.pte.stem}.in").write_bytes(network.inputs.tobytes())
     good = ";".join(str(network.pte) for network in networks)
-    files = [newer, truncated, networks[0].pte, unlinked, half, large, networks[1].pte]
+    files = [newer, truncated, networks[0].pte, unlinked, half, large, networks[1].pte, networks[2].pte]
     elf = firmware.build(folder / "build", request.param, files, f"-DKERNELS={good}")
     return Ran(elf.parent, folder, *firmware.emulate(elf, request.param, folder))
 
@@ -165,9 +169,10 @@ def test_integer_networks_give_the_bits_of_this_machine(ran: Ran, networks: list
         assert network.accuracy(outputs) >= network.fp32_accuracy - 0.01
 
 
+@pytest.mark.parametrize("recipe", ["int8", "int16x8"])
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_layers_of_all_shapes_give_the_bits_of_this_machine(
-    firmware: ModuleType, tmp_path: Path, processor: str
+    firmware: ModuleType, tmp_path: Path, processor: str, recipe: str
 ) -> None:
     import torch
     from torch import nn
@@ -189,18 +194,21 @@ def test_layers_of_all_shapes_give_the_bits_of_this_machine(
         def forward(self, x: torch.Tensor, deep: torch.Tensor) -> list[torch.Tensor]:
             rows = x.flatten(2).tanh()
             results = [rows @ (rows * 2).mT, *(layer(x) for layer in [*self.on_planes, *self.pools])]
+            results += [rows * rows.sigmoid() - rows, (rows * 5).softmax(-1), x.mean([2, 3])]
             return [*results, self.flat(x.flatten(1)), self.signal(x.flatten(1, 2)), self.deep(deep)]
 
     torch.manual_seed(0)
     inputs = (torch.randn(1, 6, 11, 9), torch.randn(1, 8200, 1, 3))
     pte = tmp_path / "layers.pte"
     compiled = edgecore.compile(
-        Layers().eval(), inputs, runtime="edgecore", quantize="int8", memory="static", calibration=[inputs]
+        Layers().eval(), inputs, runtime="edgecore", quantize=recipe, memory="static", calibration=[inputs]
     )
     compiled.save(pte)
     operators = {operator.name for operator in fmt.read_pte(pte.read_bytes()).program.execution_plan[0].operators}
-    integer = {f"edgecore::int8_{name}" for name in ("average", "convolution", "linear", "matmul", "table")}
+    names = ("add", "average", "convolution", "linear", "matmul", "mean", "mul", "softmax", "table")
+    integer = {f"edgecore::{recipe.partition('x')[0]}_{name}" for name in names}
     moves = {"aten::view_copy", "aten::permute_copy", "aten::unsqueeze_copy", "aten::squeeze_copy"}
+    moves.add("edgecore::int16_rescale")  # what `int8` does by a table
     assert integer <= operators
     assert {name for name in operators - integer - moves if not name.startswith("quantized_decomposed::")} == set()
     expected = edgecore.load(pte).forward(*(x.numpy() for x in inputs))
@@ -231,7 +239,7 @@ def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
     assert "selected without its dtypes: quantized_decomposed::quantize_per_tensor.out for float16" in sentences["half"]
     for name in BAD:
         assert sentences[name].endswith(".")
-    assert list(sentences) == ["newer", "truncated", "mlp", "unlinked", "half", "large", "convnet"]
+    assert list(sentences) == ["newer", "truncated", "mlp", "unlinked", "half", "large", "convnet", "convnet16"]
 
 
 def test_integer_operators_need_no_floating_point(ran: Ran) -> None:

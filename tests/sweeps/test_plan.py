@@ -44,10 +44,11 @@ def test_all_recipes_are_those_of_each_backend():
     assert ("xnnpack", "int8") in found and {recipe for backend, recipe in found if backend == "kernels"} == {"float"}
 
 
-def test_kernels_offer_their_recipe_for_their_runtime_only():
+def test_kernels_offer_their_recipes_for_their_runtime_only():
     options = {"backends": ["kernels"], "recipes": "all", "runtimes": ["executorch-1.5", "edgecore"]}
     found = [(cell.build.runtime, cell.build.recipe) for cell in make_plan({"models": {"a": MODEL}, **options}).cells]
-    assert found == [("executorch-1.5", "float"), ("edgecore", "float"), ("edgecore", "int8")]
+    own = [("edgecore", recipe) for recipe in ("float", "int8", "int16x8")]
+    assert found == [("executorch-1.5", "float"), *own]
 
 
 def test_needs_are_no_option_of_a_backend_and_change_no_key():

@@ -147,7 +147,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "fuse_integers",
             _fuse_integers,
-            "Operators between quantized values compute with integers.",
+            "Operators on quantized values compute with integers.",
             "the runtime is `edgecore`",
             stage="undelegated",
             needs_context=True,
