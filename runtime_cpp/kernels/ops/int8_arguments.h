@@ -20,6 +20,16 @@ inline const int16_t *int16_elements(Call &call, Tensor t) {
   return reinterpret_cast<const int16_t *>(dense_bytes(call, t));
 }
 
+// The same for int8 or int16.
+template <class Value>
+inline const Value *elements_of(Call &call, Tensor t) {
+  if constexpr (sizeof(Value) == 1) {
+    return int8_elements(call, t);
+  } else {
+    return int16_elements(call, t);
+  }
+}
+
 // Returns argument i if it is from `low` to `high`; else records a failure and returns `low`.
 inline int32_t int_between(Call &call, uint64_t i, int64_t low, int64_t high) {
   const int64_t value = call.integer(i);
@@ -56,28 +66,40 @@ inline Int16Limits limits_at(Call &call, uint64_t i) {
   return limits;
 }
 
-// The factor and the bias of each output channel.
+// The factor and the bias of each output channel of a layer of values.
+template <class Value>
 struct Channels {
-  const int32_t *biases = nullptr;
-  const int32_t *multipliers = nullptr;
-  const int32_t *shifts = nullptr;
+  using Number = SumOf<Value>;
+  using FactorType = typename TypesOf<Value>::FactorType;
 
-  // Reads argument i, int32 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a
+  const Number *biases = nullptr;
+  const Number *multipliers = nullptr;
+  const Number *shifts = nullptr;
+
+  // Reads argument i, int32 or int64 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a
   // microcontroller the memory that the runtime needs for a tensor.
   Channels(Call &call, uint64_t i, int64_t count) {
+    constexpr bool kIsInt8 = sizeof(Value) == 1;
     const Tensor t = call.tensor(i);
     if (call.failed() ||
-        !call.check(t.type() == Type::kI32 && t.ndim() == 2 && t.size(0) == 3 && t.size(1) == count,
-                    "channels must be int32 with a bias, a multiplier and a shift for each output channel"))
+        !call.check(t.type() == (kIsInt8 ? Type::kI32 : Type::kI64) && t.ndim() == 2 && t.size(0) == 3 &&
+                        t.size(1) == count,
+                    kIsInt8 ? "channels must be int32 with a bias, a multiplier and a shift for each output channel"
+                            : "channels must be int64 with a bias, a multiplier and a shift for each output channel"))
       return;
-    biases = reinterpret_cast<const int32_t *>(dense_bytes(call, t));
+    biases = reinterpret_cast<const Number *>(dense_bytes(call, t));
     multipliers = biases + count;
     shifts = multipliers + count;
     for (int64_t c = 0; c < count && !call.failed(); ++c) {
-      call.check(factor(c).is_valid(), "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
+      const FactorType f = factor(c);
+      call.check(f.is_valid() && f.multiplier == multipliers[c] && f.shift == shifts[c],
+                 kIsInt8 ? "multipliers must be in [2^30, 2^31), shifts in [-31, 30]"
+                         : "multipliers must be in [2^15, 2^16), shifts in [1, 62]");
     }
   }
-  Factor factor(int64_t channel) const { return {multipliers[channel], shifts[channel]}; }
+  FactorType factor(int64_t channel) const {
+    return {static_cast<int32_t>(multipliers[channel]), static_cast<int32_t>(shifts[channel])};
+  }
 };
 
 }  // namespace EDGECORE_VARIANT
