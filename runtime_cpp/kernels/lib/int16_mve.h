@@ -4,7 +4,9 @@
 #define EDGECORE_KERNELS_INT16_MVE_H_
 
 #include <stddef.h>
-#include <stdint.h>
+
+#include "lib/fixed_point.h"
+#include "lib/vector.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -30,8 +32,8 @@ inline int32_t mve_dot(const int16_t *values, const int8_t *weights, int32_t n) 
 // elements.
 inline void mve_dot4(const int8_t *const (&rows)[4], const int16_t *column, int32_t n, int64_t *sums, int32_t step) {
   const int8_t *a = rows[0], *b = rows[1], *c = rows[2], *d = rows[3];
-  int64_t totals[4] = {};
-  for (; n > 0; n -= kBlockOfProducts) {
+  bool is_first = true;
+  do {
     const auto size = static_cast<int32_t>(min_of(n, kBlockOfProducts));
     int32_t w = 0, x = 0, y = 0, z = 0;
     __asm volatile(
@@ -52,12 +54,20 @@ inline void mve_dot4(const int8_t *const (&rows)[4], const int16_t *column, int3
           [column] "+r"(column)
         : [n] "r"(size)
         : "q0", "q1", "q2", "lr", "cc", "memory");
-    totals[0] += w;
-    totals[1] += x;
-    totals[2] += y;
-    totals[3] += z;
-  }
-  for (ptrdiff_t i = 0; i < 4; ++i) sums[i * step] = totals[i];
+    if (is_first) {
+      sums[0] = w;
+      sums[step] = x;
+      sums[2 * step] = y;
+      sums[3 * step] = z;
+    } else {
+      sums[0] += w;
+      sums[step] += x;
+      sums[2 * step] += y;
+      sums[3 * step] += z;
+    }
+    is_first = false;
+    n -= size;
+  } while (n > 0);
 }
 
 // Copies `count` <= 8 elements of each of `rows` rows, `row_step` elements apart, to columns, `column_step` < 2^13
@@ -111,6 +121,68 @@ inline void mve_add_taps(const int16_t *values, const ptrdiff_t *offsets, const 
       : [at] "=&l"(at), [weight] "=&r"(weight), [offsets] "+r"(offsets), [weights] "+r"(weights)
       : [taps] "r"(taps), [values] "r"(values), [sums] "r"(sums)
       : "q0", "q1", "q2", "q3", "lr", "cc", "memory");
+}
+
+// Copies n sums, up to a multiple of 4, as integers of 64 bits.
+inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
+  __asm volatile(
+      "wls lr, %[vectors], 2f\n"
+      "1:\n"
+      "vldrw.u32 q0, [%[source]], #16\n"
+      "vshr.s32 q1, q0, #31\n"
+      "vst20.32 {q0, q1}, [%[target]]\n"
+      "vst21.32 {q0, q1}, [%[target]]!\n"
+      "le lr, 1b\n"
+      "2:\n"
+      : [source] "+r"(source), [target] "+r"(target)
+      : [vectors] "r"((n + 3) / 4)
+      : "q0", "q1", "lr", "cc", "memory");
+}
+
+// Computes out[i] = (sums[i] * multiplier + offset) / 2^shift, limited, for i in [0, n) and a shift of at least 2.
+// Reads sums up to a multiple of 4. The halves of four products, q0 and q1, are computed apart; the upper one gets the
+// carry of the lower one, and saturates when it is shifted to its place in a result of 32 bits.
+inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideFactor factor, Int16Limits limits,
+                           int16_t *out) {
+  const int32_t numbers[4] = {factor.multiplier, limits.low, limits.high, -1};
+  const auto low = static_cast<int32_t>(offset);
+  const auto high_and_carry = static_cast<int32_t>((offset >> 32) + 1);
+  int32_t number;  // one register for four numbers
+  __asm volatile(
+      "ldr %[number], [%[numbers]]\n"
+      "vdup.32 q3, %[number]\n"
+      "ldr %[number], [%[numbers], #4]\n"
+      "vdup.32 q4, %[number]\n"
+      "ldr %[number], [%[numbers], #8]\n"
+      "vdup.32 q5, %[number]\n"
+      "ldr %[number], [%[numbers], #12]\n"
+      "wls lr, %[vectors], 2f\n"
+      "1:\n"
+      "vld20.32 {q0, q1}, [%[sums]]\n"
+      "vld21.32 {q0, q1}, [%[sums]]!\n"
+      "vmul.i32 q1, q1, q3\n"
+      "vmulh.u32 q2, q0, q3\n"
+      "vadd.i32 q1, q1, q2\n"
+      "vmul.i32 q0, q0, q3\n"
+      "vadd.i32 q0, q0, %[low]\n"
+      "vadd.i32 q1, q1, %[high_and_carry]\n"
+      "vpt.u32 cs, q0, %[low]\n"  // no carry
+      "vaddt.i32 q1, q1, %[number]\n"
+      "vshl.u32 q0, %[right]\n"
+      "vqshl.s32 q1, %[left]\n"
+      "vorr q0, q0, q1\n"
+      "vmax.s32 q0, q0, q4\n"
+      "vmin.s32 q0, q0, q5\n"
+      "vctp.32 %[n]\n"
+      "vpst\n"
+      "vstrht.32 q0, [%[out]], #8\n"
+      "sub %[n], %[n], #4\n"
+      "le lr, 1b\n"
+      "2:\n"
+      : [sums] "+r"(sums), [out] "+l"(out), [n] "+r"(n), [number] "=&r"(number)
+      : [vectors] "r"((n + 3) / 4), [low] "r"(low), [high_and_carry] "r"(high_and_carry), [right] "r"(-factor.shift),
+        [left] "r"(32 - factor.shift), [numbers] "r"(numbers)
+      : "q0", "q1", "q2", "q3", "q4", "q5", "lr", "cc", "memory");
 }
 
 }  // namespace EDGECORE_VARIANT

@@ -101,17 +101,29 @@ struct Block {
   typedef int16_t Halves __attribute__((vector_size(2 * kCount)));
 };
 
+#if defined(EDGECORE_DSP)
+// Two pairs of int16.
+struct TwoPairs {
+  uint32_t first, second;
+};
+
+// Returns four int8 as int16.
+__attribute__((always_inline)) inline TwoPairs widen_four(const int8_t *source) {
+  uint32_t bytes;
+  __builtin_memcpy(&bytes, source, 4);
+  const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
+  return {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
+}
+#endif
+
 // Copies kCount values as int16.
 template <int kCount>
 __attribute__((always_inline)) inline void widen_block(const int8_t *source, int16_t *target) {
 #if defined(EDGECORE_DSP)
   if constexpr (kCount % 4 == 0) {
     EDGECORE_UNROLL for (int i = 0; i < kCount; i += 4) {
-      uint32_t bytes;
-      __builtin_memcpy(&bytes, source + i, 4);
-      const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
-      const uint32_t halves[2] = {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
-      __builtin_memcpy(target + i, halves, 8);
+      const TwoPairs halves = widen_four(source + i);
+      __builtin_memcpy(target + i, &halves, 8);
     }
     return;
   }
@@ -148,16 +160,47 @@ inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
   return sum;
 }
 
+// Returns the sum of the products of n values and weights, at most a block.
+inline int32_t block_dot(const int16_t *a, const int8_t *b, ptrdiff_t n) {
+#if defined(EDGECORE_MVE)
+  return mve_dot(a, b, static_cast<int32_t>(n));
+#endif
+  const int16_t *const end = a + n;
+  int32_t sum = 0;
+#if defined(EDGECORE_DSP)
+  for (const int16_t *const whole = a + n / 4 * 4; a != whole; a += 4, b += 4) {
+    const TwoPairs weights = widen_four(b);
+    TwoPairs values;
+    __builtin_memcpy(&values, a, 8);
+    sum = __smlad(values.first, weights.first, sum);
+    sum = __smlad(values.second, weights.second, sum);
+  }
+#endif
+  for (; a != end; ++a, ++b) sum += *a * static_cast<int16_t>(*b);
+  return sum;
+}
+
 // Returns the sum of the products of n values and weights.
 inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
-  int64_t total = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlockOfProducts) {
-    const auto size = static_cast<ptrdiff_t>(min_of(kBlockOfProducts, n - begin));
-    int32_t sum = 0;
-    for (const int16_t *const end = a + size; a != end; ++a, ++b) sum += *a * static_cast<int16_t>(*b);
-    total += sum;
+  int64_t sum = 0;
+  for (; n > 0; n -= kBlockOfProducts, a += kBlockOfProducts, b += kBlockOfProducts) {
+    sum += block_dot(a, b, static_cast<ptrdiff_t>(min_of(n, kBlockOfProducts)));
   }
-  return total;
+  return sum;
+}
+
+// Adds the n sums of a block of products to those of the blocks before it, which are none if it is the first one. The
+// arrays have room for a multiple of 4.
+inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first, int64_t *__restrict sums) {
+  const auto end = static_cast<ptrdiff_t>(n);
+  if (is_first) {
+#if defined(EDGECORE_MVE)
+    return mve_widen(block, static_cast<int32_t>(n), sums);
+#endif
+    for (ptrdiff_t i = 0; i < end; ++i) sums[i] = block[i];
+  } else {
+    for (ptrdiff_t i = 0; i < end; ++i) sums[i] += block[i];
+  }
 }
 
 // Returns sums + a.first * b.first + a.second * b.second for each lane. Compilers that optimize for size would make a
@@ -245,10 +288,19 @@ inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bi
   }
   for (; i < end; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
 }
+
+// The same for sums of 64 bits, of which it reads up to a multiple of 4.
 inline void requantize_row(const int64_t *__restrict sums, int64_t n, int64_t bias, WideFactor factor,
                            Int16Limits limits, int16_t *__restrict out) {
+  const int64_t offset = bias * factor.multiplier + (int64_t{1} << (factor.shift - 1));
+#if defined(EDGECORE_MVE)
+  if (factor.shift > 1) return mve_requantize(sums, static_cast<int32_t>(n), offset, factor, limits, out);
+#endif
+  const auto multiplier = static_cast<uint32_t>(factor.multiplier);  // a product with a negative one takes longer
   const auto end = static_cast<ptrdiff_t>(n);
-  for (ptrdiff_t i = 0; i < end; ++i) out[i] = limits.clamp(requantize(sums[i] + bias, factor));
+  for (ptrdiff_t i = 0; i < end; ++i) {
+    out[i] = limits.clamp((sums[i] * static_cast<int64_t>(multiplier) + offset) >> factor.shift);
+  }
 }
 
 }  // namespace EDGECORE_VARIANT

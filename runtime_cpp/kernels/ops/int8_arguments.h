@@ -82,10 +82,10 @@ struct Channels {
     constexpr bool kIsInt8 = sizeof(Value) == 1;
     const Tensor t = call.tensor(i);
     if (call.failed() ||
-        !call.check(t.type() == (kIsInt8 ? Type::kI32 : Type::kI64) && t.ndim() == 2 && t.size(0) == 3 &&
-                        t.size(1) == count,
-                    kIsInt8 ? "channels must be int32 with a bias, a multiplier and a shift for each output channel"
-                            : "channels must be int64 with a bias, a multiplier and a shift for each output channel"))
+        !call.check(
+            t.type() == (kIsInt8 ? Type::kI32 : Type::kI64) && t.ndim() == 2 && t.size(0) == 3 && t.size(1) == count,
+            kIsInt8 ? "channels must be int32 with a bias, a multiplier and a shift for each output channel"
+                    : "channels must be int64 with a bias, a multiplier and a shift for each output channel"))
       return;
     biases = reinterpret_cast<const Number *>(dense_bytes(call, t));
     multipliers = biases + count;

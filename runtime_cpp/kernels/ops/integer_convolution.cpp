@@ -1,5 +1,5 @@
-// Convolutions of int8 and of int16 values in one and two dims. A transposed convolution is one over an upsampled input: between its
-// elements are zeros, which are the zero point here, as in the padding.
+// Convolutions of int8 and of int16 values in one and two dims. A transposed convolution is one over an upsampled
+// input: between its elements are zeros, which are the zero point here, as in the padding.
 #include "ops/integer_convolution.h"
 
 #include "lib/int8_gemm.h"

@@ -147,10 +147,9 @@ class Depthwise {
     } else {
       constexpr int64_t kCount = kBlockOfProducts / kTapsOfElement;
       int32_t block[kBatch];
-      __builtin_memset(sums, 0, kBatch * sizeof(Sum));
       for (int64_t tap = 0; tap < taps(); tap += kCount) {
         add_some(planes, offsets + tap, weights + tap, min_of(kCount, taps() - tap), n, block);
-        for (ptrdiff_t i = 0; i < static_cast<ptrdiff_t>(n); ++i) sums[i] += block[i];
+        add_block(block, round_up(n, kStep), tap == 0, sums);
       }
     }
   }
