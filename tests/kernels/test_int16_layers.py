@@ -1,4 +1,4 @@
-"""The kernels of layers on int16 values give the same bits as the arithmetic of edgecore.ir.int16_operators, everywhere."""
+"""The kernels of int16 layers give the same bits as the arithmetic of edgecore.ir.int16_operators, everywhere."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from test_int8 import CONVOLUTIONS, random_int8
 from edgecore.ir import int16_operators  # noqa: F401  (registers its operators)
 
 FULL = (-32768, 32767)
+POINTWISE = ((1, 1), (0, 0), (1, 1), (1, 1), (0, 0))
 MORE_CONVOLUTIONS = {
-    "pointwise of a depth that 32 bits do not hold": (
-        1,
-        1100,
-        9,
-        1,
-        (3, 7),
-        *[(1, 1), (1, 1), (0, 0)],
-        *[(1, 1)] * 2,
-        (0, 0),
-    ),
+    "pointwise of a depth that 32 bits do not hold": (1, 1100, 9, 1, (3, 7), (1, 1), *POINTWISE),
     "depthwise of as many taps": (1, 2, 4, 2, (29, 70), (26, 25), (1, 1), (2, 3), (1, 1), (1, 1), (0, 0)),
     "depthwise of as many taps and stride": (1, 2, 2, 2, (29, 70), (27, 23), (2, 3), (2, 3), (1, 1), (1, 1), (0, 0)),
 }
 ALL_CONVOLUTIONS = CONVOLUTIONS | MORE_CONVOLUTIONS
+CHANNELS = (
+    (2**45, 2**16 - 1, 46), (-(2**45), 2**15, 62), (2**45 + 2**44, 2**15 + 1, 45),
+    (-9, 2**15, 1), (-9, 2**16 - 1, 2), (2**41, 40000, 2), (-(2**41), 40001, 2), (-1, 2**15, 16),
+    (2**20, 50000, 31), (2**20, 50000, 32), (-(2**20), 50000, 33),
+    (2**36, 65535, 38), (-(2**36), 65535, 38), (2**33 + 2**30, 2**15, 31),
+)  # fmt: skip
+"""Biases, multipliers and shifts: the largest ones, and those that words of 32 bits may get wrong."""
+
 LINEARS = ((1, 1, 1), (1, 131, 10), (3, 1200, 6), (7, 32, 5), (8, 17, 19), (9, 1111, 7), (70, 65, 33))
 """Rows, depth, outputs."""
 
@@ -35,7 +35,7 @@ def random_int16(*shape, seed=0):
 
 
 def channel_numbers(count, depth, seed=0):
-    """Biases, multipliers and shifts, int64 [3, count], with which results of sums over `depth` products fill most of the range."""
+    """Biases, multipliers and shifts, int64 [3, count]: results of sums of `depth` products fill most of the range."""
     generator = torch.Generator().manual_seed(seed)
     bias = torch.randint(-(2**20), 2**20, (count,), generator=generator)
     multiplier = torch.randint(2**15, 2**16, (count,), generator=generator)
@@ -56,7 +56,7 @@ def linear_arguments(rows, depth, outputs):
 
 
 def with_largest_products(arguments):
-    """Return the arguments with values and weights of which every sum is as large as it can be, and shifts for such sums."""
+    """Return the arguments with values and weights whose sums are as large as they can be, and shifts for such sums."""
     input, weight, numbers, *rest = arguments
     numbers = numbers.clone()
     numbers[0] //= 1000
@@ -87,7 +87,7 @@ def cases():
         arguments = linear_arguments(*shape)
         yield f"linear: {shape}", "int16_linear", arguments
         yield f"linear: {shape}, largest", "int16_linear", with_largest_products(arguments)
-    for numbers in ((2**45, 2**16 - 1, 46), (-(2**45), 2**15, 62), (2**45 + 2**44, 2**15 + 1, 45), (-9, 2**15, 1)):
+    for numbers in CHANNELS:
         for rows in (2, 9):
             arguments = with_channels(linear_arguments(rows, 33, 5), *numbers)
             yield f"linear: {rows} rows, channels of {numbers}", "int16_linear", arguments

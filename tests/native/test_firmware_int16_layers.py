@@ -24,7 +24,7 @@ def firmware() -> ModuleType:
     return module
 
 
-PARTS = 3
+PARTS = 6
 """Programs that have a part of the layers each: one with all of them needs more memory than a board has."""
 
 

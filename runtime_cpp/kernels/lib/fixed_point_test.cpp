@@ -108,5 +108,23 @@ TEST(FixedPoint, RowsEqualSingleValues) {
   }
 }
 
+TEST(FixedPoint, WideRowsEqualSingleValues) {
+  constexpr int kCount = 67;
+  constexpr int64_t kLargest = (int64_t{1} << 45) - 1;
+  int64_t sums[kCount + 1] = {kLargest, -kLargest, -1, 0, 1, INT32_MAX, INT32_MIN};  // read up to a multiple of 4
+  for (int i = 7; i < kCount; ++i) sums[i] = static_cast<int64_t>(static_cast<uint64_t>(i) << 58) >> i % 47 >> 17;
+  const Int16Limits limits = {-30000, 20000};
+  for (const int64_t bias : {int64_t{-11}, kLargest, -kLargest}) {
+    for (int32_t shift = 1; shift <= 62; ++shift) {
+      int16_t row[kCount];
+      const WideFactor factor = {54321, shift};
+      requantize_row(sums, kCount, bias, factor, limits, row);
+      for (int i = 0; i < kCount; ++i) {
+        EXPECT_EQ(row[i], limits.clamp(requantize(sums[i] + bias, factor))) << shift << " " << i;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace edgecore
