@@ -1,4 +1,4 @@
-"""Count the instructions of single int8 operators on a Cortex-M55: with MVE, with DSP instructions only, and plain C.
+"""Count the instructions of single integer operators on a Cortex-M55: with MVE, with DSP instructions only, and plain C.
 
 The count of an operator is that of a network with two such layers less that of one with one layer.
 """
@@ -8,11 +8,13 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
 
 import edgecore
+from edgecore.ir import int16_operators  # noqa: F401  (registers its operators)
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "firmware"))
 from firmware import build, count_instructions
@@ -25,6 +27,27 @@ LAYERS = {
 }
 """Operator -> its layer, and the shape of its inputs without the batch."""
 
+
+class Int16Layer(nn.Module):
+    """The operator on int16 values for a layer; its numbers are random."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        weight: Any = layer.weight
+        count = len(weight)
+        self.register_buffer("weight", torch.randint(-127, 128, weight.shape, dtype=torch.int8))
+        self.register_buffer("channels", torch.tensor([99, 40000, 27])[:, None].repeat(1, count))
+        self.geometry: list[Any] = []
+        if isinstance(layer, nn.Conv2d):
+            lists = layer.stride, layer.padding, layer.dilation, (1, 1), (0, 0)
+            self.geometry = [*(list(values) for values in lists), layer.groups]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        operators = torch.ops.edgecore
+        operator = operators.int16_convolution if self.geometry else operators.int16_linear
+        return operator(x, self.weight, self.channels, *self.geometry, -32768, 32767)
+
+
 PROCESSORS = {
     "MVE": "-mcpu=cortex-m55",
     "DSP": "-mcpu=cortex-m55+nomve",
@@ -33,16 +56,20 @@ PROCESSORS = {
 """Code -> the compiler's options for it."""
 
 
-def count(folder: Path, layer: str, layers: int, processor: str) -> int:
+def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, processor: str) -> int:
     """Return how many instructions an inference of a network takes."""
     make, shape = LAYERS[layer]
     torch.manual_seed(0)
-    x = torch.randn(2, *shape)
-    model = nn.Sequential(*(make() for _ in range(layers))).eval()
     pte = folder / "network.pte"
-    edgecore.compile(model, (x[:1],), runtime="edgecore", quantize="int8", memory="static", calibration=[x[:1]]).save(
-        pte
-    )
+    modules = [make() for _ in range(layers)]
+    if dtype == torch.int8:
+        x = torch.randn(2, *shape)
+        options: dict[str, Any] = {"quantize": "int8", "calibration": [x[:1]]}
+    else:
+        x = torch.randint(-(2**15), 2**15, (2, *shape), dtype=torch.int16)
+        modules, options = [Int16Layer(module) for module in modules], {}
+    model = nn.Sequential(*modules).eval()
+    edgecore.compile(model, (x[:1],), runtime="edgecore", memory="static", **options).save(pte)
     flags = f"{processor} -mthumb -mfloat-abi=hard"
     cxx = f"{flags} -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit"
     elf = build(folder / "build", "cortex-m55", [pte], f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={cxx}")
@@ -50,13 +77,16 @@ def count(folder: Path, layer: str, layers: int, processor: str) -> int:
 
 
 def main() -> None:
-    print(f"{'thousands of instructions':40}" + "".join(f"{name:>10}" for name in PROCESSORS))
-    for layer in LAYERS:
-        counts = []
-        for processor in PROCESSORS.values():
-            with tempfile.TemporaryDirectory() as path:
-                counts.append(count(Path(path), layer, 2, processor) - count(Path(path), layer, 1, processor))
-        print(f"{layer:40}" + "".join(f"{number / 1000:10.1f}" for number in counts), flush=True)
+    print(f"{'thousands of instructions':48}" + "".join(f"{name:>10}" for name in PROCESSORS))
+    for dtype in (torch.int8, torch.int16):
+        for layer in LAYERS:
+            counts = []
+            for processor in PROCESSORS.values():
+                with tempfile.TemporaryDirectory() as path:
+                    folder = Path(path)
+                    counts.append(count(folder, layer, dtype, 2, processor) - count(folder, layer, dtype, 1, processor))
+            name = f"{dtype}"[6:] + " " + layer
+            print(f"{name:48}" + "".join(f"{number / 1000:10.1f}" for number in counts), flush=True)
 
 
 if __name__ == "__main__":

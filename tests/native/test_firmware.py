@@ -245,8 +245,8 @@ def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
 def test_integer_operators_need_no_floating_point(ran: Ran) -> None:
     if "cortex-m33" not in str(ran.folder):
         pytest.skip("a Cortex-M55 has a floating-point unit")
-    objects = [path for path in ran.build.rglob("int8_*.obj") if path.suffix == ".obj"]
-    assert {"int8_average.cpp.obj", "int8_convolution.cpp.obj", "int8_matmul.cpp.obj"} <= {
+    objects = [path for name in ("int8_*.obj", "integer_*.obj") for path in ran.build.rglob(name)]
+    assert {"int8_average.cpp.obj", "integer_convolution.cpp.obj", "int8_matmul.cpp.obj"} <= {
         path.name for path in objects
     }
     needed = symbols_of(*objects, undefined=True)

@@ -1,5 +1,6 @@
-// Products of int8 matrices with 32-bit sums, on all threads. The right operand is packed panel by panel: as pairs of
-// int16, where element (k, j) is half k % 2 of pair (k / 2, j); with MVE as columns of int8.
+// Products of int8 matrices and matrices of values, which are int8 or int16, on all threads: with sums of 32 bits for
+// int8, else of 64. The right operand, that of values, is packed panel by panel: as pairs of int16, where element (k,
+// j) is half k % 2 of pair (k / 2, j); with MVE as columns of values.
 #ifndef EDGECORE_KERNELS_INT8_GEMM_H_
 #define EDGECORE_KERNELS_INT8_GEMM_H_
 
@@ -11,14 +12,17 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 #if defined(EDGECORE_MVE)
-using Packed = int8_t;
+template <class Value>
+using Packed = Value;
 constexpr int64_t kInt8Rows = 4;
 constexpr int64_t kInt8Panel = 8;  // columns of a panel
 #else
+template <class Value>
 using Packed = int16_t;
 constexpr int64_t kInt8Rows = kTileRows;
 constexpr int64_t kInt8Panel = kTileVectors * kSumLanes;       // max columns of a panel
 constexpr int64_t kInt8Depth = kVectorBytes >= 32 ? 256 : 64;  // steps whose left operand is widened at a time; even
+static_assert(kInt8Depth <= kBlockOfProducts);
 #endif
 
 // Splits the n columns of the right operand into panels.
@@ -34,8 +38,10 @@ using Int8Panels = Panels<int32_t>;
 #endif
 
 // Returns the number of elements of a panel in memory.
+template <class Value>
 constexpr int64_t packed_size(int64_t k) {
-  return round_up((sizeof(Packed) == 1 ? k : (k + 1) / 2 * 2) * kInt8Panel, 64 / static_cast<int64_t>(sizeof(Packed)));
+  constexpr int64_t kSize = sizeof(Packed<Value>);
+  return round_up((kSize == 1 ? k : (k + 1) / 2 * 2) * kInt8Panel, 64 / kSize);
 }
 
 // The left operand of int8 elements; the rows are `step` elements apart.
@@ -46,8 +52,9 @@ struct Int8Left {
 
 #if defined(EDGECORE_MVE)
 // Computes block[kInt8Rows][width], the product of m <= kInt8Rows rows and a panel.
-inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int8_t *panel, int64_t width,
-                               int32_t *block) {
+template <class Value>
+inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const Value *panel, int64_t width,
+                               SumOf<Value> *block) {
   const auto depth = static_cast<int32_t>(k);
   const int8_t *rows[kInt8Rows];
   for (int64_t i = 0; i < kInt8Rows; ++i) rows[i] = left.data + min_of(i, m - 1) * left.step;
@@ -55,7 +62,8 @@ inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int8_t
 }
 
 // Packs a right operand [k, columns] whose rows are `step` elements apart.
-inline void pack_rows(const int8_t *rows, int64_t step, int64_t k, int64_t columns, int64_t, int8_t *target) {
+template <class Value>
+inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t, Value *target) {
   constexpr int64_t kMaxStep = (1 << 16) / kInt8Panel;  // columns of a target have 16-bit offsets
   if (k < kMaxStep) {
     mve_transpose(rows, static_cast<int32_t>(step), static_cast<int32_t>(k), static_cast<int32_t>(columns), target,
@@ -68,20 +76,22 @@ inline void pack_rows(const int8_t *rows, int64_t step, int64_t k, int64_t colum
 }
 
 // Packs a right operand whose row i is line(i, memory), which may be in `memory`.
-template <class Line>
-inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, int8_t *target) {
-  int8_t memory[kInt8Panel];
+template <class Value, class Line>
+inline void pack_lines(int64_t k, int64_t columns, int64_t, const Line &line, Value *target) {
+  Value memory[kInt8Panel];
   const auto step = static_cast<ptrdiff_t>(k);
   for (int64_t i = 0; i < k; ++i, ++target) {
-    const int8_t *row = line(i, memory);
-    int8_t *to = target;
-    for (const int8_t *end = row + columns; row != end; to += step) *to = *row++;
+    const Value *row = line(i, memory);
+    Value *to = target;
+    for (const Value *end = row + columns; row != end; to += step) *to = *row++;
   }
 }
 
 // Packs a right operand whose columns have adjacent elements, and are `step` elements apart.
-inline void pack_columns(const int8_t *columns, int64_t step, int64_t k, int64_t count, int64_t, int8_t *target) {
-  for (int64_t j = 0; j < count; ++j) __builtin_memcpy(target + j * k, columns + j * step, static_cast<size_t>(k));
+template <class Value>
+inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t, Value *target) {
+  const size_t bytes = static_cast<size_t>(k) * sizeof(Value);
+  for (int64_t j = 0; j < count; ++j) __builtin_memcpy(target + j * k, columns + j * step, bytes);
 }
 #else
 // Adds to block[kInt8Rows][kVectors * lanes] the products of kInt8Rows rows of pairs, kInt8Depth elements apart, and
@@ -109,10 +119,11 @@ inline void add_int8_tile(const int16_t *left, int64_t pairs, const int16_t *pan
 }
 
 // Computes block[kInt8Rows][width], the product of m <= kInt8Rows rows and a panel of `width` columns.
+template <class Value>
 inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_t *panel, int64_t width,
-                               int32_t *block) {
+                               SumOf<Value> *block) {
   int16_t wide[kInt8Rows * kInt8Depth];
-  __builtin_memset(block, 0, static_cast<size_t>(kInt8Rows * width) * sizeof(int32_t));
+  __builtin_memset(block, 0, static_cast<size_t>(kInt8Rows * width) * sizeof(*block));
   for (int64_t k0 = 0; k0 < k; k0 += kInt8Depth) {
     const int64_t steps = min_of(kInt8Depth, k - k0);
     for (int64_t i = 0; i < kInt8Rows; ++i) {
@@ -125,15 +136,22 @@ inline void multiply_int8_rows(Int8Left left, int64_t m, int64_t k, const int16_
       if (steps % 2 != 0) target[steps] = 0;
     }
     with_vectors(width / kSumLanes, [&](auto vectors) {
-      add_int8_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, block);
+      if constexpr (sizeof(Value) == 1) {
+        add_int8_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, block);
+      } else {
+        alignas(64) int32_t tile[kInt8Rows * vectors.kCount * kSumLanes] = {};
+        add_int8_tile<vectors.kCount>(wide, (steps + 1) / 2, panel + k0 * width, tile);
+        for (int i = 0; i < kInt8Rows * vectors.kCount * kSumLanes; ++i) block[i] += tile[i];
+      }
     });
   }
 }
 
 // Interleaves n elements of two rows into a row of pairs of a panel; `second` may be NULL for zeros. The rest of the
 // last vector becomes 0.
-inline void pack_pairs(const int8_t *first, const int8_t *second, int64_t n, int16_t *target) {
-  const auto pack = [](const int8_t *low, const int8_t *high, int16_t *to) {
+template <class Value>
+inline void pack_pairs(const Value *first, const Value *second, int64_t n, int16_t *target) {
+  const auto pack = [](const Value *low, const Value *high, int16_t *to) {
     const Sums high_half = high != nullptr ? widen(high) << 16 : Sums{};
     store_vector(reinterpret_cast<int32_t *>(to), (widen(low) & 0xffff) | high_half);
   };
@@ -143,34 +161,35 @@ inline void pack_pairs(const int8_t *first, const int8_t *second, int64_t n, int
     if (second != nullptr) second += kSumLanes;
   }
   if (n == 0) return;
-  int8_t rest[2][kSumLanes] = {};
+  Value rest[2][kSumLanes] = {};
   for (int64_t j = 0; j < n; ++j) rest[0][j] = first[j];
   for (int64_t j = 0; j < n && second != nullptr; ++j) rest[1][j] = second[j];
   pack(rest[0], rest[1], target);
 }
 
 // Packs a right operand whose row i is line(i, memory), which may be in `memory`.
-template <class Line>
+template <class Value, class Line>
 inline void pack_lines(int64_t k, int64_t columns, int64_t width, const Line &line, int16_t *target) {
-  int8_t memory[2][kInt8Panel];
+  Value memory[2][kInt8Panel];
   for (int64_t i = 0; i < k; i += 2, target += 2 * width) {
-    const int8_t *first = line(i, memory[0]);
-    pack_pairs(first, i + 1 < k ? line(i + 1, memory[1]) : nullptr, columns, target);
+    const Value *first = line(i, memory[0]);
+    pack_pairs<Value>(first, i + 1 < k ? line(i + 1, memory[1]) : nullptr, columns, target);
   }
 }
 
 // Packs a right operand [k, columns] whose rows are `step` elements apart.
-inline void pack_rows(const int8_t *rows, int64_t step, int64_t k, int64_t columns, int64_t width, int16_t *target) {
-  pack_lines(
-      k, columns, width, [&](int64_t i, int8_t *) { return rows + i * step; }, target);
+template <class Value>
+inline void pack_rows(const Value *rows, int64_t step, int64_t k, int64_t columns, int64_t width, int16_t *target) {
+  pack_lines<Value>(
+      k, columns, width, [&](int64_t i, Value *) { return rows + i * step; }, target);
 }
 
 // Packs a right operand whose columns have adjacent elements, and are `step` elements apart.
-inline void pack_columns(const int8_t *columns, int64_t step, int64_t k, int64_t count, int64_t width,
-                         int16_t *target) {
+template <class Value>
+inline void pack_columns(const Value *columns, int64_t step, int64_t k, int64_t count, int64_t width, int16_t *target) {
   for (int64_t i = 0; i < k; i += 2, target += 2 * width) {
     for (int64_t j = 0; j < width; ++j) {
-      const int8_t *pair = columns + j * step + i;
+      const Value *pair = columns + j * step + i;
       target[2 * j] = j < count ? pair[0] : int16_t{0};
       target[2 * j + 1] = j < count && i + 1 < k ? pair[1] : int16_t{0};
     }
@@ -183,14 +202,14 @@ inline void pack_columns(const int8_t *columns, int64_t step, int64_t k, int64_t
 // left(i) returns the left operand of product i. pack(i, column, columns, width, target) writes `columns` columns of
 // its right operand to a panel of `width` columns. finish(i, row, rows, column, columns, block, width) gets `rows` x
 // `columns` sums of the result, whose rows are `width` elements apart.
-template <class Left, class Pack, class Finish>
+template <class Value, class Left, class Pack, class Finish>
 void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const Left &left, const Pack &pack,
                const Finish &finish) {
   if (call.failed() || count <= 0 || m <= 0 || n <= 0) return;
   const Int8Panels panels(n);
   const int64_t workers = call.worker_count();
-  const int64_t part = packed_size(k);
-  Packed *memory = call.scratch<Packed>(part * workers);
+  const int64_t part = packed_size<Value>(k);
+  Packed<Value> *memory = call.scratch<Packed<Value>>(part * workers);
   if (memory == nullptr) return;
   // With few panels the rows are split, too; each task then packs its panel again.
   const int64_t wanted = max_of(1, 4 * workers / (count * panels.count));
@@ -198,8 +217,8 @@ void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const
   const int64_t rows_of_task = round_up((m + splits - 1) / splits, kInt8Rows);
   const int64_t grain = 65536 / (rows_of_task * k * kInt8Panel + 1) + 1;
   call.parallel(count * panels.count * splits, grain, [&](int64_t begin, int64_t end, int64_t worker) {
-    Packed *panel = memory + worker * part;
-    alignas(64) int32_t block[kInt8Rows * kInt8Panel];
+    Packed<Value> *panel = memory + worker * part;
+    alignas(64) SumOf<Value> block[kInt8Rows * kInt8Panel];
     int64_t packed = -1;  // the panel that is in `panel`
     for (int64_t task = begin; task < end; ++task) {
       const int64_t at = task / splits;
@@ -213,7 +232,7 @@ void int8_gemm(Call &call, int64_t count, int64_t m, int64_t n, int64_t k, const
       const int64_t first = task % splits * rows_of_task;
       for (int64_t row = first; row < min_of(m, first + rows_of_task); row += kInt8Rows) {
         const int64_t height = min_of(kInt8Rows, m - row);
-        multiply_int8_rows({rows.data + row * rows.step, rows.step}, height, k, panel, width, block);
+        multiply_int8_rows<Value>({rows.data + row * rows.step, rows.step}, height, k, panel, width, block);
         finish(i, row, height, column, columns, block, width);
       }
     }

@@ -1,5 +1,5 @@
 // SIMD vectors of pairs of int16, of which an instruction multiplies two and adds both products to a 32-bit sum, and of
-// sums that become int8.
+// sums that become int8 or int16. A value is int8 or int16, a weight int8 in both cases.
 #ifndef EDGECORE_KERNELS_INT8_VECTOR_H_
 #define EDGECORE_KERNELS_INT8_VECTOR_H_
 
@@ -15,13 +15,25 @@
 #define EDGECORE_DSP  // instructions that multiply two pairs of int16 in a register of 32 bits
 #include <arm_acle.h>
 #endif
-#if EDGECORE_MICROCONTROLLER && defined(__ARM_FEATURE_MVE)
-#define EDGECORE_MVE
-#include "lib/int8_mve.h"
-#endif
 
 #include "lib/fixed_point.h"
 #include "lib/vector.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// Products of int16 values and weights whose sum 32 bits surely hold: 256 * 2^15 * 2^7 = 2^30. The instructions for
+// int8 values add such blocks up, and sums of 64 bits add up the blocks.
+constexpr int64_t kBlockOfProducts = 256;
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#if EDGECORE_MICROCONTROLLER && defined(__ARM_FEATURE_MVE)
+#define EDGECORE_MVE
+#include "lib/int16_mve.h"
+#include "lib/int8_mve.h"
+#endif
 
 // Unrolls a loop over the sums of a tile when code is compiled for size, too: else they would lie in memory.
 #if defined(EDGECORE_DSP)
@@ -39,6 +51,24 @@ constexpr bool kHasCache = true;
 constexpr bool kHasCache = false;  // a microcontroller: memory is scarce, and all of it is fast
 #endif
 
+// The types that go with values: of their sums and of the numbers of a layer's channels, of factors and of limits.
+template <class Value>
+struct TypesOf;
+template <>
+struct TypesOf<int8_t> {
+  using Sum = int32_t;
+  using FactorType = Factor;
+  using Range = Int8Range;
+};
+template <>
+struct TypesOf<int16_t> {
+  using Sum = int64_t;
+  using FactorType = WideFactor;
+  using Range = Int16Limits;
+};
+template <class Value>
+using SumOf = typename TypesOf<Value>::Sum;
+
 using Sums = Vector<int32_t>;
 constexpr int kSumLanes = kLanes<int32_t>;
 
@@ -49,13 +79,19 @@ inline int32_t load_pair(const int16_t *source) {
   return pair;
 }
 
-// Returns kSumLanes int8 as 32-bit integers. These functions name the size of a vector, because the compiler's own
+// Returns kSumLanes values as 32-bit integers. These functions name the size of a vector, because the compiler's own
 // choice is made for longer loops than ours.
 inline Sums widen(const int8_t *source) {
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
   Bytes bytes;
   __builtin_memcpy(&bytes, source, sizeof(bytes));
   return __builtin_convertvector(bytes, Sums);
+}
+inline Sums widen(const int16_t *source) {
+  typedef int16_t Halves __attribute__((vector_size(2 * kSumLanes)));
+  Halves halves;
+  __builtin_memcpy(&halves, source, sizeof(halves));
+  return __builtin_convertvector(halves, Sums);
 }
 
 // Vectors of kCount integers. GCC drops the attribute of a type in a function when the size depends on a template.
@@ -65,17 +101,29 @@ struct Block {
   typedef int16_t Halves __attribute__((vector_size(2 * kCount)));
 };
 
-// Copies kCount int8 as int16.
+#if defined(EDGECORE_DSP)
+// Two pairs of int16.
+struct TwoPairs {
+  uint32_t first, second;
+};
+
+// Returns four int8 as int16.
+__attribute__((always_inline)) inline TwoPairs widen_four(const int8_t *source) {
+  uint32_t bytes;
+  __builtin_memcpy(&bytes, source, 4);
+  const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
+  return {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
+}
+#endif
+
+// Copies kCount values as int16.
 template <int kCount>
-inline void widen_block(const int8_t *source, int16_t *target) {
+__attribute__((always_inline)) inline void widen_block(const int8_t *source, int16_t *target) {
 #if defined(EDGECORE_DSP)
   if constexpr (kCount % 4 == 0) {
     EDGECORE_UNROLL for (int i = 0; i < kCount; i += 4) {
-      uint32_t bytes;
-      __builtin_memcpy(&bytes, source + i, 4);
-      const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
-      const uint32_t halves[2] = {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
-      __builtin_memcpy(target + i, halves, 8);
+      const TwoPairs halves = widen_four(source + i);
+      __builtin_memcpy(target + i, &halves, 8);
     }
     return;
   }
@@ -85,6 +133,10 @@ inline void widen_block(const int8_t *source, int16_t *target) {
   __builtin_memcpy(&bytes, source, sizeof(bytes));
   const Halves halves = __builtin_convertvector(bytes, Halves);
   __builtin_memcpy(target, &halves, sizeof(halves));
+}
+template <int kCount>
+inline void widen_block(const int16_t *source, int16_t *target) {
+  __builtin_memcpy(target, source, kCount * sizeof(int16_t));
 }
 
 // Returns the sum of the products of n elements.
@@ -106,6 +158,49 @@ inline int32_t dot(const int8_t *a, const int8_t *b, int64_t n) {
 #endif
   for (int64_t i = 0; i < n; ++i) sum += static_cast<int16_t>(a[i]) * static_cast<int16_t>(b[i]);
   return sum;
+}
+
+// Returns the sum of the products of n values and weights, at most a block.
+inline int32_t block_dot(const int16_t *a, const int8_t *b, ptrdiff_t n) {
+#if defined(EDGECORE_MVE)
+  return mve_dot(a, b, static_cast<int32_t>(n));
+#endif
+  const int16_t *const end = a + n;
+  int32_t sum = 0;
+#if defined(EDGECORE_DSP)
+  for (const int16_t *const whole = a + n / 4 * 4; a != whole; a += 4, b += 4) {
+    const TwoPairs weights = widen_four(b);
+    TwoPairs values;
+    __builtin_memcpy(&values, a, 8);
+    sum = __smlad(values.first, weights.first, sum);
+    sum = __smlad(values.second, weights.second, sum);
+  }
+#endif
+  for (; a != end; ++a, ++b) sum += *a * static_cast<int16_t>(*b);
+  return sum;
+}
+
+// Returns the sum of the products of n values and weights.
+inline int64_t dot(const int16_t *a, const int8_t *b, int64_t n) {
+  int64_t sum = 0;
+  for (; n > 0; n -= kBlockOfProducts, a += kBlockOfProducts, b += kBlockOfProducts) {
+    sum += block_dot(a, b, static_cast<ptrdiff_t>(min_of(n, kBlockOfProducts)));
+  }
+  return sum;
+}
+
+// Adds the n sums of a block of products to those of the blocks before it, which are none if it is the first one. The
+// arrays have room for a multiple of 4.
+inline void add_block(const int32_t *__restrict block, int64_t n, bool is_first, int64_t *__restrict sums) {
+  const auto end = static_cast<ptrdiff_t>(n);
+  if (is_first) {
+#if defined(EDGECORE_MVE)
+    return mve_widen(block, static_cast<int32_t>(n), sums);
+#endif
+    for (ptrdiff_t i = 0; i < end; ++i) sums[i] = block[i];
+  } else {
+    for (ptrdiff_t i = 0; i < end; ++i) sums[i] += block[i];
+  }
 }
 
 // Returns sums + a.first * b.first + a.second * b.second for each lane. Compilers that optimize for size would make a
@@ -192,6 +287,20 @@ inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bi
     }
   }
   for (; i < end; ++i) out[i] = range.clamp(requantize(sums[i] + bias, factor));
+}
+
+// The same for sums of 64 bits, of which it reads up to a multiple of 4.
+inline void requantize_row(const int64_t *__restrict sums, int64_t n, int64_t bias, WideFactor factor,
+                           Int16Limits limits, int16_t *__restrict out) {
+  const int64_t offset = bias * factor.multiplier + (int64_t{1} << (factor.shift - 1));
+#if defined(EDGECORE_MVE)
+  if (factor.shift > 1) return mve_requantize(sums, static_cast<int32_t>(n), offset, factor, limits, out);
+#endif
+  const auto multiplier = static_cast<uint32_t>(factor.multiplier);  // a product with a negative one takes longer
+  const auto end = static_cast<ptrdiff_t>(n);
+  for (ptrdiff_t i = 0; i < end; ++i) {
+    out[i] = limits.clamp((sums[i] * static_cast<int64_t>(multiplier) + offset) >> factor.shift);
+  }
 }
 
 }  // namespace EDGECORE_VARIANT

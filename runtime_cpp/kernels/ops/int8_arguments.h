@@ -1,4 +1,4 @@
-// Arguments of the operators on int8 values: tensors of a required dtype, and fixed-point factors.
+// Arguments of the operators on int8 and int16 values: tensors of a required dtype, and fixed-point factors.
 #ifndef EDGECORE_KERNELS_INT8_ARGUMENTS_H_
 #define EDGECORE_KERNELS_INT8_ARGUMENTS_H_
 
@@ -12,6 +12,22 @@ inline namespace EDGECORE_VARIANT {
 inline const int8_t *int8_elements(Call &call, Tensor t) {
   if (call.failed() || !call.check(t.type() == Type::kI8, "the values must be int8")) return nullptr;
   return reinterpret_cast<const int8_t *>(dense_bytes(call, t));
+}
+
+// Returns the elements of an int16 tensor in row-major order; NULL after a failure.
+inline const int16_t *int16_elements(Call &call, Tensor t) {
+  if (call.failed() || !call.check(t.type() == Type::kI16, "the values must be int16")) return nullptr;
+  return reinterpret_cast<const int16_t *>(dense_bytes(call, t));
+}
+
+// The same for int8 or int16.
+template <class Value>
+inline const Value *elements_of(Call &call, Tensor t) {
+  if constexpr (sizeof(Value) == 1) {
+    return int8_elements(call, t);
+  } else {
+    return int16_elements(call, t);
+  }
 }
 
 // Returns argument i if it is from `low` to `high`; else records a failure and returns `low`.
@@ -37,28 +53,53 @@ inline Int8Range range_at(Call &call, uint64_t i) {
   return range;
 }
 
-// The factor and the bias of each output channel.
-struct Channels {
-  const int32_t *biases = nullptr;
-  const int32_t *multipliers = nullptr;
-  const int32_t *shifts = nullptr;
+// Returns the multiplier and the shift that are arguments i and i + 1 of an operator on int16 values.
+inline WideFactor wide_factor_at(Call &call, uint64_t i) {
+  return {int_between(call, i, 1 << 15, (1 << 16) - 1), int_between(call, i + 1, 1, 62)};
+}
 
-  // Reads argument i, int32 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a
+// Returns the limits of an int16 result that are arguments i and i + 1.
+inline Int16Limits limits_at(Call &call, uint64_t i) {
+  const Int16Limits limits = {int_between(call, i, INT16_MIN, INT16_MAX),
+                              int_between(call, i + 1, INT16_MIN, INT16_MAX)};
+  call.check(limits.is_valid(), "the lower limit of the result must not be above the upper one");
+  return limits;
+}
+
+// The factor and the bias of each output channel of a layer of values.
+template <class Value>
+struct Channels {
+  using Number = SumOf<Value>;
+  using FactorType = typename TypesOf<Value>::FactorType;
+
+  const Number *biases = nullptr;
+  const Number *multipliers = nullptr;
+  const Number *shifts = nullptr;
+
+  // Reads argument i, int32 or int64 [3, count]: biases, multipliers, shifts. One tensor instead of three saves a
   // microcontroller the memory that the runtime needs for a tensor.
   Channels(Call &call, uint64_t i, int64_t count) {
+    constexpr bool kIsInt8 = sizeof(Value) == 1;
     const Tensor t = call.tensor(i);
     if (call.failed() ||
-        !call.check(t.type() == Type::kI32 && t.ndim() == 2 && t.size(0) == 3 && t.size(1) == count,
-                    "channels must be int32 with a bias, a multiplier and a shift for each output channel"))
+        !call.check(
+            t.type() == (kIsInt8 ? Type::kI32 : Type::kI64) && t.ndim() == 2 && t.size(0) == 3 && t.size(1) == count,
+            kIsInt8 ? "channels must be int32 with a bias, a multiplier and a shift for each output channel"
+                    : "channels must be int64 with a bias, a multiplier and a shift for each output channel"))
       return;
-    biases = reinterpret_cast<const int32_t *>(dense_bytes(call, t));
+    biases = reinterpret_cast<const Number *>(dense_bytes(call, t));
     multipliers = biases + count;
     shifts = multipliers + count;
     for (int64_t c = 0; c < count && !call.failed(); ++c) {
-      call.check(factor(c).is_valid(), "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
+      const FactorType f = factor(c);
+      call.check(f.is_valid() && f.multiplier == multipliers[c] && f.shift == shifts[c],
+                 kIsInt8 ? "multipliers must be in [2^30, 2^31), shifts in [-31, 30]"
+                         : "multipliers must be in [2^15, 2^16), shifts in [1, 62]");
     }
   }
-  Factor factor(int64_t channel) const { return {multipliers[channel], shifts[channel]}; }
+  FactorType factor(int64_t channel) const {
+    return {static_cast<int32_t>(multipliers[channel]), static_cast<int32_t>(shifts[channel])};
+  }
 };
 
 }  // namespace EDGECORE_VARIANT

@@ -63,7 +63,7 @@ int32_t int8_matmul_out(const edgecore_call *raw) {
     }
   });
   const auto left = [&](int64_t i) { return Int8Left{x + i * m * depth, depth}; };
-  const auto pack = [&](int64_t i, int64_t column, int64_t columns, int64_t width, Packed *target) {
+  const auto pack = [&](int64_t i, int64_t column, int64_t columns, int64_t width, Packed<int8_t> *target) {
     pack_rows(w + i * depth * n + column, n, depth, columns, width, target);
   };
   const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns, const int32_t *block,
@@ -79,7 +79,7 @@ int32_t int8_matmul_out(const edgecore_call *raw) {
       __builtin_memcpy(y + of_result * n + column, line, static_cast<size_t>(columns));
     }
   };
-  int8_gemm(call, batch, m, n, depth, left, pack, finish);
+  int8_gemm<int8_t>(call, batch, m, n, depth, left, pack, finish);
   result.finish(call);
   return call.status();
 }

@@ -1,6 +1,6 @@
-// Depthwise convolutions of int8 values in one and two dims.
+// Depthwise convolutions of int8 and of int16 values in one and two dims.
 #include "lib/int8_vector.h"
-#include "ops/int8_convolution.h"
+#include "ops/integer_convolution.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
@@ -17,12 +17,14 @@ int64_t remainders(int64_t step, int64_t stride) {
   return stride / divisor;
 }
 
-// An element of a plane is a pair of int16, as the 32 bits that it has in memory, or one int8 with MVE.
+// An element of a plane is a pair of int16, as the 32 bits that it has in memory, or one value with MVE.
 #if defined(EDGECORE_MVE)
-using Element = int8_t;
+template <class Value>
+using ElementOf = Value;
 constexpr int64_t kTapsOfElement = 1;
 #else
-using Element = int32_t;
+template <class Value>
+using ElementOf = int32_t;
 constexpr int64_t kTapsOfElement = 2;
 #endif
 
@@ -33,9 +35,10 @@ constexpr int64_t kTapsOfElement = 2;
 // * stride + fx for the first output (top, left) of the block. So the elements that the taps read for all outputs of
 // the block lie in one plane, in the order of the outputs, and the sums of a block are computed like those of one long
 // row, with a few unused ones between its rows.
+template <class Value>
 class Depthwise {
  public:
-  explicit Depthwise(const Int8Convolution &c)
+  explicit Depthwise(const IntegerConvolution<Value> &c)
       : c_(c),
         outputs_of_group_(c.outputs_of_group()),
         elements_((c.x.kernel + kTapsOfElement - 1) / kTapsOfElement),
@@ -57,8 +60,10 @@ class Depthwise {
   // Bytes of scratch memory that all workers share, and that each has.
   int64_t shared_scratch() const { return round_up(taps() * static_cast<int64_t>(sizeof(ptrdiff_t)), 64); }
   int64_t scratch() const {
-    const int64_t words = kBatch + taps();
-    return round_up(words * 4 + planes_bytes() + rows_ * pitch_ + kBatch + line_, 64);
+    constexpr int64_t kSize = sizeof(Value);
+    return round_up(planes_bytes() + kBatch * static_cast<int64_t>(sizeof(Sum)) + taps() * 4 +
+                        (rows_ * pitch_ + kBatch + line_) * kSize,
+                    64);
   }
 
   // Writes where the elements that each tap, or two taps, read begin.
@@ -75,12 +80,12 @@ class Depthwise {
   }
 
   // Computes the planes [begin, end) of the result. A block of an input is read once for all of its outputs.
-  void run(int64_t begin, int64_t end, const Channels &channels, const ptrdiff_t *offsets, char *memory) const {
+  void run(int64_t begin, int64_t end, const Channels<Value> &channels, const ptrdiff_t *offsets, char *memory) const {
     auto *const planes = reinterpret_cast<Element *>(memory);
-    auto *const sums = reinterpret_cast<int32_t *>(memory + planes_bytes());
-    auto *const weights = sums + kBatch;
-    auto *const bytes = reinterpret_cast<int8_t *>(weights + taps());
-    auto *const line = bytes + rows_ * pitch_ + kBatch;
+    auto *const sums = reinterpret_cast<Sum *>(memory + planes_bytes());
+    auto *const weights = reinterpret_cast<int32_t *>(sums + kBatch);
+    auto *const values = reinterpret_cast<Value *>(weights + taps());
+    auto *const line = values + rows_ * pitch_ + kBatch;
     while (begin < end) {
       const int64_t input = divide(begin, outputs_of_group_).row;
       const int64_t next = min_of(end, (input + 1) * outputs_of_group_);
@@ -97,11 +102,11 @@ class Depthwise {
               const int64_t n = min_of(kBatch, count - at);
               add_taps(planes + at, offsets, weights, n, sums);
               requantize_row(sums, round_up(n, kSumLanes), channels.biases[channel], channels.factor(channel), c_.range,
-                             bytes + at);
+                             values + at);
             }
-            int8_t *target = c_.result + index * c_.pixels() + top * c_.x.output + left;
+            Value *target = c_.result + index * c_.pixels() + top * c_.x.output + left;
             for (int64_t row = 0; row < height; ++row) {
-              copy_run<1>(target + row * c_.x.output, bytes + row * pitch_, width);
+              copy_run<1>(target + row * c_.x.output, values + row * pitch_, width);
             }
           }
         }
@@ -111,12 +116,15 @@ class Depthwise {
   }
 
  private:
+  using Element = ElementOf<Value>;
+  using Sum = SumOf<Value>;
+
   static constexpr int64_t kMaxColumns = 1024;                                       // of a block
   static constexpr int64_t kBlock = (kHasCache ? 24576 : 1024) / sizeof(Element);    // elements of a block, about
   static constexpr int64_t kStep = kTapsOfElement == 1 ? 12 : max_of(kSumLanes, 4);  // sums computed together
   static constexpr int64_t kBatch = (kHasCache ? 256 : 64) / kStep * kStep;  // sums that are requantized together
 
-  static Element element(int8_t first, int8_t second) {
+  static Element element(Value first, Value second) {
     if constexpr (kTapsOfElement == 1) return first;
     const int16_t both[2] = {first, second};
     return static_cast<Element>(load_pair(both));
@@ -129,33 +137,47 @@ class Depthwise {
   int64_t plane() const { return (rows_ + halo_) * pitch_; }
   int64_t planes_bytes() const {
     const int64_t elements = planes_y_ * planes_x_ * plane() + 2 * kStep;
-    return round_up(elements * static_cast<int64_t>(sizeof(Element)), 4);
+    return round_up(elements * static_cast<int64_t>(sizeof(Element)), sizeof(Sum));
+  }
+
+  // Computes n sums, and more up to a whole step.
+  void add_taps(const Element *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n, Sum *sums) const {
+    if constexpr (sizeof(Value) == 1) {
+      add_some(planes, offsets, weights, taps(), n, sums);
+    } else {
+      constexpr int64_t kCount = kBlockOfProducts / kTapsOfElement;
+      int32_t block[kBatch];
+      for (int64_t tap = 0; tap < taps(); tap += kCount) {
+        add_some(planes, offsets + tap, weights + tap, min_of(kCount, taps() - tap), n, block);
+        add_block(block, round_up(n, kStep), tap == 0, sums);
+      }
+    }
   }
 
 #if defined(EDGECORE_MVE)
-  // Computes n sums, and more up to a whole step.
-  void add_taps(const int8_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n,
+  // Computes n sums of the products of `count` taps, and more up to a whole step.
+  void add_some(const Value *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t count, int64_t n,
                 int32_t *sums) const {
-    const auto count = static_cast<int32_t>(taps());
-    for (int64_t i = 0; i < n; i += kStep) mve_add_taps(planes + i, offsets, weights, count, sums + i);
+    const auto taps = static_cast<int32_t>(count);
+    for (int64_t i = 0; i < n; i += kStep) mve_add_taps(planes + i, offsets, weights, taps, sums + i);
   }
 #else
-  // Computes n sums, and more up to a whole step.
-  void add_taps(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n,
+  // Computes n sums of the products of `count` pairs of taps, and more up to a whole step.
+  void add_some(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t count, int64_t n,
                 int32_t *sums) const {
-    if (taps() == 6) return add_pairs<6>(planes, offsets, weights, n, sums);
-    add_pairs<0>(planes, offsets, weights, n, sums);
+    if (count == 6) return add_pairs<6>(planes, offsets, weights, count, n, sums);
+    add_pairs<0>(planes, offsets, weights, count, n, sums);
   }
 
-  // kCount is the number of pairs of taps; 0 if only taps() says it.
+  // kCount is `count`, or 0 for any number.
   template <int kCount>
-  void add_pairs(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t n,
+  void add_pairs(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t count, int64_t n,
                  int32_t *sums) const {
-    const auto count = static_cast<ptrdiff_t>(kCount > 0 ? kCount : taps());
+    const auto pairs_of_sum = static_cast<ptrdiff_t>(kCount > 0 ? kCount : count);
     const auto end = static_cast<ptrdiff_t>(n);
     for (ptrdiff_t i = 0; i < end; i += kStep) {
       Sums step[kStep / kSumLanes] = {};
-      for (ptrdiff_t t = 0; t < count; ++t) {
+      for (ptrdiff_t t = 0; t < pairs_of_sum; ++t) {
         const int32_t *pairs = planes + offsets[t] + i;
         const Sums weight = weights[t] - Sums{};
         EDGECORE_UNROLL for (int64_t j = 0; j < kStep / kSumLanes; ++j) {
@@ -167,9 +189,9 @@ class Depthwise {
   }
 
   // Writes the pairs of a padded row, and more up to whole vectors; its stride is 1, or 2 without dilation.
-  void pair_up(const int8_t *line, int32_t *target) const {
+  void pair_up(const Value *line, int32_t *target) const {
     if (c_.x.stride == 1) {
-      const int8_t *second = line + c_.x.dilation;
+      const Value *second = line + c_.x.dilation;
       for (int64_t q = 0; q < pitch_; q += kSumLanes) {
         store_vector(target + q, (widen(line + q) & 0xffff) | (widen(second + q) << 16));
       }
@@ -192,10 +214,10 @@ class Depthwise {
   }
 
   // Fills the first `rows` rows of all planes for the block at (top, left).
-  void read_block(const int8_t *input, int64_t top, int64_t left, int64_t rows, int8_t *line, Element *planes) const {
+  void read_block(const Value *input, int64_t top, int64_t left, int64_t rows, Value *line, Element *planes) const {
     const int64_t start = left * c_.x.stride - c_.x.padding;  // of the padded row, as an index of the input
-    const auto zero = static_cast<int8_t>(c_.zero_point);
-    if (line_ > 0) __builtin_memset(line, zero, static_cast<size_t>(line_));
+    const auto zero = static_cast<Value>(c_.zero_point);
+    if (line_ > 0) set_zero(line, c_.zero_point, line_);
     for (int64_t index = 0; index < planes_y_; ++index) {
       const int64_t phase = divide(index * c_.y.dilation, c_.y.stride).column;
       for (int64_t row = 0; row < rows; ++row) {
@@ -213,15 +235,15 @@ class Depthwise {
   }
 
   // Fills a row of the planes with those of the padded row that begins at index `start` of `source`.
-  void read_row(const int8_t *source, int64_t start, int8_t *line, Element *target) const {
-    const auto zero = static_cast<int8_t>(c_.zero_point);
-    const auto copy = [&](int8_t *to, int64_t size) {
+  void read_row(const Value *source, int64_t start, Value *line, Element *target) const {
+    const auto zero = static_cast<Value>(c_.zero_point);
+    const auto copy = [&](Value *to, int64_t size) {
       const int64_t before = min_of(max_of(-start, 0), size);
       copy_run<1>(to + before, source + max_of(start, 0), min_of(c_.x.input - max_of(start, 0), size - before));
     };
 #if defined(EDGECORE_MVE)
     if (c_.x.stride == 1) {
-      __builtin_memset(target, zero, static_cast<size_t>(pitch_));
+      set_zero(target, c_.zero_point, pitch_);
       return copy(target, pitch_);
     }
 #else
@@ -240,7 +262,7 @@ class Depthwise {
     }
   }
 
-  const Int8Convolution &c_;
+  const IntegerConvolution<Value> &c_;
   int64_t outputs_of_group_;
   int64_t elements_;  // that a row of the kernel reads
   int64_t planes_y_;  // planes with different fy
@@ -254,8 +276,9 @@ class Depthwise {
 
 }  // namespace
 
-void convolve_depthwise(Call &call, const Int8Convolution &c, const Channels &channels) {
-  const Depthwise depthwise(c);
+template <class Value>
+void convolve_depthwise(Call &call, const IntegerConvolution<Value> &c, const Channels<Value> &channels) {
+  const Depthwise<Value> depthwise(c);
   if (!call.check(depthwise.fits(), "the kernel covers too many inputs")) return;
   const int64_t part = depthwise.scratch();
   char *memory = call.scratch<char>(depthwise.shared_scratch() + part * call.worker_count());
@@ -268,6 +291,9 @@ void convolve_depthwise(Call &call, const Int8Convolution &c, const Channels &ch
     depthwise.run(begin, end, channels, offsets, memory + worker * part);
   });
 }
+
+template void convolve_depthwise(Call &, const IntegerConvolution<int8_t> &, const Channels<int8_t> &);
+template void convolve_depthwise(Call &, const IntegerConvolution<int16_t> &, const Channels<int16_t> &);
 
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore

@@ -1,6 +1,6 @@
-// What the convolutions of int8 values share.
-#ifndef EDGECORE_KERNELS_INT8_CONVOLUTION_H_
-#define EDGECORE_KERNELS_INT8_CONVOLUTION_H_
+// What the convolutions of int8 and of int16 values share. Their weights are int8.
+#ifndef EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
+#define EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_
 
 #include "ops/int8_arguments.h"
 
@@ -8,7 +8,7 @@ namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
 // One spatial dim. Tap t of output o reads the upsampled position o * stride - padding + t * dilation.
-struct Int8Axis {
+struct IntegerAxis {
   int64_t input = 1, kernel = 1, output = 1, stride = 1, padding = 0, dilation = 1, upsampling = 1;
 
   // Returns the input's index for output o and tap t; -1 for a zero.
@@ -21,14 +21,15 @@ struct Int8Axis {
   }
 };
 
-struct Int8Convolution {
-  Int8Axis y, x;
+template <class Value>
+struct IntegerConvolution {
+  IntegerAxis y, x;
   int64_t batch, inputs, outputs, groups;  // channels
-  int32_t zero_point;
-  const int8_t *input;
+  int32_t zero_point;                      // 0 for int16
+  const Value *input;
   const int8_t *weight;  // [outputs, inputs / groups, y.kernel, x.kernel]
-  Int8Range range;
-  int8_t *result;
+  typename TypesOf<Value>::Range range;
+  Value *result;
 
   int64_t inputs_of_group() const { return inputs / groups; }
   int64_t outputs_of_group() const { return outputs / groups; }
@@ -40,6 +41,12 @@ struct Int8Convolution {
   }
 };
 
+// Sets n values to a zero point, which is 0 if they are int16.
+template <class Value>
+inline void set_zero(Value *target, int32_t zero_point, int64_t n) {
+  __builtin_memset(target, zero_point, static_cast<size_t>(n) * sizeof(Value));
+}
+
 // Quotient and remainder of indices, which an address can hold: a division of 64 bits takes long on a microcontroller.
 struct Position {
   int64_t row, column;
@@ -49,10 +56,11 @@ inline Position divide(int64_t index, int64_t columns) {
   return {static_cast<int64_t>(row), index - static_cast<int64_t>(row) * columns};
 }
 
-// Convolves groups with one input channel, without upsampling. Defined in int8_depthwise.cpp.
-void convolve_depthwise(Call &call, const Int8Convolution &c, const Channels &channels);
+// Convolves groups with one input channel, without upsampling. Defined in integer_depthwise.cpp.
+template <class Value>
+void convolve_depthwise(Call &call, const IntegerConvolution<Value> &c, const Channels<Value> &channels);
 
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore
 
-#endif  // EDGECORE_KERNELS_INT8_CONVOLUTION_H_
+#endif  // EDGECORE_KERNELS_INTEGER_CONVOLUTION_H_

@@ -1,6 +1,6 @@
-// Convolutions of int8 values in one and two dims. A transposed convolution is one over an upsampled input: between its
-// elements are zeros, which are the zero point here, as in the padding.
-#include "ops/int8_convolution.h"
+// Convolutions of int8 and of int16 values in one and two dims. A transposed convolution is one over an upsampled
+// input: between its elements are zeros, which are the zero point here, as in the padding.
+#include "ops/integer_convolution.h"
 
 #include "lib/int8_gemm.h"
 
@@ -11,8 +11,8 @@ namespace {
 constexpr int64_t kMaxStep = int64_t{1} << 24;  // of strides, paddings and the like, so that products do not overflow
 constexpr int64_t kMaxSize = int64_t{1} << 31;
 
-Int8Axis axis_at(Call &call, int spatial, int i, Tensor input, Tensor weight, const Ints (&lists)[5]) {
-  Int8Axis axis;
+IntegerAxis axis_at(Call &call, int spatial, int i, Tensor input, Tensor weight, const Ints (&lists)[5]) {
+  IntegerAxis axis;
   axis.input = input.size(2 + i);
   axis.kernel = weight.size(2 + i);
   for (const Ints &list : lists) {
@@ -37,29 +37,30 @@ Int8Axis axis_at(Call &call, int spatial, int i, Tensor input, Tensor weight, co
 }
 
 // Copies the inputs of one tap and `count` outputs from pixel `pixel` on.
-void read_tap(const Int8Convolution &c, const int8_t *plane, int64_t ty, int64_t tx, int64_t pixel, int64_t count,
-              int8_t *target) {
+template <class Value>
+void read_tap(const IntegerConvolution<Value> &c, const Value *plane, int64_t ty, int64_t tx, int64_t pixel,
+              int64_t count, Value *target) {
   while (count > 0) {
     const Position at = divide(pixel, c.x.output);
     const int64_t oy = at.row, ox = at.column;
     const int64_t run = min_of(count, c.x.output - ox);
     const int64_t iy = c.y.source(oy, ty);
     if (iy < 0) {
-      __builtin_memset(target, c.zero_point, static_cast<size_t>(run));
+      set_zero(target, c.zero_point, run);
     } else if (c.x.upsampling == 1) {
-      const int8_t *row = plane + iy * c.x.input;
+      const Value *row = plane + iy * c.x.input;
       // Indices of 64 bits take long on a microcontroller.
       auto ix = static_cast<ptrdiff_t>(ox * c.x.stride - c.x.padding + tx * c.x.dilation);
       const auto step = static_cast<ptrdiff_t>(c.x.stride);
       const auto size = static_cast<size_t>(c.x.input);
-      const auto zero = static_cast<int8_t>(c.zero_point);
-      for (int8_t *to = target; to != target + run; ++to, ix += step) {
+      const auto zero = static_cast<Value>(c.zero_point);
+      for (Value *to = target; to != target + run; ++to, ix += step) {
         *to = static_cast<size_t>(ix) < size ? row[ix] : zero;
       }
     } else {
       for (int64_t i = 0; i < run; ++i) {
         const int64_t ix = c.x.source(ox + i, tx);
-        target[i] = ix < 0 ? static_cast<int8_t>(c.zero_point) : plane[iy * c.x.input + ix];
+        target[i] = ix < 0 ? static_cast<Value>(c.zero_point) : plane[iy * c.x.input + ix];
       }
     }
     target += run;
@@ -72,7 +73,7 @@ void read_tap(const Int8Convolution &c, const int8_t *plane, int64_t ty, int64_t
 // The taps [begin, end) of an output that are not padding, and the input's index for the first one.
 struct Window {
   ptrdiff_t begin, end, index;
-  Window(const Int8Axis &axis, int64_t output) {
+  Window(const IntegerAxis &axis, int64_t output) {
     const auto step = static_cast<ptrdiff_t>(axis.dilation), size = static_cast<ptrdiff_t>(axis.input);
     const auto kernel = static_cast<ptrdiff_t>(axis.kernel);
     index = static_cast<ptrdiff_t>(output * axis.stride - axis.padding);
@@ -83,32 +84,35 @@ struct Window {
 };
 
 // Copies what `count` outputs from pixel `pixel` on read of all channels, one after the other, without upsampling.
-void read_windows(const Int8Convolution &c, const int8_t *planes, int64_t pixel, int64_t count, int8_t *target) {
+template <class Value>
+void read_windows(const IntegerConvolution<Value> &c, const Value *planes, int64_t pixel, int64_t count,
+                  Value *target) {
   const auto channels = static_cast<ptrdiff_t>(c.inputs_of_group());
   const auto kernel_y = static_cast<ptrdiff_t>(c.y.kernel), kernel_x = static_cast<ptrdiff_t>(c.x.kernel);
   const auto width = static_cast<ptrdiff_t>(c.x.input), plane = static_cast<ptrdiff_t>(c.y.input) * width;
   const auto step_x = static_cast<ptrdiff_t>(c.x.dilation), step_y = static_cast<ptrdiff_t>(c.y.dilation) * width;
   const ptrdiff_t depth = channels * kernel_y * kernel_x;
-  __builtin_memset(target, c.zero_point, static_cast<size_t>(count * depth));
+  set_zero(target, c.zero_point, count * depth);
   for (int64_t i = 0; i < count; ++i, target += depth) {
     const Position at = divide(pixel + i, c.x.output);
     const Window y(c.y, at.row), x(c.x, at.column);
-    const int8_t *source = planes + y.index * width + x.index;
-    int8_t *to_channel = target + y.begin * kernel_x + x.begin;
+    const Value *source = planes + y.index * width + x.index;
+    Value *to_channel = target + y.begin * kernel_x + x.begin;
     for (ptrdiff_t channel = 0; channel < channels; ++channel, source += plane, to_channel += kernel_y * kernel_x) {
-      const int8_t *row = source;
-      int8_t *to_row = to_channel;
+      const Value *row = source;
+      Value *to_row = to_channel;
       for (ptrdiff_t ty = y.begin; ty < y.end; ++ty, row += step_y, to_row += kernel_x) {
-        const int8_t *from = row;
-        int8_t *to = to_row;
-        for (int8_t *const end = to + (x.end - x.begin); to < end; from += step_x) *to++ = *from;
+        const Value *from = row;
+        Value *to = to_row;
+        for (Value *const end = to + (x.end - x.begin); to < end; from += step_x) *to++ = *from;
       }
     }
   }
 }
 #endif
 
-void convolve(Call &call, const Int8Convolution &c, const Channels &channels) {
+template <class Value>
+void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Value> &channels) {
   const int64_t depth = c.inputs_of_group() * c.taps();
   const int64_t plane = c.y.input * c.x.input;
   const int64_t of_group = c.outputs_of_group();
@@ -116,52 +120,49 @@ void convolve(Call &call, const Int8Convolution &c, const Channels &channels) {
   const auto left = [&](int64_t i) {
     return Int8Left{c.weight + divide(i, c.groups).column * of_group * depth, depth};
   };
-  const auto pack = [&](int64_t i, int64_t column, int64_t columns, int64_t width, Packed *target) {
-    const int8_t *planes = c.input + i * c.inputs_of_group() * plane;
+  const auto pack = [&](int64_t i, int64_t column, int64_t columns, int64_t width, Packed<Value> *target) {
+    const Value *planes = c.input + i * c.inputs_of_group() * plane;
     if (is_pointwise) return pack_rows(planes + column, plane, depth, columns, width, target);
 #if defined(EDGECORE_MVE)
     if (c.x.upsampling == 1 && c.y.upsampling == 1) return read_windows(c, planes, column, columns, target);
 #endif
-    const auto line = [&](int64_t k, int8_t *memory) {
+    const auto line = [&](int64_t k, Value *memory) {
       const Position of_channel = divide(k, c.taps());
       const Position tap = divide(of_channel.column, c.x.kernel);
       read_tap(c, planes + of_channel.row * plane, tap.row, tap.column, column, columns, memory);
       return memory;
     };
-    pack_lines(depth, columns, width, line, target);
+    pack_lines<Value>(depth, columns, width, line, target);
   };
-  const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns, const int32_t *block,
-                          int64_t width) {
-    int8_t line[kInt8Panel];  // requantized by whole vectors
+  const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns,
+                          const SumOf<Value> *block, int64_t width) {
+    Value line[kInt8Panel];  // requantized by whole vectors
     const Position at = divide(i, c.groups);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t channel = at.column * of_group + row + r;
       requantize_row(block + r * width, width, channels.biases[channel], channels.factor(channel), c.range, line);
-      int8_t *target = c.result + (at.row * c.outputs + channel) * c.pixels() + column;
-      __builtin_memcpy(target, line, static_cast<size_t>(columns));
+      Value *target = c.result + (at.row * c.outputs + channel) * c.pixels() + column;
+      __builtin_memcpy(target, line, static_cast<size_t>(columns) * sizeof(Value));
     }
   };
-  int8_gemm(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
+  int8_gemm<Value>(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);
 }
 
-}  // namespace
-
+// Reads the other arguments, of which `out` is the result, and computes it. c has its zero point and its range.
+//
 // input [N, C, (H,) W], weight [outputs, C / groups, (y,) x]. The bias contains what the input's zero point adds.
-int32_t int8_convolution_out(const edgecore_call *raw) {
-  Call call(raw, "edgecore::int8_convolution.out");
+template <class Value>
+int32_t run_convolution(Call &call, IntegerConvolution<Value> c, Tensor out) {
+  constexpr bool kIsInt8 = sizeof(Value) == 1;
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
   const Ints lists[5] = {call.ints(3), call.ints(4), call.ints(5), call.ints(6), call.ints(7)};
-  Int8Convolution c = {};
   c.groups = call.integer(8);
-  c.zero_point = zero_point_at(call, 9);
-  c.range = range_at(call, 10);
-  const Tensor out = call.tensor(13);
   if (call.failed()) return call.status();
   const int spatial = input.ndim() - 2;
   if (!call.check((spatial == 1 || spatial == 2) && weight.ndim() == input.ndim(),
                   "input and weight must have 3 or 4 dims") ||
-      !call.check(out.type() == Type::kI8, "out must be int8"))
+      !call.check(out.type() == (kIsInt8 ? Type::kI8 : Type::kI16), kIsInt8 ? "out must be int8" : "out must be int16"))
     return call.status();
   c.x = axis_at(call, spatial, spatial - 1, input, weight, lists);
   if (spatial == 2) c.y = axis_at(call, spatial, 0, input, weight, lists);
@@ -172,18 +173,18 @@ int32_t int8_convolution_out(const edgecore_call *raw) {
                       weight.size(1) == c.inputs / c.groups,
                   "groups and the channels of input and weight do not match"))
     return call.status();
-  const Channels channels(call, 2, c.outputs);
+  const Channels<Value> channels(call, 2, c.outputs);
   Shape shape;
   shape.push(c.batch);
   shape.push(c.outputs);
   if (spatial == 2) shape.push(c.y.output);
   shape.push(c.x.output);
   if (call.failed() || !call.resize(out, shape)) return call.status();
-  c.input = int8_elements(call, input);
+  c.input = elements_of<Value>(call, input);
   c.weight = int8_elements(call, weight);
   const BytesOut result(call, out);
   if (call.failed() || out.numel() == 0) return call.status();
-  c.result = reinterpret_cast<int8_t *>(result.data());
+  c.result = reinterpret_cast<Value *>(result.data());
   const bool is_depthwise = c.inputs_of_group() == 1 && c.x.upsampling == 1 && c.y.upsampling == 1;
   if (is_depthwise) {
     convolve_depthwise(call, c, channels);
@@ -192,6 +193,23 @@ int32_t int8_convolution_out(const edgecore_call *raw) {
   }
   result.finish(call);
   return call.status();
+}
+
+}  // namespace
+
+int32_t int8_convolution_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int8_convolution.out");
+  IntegerConvolution<int8_t> c = {};
+  c.zero_point = zero_point_at(call, 9);
+  c.range = range_at(call, 10);
+  return run_convolution(call, c, call.tensor(13));
+}
+
+int32_t int16_convolution_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_convolution.out");
+  IntegerConvolution<int16_t> c = {};
+  c.range = limits_at(call, 9);
+  return run_convolution(call, c, call.tensor(11));
 }
 
 }  // namespace EDGECORE_VARIANT

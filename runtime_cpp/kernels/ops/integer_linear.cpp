@@ -1,4 +1,4 @@
-// Linear layers of int8 values.
+// Linear layers of int8 and of int16 values. Their weights are int8.
 #include "lib/int8_gemm.h"
 #include "ops/int8_arguments.h"
 
@@ -8,60 +8,71 @@ namespace {
 
 constexpr int64_t kFewRows = 8;  // with fewer rows of the input, packing them costs more than it saves
 
-}  // namespace
-
-// input [..., depth] times the transpose of weight [outputs, depth]. The bias contains what the input's zero point
-// adds.
-int32_t int8_linear_out(const edgecore_call *raw) {
-  Call call(raw, "edgecore::int8_linear.out");
+// Computes `out`: input [..., depth] times the transpose of weight [outputs, depth]. The bias contains what the input's
+// zero point adds.
+template <class Value>
+int32_t run_linear(Call &call, typename TypesOf<Value>::Range range, Tensor out) {
+  constexpr bool kIsInt8 = sizeof(Value) == 1;
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
-  const Int8Range range = range_at(call, 3);
-  const Tensor out = call.tensor(6);
   if (call.failed() ||
       !call.check(weight.ndim() == 2 && input.ndim() > 0 && input.size(input.ndim() - 1) == weight.size(1),
                   "the last dims of input and weight must have the same size") ||
-      !call.check(out.type() == Type::kI8, "out must be int8"))
+      !call.check(out.type() == (kIsInt8 ? Type::kI8 : Type::kI16), kIsInt8 ? "out must be int8" : "out must be int16"))
     return call.status();
   const int64_t outputs = weight.size(0);
   const int64_t depth = weight.size(1);
-  const Channels channels(call, 2, outputs);
+  const Channels<Value> channels(call, 2, outputs);
   Shape shape = input.shape();
   shape.sizes[shape.ndim - 1] = outputs;
   if (call.failed() || !call.resize(out, shape)) return call.status();
-  const int8_t *x = int8_elements(call, input);
+  const Value *x = elements_of<Value>(call, input);
   const int8_t *w = int8_elements(call, weight);
   const BytesOut result(call, out);
   if (call.failed() || out.numel() == 0) return call.status();
-  auto *y = reinterpret_cast<int8_t *>(result.data());
+  auto *y = reinterpret_cast<Value *>(result.data());
   const int64_t rows = out.numel() / outputs;
   if (rows < kFewRows) {
     call.parallel(outputs, 65536 / (depth * rows + 1) + 1, [&](int64_t begin, int64_t end, int64_t) {
       for (int64_t j = begin; j < end; ++j) {
         for (int64_t i = 0; i < rows; ++i) {
-          const int32_t sum = dot(x + i * depth, w + j * depth, depth) + channels.biases[j];
+          const SumOf<Value> sum = dot(x + i * depth, w + j * depth, depth) + channels.biases[j];
           y[i * outputs + j] = range.clamp(requantize(sum, channels.factor(j)));
         }
       }
     });
   } else {  // the transposed product: the weight, whose rows are read in place, times the columns of packed inputs
     const auto left = [&](int64_t) { return Int8Left{w, depth}; };
-    const auto pack = [&](int64_t, int64_t column, int64_t columns, int64_t width, Packed *target) {
+    const auto pack = [&](int64_t, int64_t column, int64_t columns, int64_t width, Packed<Value> *target) {
       pack_columns(x + column * depth, depth, depth, columns, width, target);
     };
-    const auto finish = [&](int64_t, int64_t row, int64_t height, int64_t column, int64_t columns, const int32_t *block,
-                            int64_t width) {
-      int8_t line[kInt8Panel];
+    const auto finish = [&](int64_t, int64_t row, int64_t height, int64_t column, int64_t columns,
+                            const SumOf<Value> *block, int64_t width) {
+      Value line[kInt8Panel];
       for (int64_t r = 0; r < height; ++r) {
         const int64_t channel = row + r;
         requantize_row(block + r * width, columns, channels.biases[channel], channels.factor(channel), range, line);
         for (int64_t j = 0; j < columns; ++j) y[(column + j) * outputs + channel] = line[j];
       }
     };
-    int8_gemm(call, 1, outputs, rows, depth, left, pack, finish);
+    int8_gemm<Value>(call, 1, outputs, rows, depth, left, pack, finish);
   }
   result.finish(call);
   return call.status();
+}
+
+}  // namespace
+
+int32_t int8_linear_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int8_linear.out");
+  const Int8Range range = range_at(call, 3);
+  return run_linear<int8_t>(call, range, call.tensor(6));
+}
+
+int32_t int16_linear_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_linear.out");
+  const Int16Limits limits = limits_at(call, 3);
+  return run_linear<int16_t>(call, limits, call.tensor(5));
 }
 
 }  // namespace EDGECORE_VARIANT
