@@ -14,10 +14,12 @@ from edgecore.compat.config import ExecutorchBackendConfig
 from edgecore.compat.lowering import to_backend, to_edge, to_edge_transform_and_lower
 from edgecore.compat.managers import EdgeProgramManager
 from edgecore.compat.memory import MemoryPlanningPass
+from edgecore.compat.partitioners import AllNodePartitioner
+from edgecore.compat.passes import PassManager
 from edgecore.compat.pybindings import _load_for_executorch_from_buffer
 from edgecore.devtools import get_delegation_info
 from edgecore.errors import CompileError
-from edgecore.passes import PassManager
+from edgecore.passes import NamedPass, narrow_integers
 from edgecore.pipeline import EdgeCompileConfig
 
 X = torch.randn(1, 4)
@@ -93,7 +95,9 @@ def to_subtractions(graph_module):
     "make_passes",
     [
         lambda: [to_subtractions],
+        lambda: [[to_subtractions]],
         lambda: PassManager([to_subtractions]),
+        lambda: PassManager([[to_subtractions], []], True, False),
         lambda: fx.PassManager([fx.pass_result_wrapper(to_subtractions)]),
     ],
 )
@@ -124,6 +128,71 @@ def test_a_manager_of_passes_runs_functions_on_a_graph_module():
         manager(graph_module)
 
 
+def test_a_manager_of_passes_is_made_without_passes_and_with_flags_by_position():
+    def fail(graph_module):
+        raise ValueError("no such graph")
+
+    graph_module = to_edge(sums()).exported_program().graph_module
+    silent = PassManager(None, True, True)
+    silent.add_pass(to_subtractions)
+    silent.add_checks(fail)
+    assert silent(graph_module).modified
+    with pytest.raises(CompileError, match="after the pass to_subtractions: no such graph"):
+        loud = PassManager([to_subtractions], True)
+        loud.add_checks(fail)
+        loud(graph_module)
+
+
+def test_a_pass_of_edgecore_gets_a_program_if_it_is_named():
+    edge = to_edge(sums())
+    for passes in ([narrow_integers], PassManager([narrow_integers])):
+        with pytest.raises(
+            CompileError, match=r"gets a graph module, but reads graph_signature.*NamedPass\('narrow_int"
+        ):
+            edge.transform(passes)
+    edge.transform([NamedPass("narrow_integers", narrow_integers)])
+
+
+def to_hardswish(graph_module):
+    for node in graph_module.graph.find_nodes(op="call_function", target=torch.ops.aten.relu.default):
+        node.target = torch.ops.aten.hardswish.default
+
+
+def test_a_config_allows_operators_in_the_results_of_passes():
+    with pytest.raises(CompileError, match=r"aten.hardswish.default"):
+        to_edge(sums()).transform([to_hardswish])
+    edge = to_edge(sums()).transform([to_hardswish], config())
+    again = EdgeProgramManager(edge.exported_program(), None, config())
+    for manager in (edge, again):
+        assert torch.ops.aten.hardswish.default in targets(manager.transform([to_subtractions]))
+
+
+def test_all_methods_get_the_partitioners_that_an_iterator_gives(echo_backend):  # noqa: F811
+    partitioners = (AllNodePartitioner(name, []) for name in ["EchoBackend"])
+    edge = to_edge_transform_and_lower({"one": sums(), "two": sums()}, partitioner=partitioners)
+    assert edge.report().delegates == {"EchoBackend": 2}
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda one: to_edge(Sums()), "method 'forward' is given as Sums.*call torch.export.export"),
+        (lambda one: EdgeProgramManager({"run": Sums()}), "method 'run' is given as Sums"),
+        (lambda one: to_edge_transform_and_lower(Sums(), None, [one]), "method 'forward' is given as Sums"),
+        (lambda one: to_edge_transform_and_lower(sums(), None, one), r"one AllNodePartitioner, not a list.*=\[...\]"),
+        (lambda one: to_edge_transform_and_lower(sums(), one), "a AllNodePartitioner is no pass.*argument partitioner"),
+        (lambda one: to_edge(sums()).transform("narrow_integers"), "a str is no pass: give functions of graph modules"),
+        (
+            lambda one: to_edge(sums()).to_backend([one]),
+            "a list is no partitioner; give one object with a method `part",
+        ),
+    ],
+)
+def test_an_argument_of_another_kind_is_explained(call, words):
+    with pytest.raises(CompileError, match=words):
+        call(AllNodePartitioner("EchoBackend", []))
+
+
 def test_nodes_have_the_names_that_the_documentation_shows():
     seen = []
     names = ["x", "aten_add_tensor", "aten_relu_default", "aten_add_tensor_1", "output"]
@@ -146,14 +215,14 @@ def test_results_that_are_sizes_keep_their_names(tmp_path):
     assert edge.exported_program().graph_signature.user_outputs == ("aten_add_scalar", "aten_sym_size_int")
 
 
-class Nothing:
+class Nothing(AllNodePartitioner):
     def transform_for_pre_decomposition(self, program):
         pass
 
 
 def test_a_partitioner_must_return_the_program_that_it_transforms():
     with pytest.raises(CompileError, match="Nothing.transform_for_pre_decomposition gave a NoneType; return the exp"):
-        to_edge_transform_and_lower(sums(), partitioner=[Nothing()])
+        to_edge_transform_and_lower(sums(), partitioner=[Nothing("EchoBackend", [])])
 
 
 def test_memory_of_inputs_is_planned_without_a_config_as_with_one():

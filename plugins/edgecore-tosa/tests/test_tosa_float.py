@@ -142,14 +142,24 @@ def test_numbers_of_two_dtypes_are_refused():
     assert "computes with float16 and float32" in str(edge.report())
 
 
-def test_parts_of_a_weight_with_scales_for_each_channel_are_real_numbers():
-    """A convolution of volumes that is called as `convolution` becomes one of images, with parts of its weight."""
-    weight, bias, x = random(6, 4, 3, 3, 2), random(6), random(2, 4, 5, 6, 7)
+def of_volumes(weight, transposed):
+    """A convolution of volumes that is called as `convolution`, in int8, and its graphs with both profiles."""
+    bias, x = random(6), random(2, 4, 5, 6, 7)
 
     def convolution(x):
-        return torch.convolution(x, weight, bias, [2, 1, 1], [1, 1, 0], [1, 1, 2], False, [0, 0, 0], 1)
+        return torch.convolution(x, weight, bias, [1, 2, 1], [1, 1, 0], [1, 1, 1], transposed, [0, 0, 0], 1)
 
-    program = quantized(Call(convolution), (x,), CONFIGS["int8"]())
-    graphs, edge = graphs_of(program, BOTH)
+    return graphs_of(quantized(Call(convolution), (x,), CONFIGS["int8"]()), BOTH)
+
+
+def test_a_convolution_of_volumes_is_whole_whatever_it_is_called_as():
+    (graph,), _ = of_volumes(random(6, 4, 3, 3, 2), transposed=False)
+    (call,) = [call for call in graph.operators if "CONV" in call.op.name]
+    assert call.op == Op.CONV3D and [tensor.dtype for tensor in call.inputs[:2]] == [DType.INT8] * 2
+
+
+def test_parts_of_a_weight_with_scales_for_each_channel_are_real_numbers():
+    """A transposed convolution of volumes becomes some of images, with parts of its weight."""
+    graphs, edge = of_volumes(random(4, 6, 3, 3, 2), transposed=True)
     assert "its weight is not a constant" in str(edge.report())
     assert graphs and all(tensor.dtype == DType.FP32 for graph in graphs for tensor in graph.outputs)

@@ -19,8 +19,8 @@ from edgecore.compat.recipes import RecipeType, recipe_of
 from edgecore.errors import CompileError
 from edgecore.partition import Partitioner
 from edgecore.pipeline import EdgeCompileConfig, EdgeProgramManager, ExecutorchProgramManager
-from edgecore.pipeline.config import check_methods
 from edgecore.pipeline.etrecord import ETRecord
+from edgecore.pipeline.methods import check_methods, partitioners_by_method
 from edgecore.runtime.executorch_names import Program
 from edgecore.stability import warn_no_effect
 
@@ -351,8 +351,7 @@ class ExportSession:
                 edge = edge.transform(of_manager(edge))
         if not separately or not self._runs(StageType.TO_BACKEND):
             return edge  # type: ignore[no-any-return]
-        given = lowering.partitioners or ()
-        by_method = given if isinstance(given, Mapping) else dict.fromkeys(self._exported, given)
+        by_method = partitioners_by_method(lowering.partitioners, self._exported)
         for priority in range(max(map(len, by_method.values()), default=0)):
             edge = edge.to_backend({name: of[priority] for name, of in by_method.items() if priority < len(of)})
         return edge  # type: ignore[no-any-return]

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.program import copy_program
 from edgecore.partition import Partitioner
 from edgecore.pipeline import EdgeCompileConfig
-from edgecore.pipeline.lower import PartitionerSpec, Programs
+from edgecore.pipeline.methods import PartitionerSpec, Programs, partitioners_by_method, programs_by_method
 
 
 def to_edge(
@@ -46,10 +46,12 @@ def to_edge_transform_and_lower(
     generate_etrecord: bool = False,
 ) -> EdgeProgramManager:
     """Call `edgecore.to_edge_transform_and_lower`, after what partitioners do before operators are decomposed."""
+    exported = programs_by_method(programs)
+    chosen = partitioners_by_method(partitioner, exported)
     edge = pipeline.to_edge_transform_and_lower(
-        _transformed(programs, partitioner),
-        transform_passes=() if transform_passes is None else on_graphs(transform_passes),
-        partitioner=partitioner,
+        {name: _transformed(program, chosen[name]) for name, program in exported.items()},
+        transform_passes=on_graphs(transform_passes),
+        partitioner=chosen,
         constant_methods=constant_methods,
         passes=edge_passes(),
         compile_config=compile_config,
@@ -58,20 +60,17 @@ def to_edge_transform_and_lower(
     return EdgeProgramManager.of(edge)
 
 
-def _transformed(programs: Programs, partitioner: PartitionerSpec) -> Programs:
-    """Call `transform_for_pre_decomposition` of the partitioners that have it, on copies of the exported programs."""
-    by_method = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
-    for name in by_method:
-        for one in (partitioner.get(name) if isinstance(partitioner, Mapping) else partitioner) or ():
-            if hasattr(one, "transform_for_pre_decomposition"):
-                result = one.transform_for_pre_decomposition(copy_program(by_method[name]))
-                if not isinstance(result, ExportedProgram):
-                    raise CompileError(
-                        f"{type(one).__name__}.transform_for_pre_decomposition gave a {type(result).__name__}; return "
-                        "the exported program"
-                    )
-                by_method[name] = result
-    return by_method
+def _transformed(program: ExportedProgram, partitioners: Sequence[Partitioner]) -> ExportedProgram:
+    """Call `transform_for_pre_decomposition` of the partitioners that have it, on copies of an exported program."""
+    for one in partitioners:
+        if hasattr(one, "transform_for_pre_decomposition"):
+            program = one.transform_for_pre_decomposition(copy_program(program))
+            if not isinstance(program, ExportedProgram):
+                raise CompileError(
+                    f"{type(one).__name__}.transform_for_pre_decomposition gave a {type(program).__name__}; return "
+                    "the exported program"
+                )
+    return program
 
 
 @dataclass(frozen=True)

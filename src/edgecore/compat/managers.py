@@ -12,9 +12,12 @@ from torch.fx.passes.infra.pass_base import PassBase
 
 from edgecore import pipeline
 from edgecore.compat.config import ExecutorchBackendConfig
+from edgecore.compat.passes import flat
 from edgecore.ir.graph import all_calls, edit
 from edgecore.passes import EDGE_PASSES, PassResult
 from edgecore.passes.pass_list import NamedPass, PassList, name_of
+from edgecore.pipeline import EdgeCompileConfig
+from edgecore.pipeline.methods import Programs, programs_by_method
 
 GraphPass = Callable[[GraphModule], "PassResult | None"]
 """A pass of ExecuTorch: a `PassBase`, a manager of passes, or a function that edits a graph module."""
@@ -28,12 +31,13 @@ class EdgeProgramManager(pipeline.EdgeProgramManager):
 
     def __init__(
         self,
-        edge_programs: ExportedProgram | Mapping[str, ExportedProgram],
+        edge_programs: Programs,
         constant_methods: Mapping[str, object] | None = None,
+        compile_config: EdgeCompileConfig | None = None,
     ) -> None:
         """Make a manager of edge programs; a single one is the method `forward`."""
-        programs = {"forward": edge_programs} if isinstance(edge_programs, ExportedProgram) else edge_programs
-        super().__init__(programs, constant_methods=constant_methods)
+        allowed = (compile_config or EdgeCompileConfig()).allowed
+        super().__init__(programs_by_method(edge_programs), constant_methods=constant_methods, allowed=allowed)
 
     @classmethod
     def of(cls, manager: pipeline.EdgeProgramManager) -> EdgeProgramManager:
@@ -45,9 +49,14 @@ class EdgeProgramManager(pipeline.EdgeProgramManager):
     def _copy(self) -> EdgeProgramManager:
         return self.of(super()._copy())
 
-    def transform(self, passes: Any) -> pipeline.EdgeProgramManager:
-        """Apply passes (`Passes`) to a copy of every method; see `edgecore.EdgeProgramManager.transform`."""
-        return super().transform(on_graphs(passes))
+    def transform(self, passes: Any, compile_config: EdgeCompileConfig | None = None) -> pipeline.EdgeProgramManager:
+        """Apply passes (`Passes`) to a copy of every method; see `edgecore.EdgeProgramManager.transform`.
+
+        Operators that `compile_config` allows may be in the results, too.
+        """
+        allowing = self.of(self)  # it shares the programs, of which the passes get copies
+        allowing._allowed = {*self._allowed, *(compile_config or EdgeCompileConfig()).allowed}
+        return pipeline.EdgeProgramManager.transform(allowing, on_graphs(passes))
 
     def to_executorch(self, config: pipeline.ExecutorchBackendConfig | None = None) -> Any:
         """Make the file; without a config, memory is planned for inputs and outputs, too."""
@@ -70,8 +79,7 @@ def on_graphs(passes: Any) -> Any:
     """Return passes of ExecuTorch (`Passes`) as passes of edgecore, whose functions get programs."""
     if isinstance(passes, Mapping):
         return {method: on_graphs(of_method) for method, of_method in passes.items()}
-    listed = [passes] if callable(passes) else passes
-    return [one if isinstance(one, (PassBase, NamedPass)) else _OnGraph(one) for one in listed]
+    return [one if isinstance(one, (PassBase, NamedPass)) else _OnGraph(one) for one in flat(passes)]
 
 
 def name_nodes(program: ExportedProgram) -> ExportedProgram:

@@ -113,7 +113,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "edgecore.compat.memory", "MemoryAlgoResult", "MemoryPlanningAlgorithmSuite", "SpecAllocResult", "greedy", "naive"
     ),
     "executorch.exir.pass_base": _same("edgecore.passes", "ExportPass", "PassBase", "PassResult"),
-    "executorch.exir.pass_manager": _same("edgecore.passes", "PassManager"),
+    "executorch.exir.pass_manager": _same("edgecore.compat.passes", "PassManager"),
     "executorch.exir.passes": {**_PLANNING, **_same("edgecore.passes", "ScalarToTensorPass")},
     "executorch.exir.passes.constant_prop_pass": _same("edgecore.compat.passes", "constant_prop_pass"),
     "executorch.exir.passes.memory_planning_pass": _PLANNING,

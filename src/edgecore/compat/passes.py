@@ -1,15 +1,57 @@
-"""Passes that scripts of ExecuTorch name: those that have nothing to do here, and one that lowering runs anyway."""
+"""The manager of passes, and passes that scripts of ExecuTorch name.
+
+Of these, some have nothing to do here, and one runs anyway in lowering.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 
-from edgecore.passes import PassResult
+from edgecore import passes as edgecore_passes
+from edgecore.errors import CompileError
+from edgecore.passes import NamedPass, PassResult
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.stability import warn_no_effect
+
+
+class PassManager(edgecore_passes.PassManager):
+    """A manager of passes with ExecuTorch's order of arguments.
+
+    Args:
+        passes: The passes, also lists of passes.
+        run_checks_after_each_pass: As for `edgecore.passes.PassManager`.
+        suppress_check_failures: As for `edgecore.passes.PassManager`.
+    """
+
+    def __init__(
+        self, passes: Any = None, run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False
+    ) -> None:
+        super().__init__(
+            flat(passes),
+            run_checks_after_each_pass=run_checks_after_each_pass,
+            suppress_check_failures=suppress_check_failures,
+        )
+
+
+def flat(passes: Any) -> list[Any]:
+    """List the passes of nested lists; of None, none; of a pass, itself.
+
+    Raises:
+        CompileError: Something else is given, such as a partitioner.
+    """
+    if isinstance(passes, Iterable) and not isinstance(passes, str):
+        return [one for some in passes for one in flat(some)]
+    is_pass = isinstance(passes, NamedPass) or (callable(passes) and not hasattr(passes, "partition"))
+    if passes is not None and not is_pass:
+        raise CompileError(
+            f"a {type(passes).__name__} is no pass: give functions of graph modules, PassBase objects or managers of "
+            "passes, and partitioners in the argument partitioner"
+        )
+    return [] if passes is None else [passes]
 
 
 def constant_prop_pass(

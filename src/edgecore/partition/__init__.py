@@ -19,6 +19,7 @@ from edgecore.partition.protocol import (
     PartitionResult,
     UnsupportedNode,
     UnsupportedReason,
+    check_partitioner,
 )
 from edgecore.partition.view import PartitionView, debug_handles
 
@@ -38,6 +39,7 @@ __all__ = [
     "UnsupportedNode",
     "UnsupportedReason",
     "at_most_dims",
+    "check_partitioner",
     "claimable_buffers",
     "contiguous_only",
     "create_op_support",

@@ -22,7 +22,15 @@ from edgecore.partition.claims import settle_claims
 from edgecore.partition.extract import extract, replace_by_call
 from edgecore.partition.fallback import PartitionDiagnostics, counted
 from edgecore.partition.link import Link, link_delegates
-from edgecore.partition.protocol import REFUSED, TAG, DelegationSpec, Partitioner, PartitionResult, UnsupportedNode
+from edgecore.partition.protocol import (
+    REFUSED,
+    TAG,
+    DelegationSpec,
+    Partitioner,
+    PartitionResult,
+    UnsupportedNode,
+    check_partitioner,
+)
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
@@ -67,8 +75,10 @@ def to_backend(
 
     Raises:
         CompileError: A partitioner changed the program, used a tag that it does not define, claimed what is no mutable
-            buffer, or made a partition that is not convex.
+            buffer, or made a partition that is not convex; or what is given is no partitioner.
     """
+    for partitioner in partitioners.values():
+        check_partitioner(partitioner)
     refused = {
         buffer.name: "skip_mutable_buffer is set"
         for method, partitioner in partitioners.items()

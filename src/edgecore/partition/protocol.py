@@ -10,6 +10,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec
 
 TAG = "delegation_tag"
@@ -107,3 +108,13 @@ class Partitioner(Protocol):
         The default is none. A partitioner that is no subclass of this class may leave the method out.
         """
         return (), None
+
+
+def check_partitioner(partitioner: object) -> None:
+    """Raise a `CompileError` if an object is no partitioner, such as a list of some or the class of one."""
+    if isinstance(partitioner, type):
+        raise CompileError(f"the class {partitioner.__name__} is no partitioner; call it to make one")
+    if isinstance(partitioner, str) or not hasattr(partitioner, "partition"):
+        raise CompileError(
+            f"a {type(partitioner).__name__} is no partitioner; give one object with a method `partition`"
+        )

@@ -147,7 +147,15 @@ def _check_graph(graph_module: GraphModule) -> None:
 
 
 def _on_graph(name: str, transform: GraphPass, graph_module: GraphModule) -> PassResult:
-    result = transform(graph_module)
+    try:
+        result = transform(graph_module)
+    except AttributeError as error:
+        if error.obj is not graph_module or not hasattr(ExportedProgram, str(error.name)):
+            raise
+        raise CompileError(
+            f"the pass {name} gets a graph module, but reads {error.name}, which only programs have: give transform "
+            f"edgecore.passes.NamedPass({name!r}, ...), or call the manager with a program"
+        ) from error
     if isinstance(result, GraphModule):
         return PassResult(result, True)
     if not isinstance(result, (PassResult, NoneType)):

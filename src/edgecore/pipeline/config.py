@@ -155,10 +155,3 @@ class ExecutorchBackendConfig:
         changed = copy.copy(planning)  # not `replace`, since the constructor of a subclass may have other parameters
         object.__setattr__(changed, "reuse", False)
         return changed
-
-
-def check_methods(by_method: Any, methods: Collection[str], argument: str) -> None:
-    """Raise a `CompileError` if an argument is a mapping with a method that the program lacks."""
-    unknown = [name for name in by_method if name not in methods] if isinstance(by_method, Mapping) else []
-    if unknown:
-        raise CompileError(f"{argument} has the method {unknown[0]!r}, but the program has: {', '.join(methods)}")

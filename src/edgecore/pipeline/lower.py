@@ -26,17 +26,22 @@ from edgecore.passes.decompose import (
 from edgecore.passes.manager import PassManager, check_structure
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList, Stage
 from edgecore.passes.pipeline import EDGE_PASSES
-from edgecore.pipeline.config import EdgeCompileConfig, check_methods
+from edgecore.pipeline.config import EdgeCompileConfig
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.managers import EdgeProgramManager
+from edgecore.pipeline.methods import (
+    PartitionerSpec,
+    Programs,
+    check_methods,
+    partitioners_by_method,
+    programs_by_method,
+)
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.pipeline.whole_operators import WholeOperators
 from edgecore.pipeline.whole_program import place_lowered_modules
 
-Programs = ExportedProgram | Mapping[str, ExportedProgram]
 TransformPasses = Sequence[Pass | NamedPass] | Mapping[str, Sequence[Pass | NamedPass]]
-PartitionerSpec = Sequence[Partitioner] | Mapping[str, Sequence[Partitioner]] | None
 
 
 def to_edge(
@@ -176,14 +181,11 @@ def lower(
     """
     with _garbage_of_this_call():
         lowering = _Lowering(passes, dump, rewrites, compile_config)
-        edge, diagnostics, chosen = {}, {}, {}
+        edge, diagnostics = {}, {}
         exported = lowering.exported(programs)
         check_methods(transform_passes, exported, "transform_passes")
-        check_methods(partitioner, exported, "partitioner")
+        chosen = partitioners_by_method(partitioner, exported)
         for name, program in exported.items():
-            chosen[name] = list(
-                (partitioner or {}).get(name, ()) if isinstance(partitioner, Mapping) else partitioner or ()
-            )
             # A backend may support the operators of a decomposition, so with backends `rewrites` must wait for the rest.
             context = lowering.context(before_backends(rewrites) if chosen[name] else rewrites)
             diagnostics[name] = PartitionDiagnostics()
@@ -270,7 +272,7 @@ class _Lowering:
 
     def exported(self, programs: Programs) -> dict[str, ExportedProgram]:
         """Copy the programs and run the stages `exported` and `methods`."""
-        by_name = {"forward": programs} if isinstance(programs, ExportedProgram) else dict(programs)
+        by_name = programs_by_method(programs)
         self.is_single = len(by_name) == 1
         methods = {}
         for name, program in by_name.items():

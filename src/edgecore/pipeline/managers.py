@@ -22,9 +22,10 @@ from edgecore.passes.manager import PassManager
 from edgecore.passes.pass_list import NamedPass, Pass, PassContext, PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.check_kernels import check_kernels
-from edgecore.pipeline.config import ExecutorchBackendConfig, check_methods
+from edgecore.pipeline.config import ExecutorchBackendConfig
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.executorch_program import ExecutorchProgramManager, present_record
+from edgecore.pipeline.methods import check_methods
 from edgecore.pipeline.preprocess import link, preprocess
 from edgecore.pipeline.report import DelegationReport
 from edgecore.pipeline.report_memory import arena_reports

@@ -93,6 +93,8 @@ def crop(b: Builder, x: Tensor, cut: list[int]) -> Tensor:
 def _convolution(b: Builder) -> Value:
     x, weight = b.input("input"), b.input("weight")
     dims = len(x.shape) - 2
+    if dims == 3:
+        return _volume(b)
     stride, padding, dilation = (_of_image(b, name, dims) for name in ("stride", "padding", "dilation"))
     order = (0, *range(2, 2 + dims), 1)
     image = b.read(x, order)
@@ -234,9 +236,10 @@ def _linear(b: Builder) -> Value:
 
 def _check_convolution(query: NodeQuery) -> str | None:
     assert isinstance(query, Query)
-    sizes = query.sizes("input")
-    if len(sizes) not in (3, 4):
-        return f"an input with {len(sizes)} dims, not 3 or 4"
+    if len(query.sizes("input")) == 5:
+        if query.spec.is_u55:
+            return "a volume, which Ethos-U55 and U65 cannot convolve"
+        return "a transposed convolution of a volume" if query.argument("transposed") else _check_volume(query)
     reason = _check_transposed(query) if query.argument("transposed") else symmetric_weight(query, "weight", 0)
     return reason or constant_bias(query)
 
@@ -277,8 +280,9 @@ def constant_bias(query: Query) -> str | None:
 
 
 ROWS = (
-    Row(aten.convolution.default, FLOAT, "constant weight and bias; transposed: no dilation, up to 8 groups",
-        _check_convolution, False, _convolution, ("bias",)),
+    Row(aten.convolution.default, FLOAT, "constant weight and bias; transposed: no volume, no dilation, up to 8 groups",
+        _check_convolution, True, _convolution, ("bias",),
+        on_u55="no volume; constant weight and bias; transposed: no dilation, up to 8 groups"),
     Row(aten.conv3d.default, FLOAT, "5-d; constant weight and bias", _check_volume, True, _volume, ("bias",),
         lacks=needs_more_than_u55),
     Row(aten.linear.default, FLOAT, "constant weight and bias", _check_linear, True, _linear, ("bias",)),
