@@ -44,7 +44,8 @@ def check_integers(model, *shape, steps=1, quantize="int8", **options):
     inner = [name for name in operators(program) if not name.startswith(f"edgecore.{dtype_of(quantize)}_")]
     assert sorted(name for name in inner if name not in MOVEMENT) == sorted(OUTER)
     comparison = program.compare(model)
-    assert all(row.quantized.largest <= (steps + 1e-3) * row.step for row in comparison.rows), comparison
+    rest = 0.01  # of a step, because a number of 2^15 steps is rounded to float32
+    assert all(row.quantized.largest <= (steps + rest) * row.step for row in comparison.rows), comparison
     return operators(program)
 
 
