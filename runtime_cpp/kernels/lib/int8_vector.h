@@ -101,29 +101,17 @@ struct Block {
   typedef int16_t Halves __attribute__((vector_size(2 * kCount)));
 };
 
-#if defined(EDGECORE_DSP)
-// Two pairs of int16.
-struct TwoPairs {
-  uint32_t first, second;
-};
-
-// Returns four int8 as int16.
-__attribute__((always_inline)) inline TwoPairs widen_four(const int8_t *source) {
-  uint32_t bytes;
-  __builtin_memcpy(&bytes, source, 4);
-  const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
-  return {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
-}
-#endif
-
 // Copies kCount values as int16.
 template <int kCount>
 __attribute__((always_inline)) inline void widen_block(const int8_t *source, int16_t *target) {
 #if defined(EDGECORE_DSP)
   if constexpr (kCount % 4 == 0) {
     EDGECORE_UNROLL for (int i = 0; i < kCount; i += 4) {
-      const TwoPairs halves = widen_four(source + i);
-      __builtin_memcpy(target + i, &halves, 8);
+      uint32_t bytes;
+      __builtin_memcpy(&bytes, source + i, 4);
+      const uint32_t even = __sxtb16(bytes), odd = __sxtb16(bytes >> 8 | bytes << 24);
+      const uint32_t halves[2] = {(even & 0xffff) | odd << 16, even >> 16 | (odd & 0xffff0000)};
+      __builtin_memcpy(target + i, halves, 8);
     }
     return;
   }
@@ -169,11 +157,14 @@ inline int32_t block_dot(const int16_t *a, const int8_t *b, ptrdiff_t n) {
   int32_t sum = 0;
 #if defined(EDGECORE_DSP)
   for (const int16_t *const whole = a + n / 4 * 4; a != whole; a += 4, b += 4) {
-    const TwoPairs weights = widen_four(b);
-    TwoPairs values;
-    __builtin_memcpy(&values, a, 8);
-    sum = __smlad(values.first, weights.first, sum);
-    sum = __smlad(values.second, weights.second, sum);
+    uint32_t bytes;
+    __builtin_memcpy(&bytes, b, 4);
+    const auto even = static_cast<int32_t>(__sxtb16(bytes)), odd = static_cast<int32_t>(__sxtb16(bytes >> 8));
+    const int32_t first = load_pair(a), second = load_pair(a + 2);
+    sum = __smlabb(first, even, sum);
+    sum = __smlatb(first, odd, sum);
+    sum = __smlabt(second, even, sum);
+    sum = __smlatt(second, odd, sum);
   }
 #endif
   for (; a != end; ++a, ++b) sum += *a * static_cast<int16_t>(*b);
