@@ -49,6 +49,28 @@ struct Int8Range {
   }
 };
 
+// A real factor of results of 16 bits: multiplier / 2^shift, with a multiplier in [2^15, 2^16) and a shift in [1, 62].
+struct WideFactor {
+  int32_t multiplier;
+  int32_t shift;
+
+  bool is_valid() const { return multiplier >= 1 << 15 && multiplier < 1 << 16 && shift >= 1 && shift <= 62; }
+};
+
+// Returns value * factor, rounded half up, for a value of less than 2^46 in magnitude: nothing overflows.
+inline int64_t requantize(int64_t value, WideFactor factor) {
+  return (value * factor.multiplier + (int64_t{1} << (factor.shift - 1))) >> factor.shift;
+}
+
+// The int16 values of a result, whose zero point is 0: the limits, -32768 and 32767 or those of a fused activation.
+struct Int16Limits {
+  int32_t low;
+  int32_t high;
+
+  bool is_valid() const { return INT16_MIN <= low && low <= high && high <= INT16_MAX; }
+  int16_t clamp(int64_t value) const { return static_cast<int16_t>(value < low ? low : value > high ? high : value); }
+};
+
 }  // namespace EDGECORE_VARIANT
 }  // namespace edgecore
 

@@ -62,6 +62,38 @@ TEST(FixedPoint, ResultsStayBetweenTheLimits) {
   EXPECT_FALSE((Int8Range{128, -128, 127}.is_valid()));
 }
 
+TEST(FixedPoint, WideFactorsHaveLimits) {
+  EXPECT_TRUE((WideFactor{1 << 15, 1}.is_valid()));
+  EXPECT_TRUE((WideFactor{(1 << 16) - 1, 62}.is_valid()));
+  EXPECT_FALSE((WideFactor{(1 << 15) - 1, 1}.is_valid()));
+  EXPECT_FALSE((WideFactor{1 << 16, 1}.is_valid()));
+  EXPECT_FALSE((WideFactor{1 << 15, 0}.is_valid()));
+  EXPECT_FALSE((WideFactor{1 << 15, 63}.is_valid()));
+}
+
+TEST(FixedPoint, WideRequantizationRoundsHalfUpWithoutOverflow) {
+  constexpr int64_t kLargest = (int64_t{1} << 46) - 1;
+  EXPECT_EQ(requantize(int64_t{7}, WideFactor{1 << 15, 16}), 4);    // 3.5
+  EXPECT_EQ(requantize(int64_t{-7}, WideFactor{1 << 15, 16}), -3);  // -3.5
+  EXPECT_EQ(requantize(int64_t{12345}, WideFactor{1 << 15, 1}), int64_t{12345} << 14);
+  EXPECT_EQ(requantize(kLargest, WideFactor{(1 << 16) - 1, 16}), kLargest - (1 << 30));  // 2^46 - 2^30 - 1 + 2^-16
+  EXPECT_EQ(requantize(kLargest, WideFactor{(1 << 16) - 1, 62}), 1);
+  EXPECT_EQ(requantize(-kLargest, WideFactor{(1 << 16) - 1, 62}), -1);
+  EXPECT_EQ(requantize(-kLargest, WideFactor{1 << 15, 62}), 0);  // -0.5, and a bit
+}
+
+TEST(FixedPoint, Int16ResultsStayBetweenTheLimits) {
+  const Int16Limits limits = {-32768, 20000};
+  EXPECT_EQ(limits.clamp(INT64_MIN), -32768);
+  EXPECT_EQ(limits.clamp(-32768), -32768);
+  EXPECT_EQ(limits.clamp(19999), 19999);
+  EXPECT_EQ(limits.clamp(INT64_MAX), 20000);
+  EXPECT_TRUE(limits.is_valid());
+  EXPECT_FALSE((Int16Limits{1, 0}.is_valid()));
+  EXPECT_FALSE((Int16Limits{-32769, 0}.is_valid()));
+  EXPECT_FALSE((Int16Limits{0, 32768}.is_valid()));
+}
+
 TEST(FixedPoint, RowsEqualSingleValues) {
   constexpr int kCount = 67;  // whole vectors of every instruction set, and some more
   int32_t sums[kCount] = {INT32_MIN / 2, -1000, -1, 0, 1, 777, INT32_MAX / 2};

@@ -1,4 +1,4 @@
-// Arguments of the operators on int8 values: tensors of a required dtype, and fixed-point factors.
+// Arguments of the operators on int8 and int16 values: tensors of a required dtype, and fixed-point factors.
 #ifndef EDGECORE_KERNELS_INT8_ARGUMENTS_H_
 #define EDGECORE_KERNELS_INT8_ARGUMENTS_H_
 
@@ -12,6 +12,12 @@ inline namespace EDGECORE_VARIANT {
 inline const int8_t *int8_elements(Call &call, Tensor t) {
   if (call.failed() || !call.check(t.type() == Type::kI8, "the values must be int8")) return nullptr;
   return reinterpret_cast<const int8_t *>(dense_bytes(call, t));
+}
+
+// Returns the elements of an int16 tensor in row-major order; NULL after a failure.
+inline const int16_t *int16_elements(Call &call, Tensor t) {
+  if (call.failed() || !call.check(t.type() == Type::kI16, "the values must be int16")) return nullptr;
+  return reinterpret_cast<const int16_t *>(dense_bytes(call, t));
 }
 
 // Returns argument i if it is from `low` to `high`; else records a failure and returns `low`.
@@ -35,6 +41,19 @@ inline Int8Range range_at(Call &call, uint64_t i) {
   const Int8Range range = {zero_point_at(call, i), zero_point_at(call, i + 1), zero_point_at(call, i + 2)};
   call.check(range.is_valid(), "the lower limit of the result must not be above the upper one");
   return range;
+}
+
+// Returns the multiplier and the shift that are arguments i and i + 1 of an operator on int16 values.
+inline WideFactor wide_factor_at(Call &call, uint64_t i) {
+  return {int_between(call, i, 1 << 15, (1 << 16) - 1), int_between(call, i + 1, 1, 62)};
+}
+
+// Returns the limits of an int16 result that are arguments i and i + 1.
+inline Int16Limits limits_at(Call &call, uint64_t i) {
+  const Int16Limits limits = {int_between(call, i, INT16_MIN, INT16_MAX),
+                              int_between(call, i + 1, INT16_MIN, INT16_MAX)};
+  call.check(limits.is_valid(), "the lower limit of the result must not be above the upper one");
+  return limits;
 }
 
 // The factor and the bias of each output channel.
