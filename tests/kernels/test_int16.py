@@ -37,6 +37,7 @@ def elementwise_cases():
     steep = torch.tensor(FULL, dtype=torch.int16).repeat(257)[:513]
     for name, table in (("random", random_int16(513, seed=1)), ("steep", steep)):
         yield f"table: {name}", "int16_table", (everything, table)
+    yield "table: (3, 67)", "int16_table", (random_int16(3, 67), random_int16(513, seed=1))
     yield "table: no values", "int16_table", (random_int16(2, 0, 3), steep)
     for factor in FACTORS:
         yield f"rescale: {factor}", "int16_rescale", (random_int16(5, 101), *factor, -20000, 32767)
