@@ -32,12 +32,24 @@ import torch
 from checker import Catalog, Checker
 from native import KernelError, Library
 from operator_cases import CALLS, CASES
+from test_int8 import CASES as INT8_CASES
+from test_int16 import CASES as INT16_CASES
 
 SECONDS = 2
 BATCH = 200
 INTS = (-(2**63), -(2**31) - 1, -2, -1, 0, 1, 2, 3, 7, 2**31, 2**40, 2**63 - 1)
 FLOATS = (math.nan, math.inf, -math.inf, 0.0, -1.0, 0.5, 1e300, 1e-300)
-DTYPES = (torch.float32, torch.float64, torch.float16, torch.int64, torch.int32, torch.uint8, torch.int8, torch.bool)
+DTYPES = (
+    torch.float32,
+    torch.float64,
+    torch.float16,
+    torch.int64,
+    torch.int32,
+    torch.uint8,
+    torch.int8,
+    torch.int16,
+    torch.bool,
+)
 LIBC = ctypes.CDLL(None, use_errno=True)
 Call = tuple[str, list[Any]]
 
@@ -50,7 +62,7 @@ OWN: list[Call] = [
      [torch.ones(4, 5), 1, torch.ones(3, 6, dtype=torch.int64), torch.ones(3, 6), reduce, False, torch.ones(4, 5)])
     for reduce in ("sum", "mean", "prod", "amax", "amin")
 ]  # fmt: skip
-"""Calls of the operators that only edgecore has."""
+"""Calls of the operators that only edgecore has, besides those on integers."""
 
 
 class Recorder:
@@ -71,7 +83,20 @@ def valid_calls(library: Library) -> list[Call]:
     for case in CASES.values():
         with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), checker:
             case.call(*case.inputs)
-    return recorder.calls + [(name, [*call.args, *call.results]) for name, call in CALLS.items()] + OWN
+    return (
+        recorder.calls
+        + [(name, [*call.args, *call.results]) for name, call in CALLS.items()]
+        + OWN
+        + list(integer_calls())
+    )
+
+
+def integer_calls() -> Iterator[Call]:
+    """Yield the calls of operators on integers whose tensors are small."""
+    for operator, arguments in (*INT8_CASES.values(), *INT16_CASES.values()):
+        if all(value.numel() <= 2000 for value in arguments if isinstance(value, torch.Tensor)):
+            result = getattr(torch.ops.edgecore, operator)(*arguments)
+            yield f"edgecore::{operator}.out", [*arguments, torch.empty_like(result)]
 
 
 class Mutator:

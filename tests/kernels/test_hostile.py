@@ -94,6 +94,38 @@ def test_an_output_that_overlaps_its_index_is_written_safely(library: Library, n
     assert out.tolist() == [2**40] * 4
 
 
+@pytest.mark.parametrize(("dtype", "limits"), [(torch.int8, (0, 0, 0)), (torch.int16, (0, 0))])
+def test_a_softmax_that_overwrites_its_table_divides_by_no_zero(
+    library: Library, dtype: torch.dtype, limits: tuple[int, ...]
+) -> None:
+    table = torch.zeros(256 * dtype.itemsize, dtype=torch.int32)
+    table[::256] = 2**16
+    out = table.view(dtype).reshape(64, 16)
+    library.call(f"edgecore::{str(dtype)[6:]}_softmax.out", torch.zeros_like(out), table, *limits, out)
+    assert not table.any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "factor", "limits"),
+    [(torch.int8, (2**30, 0), (0, 0, 127, 127)), (torch.int16, (2**15, 1), (32767, 32767))],
+)
+def test_an_average_that_overwrites_its_windows_reads_only_its_input(
+    library: Library, dtype: torch.dtype, factor: tuple[int, int], limits: tuple[int, ...]
+) -> None:
+    """The ends of windows become large numbers when the first row is written."""
+    rows = torch.tensor([[0] * 4, [2] * 4, [1] * 4], dtype=torch.int32)
+    columns = rows[:, : 4 // dtype.itemsize].clone()
+    out = rows.flatten()[5:9].view(dtype).reshape(1, 1, 4, -1)
+    arguments = (
+        torch.ones(1, 1, 2, 2, dtype=dtype),
+        rows,
+        columns,
+        torch.tensor([factor], dtype=torch.int32).T.clone(),
+    )
+    library.call(f"edgecore::{str(dtype)[6:]}_average.out", *arguments, *limits, out)
+    assert (out == limits[-1]).all()
+
+
 def read_only(library: Library, name: str, *args: object) -> str:
     """Call the kernel with all tensors read-only that have no dim of size 2, and return the error message."""
     arguments = Arguments(args)

@@ -144,7 +144,7 @@ def test_convolutions_read_strided_values(build):
         ("int8_mul", 5, 31, "argument 5"),
         ("int8_mean", 1, 9, "number of dims"),
         ("int8_softmax", 1, torch.zeros(255, dtype=torch.int32), "256 entries"),
-        ("int8_softmax", 1, torch.zeros(256, dtype=torch.int32), "first entry of the table"),
+        ("int8_softmax", 1, torch.zeros(256, dtype=torch.int32), "exponential of 0"),
         ("int8_matmul", 1, random_int8(2, 1), "do not match"),
         ("int8_matmul", 1, random_int8(1), "do not match"),
         ("int8_average", 1, torch.tensor([[0], [12], [1]], dtype=torch.int32), "not within the input"),

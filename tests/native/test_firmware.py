@@ -245,10 +245,16 @@ def test_the_firmware_says_what_is_wrong_and_goes_on(ran: Ran) -> None:
 def test_integer_operators_need_no_floating_point(ran: Ran) -> None:
     if "cortex-m33" not in str(ran.folder):
         pytest.skip("a Cortex-M55 has a floating-point unit")
-    objects = [path for name in ("int8_*.obj", "integer_*.obj") for path in ran.build.rglob(name)]
-    assert {"int8_average.cpp.obj", "integer_convolution.cpp.obj", "int8_matmul.cpp.obj"} <= {
-        path.name for path in objects
+    objects = [path for name in ("int8_*.obj", "int16_*.obj", "integer_*.obj") for path in ran.build.rglob(name)]
+    names = {
+        "int8_elementwise",
+        "int8_matmul",
+        "int16_elementwise",
+        "int16_matmul",
+        "integer_average",
+        "integer_convolution",
     }
+    assert {f"{name}.cpp.obj" for name in names} <= {path.name for path in objects}
     needed = symbols_of(*objects, undefined=True)
     assert "__aeabi_ldivmod" in needed  # the names are those that GCC uses
     assert not [name for name in needed if name.startswith(("__aeabi_f", "__aeabi_d", "__aeabi_i2f", "__aeabi_i2d"))]

@@ -1,14 +1,10 @@
 // Products of two int8 activations.
 #include "lib/int8_gemm.h"
 #include "ops/int8_arguments.h"
+#include "ops/integer_product.h"
 
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
-namespace {
-
-constexpr int64_t kMaxDepth = 1 << 15;  // with more products, 32 bits may not hold their sum
-
-}  // namespace
 
 // The product of a [..., m, depth] and b [..., depth, n], which have the same batch dims: the sums of
 // (a - a_zero_point) * (b - b_zero_point), requantized. The zero points are left out of the products: what they add is
@@ -22,22 +18,9 @@ int32_t int8_matmul_out(const edgecore_call *raw) {
   const Factor factor = factor_at(call, 4);
   const Int8Range range = range_at(call, 6);
   const Tensor out = call.tensor(9);
-  if (call.failed()) return call.status();
-  const int last = a.ndim() - 1;
-  bool fits = last >= 1 && b.ndim() == last + 1;
-  int64_t batch = 1;
-  for (int dim = 0; fits && dim < last - 1; ++dim) {
-    fits = a.size(dim) == b.size(dim);
-    batch *= a.size(dim);
-  }
-  if (!call.check(fits && a.size(last) == b.size(last - 1), "the shapes of the matrices do not match") ||
-      !call.check(0 < a.size(last) && a.size(last) <= kMaxDepth, "a sum must have 1 to 2^15 products") ||
-      !call.check(out.type() == Type::kI8, "out must be int8"))
-    return call.status();
-  const int64_t m = a.size(last - 1), depth = a.size(last), n = b.size(last);
-  Shape shape = a.shape();
-  shape.sizes[last] = n;
-  if (!call.resize(out, shape)) return call.status();
+  const Product product(call, a, b);
+  if (call.failed() || !check_result<int8_t>(call, out) || !call.resize(out, product.shape)) return call.status();
+  const int64_t batch = product.batch, m = product.m, depth = product.depth, n = product.n;
   const int8_t *x = int8_elements(call, a);
   const int8_t *w = int8_elements(call, b);
   int32_t *row_sums = call.scratch<int32_t>(batch * (m + n));

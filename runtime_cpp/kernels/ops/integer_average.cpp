@@ -1,4 +1,4 @@
-// Averages of int8 values over windows of all sizes.
+// Averages of int8 and int16 values over windows of all sizes.
 #include "ops/int8_arguments.h"
 
 namespace edgecore {
@@ -22,7 +22,11 @@ struct Windows {
                                      "windows must be int32 with a begin, an end and a divisor for each"))
       return;
     count = t.size(1);
-    begins = reinterpret_cast<const int32_t *>(dense_bytes(call, t));
+    const char *source = dense_bytes(call, t);
+    int32_t *copy = call.scratch<int32_t>(3 * count);  // the result of a damaged file may overlap the tensor
+    if (call.failed()) return;
+    __builtin_memcpy(copy, source, static_cast<size_t>(3 * count) * sizeof(int32_t));
+    begins = copy;
     ends = begins + count;
     divisors = ends + count;
     for (int64_t w = 0; w < count && !call.failed(); ++w) {
@@ -34,22 +38,18 @@ struct Windows {
   }
 };
 
-}  // namespace
-
-// input [N, C, H, W]; `factors` is int32 [2, divisors]: multiplier and shift for each divisor from 1 on. The divisor of
-// an output is the product of those of its windows.
-int32_t int8_average_out(const edgecore_call *raw) {
-  Call call(raw, "edgecore::int8_average.out");
+// Computes windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
+// divisors], has the multiplier and the shift of the `Factor` for each divisor from 1 on; the divisor of an output is
+// the product of those of its windows. `limits` clamps requantized sums.
+template <class Element, class Factor, class Limits>
+void average(Call &call, int32_t zero_point, Limits limits, Tensor out, const char *factor_message) {
   const Tensor input = call.tensor(0);
   const Tensor factors = call.tensor(3);
-  const int32_t zero_point = zero_point_at(call, 4);
-  const Int8Range range = range_at(call, 5);
-  const Tensor out = call.tensor(8);
   if (call.failed() || !call.check(input.ndim() == 4, "the input must have 4 dims") ||
       !call.check(factors.type() == Type::kI32 && factors.ndim() == 2 && factors.size(0) == 2,
                   "factors must be int32 with a multiplier and a shift for each divisor") ||
-      !call.check(out.type() == Type::kI8, "out must be int8"))
-    return call.status();
+      !check_result<Element>(call, out))
+    return;
   const int64_t height = input.size(2), width = input.size(3), divisors = factors.size(1);
   const Windows y(call, 1, height), x(call, 2, width);
   Shape shape = input.shape();
@@ -57,38 +57,52 @@ int32_t int8_average_out(const edgecore_call *raw) {
   shape.sizes[3] = x.count;
   if (call.failed() || !call.check(y.largest * x.largest <= kMaxWindow, "a window has at most 2^15 elements") ||
       !call.check(y.largest_divisor <= divisors / x.largest_divisor, "there is no factor for the largest divisor"))
-    return call.status();
+    return;
   const auto *multipliers = reinterpret_cast<const int32_t *>(dense_bytes(call, factors));
   for (int64_t i = 0; i < divisors && !call.failed(); ++i) {
-    call.check(Factor{multipliers[i], multipliers[divisors + i]}.is_valid(),
-               "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
+    call.check(Factor{multipliers[i], multipliers[divisors + i]}.is_valid(), factor_message);
   }
-  if (call.failed() || !call.resize(out, shape)) return call.status();
-  const int8_t *elements = int8_elements(call, input);
+  if (call.failed() || !call.resize(out, shape)) return;
+  const Element *data = elements<Element>(call, input);
   const BytesOut result(call, out);
-  if (call.failed() || out.numel() == 0) return call.status();
-  auto *target = reinterpret_cast<int8_t *>(result.data());
+  if (call.failed() || out.numel() == 0) return;
+  auto *target = reinterpret_cast<Element *>(result.data());
   const auto pitch = static_cast<ptrdiff_t>(width);
   const int64_t grain = 16384 / (y.count * x.count * max_of(1, y.largest * x.largest)) + 1;
   call.parallel(input.size(0) * input.size(1), grain, [&](int64_t begin, int64_t end, int64_t) {
     for (int64_t plane = begin; plane < end; ++plane) {
-      const int8_t *source = elements + plane * height * width;
-      int8_t *to = target + plane * y.count * x.count;
+      const Element *source = data + plane * height * width;
+      Element *to = target + plane * y.count * x.count;
       for (ptrdiff_t i = 0; i < static_cast<ptrdiff_t>(y.count); ++i) {
         for (ptrdiff_t j = 0; j < static_cast<ptrdiff_t>(x.count); ++j) {
           int32_t sum = 0;
           for (ptrdiff_t row = y.begins[i]; row < y.ends[i]; ++row) {
-            const int8_t *line = source + row * pitch;
+            const Element *line = source + row * pitch;
             for (ptrdiff_t column = x.begins[j]; column < x.ends[j]; ++column) sum += line[column];
           }
           sum -= zero_point * (y.ends[i] - y.begins[i]) * (x.ends[j] - x.begins[j]);
           const ptrdiff_t divisor = y.divisors[i] * x.divisors[j] - 1;
-          *to++ = range.clamp(requantize(sum, {multipliers[divisor], multipliers[divisors + divisor]}));
+          *to++ = limits.clamp(requantize(sum, Factor{multipliers[divisor], multipliers[divisors + divisor]}));
         }
       }
     }
   });
   result.finish(call);
+}
+
+}  // namespace
+
+int32_t int8_average_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int8_average.out");
+  average<int8_t, Factor>(call, zero_point_at(call, 4), range_at(call, 5), call.tensor(8),
+                          "multipliers must be in [2^30, 2^31), shifts in [-31, 30]");
+  return call.status();
+}
+
+int32_t int16_average_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_average.out");
+  average<int16_t, WideFactor>(call, 0, limits_at(call, 4), call.tensor(6),
+                               "multipliers must be in [2^15, 2^16), shifts in [1, 62]");
   return call.status();
 }
 

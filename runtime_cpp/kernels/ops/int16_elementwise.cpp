@@ -1,0 +1,89 @@
+// Elementwise functions, means and softmax of int16 values.
+#include "ops/integer_loops.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+// Interpolates between the entries of a table, of which entry i is for the input 128 * i - 32768.
+int32_t int16_table_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_table.out");
+  const Tensor table = call.tensor(1);
+  if (call.failed() || !call.check(table.ndim() == 1 && table.size(0) == 513, "the table must have 513 entries")) {
+    return call.status();
+  }
+  const int16_t *entries = int16_elements(call, table);
+  for_elements<int16_t>(call, call.tensor(0), call.tensor(2), [=](int32_t x) {
+    const int16_t *pair = entries + ((x + 32768) >> 7);
+    const int32_t product = (pair[1] - pair[0]) * (x & 127);
+    return static_cast<int16_t>(pair[0] + ((product + 64) >> 7));
+  });
+  return call.status();
+}
+
+int32_t int16_rescale_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_rescale.out");
+  const WideFactor factor = wide_factor_at(call, 1);
+  const Int16Limits limits = limits_at(call, 3);
+  if (call.failed()) return call.status();
+  for_elements<int16_t>(call, call.tensor(0), call.tensor(5),
+                        [=](int32_t x) { return limits.clamp(requantize(int64_t{x}, factor)); });
+  return call.status();
+}
+
+// out = (a * a_factor + b * b_factor) / 2^shift.
+int32_t int16_add_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_add.out");
+  const int32_t factor_a = int_between(call, 2, -(1 << 30), 1 << 30);
+  const int32_t factor_b = int_between(call, 3, -(1 << 30), 1 << 30);
+  const int32_t shift = int_between(call, 4, 1, 62);
+  const Int16Limits limits = limits_at(call, 5);
+  if (call.failed()) return call.status();
+  const int64_t half = int64_t{1} << (shift - 1);
+  for_pairs<int16_t>(call, call.tensor(0), call.tensor(1), call.tensor(7), [=](int32_t a, int32_t b) {
+    return limits.clamp((int64_t{a} * factor_a + int64_t{b} * factor_b + half) >> shift);
+  });
+  return call.status();
+}
+
+int32_t int16_mul_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_mul.out");
+  const WideFactor factor = wide_factor_at(call, 2);
+  const Int16Limits limits = limits_at(call, 4);
+  if (call.failed()) return call.status();
+  for_pairs<int16_t>(call, call.tensor(0), call.tensor(1), call.tensor(6),
+                     [=](int32_t a, int32_t b) { return limits.clamp(requantize(int64_t{a * b}, factor)); });
+  return call.status();
+}
+
+// The sum of the last dims [-count, end), requantized: a mean, if the factor contains the number of elements.
+int32_t int16_mean_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_mean.out");
+  const WideFactor factor = wide_factor_at(call, 3);
+  const Int16Limits limits = limits_at(call, 5);
+  for_sums<int16_t>(call, call.tensor(0), call.integer(1), call.flag(2), call.tensor(7),
+                    [=](int64_t sum, int32_t) { return limits.clamp(requantize(sum, factor)); });
+  return call.status();
+}
+
+// Over the last dim: out = 2^15 * term / (the sum of the terms). The term of an element is the exponential of its
+// difference d from the largest one, table[d / 256] * table[256 + d % 256] / 2^16.
+int32_t int16_softmax_out(const edgecore_call *raw) {
+  Call call(raw, "edgecore::int16_softmax.out");
+  const Int16Limits limits = limits_at(call, 2);
+  const auto term = [](const int32_t *table, int32_t difference) {
+    const auto steep = static_cast<uint32_t>(table[difference >> 8]);
+    const auto flat = static_cast<uint32_t>(table[256 + (difference & 255)]);
+    return static_cast<int32_t>((uint64_t{steep} * flat + (1 << 15)) >> 16);
+  };
+  const auto finish = [=](const int32_t *terms, ptrdiff_t width, int32_t bits, uint64_t reciprocal, int16_t *row) {
+    const int32_t shift = bits + 15;
+    const int64_t half = int64_t{1} << (shift - 1);
+    const auto factor = static_cast<int64_t>(reciprocal);
+    for (ptrdiff_t j = 0; j < width; ++j) row[j] = limits.clamp((terms[j] * factor + half) >> shift);
+  };
+  for_softmax_rows<int16_t, 2>(call, call.tensor(0), call.tensor(1), call.tensor(4), term, finish);
+  return call.status();
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore

@@ -1,0 +1,181 @@
+// Loops over int8 or int16 values: elements, pairs that broadcast, sums of the last dims, and rows of a softmax. Their
+// indices are as wide as a pointer, because indices of 64 bits are slow on a microcontroller.
+#ifndef EDGECORE_KERNELS_INTEGER_LOOPS_H_
+#define EDGECORE_KERNELS_INTEGER_LOOPS_H_
+
+#include "ops/int8_arguments.h"
+
+namespace edgecore {
+inline namespace EDGECORE_VARIANT {
+
+constexpr int64_t kGrain = 16384;  // min elements of a task
+
+// Runs out[i] = f(input[i]) on all threads.
+template <class Element, class F>
+void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
+  if (call.failed() || !check_result<Element>(call, out) || !call.resize(out, input.shape())) return;
+  const Element *x = elements<Element>(call, input);
+  const BytesOut result(call, out);
+  if (call.failed()) return;
+  auto *y = reinterpret_cast<Element *>(result.data());
+  call.parallel(out.numel(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+    const F compute = f;  // a copy, because a store to int8_t could change the numbers in `f`
+    const Element *from = x;
+    Element *__restrict to = y;
+    for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) to[i] = compute(from[i]);
+  });
+  result.finish(call);
+}
+
+// Runs f(a, b) for the elements of two tensors, which broadcast, on all threads.
+template <class Element, class F>
+void for_pairs(Call &call, Tensor a, Tensor b, Tensor out, const F &f) {
+  const Tensor tensors[2] = {a, b};
+  const Shape shape = broadcast(call, tensors, 2);
+  if (call.failed() || !check_result<Element>(call, out) || !call.resize(out, shape)) return;
+  const Element *first = elements<Element>(call, a);
+  const Element *second = elements<Element>(call, b);
+  const BytesOut result(call, out);
+  if (call.failed() || shape.numel() == 0) return;
+  auto *target = reinterpret_cast<Element *>(result.data());
+  const bool is_plain = a.numel() == shape.numel() && b.numel() == shape.numel();
+  const int64_t width = is_plain || shape.ndim == 0 ? shape.numel() : shape.sizes[shape.ndim - 1];
+  // The steps, in elements, from an index of a dim of the result to the next one in a row-major operand.
+  ptrdiff_t steps[2][kMaxDims] = {};
+  for (int operand = 0; operand < 2; ++operand) {
+    int64_t step = 1;
+    for (int dim = tensors[operand].ndim() - 1, to = shape.ndim - 1; dim >= 0; --dim, --to) {
+      steps[operand][to] = tensors[operand].size(dim) == 1 ? 0 : static_cast<ptrdiff_t>(step);
+      step *= tensors[operand].size(dim);
+    }
+  }
+  const auto row = [&](const Element *x, ptrdiff_t x_step, const Element *y, ptrdiff_t y_step, ptrdiff_t n,
+                       Element *__restrict z) {
+    const F compute = f;  // a copy, because a store to int8_t could change the numbers in `f`
+    if (x_step == 1 && y_step == 1) {
+      for (ptrdiff_t i = 0; i < n; ++i) z[i] = compute(x[i], y[i]);
+    } else {
+      for (ptrdiff_t i = 0; i < n; ++i) z[i] = compute(x[i * x_step], y[i * y_step]);
+    }
+  };
+  if (is_plain) {
+    call.parallel(width, kGrain, [&](int64_t begin, int64_t end, int64_t) {
+      row(first + begin, 1, second + begin, 1, static_cast<ptrdiff_t>(end - begin), target + begin);
+    });
+  } else {
+    const int last = shape.ndim - 1;  // the result has dims, because else it is plain
+    call.parallel(shape.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t) {
+      for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
+        ptrdiff_t rest = i;
+        ptrdiff_t offsets[2] = {};
+        for (int dim = last - 1; dim >= 0; --dim) {
+          const auto size = static_cast<ptrdiff_t>(shape.sizes[dim]);
+          for (int operand = 0; operand < 2; ++operand) offsets[operand] += rest % size * steps[operand][dim];
+          rest /= size;
+        }
+        row(first + offsets[0], steps[0][last], second + offsets[1], steps[1][last], static_cast<ptrdiff_t>(width),
+            target + i * static_cast<ptrdiff_t>(width));
+      }
+    });
+  }
+  result.finish(call);
+}
+
+// Return the sum of fewer than 2^23 elements.
+inline int32_t sum_of(const int8_t *x, ptrdiff_t n) {
+  int32_t sum = 0;
+  for (ptrdiff_t i = 0; i < n; ++i) sum += x[i];
+  return sum;
+}
+inline int64_t sum_of(const int16_t *x, ptrdiff_t n) {
+  constexpr ptrdiff_t kBlock = 1 << 15;  // elements whose sum fits into 32 bits
+  int64_t total = 0;
+  for (; n > 0; x += kBlock, n -= kBlock) {
+    const ptrdiff_t count = n < kBlock ? n : kBlock;
+    int32_t sum = 0;
+    for (ptrdiff_t i = 0; i < count; ++i) sum += x[i];
+    total += sum;
+  }
+  return total;
+}
+
+// Runs out[i] = f(sum, width) for the sums over the last `count` dims, which have `width` elements.
+template <class Element, class F>
+void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor out, const F &f) {
+  if (call.failed() || !call.check(0 < count && count <= input.ndim(), "the number of dims is not that of the input") ||
+      !check_result<Element>(call, out))
+    return;
+  Shape shape;
+  int64_t width = 1;
+  for (int dim = 0; dim < input.ndim(); ++dim) {
+    const bool is_reduced = dim >= input.ndim() - count;
+    if (is_reduced) width *= input.size(dim);
+    if (!is_reduced || keeps_dims) shape.push(is_reduced ? 1 : input.size(dim));
+  }
+  if (!call.check(0 < width && width < 1 << 23, "a mean is over 1 to 2^23 - 1 elements") || !call.resize(out, shape))
+    return;
+  const Element *x = elements<Element>(call, input);
+  const BytesOut result(call, out);
+  if (call.failed()) return;
+  auto *y = reinterpret_cast<Element *>(result.data());
+  call.parallel(shape.numel(), kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t) {
+    const auto n = static_cast<ptrdiff_t>(width);
+    for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
+      y[i] = f(sum_of(x + i * n, n), static_cast<int32_t>(n));
+    }
+  });
+  result.finish(call);
+}
+
+// Computes a softmax over the last dim. term(table, difference) is the exponential of an element, 2^16 for the largest
+// one of its row; finish(terms, width, bits, reciprocal, row) writes a row of the result, where the sum of the terms
+// has `bits` bits and `reciprocal` is 2^(bits + 30) / sum, in (2^30, 2^31]. The table has kParts * 256 entries.
+template <class Element, int kParts, class Term, class Finish>
+void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const Term &term, const Finish &finish) {
+  constexpr int32_t kOne = 1 << 16;  // with less than 2^15 elements in a row, the sum fits into 32 bits
+  static_assert(kParts == 1 || kParts == 2, "the messages know these sizes");
+  if (call.failed() ||
+      !call.check(
+          table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == kParts * 256,
+          kParts == 1 ? "the table must be int32 with 256 entries" : "the table must be int32 with 512 entries") ||
+      !check_result<Element>(call, out))
+    return;
+  const int64_t width = input.ndim() == 0 ? 1 : input.size(input.ndim() - 1);
+  if (!call.check(0 < width && width < 1 << 15, "a softmax is over 1 to 2^15 - 1 elements") ||
+      !call.resize(out, input.shape()))
+    return;
+  const Element *x = elements<Element>(call, input);
+  const auto *entries = reinterpret_cast<const int32_t *>(dense_bytes(call, table));
+  int32_t *memory = call.scratch<int32_t>(width * call.worker_count());
+  const BytesOut result(call, out);
+  if (call.failed()) return;
+  for (int i = 0; i < kParts * 256; ++i) {
+    if (!call.check(i % 256 != 0 || entries[i] == kOne, "the exponential of 0 in the table must be 2^16") ||
+        !call.check(0 <= entries[i] && entries[i] <= kOne, "entries of the table must be in [0, 2^16]"))
+      return;
+  }
+  auto *y = reinterpret_cast<Element *>(result.data());
+  call.parallel(out.numel() / width, kGrain / width + 1, [&](int64_t begin, int64_t end, int64_t worker) {
+    const auto n = static_cast<ptrdiff_t>(width);
+    int32_t *terms = memory + worker * width;
+    for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
+      const Element *row = x + i * n;
+      Element largest = row[0];
+      for (ptrdiff_t j = 1; j < n; ++j) largest = row[j] > largest ? row[j] : largest;
+      uint32_t sum = 0;
+      for (ptrdiff_t j = 0; j < n; ++j) {
+        terms[j] = term(entries, largest - row[j]);
+        sum += static_cast<uint32_t>(terms[j]);
+      }
+      if (sum == 0) sum = 1;  // the result of a damaged file may overlap the table, which is checked no more
+      const int32_t bits = 32 - __builtin_clz(sum);
+      finish(terms, n, bits, (uint64_t{1} << (bits + 30)) / sum, y + i * n);
+    }
+  });
+  result.finish(call);
+}
+
+}  // namespace EDGECORE_VARIANT
+}  // namespace edgecore
+
+#endif  // EDGECORE_KERNELS_INTEGER_LOOPS_H_
