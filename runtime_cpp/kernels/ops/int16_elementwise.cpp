@@ -13,9 +13,10 @@ int32_t int16_table_out(const edgecore_call *raw) {
   }
   const int16_t *entries = int16_elements(call, table);
   for_elements<int16_t>(call, call.tensor(0), call.tensor(2), [=](int32_t x) {
-    const int16_t *pair = entries + ((x + 32768) >> 7);
-    const int32_t product = (pair[1] - pair[0]) * (x & 127);
-    return static_cast<int16_t>(pair[0] + ((product + 64) >> 7));
+    const int32_t pair = load_pair(entries + ((x + 32768) >> 7));
+    const int32_t first = static_cast<int16_t>(pair);
+    const int32_t second = pair >> 16;
+    return static_cast<int16_t>(first + (((second - first) * (x & 127) + 64) >> 7));
   });
   return call.status();
 }

@@ -18,11 +18,12 @@ void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
   const BytesOut result(call, out);
   if (call.failed()) return;
   auto *y = reinterpret_cast<Element *>(result.data());
-  call.parallel(out.numel(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+  const auto part = [&](const Element *from, ptrdiff_t n, Element *__restrict to) {
     const F compute = f;  // a copy, because a store to int8_t could change the numbers in `f`
-    const Element *from = x;
-    Element *__restrict to = y;
-    for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) to[i] = compute(from[i]);
+    for (ptrdiff_t i = 0; i < n; ++i) to[i] = compute(from[i]);
+  };
+  call.parallel(out.numel(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+    part(x + begin, static_cast<ptrdiff_t>(end - begin), y + begin);
   });
   result.finish(call);
 }
