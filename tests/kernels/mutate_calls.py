@@ -30,10 +30,10 @@ sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "int
 
 import torch
 from checker import Catalog, Checker
+from int8_cases import CASES as INT8_CASES
+from int16_cases import CASES as INT16_CASES
 from native import KernelError, Library
 from operator_cases import CALLS, CASES
-from test_int8 import CASES as INT8_CASES
-from test_int16 import CASES as INT16_CASES
 
 SECONDS = 2
 BATCH = 200

@@ -21,7 +21,7 @@ def test_operators_on_int16_give_the_bits_of_the_reference(tmp_path: Path, proce
     sys.path.insert(0, str(ROOT / "examples" / "firmware"))
     import firmware
     import torch
-    from test_int16 import CASES
+    from int16_cases import CASES
     from torch import nn
 
     class Calls(nn.Module):

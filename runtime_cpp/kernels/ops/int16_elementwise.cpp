@@ -4,18 +4,23 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Interpolates between the entries of a table, of which entry i is for the input 128 * i - 32768.
+// Interpolates between the entries of a table, of which entry i is for the input (i << shift) - 2^15.
 int32_t int16_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_table.out");
   const Tensor table = call.tensor(1);
-  if (call.failed() || !call.check(table.ndim() == 1 && table.size(0) == 513, "the table must have 513 entries")) {
+  if (call.failed()) return call.status();
+  int32_t shift = 0;
+  while (shift < 15 && table.ndim() == 1 && table.size(0) != (1 << (16 - shift)) + 1) ++shift;
+  if (!call.check(table.ndim() == 1 && table.size(0) == (1 << (16 - shift)) + 1,
+                  "the table must have 2^bits + 1 entries, with bits from 1 to 16"))
     return call.status();
-  }
   const int16_t *entries = int16_elements(call, table);
+  const int32_t rest = (1 << shift) - 1, half = 1 << shift >> 1;
   for_elements<int16_t>(call, call.tensor(0), call.tensor(2), [=](int32_t x) {
-    const int16_t *pair = entries + ((x + 32768) >> 7);
-    const int32_t product = (pair[1] - pair[0]) * (x & 127);
-    return static_cast<int16_t>(pair[0] + ((product + 64) >> 7));
+    const int32_t pair = load_pair(entries + ((x + 32768) >> shift));
+    const int32_t first = static_cast<int16_t>(pair);
+    const int32_t second = pair >> 16;
+    return static_cast<int16_t>(first + (((second - first) * (x & rest) + half) >> shift));
   });
   return call.status();
 }
@@ -66,22 +71,26 @@ int32_t int16_mean_out(const edgecore_call *raw) {
 }
 
 // Over the last dim: out = 2^15 * term / (the sum of the terms). The term of an element is the exponential of its
-// difference d from the largest one, table[d / 256] * table[256 + d % 256] / 2^16.
+// difference d from the largest one, table[d / 256] * table[256 + d % 256] / 2^30.
 int32_t int16_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_softmax.out");
   const Int16Limits limits = limits_at(call, 2);
   const auto term = [](const int32_t *table, int32_t difference) {
     const auto steep = static_cast<uint32_t>(table[difference >> 8]);
     const auto flat = static_cast<uint32_t>(table[256 + (difference & 255)]);
-    return static_cast<int32_t>((uint64_t{steep} * flat + (1 << 15)) >> 16);
+    return static_cast<int32_t>((uint64_t{steep} * flat + (1 << 29)) >> 30);
   };
-  const auto finish = [=](const int32_t *terms, ptrdiff_t width, int32_t bits, uint64_t reciprocal, int16_t *row) {
+  const auto finish = [=](const int32_t *terms, ptrdiff_t width, uint64_t sum, int16_t *row) {
+    const int32_t bits = 64 - __builtin_clzll(sum);                                             // at least 31
+    const auto reciprocal = static_cast<uint32_t>((uint64_t{1} << 61) / (sum >> (bits - 31)));  // in (2^30, 2^31]
     const int32_t shift = bits + 15;
-    const int64_t half = int64_t{1} << (shift - 1);
-    const auto factor = static_cast<int64_t>(reciprocal);
-    for (ptrdiff_t j = 0; j < width; ++j) row[j] = limits.clamp((terms[j] * factor + half) >> shift);
+    const uint64_t half = uint64_t{1} << (shift - 1);
+    for (ptrdiff_t j = 0; j < width; ++j) {
+      const uint64_t product = uint64_t{static_cast<uint32_t>(terms[j])} * reciprocal;
+      row[j] = limits.clamp(static_cast<int64_t>((product + half) >> shift));
+    }
   };
-  for_softmax_rows<int16_t, 2>(call, call.tensor(0), call.tensor(1), call.tensor(4), term, finish);
+  for_softmax_rows<int16_t, uint64_t, 1 << 30, 2>(call, call.tensor(0), call.tensor(1), call.tensor(4), term, finish);
   return call.status();
 }
 

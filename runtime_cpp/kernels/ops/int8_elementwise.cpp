@@ -62,11 +62,13 @@ int32_t int8_softmax_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int8_softmax.out");
   const Int8Range range = range_at(call, 2);
   const auto term = [](const int32_t *table, int32_t difference) { return table[difference]; };
-  const auto finish = [=](const int32_t *terms, ptrdiff_t width, int32_t bits, uint64_t reciprocal, int8_t *row) {
+  const auto finish = [=](const int32_t *terms, ptrdiff_t width, uint32_t sum, int8_t *row) {
+    const int32_t bits = 32 - __builtin_clz(sum);
+    const uint64_t reciprocal = (uint64_t{1} << (bits + 30)) / sum;  // in (2^30, 2^31]
     const Factor factor = {static_cast<int32_t>(reciprocal > INT32_MAX ? INT32_MAX : reciprocal), 9 - bits};
     requantize_row(terms, width, 0, factor, range, row);
   };
-  for_softmax_rows<int8_t, 1>(call, call.tensor(0), call.tensor(1), call.tensor(5), term, finish);
+  for_softmax_rows<int8_t, uint32_t, 1 << 16, 1>(call, call.tensor(0), call.tensor(1), call.tensor(5), term, finish);
   return call.status();
 }
 

@@ -18,11 +18,12 @@ void for_elements(Call &call, Tensor input, Tensor out, const F &f) {
   const BytesOut result(call, out);
   if (call.failed()) return;
   auto *y = reinterpret_cast<Element *>(result.data());
-  call.parallel(out.numel(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+  const auto part = [&](const Element *from, ptrdiff_t n, Element *__restrict to) {
     const F compute = f;  // a copy, because a store to int8_t could change the numbers in `f`
-    const Element *from = x;
-    Element *__restrict to = y;
-    for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) to[i] = compute(from[i]);
+    for (ptrdiff_t i = 0; i < n; ++i) to[i] = compute(from[i]);
+  };
+  call.parallel(out.numel(), kGrain, [&](int64_t begin, int64_t end, int64_t) {
+    part(x + begin, static_cast<ptrdiff_t>(end - begin), y + begin);
   });
   result.finish(call);
 }
@@ -127,17 +128,16 @@ void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor o
   result.finish(call);
 }
 
-// Computes a softmax over the last dim. term(table, difference) is the exponential of an element, 2^16 for the largest
-// one of its row; finish(terms, width, bits, reciprocal, row) writes a row of the result, where the sum of the terms
-// has `bits` bits and `reciprocal` is 2^(bits + 30) / sum, in (2^30, 2^31]. The table has kParts * 256 entries.
-template <class Element, int kParts, class Term, class Finish>
+// Computes a softmax over the last dim. term(table, difference) is the exponential of an element, kOne for the largest
+// one of its row; finish(terms, width, sum, row) writes a row of the result, where `sum`, at least kOne, is that of the
+// terms. The table has kParts * 256 entries. A row has less than 2^15 elements: Sum holds kOne times this.
+template <class Element, class Sum, int32_t kOne, int kParts, class Term, class Finish>
 void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const Term &term, const Finish &finish) {
-  constexpr int32_t kOne = 1 << 16;  // with less than 2^15 elements in a row, the sum fits into 32 bits
-  static_assert(kParts == 1 || kParts == 2, "the messages know these sizes");
+  constexpr bool kIsInt8 = sizeof(Element) == 1;
+  static_assert(kParts == (kIsInt8 ? 1 : 2) && kOne == 1 << (kIsInt8 ? 16 : 30), "the messages know these numbers");
   if (call.failed() ||
-      !call.check(
-          table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == kParts * 256,
-          kParts == 1 ? "the table must be int32 with 256 entries" : "the table must be int32 with 512 entries") ||
+      !call.check(table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == kParts * 256,
+                  kIsInt8 ? "the table must be int32 with 256 entries" : "the table must be int32 with 512 entries") ||
       !check_result<Element>(call, out))
     return;
   const int64_t width = input.ndim() == 0 ? 1 : input.size(input.ndim() - 1);
@@ -150,8 +150,10 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
   const BytesOut result(call, out);
   if (call.failed()) return;
   for (int i = 0; i < kParts * 256; ++i) {
-    if (!call.check(i % 256 != 0 || entries[i] == kOne, "the exponential of 0 in the table must be 2^16") ||
-        !call.check(0 <= entries[i] && entries[i] <= kOne, "entries of the table must be in [0, 2^16]"))
+    if (!call.check(i % 256 != 0 || entries[i] == kOne, kIsInt8 ? "the exponential of 0 in the table must be 2^16"
+                                                                : "the exponential of 0 in the table must be 2^30") ||
+        !call.check(0 <= entries[i] && entries[i] <= kOne, kIsInt8 ? "entries of the table must be in [0, 2^16]"
+                                                                   : "entries of the table must be in [0, 2^30]"))
       return;
   }
   auto *y = reinterpret_cast<Element *>(result.data());
@@ -162,14 +164,13 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
       const Element *row = x + i * n;
       Element largest = row[0];
       for (ptrdiff_t j = 1; j < n; ++j) largest = row[j] > largest ? row[j] : largest;
-      uint32_t sum = 0;
+      Sum sum = 0;
       for (ptrdiff_t j = 0; j < n; ++j) {
         terms[j] = term(entries, largest - row[j]);
         sum += static_cast<uint32_t>(terms[j]);
       }
-      if (sum == 0) sum = 1;  // the result of a damaged file may overlap the table, which is checked no more
-      const int32_t bits = 32 - __builtin_clz(sum);
-      finish(terms, n, bits, (uint64_t{1} << (bits + 30)) / sum, y + i * n);
+      if (sum < kOne) sum = kOne;  // the result of a damaged file may overlap the table, which is checked no more
+      finish(terms, n, sum, y + i * n);
     }
   });
   result.finish(call);
