@@ -30,15 +30,14 @@ def table_of_exponentials(scale):
 
 
 def elementwise_cases():
-    everything = torch.arange(*FULL, dtype=torch.int16)
-    steep = torch.tensor(FULL, dtype=torch.int16).repeat(257)[:513]
-    for name, table in (("random", random_int16(513, seed=1)), ("steep", steep)):
-        yield f"table: {name}", "int16_table", (everything, table)
-    for bits in (1, 2, 8, 15, 16):
-        yield f"table: {bits} bits", "int16_table", (everything, random_int16(2**bits + 1, seed=1))
-    yield "table: coarse and steep", "int16_table", (everything, steep[:3])
-    yield "table: (3, 67)", "int16_table", (random_int16(3, 67), random_int16(513, seed=1))
-    yield "table: no values", "int16_table", (random_int16(2, 0, 3), steep)
+    everything = torch.arange(-(2**15), 2**15).to(torch.int16)
+    steep = (torch.tensor([-1, 1], dtype=torch.int32) * int16_operators.TABLE_LIMIT).repeat(257)[:513]
+    for bits in (9, 10, 15, 16):
+        table = torch.randint(*FULL, (2**bits + 1,), dtype=torch.int32, generator=torch.Generator().manual_seed(bits))
+        yield f"table: {bits} bits", "int16_table", (everything, table, -30000, 32767)
+    yield "table: steep", "int16_table", (everything, steep, *FULL)
+    yield "table: (3, 67)", "int16_table", (random_int16(3, 67), steep.flip(0) // 64, -500, 400)
+    yield "table: no values", "int16_table", (random_int16(2, 0, 3), steep, *FULL)
     for factor in FACTORS:
         yield f"rescale: {factor}", "int16_rescale", (random_int16(5, 101), *factor, -20000, 32767)
         yield f"mul: {factor}", "int16_mul", (random_int16(500), random_int16(500, seed=1), *factor, *FULL)

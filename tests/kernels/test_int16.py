@@ -32,7 +32,7 @@ def test_int16_kernels_of_arm_give_the_same_bits(arm64_program):
 def test_int16_kernels_read_and_write_strided_values(build, operator):
     arguments = [random_int16(9, 9).T, random_int16(9, 9, seed=1).T, *CASES["mul: (3, 67) (3, 67)"][1][2:]]
     if operator == "int16_table":
-        arguments[1:] = [random_int16(513)]
+        arguments[1:] = [random_int16(513).int(), *FULL]
     elif operator == "int16_add":
         arguments[2:] = [2**20, 2**19, 20, *FULL]
     out = torch.zeros(9, 9, dtype=torch.int16).T
@@ -43,11 +43,12 @@ def test_int16_kernels_read_and_write_strided_values(build, operator):
 @pytest.mark.parametrize(
     ("case", "position", "value", "message"),
     [
-        ("table: random", 0, torch.zeros(1, dtype=torch.int8), "values must be int16"),
-        ("table: random", 1, random_int16(512), "2^bits + 1 entries"),
-        ("table: random", 1, random_int16(2), "2^bits + 1 entries"),
-        ("table: random", 1, torch.zeros(513, dtype=torch.int32), "values must be int16"),
-        ("table: random", 2, torch.zeros(1, dtype=torch.int8), "out must be int16"),
+        ("table: steep", 0, torch.zeros(1, dtype=torch.int8), "values must be int16"),
+        ("table: steep", 1, torch.zeros(512, dtype=torch.int32), "2^bits + 1 entries"),
+        ("table: steep", 1, torch.zeros(257, dtype=torch.int32), "bits from 9 to 16"),
+        ("table: steep", 1, random_int16(513), "must be int32"),
+        ("table: steep", 3, -32769, "argument 3"),
+        ("table: steep", 4, torch.zeros(1, dtype=torch.int8), "out must be int16"),
         ("rescale: (32768, 1)", 1, 2**15 - 1, "argument 1 is 32767, not in [32768, 65535]"),
         ("rescale: (32768, 1)", 2, 63, "argument 2"),
         ("rescale: (32768, 1)", 4, 2**15, "argument 4"),

@@ -6,7 +6,7 @@ import pytest
 import torch
 from emulated_library import EmulatedLibrary
 from native import KernelError
-from test_int8 import CONVOLUTIONS, random_int8
+from int8_cases import CONVOLUTIONS, random_int8
 
 from edgecore.ir import int16_operators  # noqa: F401  (registers its operators)
 

@@ -8,6 +8,7 @@ from torch import nn
 
 import edgecore
 from edgecore.errors import CompileError
+from edgecore.passes import fuse_integers
 
 RECIPES = ("int8", "int16x8")
 OUTER = {"quantized_decomposed.quantize_per_tensor.default", "quantized_decomposed.dequantize_per_tensor.default"}
@@ -134,19 +135,26 @@ def test_functions_of_one_int8_value_are_tables_equal_to_eager(function):
     assert set(names) == {*OUTER, "edgecore.int8_table.default"}
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, lambda x: x.abs().sqrt(), lambda x: (x > 0.1) * x])
-def test_functions_of_one_int16_value_are_tables_at_most_a_step_from_eager(function):
-    names = check_integers(Function(function), 3, 500, quantize="int16x8")
+@pytest.mark.parametrize("function", [*FUNCTIONS, lambda x: x.abs().sqrt(), lambda x: x.relu() - 1.5])
+def test_functions_of_one_int16_value_are_tables_at_most_four_steps_from_eager(function):
+    names = check_integers(Function(function), 3, 500, steps=fuse_integers.TABLE_ERROR, quantize="int16x8")
     assert set(names) == {*OUTER, "edgecore.int16_table.default"}
 
 
 @pytest.mark.parametrize(
     "function, entries",
-    [(torch.sigmoid, 513), (nn.functional.leaky_relu, 513), (nn.functional.hardswish, 4097), (torch.sign, 65537)],
+    [
+        (torch.sigmoid, 513),
+        (nn.functional.silu, 513),
+        (lambda x: (x.clamp(max=0.1) * 2).exp(), 513),  # the result saturates for most inputs
+        (nn.functional.leaky_relu, 513),
+        (nn.functional.hardswish, 2049),
+        (torch.sign, 65537),
+    ],
 )
 def test_a_table_of_int16_is_as_small_as_its_function_allows(function, entries):
     program = compiled(Function(function), 3, 500, quantize="int16x8")
-    (table,) = program.exported_program().state_dict.values()
+    (table,) = program.exported_program().constants.values()
     assert table.shape == (entries,)
 
 
@@ -158,12 +166,26 @@ def test_int16_values_keep_what_int8_loses():
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_layer_after_another_scale_gets_a_new_scale(recipe):
-    class Scales(nn.Module):
-        def forward(self, x):
-            return torch.cat([x.tanh(), (x * 9).relu(), x], 1)
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.cat([x.tanh(), x * 9], 1),
+        lambda x: torch.cat([x * 9, x.tanh()], 1),
+        lambda x: torch.cat([x.sigmoid(), x.tanh()], 1),
+        lambda x: torch.cat([x.tanh(), (x * 9).relu(), x], 1),
+    ],
+)
+def test_joined_values_keep_the_range_of_each(function, recipe):
+    model = Function(function)
+    check_integers(model, 2, 3, 4, quantize=recipe)
+    assert min(row.eager.sqnr for row in compiled(model, 2, 3, 4, quantize=recipe).compare(model).rows) > 30
 
-    check_integers(Scales(), 2, 3, 4, quantize=recipe)
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_clamp_whose_limits_are_swapped_returns_the_upper_one(recipe):
+    model = nn.Sequential(nn.Linear(5, 4), Function(lambda x: x.clamp(0.5, 0.2)))
+    result = edgecore.load(compiled(model, 3, 5, quantize=recipe).buffer).forward(torch.rand(3, 5))
+    assert torch.as_tensor(result).sub(0.2).abs().max() < 0.01
 
 
 def test_operators_without_integer_kernel_stay_in_floating_point():

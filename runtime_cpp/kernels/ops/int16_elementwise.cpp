@@ -4,23 +4,24 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Interpolates between the entries of a table, of which entry i is for the input (i << shift) - 2^15.
+// Interpolates between the entries of a table, of which entry i is for the input (i << shift) - 2^15. Entries are at
+// most 2^22 in magnitude, so that 32 bits hold everything.
 int32_t int16_table_out(const edgecore_call *raw) {
   Call call(raw, "edgecore::int16_table.out");
   const Tensor table = call.tensor(1);
+  const Int16Limits limits = limits_at(call, 2);
   if (call.failed()) return call.status();
   int32_t shift = 0;
-  while (shift < 15 && table.ndim() == 1 && table.size(0) != (1 << (16 - shift)) + 1) ++shift;
-  if (!call.check(table.ndim() == 1 && table.size(0) == (1 << (16 - shift)) + 1,
-                  "the table must have 2^bits + 1 entries, with bits from 1 to 16"))
+  const int64_t size = table.ndim() == 1 ? table.size(0) : 0;
+  while (shift <= 7 && size != (1 << (16 - shift)) + 1) ++shift;
+  if (!call.check(shift <= 7 && table.type() == Type::kI32,
+                  "the table must be int32 with 2^bits + 1 entries, with bits from 9 to 16"))
     return call.status();
-  const int16_t *entries = int16_elements(call, table);
+  const auto *entries = reinterpret_cast<const int32_t *>(dense_bytes(call, table));
   const int32_t rest = (1 << shift) - 1, half = 1 << shift >> 1;
-  for_elements<int16_t>(call, call.tensor(0), call.tensor(2), [=](int32_t x) {
-    const int32_t pair = load_pair(entries + ((x + 32768) >> shift));
-    const int32_t first = static_cast<int16_t>(pair);
-    const int32_t second = pair >> 16;
-    return static_cast<int16_t>(first + (((second - first) * (x & rest) + half) >> shift));
+  for_elements<int16_t>(call, call.tensor(0), call.tensor(4), [=](int32_t x) {
+    const int32_t *pair = entries + ((x + 32768) >> shift);
+    return limits.clamp(pair[0] + (((pair[1] - pair[0]) * (x & rest) + half) >> shift));
   });
   return call.status();
 }

@@ -13,7 +13,7 @@ from torch.fx import GraphModule
 
 from edgecore import passes as edgecore_passes
 from edgecore.errors import CompileError
-from edgecore.passes import NamedPass, PassResult
+from edgecore.passes import NamedPass, PassBase, PassResult
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.stability import warn_no_effect
 
@@ -43,13 +43,17 @@ def flat(passes: Any) -> list[Any]:
     Raises:
         CompileError: Something else is given, such as a partitioner.
     """
+    if isinstance(passes, (PassBase, NamedPass)):
+        return [passes]
+    if isinstance(passes, type):
+        raise CompileError(f"{passes.__name__} is a class, no pass: call it to make one")
     if isinstance(passes, Iterable) and not isinstance(passes, str):
         return [one for some in passes for one in flat(some)]
-    is_pass = isinstance(passes, NamedPass) or (callable(passes) and not hasattr(passes, "partition"))
+    is_pass = callable(passes) and not hasattr(passes, "partition")
     if passes is not None and not is_pass:
         raise CompileError(
-            f"a {type(passes).__name__} is no pass: give functions of graph modules, PassBase objects or managers of "
-            "passes, and partitioners in the argument partitioner"
+            f"an object of type {type(passes).__name__} is no pass: give functions of graph modules, PassBase objects or "
+            "managers of passes, and partitioners in the argument partitioner"
         )
     return [] if passes is None else [passes]
 

@@ -26,7 +26,7 @@ _library.define(
     f"int[] output_padding, int groups, {_LIMITS}) -> Tensor"
 )
 _library.define(f"int16_linear({_LAYER}, {_LIMITS}) -> Tensor")
-_library.define("int16_table(Tensor input, Tensor table) -> Tensor")
+_library.define(f"int16_table(Tensor input, Tensor table, {_LIMITS}) -> Tensor")
 _library.define(f"int16_rescale(Tensor input, {_FACTOR}, {_LIMITS}) -> Tensor")
 _library.define(f"int16_add(Tensor a, Tensor b, int a_factor, int b_factor, int shift, {_LIMITS}) -> Tensor")
 _library.define(f"int16_mul(Tensor a, Tensor b, {_FACTOR}, {_LIMITS}) -> Tensor")
@@ -34,6 +34,9 @@ _library.define(f"int16_mean(Tensor input, int dims, bool keepdim, {_FACTOR}, {_
 _library.define(f"int16_matmul(Tensor a, Tensor b, {_FACTOR}, {_LIMITS}) -> Tensor")
 _library.define(f"int16_average(Tensor input, Tensor rows, Tensor columns, Tensor factors, {_LIMITS}) -> Tensor")
 _library.define(f"int16_softmax(Tensor input, Tensor table, {_LIMITS}) -> Tensor")
+
+TABLE_LIMIT = 2**22
+"""The largest magnitude of entries of the table of `int16_table`, so that 32 bits hold an interpolated value."""
 
 SOFTMAX_BITS = 30
 """The largest entries of the table of `int16_softmax` are 2^30."""
@@ -115,17 +118,20 @@ def _int16_linear(
 
 
 @torch.library.impl(_library, "int16_table", "CompositeExplicitAutograd")
-def _int16_table(input: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Interpolate between the entries of `table`, int16 [2^bits + 1], for inputs that are 2^(16 - bits) apart.
+def _int16_table(input: torch.Tensor, table: torch.Tensor, low: int, high: int) -> torch.Tensor:
+    """Interpolate between the entries of `table`, int32 [2^bits + 1], for inputs that are 2^(16 - bits) apart.
 
-    `bits` is from 1 to 16. The first entry is for -2^15, the last one for 2^15.
+    `bits` is from 9 to 16. The first entry is for -2^15, the last one for 2^15. The entries are at most
+    `TABLE_LIMIT` in magnitude: they may be beyond the limits of the result, so that a function which leaves the limits
+    has no bend there.
     """
     shift = 17 - table.shape[0].bit_length()
     value = input.to(torch.int64) + 2**15
     index = value >> shift
     entries = table.to(torch.int64)
     first, second = entries[index], entries[index + 1]
-    return (first + (((second - first) * (value - (index << shift)) + (1 << shift >> 1)) >> shift)).to(torch.int16)
+    rest = value - (index << shift)
+    return _limited(first + (((second - first) * rest + (1 << shift >> 1)) >> shift), low, high)
 
 
 @torch.library.impl(_library, "int16_rescale", "CompositeExplicitAutograd")

@@ -116,5 +116,5 @@ def check_partitioner(partitioner: object) -> None:
         raise CompileError(f"the class {partitioner.__name__} is no partitioner; call it to make one")
     if isinstance(partitioner, str) or not hasattr(partitioner, "partition"):
         raise CompileError(
-            f"a {type(partitioner).__name__} is no partitioner; give one object with a method `partition`"
+            f"an object of type {type(partitioner).__name__} is no partitioner; give one object with a method `partition`"
         )

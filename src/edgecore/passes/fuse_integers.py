@@ -20,6 +20,10 @@ from edgecore.passes.integer_values import Integers, call_operator, input_value,
 from edgecore.passes.quantized import is_dequantize, is_quantize, propagate_quantize
 
 aten = torch.ops.aten
+TABLE_ERROR = 4
+"""Largest error, in steps of the result, of a function of an int16 value that is interpolated between entries."""
+
+_ALL = (-math.inf, math.inf)
 
 
 def fuse_integers(program: ExportedProgram) -> ExportedProgram:
@@ -56,9 +60,7 @@ def _rescale(editor: Editor, node: Node, result: Integers, constants: Constants)
     return _rescaled(editor, source, result, bounds)
 
 
-def _rescaled(
-    editor: Editor, source: Integers, result: Integers, bounds: tuple[float, float] = (-math.inf, math.inf)
-) -> Node | None:
+def _rescaled(editor: Editor, source: Integers, result: Integers, bounds: tuple[float, float] = _ALL) -> Node | None:
     factor = result.arithmetic.fixed_point(source.scale / result.scale)
     return None if factor is None else call_operator(editor, "rescale", (source.node,), (), factor, result, bounds)
 
@@ -67,15 +69,18 @@ def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -
     """Compute an elementwise function of one value when compiling: of all int8 values, or of some int16 values."""
     sources = set[Node]()
     dtype = result.arithmetic.dtype
-    if not _is_elementwise(node.args[0], dtype, node.meta["val"].shape, constants, sources) or len(sources) != 1:
+    value, bounds = (node, _ALL) if dtype == torch.int8 else without_clamps(node.args[0])
+    is_elementwise = _is_elementwise(node.args[0], dtype, node.meta["val"].shape, constants, sources)
+    if not is_elementwise or len(sources) != 1:
         return None
     (source,) = sources
     if dtype == torch.int8:
-        table = _results(node, source, torch.arange(-128, 128), constants)
-    else:
-        table = _smallest_table(_results(node, source, torch.arange(-(2**15), 2**15 + 1), constants))
-    target = getattr(torch.ops.edgecore, f"{result.arithmetic.prefix}_table").default
-    return editor.call(target, source, constants.add(f"{node.name}_table", table))
+        table = constants.add(f"{node.name}_table", _results(value, source, torch.arange(-128, 128), constants))
+        return editor.call(torch.ops.edgecore.int8_table.default, source, table)
+    numbers = _results(value, source, torch.arange(-(2**15), 2**15 + 1), constants).double() / result.scale
+    limits = result.quantize(bounds[0]), result.quantize(bounds[1])
+    table = constants.add(f"{node.name}_table", _smallest_table(numbers, *limits))
+    return call_operator(editor, "table", (source, table), (), (), result, bounds)
 
 
 def _results(node: Node, source: Node, integers: torch.Tensor, constants: Constants) -> torch.Tensor:
@@ -86,7 +91,7 @@ def _results(node: Node, source: Node, integers: torch.Tensor, constants: Consta
         if one not in values:
             value = limits_of(one) if one.all_input_nodes == [source] and is_dequantize(one) else None
             if value is not None:
-                values[one] = (integers - value.zero_point).float() * value.scale
+                values[one] = ((integers - value.zero_point).float() * value.scale).to(one.meta["val"].dtype)
             elif constants.has(one):
                 values[one] = constants.get(one).reshape(())
             else:
@@ -99,15 +104,22 @@ def _results(node: Node, source: Node, integers: torch.Tensor, constants: Consta
     return results
 
 
-def _smallest_table(results: torch.Tensor) -> torch.Tensor:
-    """Return the smallest table of `int16_table` that differs by at most 1 from the results for -2^15 to 2^15."""
+def _smallest_table(numbers: torch.Tensor, low: int, high: int) -> torch.Tensor:
+    """Return the smallest table of `int16_table` whose results are at most TABLE_ERROR from the right ones.
+
+    Args:
+        numbers: The function for all integers from -2^15 to 2^15, in steps of the result, float64 [2^16 + 1].
+        low: The lower limit of the result.
+        high: Its upper limit.
+    """
+    entries = numbers.nan_to_num(0).clamp(-int16_operators.TABLE_LIMIT, int16_operators.TABLE_LIMIT).round().int()
     values = torch.arange(-(2**15), 2**15).to(torch.int16)
+    right = entries[:-1].clamp(low, high)
     for bits in range(9, 16):
-        table = results[:: 2 ** (16 - bits)].contiguous()
-        interpolated = torch.ops.edgecore.int16_table(values, table).int()
-        if (interpolated - results[:-1].int()).abs().max() <= 1:
+        table = entries[:: 2 ** (16 - bits)].contiguous()
+        if (torch.ops.edgecore.int16_table(values, table, low, high).int() - right).abs().max() <= TABLE_ERROR:
             return table
-    return results
+    return entries
 
 
 def _is_elementwise(node: Any, dtype: torch.dtype, shape: Any, constants: Constants, sources: set[Node]) -> bool:
@@ -235,7 +247,10 @@ def _pad(editor: Editor, node: Node, result: Integers, constants: Constants) -> 
     source = input_value(value.args[0], result.arithmetic.dtype)
     if source is None or not source.same_parameters(result):
         return None
-    filling = result.quantize(float(argument(value, "value")))
+    number = float(argument(value, "value"))
+    if math.isnan(number):
+        return None
+    filling = result.quantize(number)
     return editor.call(aten.constant_pad_nd.default, source.node, argument(value, "pad"), filling)
 
 

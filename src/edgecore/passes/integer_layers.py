@@ -16,7 +16,7 @@ from edgecore.passes.quantized import is_dequantize, parameters_of
 
 aten = torch.ops.aten
 MAX_DEPTH = 1 << 15
-"""Maximum number of products in a sum: with more, 32 bits may not hold it."""
+"""Maximum number of products in a sum: with more, 32 bits may not hold one of int8 values, nor 46 one of int16."""
 
 
 @dataclass(frozen=True)

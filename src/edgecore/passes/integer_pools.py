@@ -94,11 +94,13 @@ def fuse_windows(editor: Editor, node: Node, result: Integers, constants: Consta
     if math.prod(max(end - begin for begin, end, _ in dim) for dim in windows) > MAX_DEPTH:
         return None
     divisors = math.prod(max(divisor for _, _, divisor in dim) for dim in windows)
+    if divisors > MAX_DEPTH:
+        return None
     # Divisors that no window has get factors, too.
     factors = [
         result.arithmetic.fixed_point(source.scale / (result.scale * (override or one + 1))) for one in range(divisors)
     ]
-    if divisors > MAX_DEPTH or None in factors:
+    if None in factors:
         return None
     tables = {"rows": windows[0], "columns": windows[1], "factors": factors}
     tensors = [

@@ -146,8 +146,9 @@ def call_operator(
         result: The value that the operator computes.
         bounds: Real limits of the result, of a clamp that follows.
     """
-    limits = result.quantize(bounds[0]), result.quantize(bounds[1])
+    high = result.quantize(bounds[1])
+    low = min(result.quantize(bounds[0]), high)  # a clamp whose minimum is above its maximum returns the maximum
     zero_points = [source.zero_point for source in sources], [result.zero_point]
     before, after = zero_points if result.arithmetic.has_zero_points else ([], [])
     target = getattr(torch.ops.edgecore, f"{result.arithmetic.prefix}_{name}").default
-    return editor.call(target, *arguments, *before, *factors, *after, *limits)
+    return editor.call(target, *arguments, *before, *factors, *after, low, high)

@@ -203,8 +203,8 @@ def compile(
         quantize: A recipe of the first backend that has recipes: its name, such as `int8` or `int4-weights`, or
             `edgecore.Recipe("int4-weights", group=64, skip=["head"])` with parameters and rules; or a recipe for each
             backend by its name, where each operator gets the recipe of the first backend that quantizes it. With
-            `runtime="edgecore"` edgecore's own kernels are the last backend, named `kernels`, with the recipe `int8`.
-            None to compile without quantization.
+            `runtime="edgecore"` edgecore's own kernels are the last backend, named `kernels`, with the recipes `int8` and
+            `int16x8`. None to compile without quantization.
         calibration: Samples for `quantize`: an iterable of inputs (tuples, or a tensor if there is only one input), a
             folder of `.npy` files, or a function that calls the model that it gets as its argument. For several methods
             a mapping by name.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.fake_quantize import FusedMovingAvgObsFakeQuantize
+from torchao.quantization.pt2e.fake_quantize import FakeQuantize, FusedMovingAvgObsFakeQuantize
 from torchao.quantization.pt2e.observer import (
     HistogramObserver,
     MinMaxObserver,
@@ -240,9 +240,9 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
     """
     if not is_qat:
         return observer.with_args(eps=eps)
-    return FusedMovingAvgObsFakeQuantize.with_args(
-        observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps
-    )
+    # The fused module computes scales itself: without `eps`, and affine ones only.
+    fake_quantize = FusedMovingAvgObsFakeQuantize if high - low < 2**8 else FakeQuantize
+    return fake_quantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps)
 
 
 def _reads_empty(node: Node) -> bool:
@@ -313,15 +313,22 @@ def mark_fused(
 def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized: bool = True) -> None:
     """Annotate the inputs and the result of a node to share one observer.
 
+    An input whose parameters are fixed keeps them, and the result shares those of the others. If all inputs have fixed
+    parameters, but not the same, the result gets its own.
+
     Args:
         node: The node, such as a view.
-        activation: The specification of its first input.
+        activation: The specification of an input.
         only_quantized: Annotate only if all inputs are quantized already. Backends without floating point use False.
     """
     sources = [source for source in node.all_input_nodes if is_float(source)]
     if not sources or (only_quantized and any(output_spec(source) is None for source in sources)):
         return
-    first = sources[0]
+    fixed = [_fixed_spec(source) for source in sources]
+    if None not in fixed and any(spec != fixed[0] for spec in fixed):
+        mark(node, activation, dict.fromkeys(sources, activation))
+        return
+    first = sources[fixed.index(None) if None in fixed else 0]
     shared = SharedQuantizationSpec((first, node))
     specs: dict[Any, QuantizationSpecBase] = dict.fromkeys(sources, shared)
     specs[first] = activation
