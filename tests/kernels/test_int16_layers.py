@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from emulated_library import EmulatedLibrary
-from native import KernelError
 from int8_cases import CONVOLUTIONS, random_int8
+from native import KernelError
 
 from edgecore.ir import int16_operators  # noqa: F401  (registers its operators)
 
