@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 import edgecore
-from edgecore.ir import int16_operators  # noqa: F401  (registers its operators)
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "firmware"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "examples" / "firmware"), str(ROOT / "benchmarks")]
 from firmware import build, count_instructions
+from integer_layers import IntegerLayer, random_values
 
 LAYERS = {
     "convolution 3 x 3, 32 to 32 channels": (lambda: nn.Conv2d(32, 32, 3, padding=1), (32, 10, 10)),
@@ -26,27 +27,6 @@ LAYERS = {
     "linear, 128 to 128": (lambda: nn.Linear(128, 128), (128,)),
 }
 """Operator -> its layer, and the shape of its inputs without the batch."""
-
-
-class Int16Layer(nn.Module):
-    """The operator on int16 values for a layer; its numbers are random."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        weight: Any = layer.weight
-        count = len(weight)
-        self.register_buffer("weight", torch.randint(-127, 128, weight.shape, dtype=torch.int8))
-        self.register_buffer("channels", torch.tensor([99, 40000, 27])[:, None].repeat(1, count))
-        self.geometry: list[Any] = []
-        if isinstance(layer, nn.Conv2d):
-            lists = layer.stride, layer.padding, layer.dilation, (1, 1), (0, 0)
-            self.geometry = [*(list(values) for values in lists), layer.groups]
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        operators = torch.ops.edgecore
-        operator = operators.int16_convolution if self.geometry else operators.int16_linear
-        return operator(x, self.weight, self.channels, *self.geometry, -32768, 32767)
-
 
 PROCESSORS = {
     "MVE": "-mcpu=cortex-m55",
@@ -66,8 +46,8 @@ def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, processor: 
         x = torch.randn(2, *shape)
         options: dict[str, Any] = {"quantize": "int8", "calibration": [x[:1]]}
     else:
-        x = torch.randint(-(2**15), 2**15, (2, *shape), dtype=torch.int16)
-        modules, options = [Int16Layer(module) for module in modules], {}
+        x = random_values((2, *shape), dtype)
+        modules, options = [IntegerLayer(module, dtype) for module in modules], {}
     model = nn.Sequential(*modules).eval()
     edgecore.compile(model, (x[:1],), runtime="edgecore", memory="static", **options).save(pte)
     flags = f"{processor} -mthumb -mfloat-abi=hard"

@@ -87,6 +87,8 @@ def cases():
         arguments = linear_arguments(*shape)
         yield f"linear: {shape}", "int16_linear", arguments
         yield f"linear: {shape}, largest", "int16_linear", with_largest_products(arguments)
+    for rows in (2, 9):
+        yield f"linear: {rows} rows without elements", "int16_linear", linear_arguments(rows, 0, 5)
     for numbers in CHANNELS:
         for rows in (2, 9):
             arguments = with_channels(linear_arguments(rows, 33, 5), *numbers)
