@@ -1,4 +1,4 @@
-"""Count the instructions of single integer operators on a Cortex-M55: with MVE, with DSP instructions only, and plain C.
+"""Count the instructions of single integer operators on a Cortex-M55 (with MVE, with DSP only, plain C) and a Cortex-M33.
 
 The count of an operator is that of a network with two such layers less that of one with one layer.
 """
@@ -29,14 +29,15 @@ LAYERS = {
 """Operator -> its layer, and the shape of its inputs without the batch."""
 
 PROCESSORS = {
-    "MVE": "-mcpu=cortex-m55",
-    "DSP": "-mcpu=cortex-m55+nomve",
-    "plain C": "-march=armv8.1-m.main+fp.dp",
+    "MVE": ("cortex-m55", "-mcpu=cortex-m55 -mfloat-abi=hard"),
+    "DSP": ("cortex-m55", "-mcpu=cortex-m55+nomve -mfloat-abi=hard"),
+    "plain C": ("cortex-m55", "-march=armv8.1-m.main+fp.dp -mfloat-abi=hard"),
+    "M33": ("cortex-m33", "-mcpu=cortex-m33+nofp -mfloat-abi=soft"),
 }
-"""Code -> the compiler's options for it."""
+"""Code -> its processor, and the compiler's options for it."""
 
 
-def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, processor: str) -> int:
+def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, code: str) -> int:
     """Return how many instructions an inference of a network takes."""
     make, shape = LAYERS[layer]
     torch.manual_seed(0)
@@ -50,10 +51,11 @@ def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, processor: 
         modules, options = [IntegerLayer(module, dtype) for module in modules], {}
     model = nn.Sequential(*modules).eval()
     edgecore.compile(model, (x[:1],), runtime="edgecore", memory="static", **options).save(pte)
-    flags = f"{processor} -mthumb -mfloat-abi=hard"
+    processor, chosen = PROCESSORS[code]
+    flags = f"{chosen} -mthumb"
     cxx = f"{flags} -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit"
-    elf = build(folder / "build", "cortex-m55", [pte], f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={cxx}")
-    return count_instructions(elf, "cortex-m55", "network", x.numpy())
+    elf = build(folder / "build", processor, [pte], f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={cxx}")
+    return count_instructions(elf, processor, "network", x.numpy())
 
 
 def main() -> None:
@@ -61,10 +63,10 @@ def main() -> None:
     for dtype in (torch.int8, torch.int16):
         for layer in LAYERS:
             counts = []
-            for processor in PROCESSORS.values():
+            for code in PROCESSORS:
                 with tempfile.TemporaryDirectory() as path:
                     folder = Path(path)
-                    counts.append(count(folder, layer, dtype, 2, processor) - count(folder, layer, dtype, 1, processor))
+                    counts.append(count(folder, layer, dtype, 2, code) - count(folder, layer, dtype, 1, code))
             name = f"{dtype}"[6:] + " " + layer
             print(f"{name:48}" + "".join(f"{number / 1000:10.1f}" for number in counts), flush=True)
 

@@ -8,26 +8,24 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
-// Returns the elements of an int8 tensor in row-major order; NULL after a failure.
-inline const int8_t *int8_elements(Call &call, Tensor t) {
-  if (call.failed() || !call.check(t.type() == Type::kI8, "the values must be int8")) return nullptr;
-  return reinterpret_cast<const int8_t *>(dense_bytes(call, t));
+// Returns the elements of a tensor of int8 or int16 in row-major order; NULL after a failure.
+template <class Element>
+const Element *elements(Call &call, Tensor t) {
+  constexpr bool kIsInt8 = sizeof(Element) == 1;
+  if (call.failed() || !call.check(t.type() == (kIsInt8 ? Type::kI8 : Type::kI16),
+                                   kIsInt8 ? "the values must be int8" : "the values must be int16"))
+    return nullptr;
+  return reinterpret_cast<const Element *>(dense_bytes(call, t));
 }
+inline const int8_t *int8_elements(Call &call, Tensor t) { return elements<int8_t>(call, t); }
+inline const int16_t *int16_elements(Call &call, Tensor t) { return elements<int16_t>(call, t); }
 
-// Returns the elements of an int16 tensor in row-major order; NULL after a failure.
-inline const int16_t *int16_elements(Call &call, Tensor t) {
-  if (call.failed() || !call.check(t.type() == Type::kI16, "the values must be int16")) return nullptr;
-  return reinterpret_cast<const int16_t *>(dense_bytes(call, t));
-}
-
-// The same for int8 or int16.
-template <class Value>
-inline const Value *elements_of(Call &call, Tensor t) {
-  if constexpr (sizeof(Value) == 1) {
-    return int8_elements(call, t);
-  } else {
-    return int16_elements(call, t);
-  }
+// Records a failure if `out` has another dtype than int8 or int16. Returns false after a failure.
+template <class Element>
+bool check_result(Call &call, Tensor out) {
+  constexpr bool kIsInt8 = sizeof(Element) == 1;
+  return call.check(out.type() == (kIsInt8 ? Type::kI8 : Type::kI16),
+                    kIsInt8 ? "out must be int8" : "out must be int16");
 }
 
 // Returns argument i if it is from `low` to `high`; else records a failure and returns `low`.

@@ -160,7 +160,6 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
 // input [N, C, (H,) W], weight [outputs, C / groups, (y,) x]. The bias contains what the input's zero point adds.
 template <class Value>
 int32_t run_convolution(Call &call, IntegerConvolution<Value> c, Tensor out) {
-  constexpr bool kIsInt8 = sizeof(Value) == 1;
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
   const Ints lists[5] = {call.ints(3), call.ints(4), call.ints(5), call.ints(6), call.ints(7)};
@@ -169,7 +168,7 @@ int32_t run_convolution(Call &call, IntegerConvolution<Value> c, Tensor out) {
   const int spatial = input.ndim() - 2;
   if (!call.check((spatial == 1 || spatial == 2) && weight.ndim() == input.ndim(),
                   "input and weight must have 3 or 4 dims") ||
-      !call.check(out.type() == (kIsInt8 ? Type::kI8 : Type::kI16), kIsInt8 ? "out must be int8" : "out must be int16"))
+      !check_result<Value>(call, out))
     return call.status();
   c.x = axis_at(call, spatial, spatial - 1, input, weight, lists);
   if (spatial == 2) c.y = axis_at(call, spatial, 0, input, weight, lists);
@@ -187,7 +186,7 @@ int32_t run_convolution(Call &call, IntegerConvolution<Value> c, Tensor out) {
   if (spatial == 2) shape.push(c.y.output);
   shape.push(c.x.output);
   if (call.failed() || !call.resize(out, shape)) return call.status();
-  c.input = elements_of<Value>(call, input);
+  c.input = elements<Value>(call, input);
   c.weight = int8_elements(call, weight);
   const BytesOut result(call, out);
   if (call.failed() || out.numel() == 0) return call.status();

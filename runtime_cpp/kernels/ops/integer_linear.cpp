@@ -12,13 +12,12 @@ constexpr int64_t kFewRows = 8;  // with fewer rows of the input, packing them c
 // zero point adds.
 template <class Value>
 int32_t run_linear(Call &call, typename TypesOf<Value>::Range range, Tensor out) {
-  constexpr bool kIsInt8 = sizeof(Value) == 1;
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
   if (call.failed() ||
       !call.check(weight.ndim() == 2 && input.ndim() > 0 && input.size(input.ndim() - 1) == weight.size(1),
                   "the last dims of input and weight must have the same size") ||
-      !call.check(out.type() == (kIsInt8 ? Type::kI8 : Type::kI16), kIsInt8 ? "out must be int8" : "out must be int16"))
+      !check_result<Value>(call, out))
     return call.status();
   const int64_t outputs = weight.size(0);
   const int64_t depth = weight.size(1);
@@ -26,7 +25,7 @@ int32_t run_linear(Call &call, typename TypesOf<Value>::Range range, Tensor out)
   Shape shape = input.shape();
   shape.sizes[shape.ndim - 1] = outputs;
   if (call.failed() || !call.resize(out, shape)) return call.status();
-  const Value *x = elements_of<Value>(call, input);
+  const Value *x = elements<Value>(call, input);
   const int8_t *w = int8_elements(call, weight);
   const BytesOut result(call, out);
   if (call.failed() || out.numel() == 0) return call.status();
