@@ -1,4 +1,4 @@
-"""Count the instructions of single integer operators on a Cortex-M55: with MVE, with DSP instructions only, and plain C.
+"""Count the instructions of single integer operators on a Cortex-M55 (with MVE, with DSP only, plain C) and a Cortex-M33.
 
 The count of an operator is that of a network with two such layers less that of one with one layer.
 """
@@ -14,10 +14,11 @@ import torch
 from torch import nn
 
 import edgecore
-from edgecore.ir import int16_operators  # noqa: F401  (registers its operators)
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples" / "firmware"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "examples" / "firmware"), str(ROOT / "benchmarks")]
 from firmware import build, count_instructions
+from integer_layers import IntegerLayer, random_values
 
 LAYERS = {
     "convolution 3 x 3, 32 to 32 channels": (lambda: nn.Conv2d(32, 32, 3, padding=1), (32, 10, 10)),
@@ -27,36 +28,16 @@ LAYERS = {
 }
 """Operator -> its layer, and the shape of its inputs without the batch."""
 
-
-class Int16Layer(nn.Module):
-    """The operator on int16 values for a layer; its numbers are random."""
-
-    def __init__(self, layer: nn.Module) -> None:
-        super().__init__()
-        weight: Any = layer.weight
-        count = len(weight)
-        self.register_buffer("weight", torch.randint(-127, 128, weight.shape, dtype=torch.int8))
-        self.register_buffer("channels", torch.tensor([99, 40000, 27])[:, None].repeat(1, count))
-        self.geometry: list[Any] = []
-        if isinstance(layer, nn.Conv2d):
-            lists = layer.stride, layer.padding, layer.dilation, (1, 1), (0, 0)
-            self.geometry = [*(list(values) for values in lists), layer.groups]
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        operators = torch.ops.edgecore
-        operator = operators.int16_convolution if self.geometry else operators.int16_linear
-        return operator(x, self.weight, self.channels, *self.geometry, -32768, 32767)
-
-
 PROCESSORS = {
-    "MVE": "-mcpu=cortex-m55",
-    "DSP": "-mcpu=cortex-m55+nomve",
-    "plain C": "-march=armv8.1-m.main+fp.dp",
+    "MVE": ("cortex-m55", "-mcpu=cortex-m55 -mfloat-abi=hard"),
+    "DSP": ("cortex-m55", "-mcpu=cortex-m55+nomve -mfloat-abi=hard"),
+    "plain C": ("cortex-m55", "-march=armv8.1-m.main+fp.dp -mfloat-abi=hard"),
+    "M33": ("cortex-m33", "-mcpu=cortex-m33+nofp -mfloat-abi=soft"),
 }
-"""Code -> the compiler's options for it."""
+"""Code -> its processor, and the compiler's options for it."""
 
 
-def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, processor: str) -> int:
+def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, code: str) -> int:
     """Return how many instructions an inference of a network takes."""
     make, shape = LAYERS[layer]
     torch.manual_seed(0)
@@ -66,14 +47,15 @@ def count(folder: Path, layer: str, dtype: torch.dtype, layers: int, processor: 
         x = torch.randn(2, *shape)
         options: dict[str, Any] = {"quantize": "int8", "calibration": [x[:1]]}
     else:
-        x = torch.randint(-(2**15), 2**15, (2, *shape), dtype=torch.int16)
-        modules, options = [Int16Layer(module) for module in modules], {}
+        x = random_values((2, *shape), dtype)
+        modules, options = [IntegerLayer(module, dtype) for module in modules], {}
     model = nn.Sequential(*modules).eval()
     edgecore.compile(model, (x[:1],), runtime="edgecore", memory="static", **options).save(pte)
-    flags = f"{processor} -mthumb -mfloat-abi=hard"
+    processor, chosen = PROCESSORS[code]
+    flags = f"{chosen} -mthumb"
     cxx = f"{flags} -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-use-cxa-atexit"
-    elf = build(folder / "build", "cortex-m55", [pte], f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={cxx}")
-    return count_instructions(elf, "cortex-m55", "network", x.numpy())
+    elf = build(folder / "build", processor, [pte], f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={cxx}")
+    return count_instructions(elf, processor, "network", x.numpy())
 
 
 def main() -> None:
@@ -81,10 +63,10 @@ def main() -> None:
     for dtype in (torch.int8, torch.int16):
         for layer in LAYERS:
             counts = []
-            for processor in PROCESSORS.values():
+            for code in PROCESSORS:
                 with tempfile.TemporaryDirectory() as path:
                     folder = Path(path)
-                    counts.append(count(folder, layer, dtype, 2, processor) - count(folder, layer, dtype, 1, processor))
+                    counts.append(count(folder, layer, dtype, 2, code) - count(folder, layer, dtype, 1, code))
             name = f"{dtype}"[6:] + " " + layer
             print(f"{name:48}" + "".join(f"{number / 1000:10.1f}" for number in counts), flush=True)
 

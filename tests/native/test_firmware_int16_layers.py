@@ -40,7 +40,7 @@ class Layers:
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Layers]:
     import torch
-    from test_int16_layers import CASES
+    from int16_layer_cases import CASES
     from torch import nn
 
     class Model(nn.Module):

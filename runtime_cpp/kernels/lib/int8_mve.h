@@ -57,6 +57,20 @@ inline void mve_dot4(const int8_t *const (&rows)[4], const int8_t *column, int32
   sums[3 * step] = z;
 }
 
+// Copies n bytes.
+inline void mve_copy(void *target, const void *source, int32_t n) {
+  __asm volatile(
+      "wlstp.8 lr, %[n], 2f\n"
+      "1:\n"
+      "vldrb.u8 q0, [%[source]], #16\n"
+      "vstrb.8 q0, [%[target]], #16\n"
+      "letp lr, 1b\n"
+      "2:\n"
+      : [source] "+r"(source), [target] "+r"(target)
+      : [n] "r"(n)
+      : "q0", "lr", "cc", "memory");
+}
+
 // Copies `count` <= 8 elements of each of `rows` rows, `row_step` elements apart, to columns, `column_step` < 2^13
 // elements apart.
 inline void mve_transpose(const int8_t *source, int32_t row_step, int32_t rows, int32_t count, int8_t *target,

@@ -136,13 +136,20 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
   };
   const auto finish = [&](int64_t i, int64_t row, int64_t rows, int64_t column, int64_t columns,
                           const SumOf<Value> *block, int64_t width) {
-    Value line[kInt8Panel];  // requantized by whole vectors
     const Position at = divide(i, c.groups);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t channel = at.column * of_group + row + r;
-      requantize_row(block + r * width, width, channels.biases[channel], channels.factor(channel), c.range, line);
+      const auto requantize_to = [&](int64_t n, Value *out) {
+        requantize_row(block + r * width, n, channels.biases[channel], channels.factor(channel), c.range, out);
+      };
       Value *target = c.result + (at.row * c.outputs + channel) * c.pixels() + column;
+#if defined(EDGECORE_MVE)
+      requantize_to(columns, target);
+#else
+      Value line[kInt8Panel];  // requantized by whole vectors
+      requantize_to(width, line);
       __builtin_memcpy(target, line, static_cast<size_t>(columns) * sizeof(Value));
+#endif
     }
   };
   int8_gemm<Value>(call, c.batch * c.groups, c.outputs_of_group(), c.pixels(), depth, left, pack, finish);

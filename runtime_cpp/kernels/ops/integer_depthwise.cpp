@@ -28,6 +28,16 @@ using ElementOf = int32_t;
 constexpr int64_t kTapsOfElement = 2;
 #endif
 
+// Copies n values, of which there are few.
+template <class Value>
+void copy_values(Value *target, const Value *source, int64_t n) {
+#if defined(EDGECORE_MVE)
+  if (n > 0) mve_copy(target, source, static_cast<int32_t>(n) * static_cast<int32_t>(sizeof(Value)));
+#else
+  copy_run<1>(target, source, n);
+#endif
+}
+
 // A convolution whose groups have one input channel, in blocks of outputs. The inputs of a block are kept as elements,
 // for one tap or two adjacent ones of a row. Element (row, column) of plane (fy, fx) is the pair of the padded
 // positions (y, x) and (y, x + dilation), or the first of them alone, where y = (top + row) * stride + fy and x = (left
@@ -106,7 +116,7 @@ class Depthwise {
             }
             Value *target = c_.result + index * c_.pixels() + top * c_.x.output + left;
             for (int64_t row = 0; row < height; ++row) {
-              copy_run<1>(target + row * c_.x.output, values + row * pitch_, width);
+              copy_values(target + row * c_.x.output, values + row * pitch_, width);
             }
           }
         }
@@ -239,7 +249,7 @@ class Depthwise {
     const auto zero = static_cast<Value>(c_.zero_point);
     const auto copy = [&](Value *to, int64_t size) {
       const int64_t before = min_of(max_of(-start, 0), size);
-      copy_run<1>(to + before, source + max_of(start, 0), min_of(c_.x.input - max_of(start, 0), size - before));
+      copy_values(to + before, source + max_of(start, 0), min_of(c_.x.input - max_of(start, 0), size - before));
     };
 #if defined(EDGECORE_MVE)
     if (c_.x.stride == 1) {

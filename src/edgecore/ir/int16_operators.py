@@ -1,6 +1,6 @@
 """Operators on int16 values that compute with integers only, and their reference arithmetic.
 
-The kernels of `runtime_cpp/kernels/ops/int16_*.cpp` compute the same bits as the functions here. A value x stands for
+The kernels of `runtime_cpp/kernels/ops/int*.cpp` compute the same bits as the functions here. A value x stands for
 x * scale: the zero point is always 0. Weights of layers are int8. Sums have 64 bits. The last two arguments of most
 operators are the limits of the result, -32768 and 32767 or those of a fused activation.
 """

@@ -1,6 +1,6 @@
 """Operators on int8 values that compute with integers only, and their reference arithmetic.
 
-The kernels of `runtime_cpp/kernels/ops/int8_*.cpp` compute the same bits as the functions here. A value x stands for
+The kernels of `runtime_cpp/kernels/ops/int*.cpp` compute the same bits as the functions here. A value x stands for
 (x - zero point) * scale. `range` in the comments means the last three arguments of most operators: the zero point of
 the result and its limits, -128 and 127 or those of a fused activation.
 """
