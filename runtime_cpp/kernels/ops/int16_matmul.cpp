@@ -49,9 +49,10 @@ int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
   return sum;
 }
 
-// Computes sums[columns], the product of a row and the columns of a panel.
-void multiply_rows(const int16_t *left, int64_t, int64_t depth, const int16_t *panel, int64_t columns, int64_t,
-                   int64_t *sums) {
+// Computes sums[columns], the product of a row and the columns of a panel. Its loop needs the registers of a function
+// of its own.
+[[gnu::noinline]] void multiply_rows(const int16_t *left, int64_t, int64_t depth, const int16_t *panel, int64_t columns,
+                                     int64_t, int64_t *sums) {
   const auto n = static_cast<int32_t>(depth);
   for (const int64_t *const end = sums + columns; sums != end; panel += n) *sums++ = dot(left, panel, n);
 }
