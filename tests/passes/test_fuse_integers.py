@@ -120,7 +120,8 @@ def test_inverted_residuals_compute_with_integers_only(recipe):
     ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else str(value),
 )
 def test_results_are_at_most_a_step_from_quantized_eager(model, shape, recipe):
-    check_integers(model, *shape, quantize=recipe)
+    has_tables = recipe == "int16x8" and isinstance(model, Function)
+    check_integers(model, *shape, steps=fuse_integers.TABLE_ERROR if has_tables else 1, quantize=recipe)
 
 
 FUNCTIONS = [
@@ -135,7 +136,7 @@ def test_functions_of_one_int8_value_are_tables_equal_to_eager(function):
     assert set(names) == {*OUTER, "edgecore.int8_table.default"}
 
 
-@pytest.mark.parametrize("function", [*FUNCTIONS, lambda x: x.abs().sqrt(), lambda x: x.relu() - 1.5])
+@pytest.mark.parametrize("function", [*FUNCTIONS, torch.sqrt, torch.log])
 def test_functions_of_one_int16_value_are_tables_at_most_four_steps_from_eager(function):
     names = check_integers(Function(function), 3, 500, steps=fuse_integers.TABLE_ERROR, quantize="int16x8")
     assert set(names) == {*OUTER, "edgecore.int16_table.default"}
@@ -146,7 +147,6 @@ def test_functions_of_one_int16_value_are_tables_at_most_four_steps_from_eager(f
     [
         (torch.sigmoid, 513),
         (nn.functional.silu, 513),
-        (lambda x: (x.clamp(max=0.1) * 2).exp(), 513),  # the result saturates for most inputs
         (nn.functional.leaky_relu, 513),
         (nn.functional.hardswish, 2049),
         (torch.sign, 65537),
@@ -154,14 +154,25 @@ def test_functions_of_one_int16_value_are_tables_at_most_four_steps_from_eager(f
 )
 def test_a_table_of_int16_is_as_small_as_its_function_allows(function, entries):
     program = compiled(Function(function), 3, 500, quantize="int16x8")
-    (table,) = program.exported_program().constants.values()
+    (table,) = program.exported_program().state_dict.values()
     assert table.shape == (entries,)
+
+
+def test_a_table_of_int16_has_no_bend_where_its_result_saturates():
+    samples = [torch.rand(3, 500) * 5 - 4 for _ in range(2)]  # the integers reach 4, the results exp(1)
+    program = edgecore.compile(
+        Function(torch.exp).eval(), (samples[0],), runtime="edgecore", quantize="int16x8", calibration=samples
+    )
+    (table,) = program.exported_program().state_dict.values()
+    assert table.shape == (513,)
+    result = torch.as_tensor(edgecore.load(program.buffer).forward(torch.full((3, 500), 3.5)))
+    assert result.unique().tolist() == pytest.approx([samples[0].exp().max().item()], rel=0.01)
 
 
 def test_int16_values_keep_what_int8_loses():
     model = Function(lambda x: (y := x * torch.tanh(x) - x).softmax(-1) @ y.mT)
     eight, sixteen = (compiled(model, 2, 5, 70, quantize=recipe).compare(model) for recipe in RECIPES)
-    assert min(row.eager.sqnr for row in eight.rows) < 35
+    assert min(row.eager.sqnr for row in eight.rows) < 45
     assert min(row.eager.sqnr for row in sixteen.rows) > 70
 
 
@@ -172,7 +183,7 @@ def test_int16_values_keep_what_int8_loses():
         lambda x: torch.cat([x.tanh(), x * 9], 1),
         lambda x: torch.cat([x * 9, x.tanh()], 1),
         lambda x: torch.cat([x.sigmoid(), x.tanh()], 1),
-        lambda x: torch.cat([x.tanh(), (x * 9).relu(), x], 1),
+        lambda x: torch.cat([x.tanh(), (x * 9).relu(), x * 2], 1),
     ],
 )
 def test_joined_values_keep_the_range_of_each(function, recipe):
