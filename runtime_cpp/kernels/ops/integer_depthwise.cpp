@@ -41,10 +41,9 @@ void copy_values(Value *target, const Value *source, int64_t n) {
 // A convolution whose groups have one input channel, in blocks of outputs. The inputs of a block are kept as elements,
 // for one tap or two adjacent ones of a row. Element (row, column) of plane (fy, fx) is the pair of the padded
 // positions (y, x) and (y, x + dilation), or the first of them alone, where y = (top + row) * stride + fy and x = (left
-// + column)
-// * stride + fx for the first output (top, left) of the block. So the elements that the taps read for all outputs of
-// the block lie in one plane, in the order of the outputs, and the sums of a block are computed like those of one long
-// row, with a few unused ones between its rows.
+// + column) * stride + fx for the first output (top, left) of the block. So the elements that the taps read for all
+// outputs of the block lie in one plane, in the order of the outputs, and the sums of a block are computed like those
+// of one long row, with a few unused ones between its rows.
 template <class Value>
 class Depthwise {
  public:
