@@ -32,6 +32,7 @@ import torch
 from checker import Catalog, Checker
 from int8_cases import CASES as INT8_CASES
 from int16_cases import CASES as INT16_CASES
+from int16_layer_cases import CASES as INT16_LAYER_CASES
 from native import KernelError, Library
 from operator_cases import CALLS, CASES
 
@@ -93,7 +94,7 @@ def valid_calls(library: Library) -> list[Call]:
 
 def integer_calls() -> Iterator[Call]:
     """Yield the calls of operators on integers whose tensors are small."""
-    for operator, arguments in (*INT8_CASES.values(), *INT16_CASES.values()):
+    for operator, arguments in (*INT8_CASES.values(), *INT16_CASES.values(), *INT16_LAYER_CASES.values()):
         if all(value.numel() <= 2000 for value in arguments if isinstance(value, torch.Tensor)):
             result = getattr(torch.ops.edgecore, operator)(*arguments)
             yield f"edgecore::{operator}.out", [*arguments, torch.empty_like(result)]
