@@ -19,7 +19,7 @@ from edgecore.compat.passes import PassManager
 from edgecore.compat.pybindings import _load_for_executorch_from_buffer
 from edgecore.devtools import get_delegation_info
 from edgecore.errors import CompileError
-from edgecore.passes import NamedPass, narrow_integers
+from edgecore.passes import NamedPass, PassBase, PassResult, narrow_integers
 from edgecore.pipeline import EdgeCompileConfig
 
 X = torch.randn(1, 4)
@@ -173,6 +173,31 @@ def test_all_methods_get_the_partitioners_that_an_iterator_gives(echo_backend): 
     assert edge.report().delegates == {"EchoBackend": 2}
 
 
+class Counts(PassBase):
+    """A pass with methods that lists and partitioners have, too."""
+
+    def __init__(self):
+        self.runs = 0
+
+    def __iter__(self):
+        return iter(())
+
+    def partition(self):
+        raise NotImplementedError
+
+    def call(self, graph_module):
+        self.runs += 1
+        return PassResult(graph_module, False)
+
+
+def test_a_pass_with_other_methods_runs_and_a_class_is_explained():
+    counts = Counts()
+    to_edge(sums()).transform([counts])
+    assert counts.runs == 1
+    with pytest.raises(CompileError, match="Counts is a class, no pass: call it to make one"):
+        to_edge(sums()).transform([Counts])
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -180,11 +205,17 @@ def test_all_methods_get_the_partitioners_that_an_iterator_gives(echo_backend): 
         (lambda one: EdgeProgramManager({"run": Sums()}), "method 'run' is given as Sums"),
         (lambda one: to_edge_transform_and_lower(Sums(), None, [one]), "method 'forward' is given as Sums"),
         (lambda one: to_edge_transform_and_lower(sums(), None, one), r"one AllNodePartitioner, not a list.*=\[...\]"),
-        (lambda one: to_edge_transform_and_lower(sums(), one), "a AllNodePartitioner is no pass.*argument partitioner"),
-        (lambda one: to_edge(sums()).transform("narrow_integers"), "a str is no pass: give functions of graph modules"),
+        (
+            lambda one: to_edge_transform_and_lower(sums(), one),
+            "an object of type AllNodePartitioner is no pass.*argument partitioner",
+        ),
+        (
+            lambda one: to_edge(sums()).transform("narrow_integers"),
+            "an object of type str is no pass: give functions of graph modules",
+        ),
         (
             lambda one: to_edge(sums()).to_backend([one]),
-            "a list is no partitioner; give one object with a method `part",
+            "an object of type list is no partitioner; give one object with a method `part",
         ),
     ],
 )

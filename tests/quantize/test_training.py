@@ -73,6 +73,27 @@ def test_what_cannot_be_trained_is_explained():
         edgecore.compile(prepared, (X,), backends="xnnpack", quantize="int8", calibration=[X])
 
 
+class Small(nn.Module):
+    """Functions whose results are small, with a parameter for the optimizer."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias = nn.Parameter(torch.zeros(6))
+
+    def forward(self, x):
+        small = (x + self.bias) * 0.1
+        return small.tanh() * small
+
+
+def test_training_with_int16_values_rounds_small_values_as_the_file_does():
+    inputs = torch.rand(32, 6, generator=torch.Generator().manual_seed(0)) * 0.5
+    prepared = edgecore.prepare_qat(Small().eval(), (inputs,), backends=[], quantize={"kernels": "int16x8"})
+    trained = prepared(inputs).detach()
+    file = edgecore.load(edgecore.compile(prepared, (inputs,), runtime="edgecore").buffer)
+    difference = torch.as_tensor(file.forward(inputs)) - trained
+    assert difference.abs().max() < 2e-3 * trained.abs().max()
+
+
 def test_the_example_trains_and_keeps_the_accuracy(tmp_path):
     pytest.importorskip("sklearn")
     spec = importlib.util.spec_from_file_location("qat_example", EXAMPLE)
