@@ -8,6 +8,12 @@
 namespace edgecore {
 inline namespace EDGECORE_VARIANT {
 
+// Products of int16 values and weights whose sum 32 bits surely hold: 256 * 2^15 * 2^7 = 2^30. A block of them is
+// summed with the instructions for int8 values in 32 bits; the sums of blocks are added in 64 bits.
+constexpr int64_t kBlockOfProducts = 256;
+
+// Shifts are masked, because the result of a damaged file may overlap the numbers that were checked.
+
 // A real factor: multiplier * 2^(shift - 31), with a multiplier in [2^30, 2^31) and a shift in [-31, 30].
 struct Factor {
   int32_t multiplier;
@@ -23,12 +29,14 @@ inline int32_t multiply_high(int32_t a, int32_t b) {
 
 // Returns value * 2^shift for a shift of 0 to 30; saturates.
 inline int32_t shift_left(int32_t value, int32_t shift) {
-  const int64_t wide = static_cast<int64_t>(value) * (int64_t{1} << shift);
+  const int64_t wide = static_cast<int64_t>(value) * (int64_t{1} << (shift & 31));
   return static_cast<int32_t>(wide > INT32_MAX ? INT32_MAX : wide < INT32_MIN ? INT32_MIN : wide);
 }
 
 // Returns value / 2^shift for a shift of 1 to 31, rounded half up. Adding 2^(shift - 1) first could overflow.
-inline int32_t shift_right(int32_t value, int32_t shift) { return (value >> shift) + ((value >> (shift - 1)) & 1); }
+inline int32_t shift_right(int32_t value, int32_t shift) {
+  return (value >> (shift & 31)) + ((value >> ((shift - 1) & 31)) & 1);
+}
 
 // Returns value * factor, rounded twice: to 32 bits, and to an integer.
 inline int32_t requantize(int32_t value, Factor factor) {
@@ -54,12 +62,13 @@ struct WideFactor {
   int32_t multiplier;
   int32_t shift;
 
+  int64_t half() const { return static_cast<int64_t>((uint64_t{1} << (shift & 63)) >> 1); }  // of 2^shift
   bool is_valid() const { return multiplier >= 1 << 15 && multiplier < 1 << 16 && shift >= 1 && shift <= 62; }
 };
 
 // Returns value * factor, rounded half up, for a value of less than 2^46 in magnitude: nothing overflows.
 inline int64_t requantize(int64_t value, WideFactor factor) {
-  return (value * factor.multiplier + (int64_t{1} << (factor.shift - 1))) >> factor.shift;
+  return (value * factor.multiplier + factor.half()) >> (factor.shift & 63);
 }
 
 // The int16 values of a result, whose zero point is 0: the limits, -32768 and 32767 or those of a fused activation.

@@ -139,7 +139,8 @@ inline void mve_widen(const int32_t *source, int32_t n, int64_t *target) {
       : "q0", "q1", "lr", "cc", "memory");
 }
 
-// Computes out[i] = (sums[i] * multiplier + offset) / 2^shift, limited, for i in [0, n) and a shift of at least 2.
+// Computes out[i] = (sums[i] * multiplier + offset) / 2^shift, limited, for i in [0, n) and a shift of at least 2: with
+// 1, the lower half would have bits that change a saturated upper half.
 // Reads sums up to a multiple of 4. The halves of four products, q0 and q1, are computed apart; the upper one gets the
 // carry of the lower one, and saturates when it is shifted to its place in a result of 32 bits.
 inline void mve_requantize(const int64_t *sums, int32_t n, int64_t offset, WideFactor factor, Int16Limits limits,

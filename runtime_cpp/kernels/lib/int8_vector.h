@@ -19,16 +19,6 @@
 #include "lib/fixed_point.h"
 #include "lib/vector.h"
 
-namespace edgecore {
-inline namespace EDGECORE_VARIANT {
-
-// Products of int16 values and weights whose sum 32 bits surely hold: 256 * 2^15 * 2^7 = 2^30. The instructions for
-// int8 values add such blocks up, and sums of 64 bits add up the blocks.
-constexpr int64_t kBlockOfProducts = 256;
-
-}  // namespace EDGECORE_VARIANT
-}  // namespace edgecore
-
 #if EDGECORE_MICROCONTROLLER && defined(__ARM_FEATURE_MVE)
 #define EDGECORE_MVE
 #include "lib/int16_mve.h"
@@ -246,7 +236,7 @@ inline int64_t requantize_vectors(const int32_t *sums, int64_t n, int32_t bias, 
   typedef int8_t Bytes __attribute__((vector_size(kSumLanes)));
   const Sums low = (range.low - range.zero_point) - Sums{};
   const Sums high = (range.high - range.zero_point) - Sums{};
-  const int32_t shift = -factor.shift;
+  const int32_t shift = -factor.shift & 31;
   int64_t i = 0;
   for (; i + kSumLanes <= n; i += kSumLanes) {
     Sums v = multiply_high(load_vector(sums + i) + bias, factor.multiplier);
@@ -283,14 +273,14 @@ inline void requantize_row(const int32_t *__restrict sums, int64_t n, int32_t bi
 // The same for sums of 64 bits, of which it reads up to a multiple of 4.
 inline void requantize_row(const int64_t *__restrict sums, int64_t n, int64_t bias, WideFactor factor,
                            Int16Limits limits, int16_t *__restrict out) {
-  const int64_t offset = bias * factor.multiplier + (int64_t{1} << (factor.shift - 1));
+  const int64_t offset = bias * factor.multiplier + factor.half();
 #if defined(EDGECORE_MVE)
   if (factor.shift > 1) return mve_requantize(sums, static_cast<int32_t>(n), offset, factor, limits, out);
 #endif
   const auto multiplier = static_cast<uint32_t>(factor.multiplier);  // a product with a negative one takes longer
   const auto end = static_cast<ptrdiff_t>(n);
   for (ptrdiff_t i = 0; i < end; ++i) {
-    out[i] = limits.clamp((sums[i] * static_cast<int64_t>(multiplier) + offset) >> factor.shift);
+    out[i] = limits.clamp((sums[i] * static_cast<int64_t>(multiplier) + offset) >> (factor.shift & 63));
   }
 }
 

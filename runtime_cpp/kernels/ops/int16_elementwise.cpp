@@ -91,7 +91,7 @@ int32_t int16_softmax_out(const edgecore_call *raw) {
       row[j] = limits.clamp(static_cast<int64_t>((product + half) >> shift));
     }
   };
-  for_softmax_rows<int16_t, uint64_t, 1 << 30, 2>(call, call.tensor(0), call.tensor(1), call.tensor(4), term, finish);
+  for_softmax_rows<int16_t>(call, call.tensor(0), call.tensor(1), call.tensor(4), term, finish);
   return call.status();
 }
 

@@ -57,8 +57,9 @@ int64_t dot(const int16_t *a, const int16_t *b, int32_t n) {
   for (const int64_t *const end = sums + columns; sums != end; panel += n) *sums++ = dot(left, panel, n);
 }
 #else
-// A panel has pairs of int16, as for int8, whose tile computes two products: the left operand is 256 * high + low, with
-// halves in [-128, 127] and [0, 255], and 32 bits hold the sum of kInt8Depth products of a half and an int16.
+// A panel has pairs of int16, as for int8. The tile of int8 computes two products for each row: the left operand is 256
+// * high + low, with halves in [-128, 127] and [0, 255], and 32 bits hold the sum of kInt8Depth products of a half and
+// an int16.
 constexpr int64_t kRows = kInt8Rows / 2;
 static_assert(kInt8Depth * 255 <= INT32_MAX >> 15, "32 bits hold the sums of a block");
 

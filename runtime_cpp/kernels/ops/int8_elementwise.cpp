@@ -68,7 +68,7 @@ int32_t int8_softmax_out(const edgecore_call *raw) {
     const Factor factor = {static_cast<int32_t>(reciprocal > INT32_MAX ? INT32_MAX : reciprocal), 9 - bits};
     requantize_row(terms, width, 0, factor, range, row);
   };
-  for_softmax_rows<int8_t, uint32_t, 1 << 16, 1>(call, call.tensor(0), call.tensor(1), call.tensor(5), term, finish);
+  for_softmax_rows<int8_t>(call, call.tensor(0), call.tensor(1), call.tensor(5), term, finish);
   return call.status();
 }
 

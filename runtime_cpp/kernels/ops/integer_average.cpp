@@ -25,7 +25,7 @@ struct Windows {
     const char *source = dense_bytes(call, t);
     int32_t *copy = call.scratch<int32_t>(3 * count);  // the result of a damaged file may overlap the tensor
     if (call.failed()) return;
-    __builtin_memcpy(copy, source, static_cast<size_t>(3 * count) * sizeof(int32_t));
+    if (count > 0) __builtin_memcpy(copy, source, static_cast<size_t>(3 * count) * sizeof(int32_t));
     begins = copy;
     ends = begins + count;
     divisors = ends + count;
@@ -39,9 +39,9 @@ struct Windows {
 };
 
 // Computes windows of argument 0, input [N, C, H, W], which arguments 1 and 2 describe. Argument 3, int32 [2,
-// divisors], has the multiplier and the shift of the `Factor` for each divisor from 1 on; the divisor of an output is
+// divisors], has the multiplier and the shift of the factor for each divisor from 1 on; the divisor of an output is
 // the product of those of its windows. `limits` clamps requantized sums.
-template <class Element, class Factor, class Limits>
+template <class Element, class FactorType, class Limits>
 void average(Call &call, int32_t zero_point, Limits limits, Tensor out, const char *factor_message) {
   const Tensor input = call.tensor(0);
   const Tensor factors = call.tensor(3);
@@ -60,7 +60,7 @@ void average(Call &call, int32_t zero_point, Limits limits, Tensor out, const ch
     return;
   const auto *multipliers = reinterpret_cast<const int32_t *>(dense_bytes(call, factors));
   for (int64_t i = 0; i < divisors && !call.failed(); ++i) {
-    call.check(Factor{multipliers[i], multipliers[divisors + i]}.is_valid(), factor_message);
+    call.check(FactorType{multipliers[i], multipliers[divisors + i]}.is_valid(), factor_message);
   }
   if (call.failed() || !call.resize(out, shape)) return;
   const Element *data = elements<Element>(call, input);
@@ -82,7 +82,7 @@ void average(Call &call, int32_t zero_point, Limits limits, Tensor out, const ch
           }
           sum -= zero_point * (y.ends[i] - y.begins[i]) * (x.ends[j] - x.begins[j]);
           const ptrdiff_t divisor = y.divisors[i] * x.divisors[j] - 1;
-          *to++ = limits.clamp(requantize(sum, Factor{multipliers[divisor], multipliers[divisors + divisor]}));
+          *to++ = limits.clamp(requantize(sum, FactorType{multipliers[divisor], multipliers[divisors + divisor]}));
         }
       }
     }

@@ -171,17 +171,18 @@ class Depthwise {
     for (int64_t i = 0; i < n; i += kStep) mve_add_taps(planes + i, offsets, weights, taps, sums + i);
   }
 #else
-  // Computes n sums of the products of `count` pairs of taps, and more up to a whole step.
-  void add_some(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t count, int64_t n,
-                int32_t *sums) const {
+  // Computes n sums of the products of `count` pairs of taps, and more up to a whole step. Compilers that optimize for
+  // size would make calls of this function and the next.
+  __attribute__((always_inline)) void add_some(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights,
+                                               int64_t count, int64_t n, int32_t *sums) const {
     if (count == 6) return add_pairs<6>(planes, offsets, weights, count, n, sums);
     add_pairs<0>(planes, offsets, weights, count, n, sums);
   }
 
   // kCount is `count`, or 0 for any number.
   template <int kCount>
-  void add_pairs(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights, int64_t count, int64_t n,
-                 int32_t *sums) const {
+  __attribute__((always_inline)) void add_pairs(const int32_t *planes, const ptrdiff_t *offsets, const int32_t *weights,
+                                                int64_t count, int64_t n, int32_t *sums) const {
     const auto pairs_of_sum = static_cast<ptrdiff_t>(kCount > 0 ? kCount : count);
     const auto end = static_cast<ptrdiff_t>(n);
     for (ptrdiff_t i = 0; i < end; i += kStep) {
@@ -244,7 +245,7 @@ class Depthwise {
   }
 
   // Fills a row of the planes with those of the padded row that begins at index `start` of `source`.
-  void read_row(const Value *source, int64_t start, Value *line, Element *target) const {
+  void read_row(const Value *source, int64_t start, [[maybe_unused]] Value *line, Element *target) const {
     const auto zero = static_cast<Value>(c_.zero_point);
     const auto copy = [&](Value *to, int64_t size) {
       const int64_t before = min_of(max_of(-start, 0), size);

@@ -3,6 +3,8 @@
 #ifndef EDGECORE_KERNELS_INTEGER_LOOPS_H_
 #define EDGECORE_KERNELS_INTEGER_LOOPS_H_
 
+#include <type_traits>
+
 #include "ops/int8_arguments.h"
 
 namespace edgecore {
@@ -130,11 +132,14 @@ void for_sums(Call &call, Tensor input, int64_t count, bool keeps_dims, Tensor o
 
 // Computes a softmax over the last dim. term(table, difference) is the exponential of an element, kOne for the largest
 // one of its row; finish(terms, width, sum, row) writes a row of the result, where `sum`, at least kOne, is that of the
-// terms. The table has kParts * 256 entries. A row has less than 2^15 elements: Sum holds kOne times this.
-template <class Element, class Sum, int32_t kOne, int kParts, class Term, class Finish>
+// terms. The table has kParts * 256 entries.
+template <class Element, class Term, class Finish>
 void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const Term &term, const Finish &finish) {
   constexpr bool kIsInt8 = sizeof(Element) == 1;
-  static_assert(kParts == (kIsInt8 ? 1 : 2) && kOne == 1 << (kIsInt8 ? 16 : 30), "the messages know these numbers");
+  constexpr int32_t kOne = kIsInt8 ? 1 << 16 : 1 << 30;
+  constexpr int kParts = kIsInt8 ? 1 : 2;
+  // A row has less than 2^15 elements, so this holds the sum of its terms.
+  using Sum = std::conditional_t<kIsInt8, uint32_t, uint64_t>;
   if (call.failed() ||
       !call.check(table.type() == Type::kI32 && table.ndim() == 1 && table.size(0) == kParts * 256,
                   kIsInt8 ? "the table must be int32 with 256 entries" : "the table must be int32 with 512 entries") ||
@@ -163,7 +168,7 @@ void for_softmax_rows(Call &call, Tensor input, Tensor table, Tensor out, const 
     for (auto i = static_cast<ptrdiff_t>(begin); i < static_cast<ptrdiff_t>(end); ++i) {
       const Element *row = x + i * n;
       Element largest = row[0];
-      for (ptrdiff_t j = 1; j < n; ++j) largest = row[j] > largest ? row[j] : largest;
+      for (ptrdiff_t j = 0; j < n; ++j) largest = row[j] > largest ? row[j] : largest;
       Sum sum = 0;
       for (ptrdiff_t j = 0; j < n; ++j) {
         terms[j] = term(entries, largest - row[j]);
