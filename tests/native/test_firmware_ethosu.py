@@ -246,7 +246,7 @@ def test_the_example_trains_compiles_and_runs(
     example = runpy.run_path(str(ROOT / "examples" / "mcu-ethosu" / "npu.py"))["make_example"]()
     firmware.show([example])
     *_, row = capsys.readouterr().out.splitlines()
-    assert row.startswith("npu       cortex-m55 ")
+    assert row.startswith("npu       int8     cortex-m55 ")
     assert row.endswith("the stub of an ethos-u55-128 accepts the runs")
     right, exact = map(float, re.findall(r"([\d.]+) %", row))
     assert right > 90 and exact > 90
