@@ -159,7 +159,7 @@ void convolve(Call &call, const IntegerConvolution<Value> &c, const Channels<Val
 //
 // input [N, C, (H,) W], weight [outputs, C / groups, (y,) x]. The bias contains what the input's zero point adds.
 template <class Value>
-int32_t run_convolution(Call &call, IntegerConvolution<Value> c, Tensor out) {
+int32_t run_convolution(Call &call, IntegerConvolution<Value> &c, Tensor out) {
   const Tensor input = call.tensor(0);
   const Tensor weight = call.tensor(1);
   const Ints lists[5] = {call.ints(3), call.ints(4), call.ints(5), call.ints(6), call.ints(7)};
