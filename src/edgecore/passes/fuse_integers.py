@@ -78,8 +78,7 @@ def _table(editor: Editor, node: Node, result: Integers, constants: Constants) -
         table = constants.add(f"{node.name}_table", _results(value, source, torch.arange(-128, 128), constants))
         return editor.call(torch.ops.edgecore.int8_table.default, source, table)
     numbers = _results(value, source, torch.arange(-(2**15), 2**15 + 1), constants).double() / result.scale
-    limits = result.quantize(bounds[0]), result.quantize(bounds[1])
-    table = constants.add(f"{node.name}_table", _smallest_table(numbers, *limits))
+    table = constants.add(f"{node.name}_table", _smallest_table(numbers, *result.limits(bounds)))
     return call_operator(editor, "table", (source, table), (), (), result, bounds)
 
 
@@ -91,7 +90,7 @@ def _results(node: Node, source: Node, integers: torch.Tensor, constants: Consta
         if one not in values:
             value = limits_of(one) if one.all_input_nodes == [source] and is_dequantize(one) else None
             if value is not None:
-                values[one] = ((integers - value.zero_point).float() * value.scale).to(one.meta["val"].dtype)
+                values[one] = value.dequantize(integers).to(one.meta["val"].dtype)
             elif constants.has(one):
                 values[one] = constants.get(one).reshape(())
             else:
@@ -274,7 +273,7 @@ def _with_parameters(
     if result.arithmetic.dtype == torch.int16:
         return _rescaled(editor, value, result)
     assert callable(quantize.target)
-    numbers = (torch.arange(-128, 128) - value.zero_point).float() * value.scale
+    numbers = value.dequantize(torch.arange(-128, 128))
     table = constants.add(f"{value.node.name}_table", quantize.target(numbers, *quantize.args[1:], **quantize.kwargs))
     return editor.call(torch.ops.edgecore.int8_table.default, value.node, table)
 

@@ -74,6 +74,15 @@ class Integers:
             return self.high if number > 0 else self.low
         return max(self.low, min(self.high, round(number / self.scale) + self.zero_point))
 
+    def dequantize(self, integers: torch.Tensor) -> torch.Tensor:
+        """Return the numbers for which integers stand, float32."""
+        return (integers - self.zero_point).float() * self.scale
+
+    def limits(self, bounds: tuple[float, float]) -> tuple[int, int]:
+        """Return the limits of the integers of a value that is clamped to `bounds`."""
+        high = self.quantize(bounds[1])
+        return min(self.quantize(bounds[0]), high), high  # swapped bounds give the upper one, as clamp does
+
 
 def limits_of(node: Any) -> Integers | None:
     """Return the value of a quantize or dequantize node of int8 or int16 with one scale; None for other nodes.
@@ -146,9 +155,7 @@ def call_operator(
         result: The value that the operator computes.
         bounds: Real limits of the result, of a clamp that follows.
     """
-    high = result.quantize(bounds[1])
-    low = min(result.quantize(bounds[0]), high)  # a clamp whose minimum is above its maximum returns the maximum
     zero_points = [source.zero_point for source in sources], [result.zero_point]
     before, after = zero_points if result.arithmetic.has_zero_points else ([], [])
     target = getattr(torch.ops.edgecore, f"{result.arithmetic.prefix}_{name}").default
-    return editor.call(target, *arguments, *before, *factors, *after, low, high)
+    return editor.call(target, *arguments, *before, *factors, *after, *result.limits(bounds))
