@@ -11,7 +11,7 @@ from embedding import ROOT, needs
 
 import edgecore
 
-PARTS = 3
+PARTS = 9
 """Programs that have a part of the calls each: one with all of them needs more memory than a board has."""
 
 
@@ -22,6 +22,7 @@ def test_operators_on_int16_give_the_bits_of_the_reference(tmp_path: Path, proce
     import firmware
     import torch
     from int16_cases import CASES
+    from int16_layer_cases import CASES as LAYER_CASES
     from torch import nn
 
     class Calls(nn.Module):
@@ -53,6 +54,7 @@ def test_operators_on_int16_give_the_bits_of_the_reference(tmp_path: Path, proce
 
     calls = [call for call in CASES.values() if fits(call[1])]
     assert {operator for operator, _ in calls} == {operator for operator, _ in CASES.values()}
+    calls += LAYER_CASES.values()
     expected = {}
     for part in range(PARTS):
         model = Calls(calls[part::PARTS]).eval()
