@@ -1,0 +1,1 @@
+"""Random small models with state, views, in-place writes, layouts and conditions, on every backend and recipe."""
