@@ -13,6 +13,10 @@ from edgecore.ir.graph import fake_mode
 from edgecore.ir.lazy_constants import load
 from edgecore.ir.written import written_buffers
 
+PART_OF = ":"
+"""Separates, in the name of a constant that was computed from a parameter, the parameter's name from what it is:
+`head.weight:scale`. A name of PyTorch has no colon."""
+
 _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 

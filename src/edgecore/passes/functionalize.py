@@ -11,12 +11,14 @@ from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx import Node
 
+from edgecore.errors import CompileError
 from edgecore.ir.graph import (
     AUTOCAST_CALLS,
     REGIONS,
     Editor,
     all_calls,
     calls,
+    describe,
     edit,
     fake_mode,
     replace,
@@ -39,21 +41,31 @@ _MUTATIONS = {InputKind.BUFFER: OutputKind.BUFFER_MUTATION, InputKind.USER_INPUT
 """Kinds of inputs that a program may write, and the kinds of results that are their new contents."""
 
 
-def functionalize(program: ExportedProgram) -> ExportedProgram:
+def functionalize(program: ExportedProgram, *, statistics: bool = True) -> ExportedProgram:
     """Return an equivalent program without in-place operators. `program` may be edited.
 
     An in-place operator becomes its functional overload, and later users of the tensor read the result. A tensor that
     shares memory with it is computed again from the new content when it is read; inputs and buffers that are written
     become results of the program. torch's own functionalization, which traces the program again, handles programs that
     write through rare views or inside branches and loop bodies, and those with regions under `torch.autocast()`.
+
+    Args:
+        program: The program.
+        statistics: False to let batch norms in training write their running statistics, because quantization-aware
+            training knows them in this form only.
+
+    Raises:
+        CompileError: Without `statistics`, a program with batch norms writes in a way that only torch's functionalization
+            handles, which would replace them.
     """
     lift_body_constants(program)  # for recipes, whose programs come directly from `torch.export`
     assignments = _assignments(program)  # before dropouts are removed, whose metadata would be missing
     _drop_dropouts(program)
     nodes = all_calls(program.graph_module)
-    writing = [node for node in nodes if is_mutable(node) or writes_statistics(node)]
+    norms = [node for node in nodes if writes_statistics(node)]
+    writing = [node for node in nodes if is_mutable(node)] + (norms if statistics else [])
     regions = any(node.target in (*REGIONS, *AUTOCAST_CALLS) for node in nodes)
-    if not writing and not regions:
+    if not writing and not (regions and (statistics or not norms)):
         rebase_strided(program)
         return program
     inline_composites(program)
@@ -62,9 +74,14 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
         _copy_before(program, assignments)
     if not regions and all(node.graph is program.graph for node in writing):
         try:
-            return _Functionalization(copy_program(program)).run()
+            return _Functionalization(copy_program(program), statistics).run()
         except UnknownView:
             pass
+    if norms and not statistics:
+        raise CompileError(
+            f"{describe(writing[0])} writes in a branch, a region or through a view in a way that has no form for the "
+            "training of batch norms; write this part of the model without in-place operators"
+        )
     return copy_program(program.run_decompositions({}))
 
 
@@ -120,8 +137,9 @@ class _Functionalization:
     replayed on the content of its source.
     """
 
-    def __init__(self, program: ExportedProgram) -> None:
+    def __init__(self, program: ExportedProgram, statistics: bool) -> None:
         self.program = program
+        self.statistics = statistics
         self.graph_module = program.graph_module
         self.mode = fake_mode(self.graph_module)
         self.tensor: dict[Node, Node] = {}  # the result of an in-place call -> the node of the tensor that it returns
@@ -158,7 +176,7 @@ class _Functionalization:
             self._read_contents(node)
             if node.target is not aten.detach_.default:
                 self._write(Editor(self.graph_module, node, self.mode), tensor, self._result(node))
-        elif writes_statistics(node):
+        elif self.statistics and writes_statistics(node):
             statistics = [argument(node, name) for name in ("running_mean", "running_var")]
             self._read_contents(node)
             self._update_statistics(node, [self.tensor.get(tensor, tensor) for tensor in statistics])

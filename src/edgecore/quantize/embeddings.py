@@ -14,7 +14,6 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
-from edgecore.passes.functionalize import functionalize
 from edgecore.plugin import Selects
 
 library = torch.ops.quantized_decomposed
@@ -28,14 +27,14 @@ def quantize_embeddings(program: ExportedProgram, bits: int, selects: Selects) -
     A table of 8 bits has a scale for each row, a table of 4 bits for each group of 32 elements of a row.
 
     Args:
-        program: The exported program.
+        program: A program without in-place operators.
         bits: 4 or 8.
         selects: Returns True for the embeddings whose table is quantized.
 
     Raises:
         CompileError: The program has no such embedding with a constant float32 table.
     """
-    program = functionalize(copy_program(program))
+    program = copy_program(program)
     constants = Constants(program)
     quantized: dict[str | None, tuple[Node, ...]] = {}
     with edit(program) as graph_module:

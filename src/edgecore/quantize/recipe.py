@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -14,12 +13,12 @@ from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
 from edgecore.ir.lazy_constants import load_all
 from edgecore.ir.program import copy_program, unchanged_buffers
-from edgecore.passes.lift_body_constants import lift_body_constants
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
+from edgecore.quantize.pt2e import convert, functional_copy
 from edgecore.quantize.quality import Inputs, Quantized
 from edgecore.quantize.rules import mark
 
@@ -61,6 +60,8 @@ def quantize_model(
             "that calls the model that it gets as its argument"
         )
     program, excluded = mark(exported, plan) if len(recipes) > 1 or plan[0].rules else (exported, {})
+    is_whole = program is exported
+    program, origins = functional_copy(program)
     weights: dict[str, str] = {}
     for recipe in recipes:
         with failures_named(title):
@@ -69,39 +70,44 @@ def quantize_model(
             if isinstance(recipe.method, RewriteRecipe):
                 program = recipe.method.rewrite(program, recipe.selects)
                 texts = {node.name: recipe.method.describe_weights(node) for node in calls(program.graph_module)}
-                weights |= {name: text for name, text in texts.items() if text is not None}
+                weights |= {origins.get(name, name): text for name, text in texts.items() if text is not None}
             if len(plan) > 1:
                 claim(program, recipe)
     if quantizers:
         load_all(exported)
-        converted = _convert(exported, program, quantizers, title, calibration, dynamic_shapes)
-        return replace(converted, rules=excluded, weights=weights, computes_in=computes_in)
-    names = {node.name: node.name for node in program.graph.nodes}
+        is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings
+        quantizer = make_quantizer(quantizers, is_whole=is_whole)
+        sample, quantized = _convert(program, exported.example_inputs, quantizer, title, calibration, dynamic_shapes)
+        # `from_node` of a node in the new program is a node of the converted module, which has the name that it has in
+        # `program`.
+        sources = {node.name: node.meta["from_node"] for node in quantized.graph.nodes if "from_node" in node.meta}
+        names = {name: origins.get(source[-1].name, source[-1].name) for name, source in sources.items()}
+        return Quantized(exported, quantized, names, sample, computes_in, excluded, weights)
+    names = {node.name: origins.get(node.name, node.name) for node in program.graph.nodes}
     return Quantized(exported, program, names, exported.example_inputs, computes_in, excluded, weights)
 
 
 def _convert(
-    exported: ExportedProgram,
     program: ExportedProgram,
-    recipes: Sequence[ChosenRecipe],
+    example: Inputs | None,
+    quantizer: Any,
     title: str,
     calibration: Calibration | None,
     dynamic_shapes: Any,
-) -> Quantized:
-    """Quantize `program` by the quantizers of `recipes`; `exported` is the program that the user passed."""
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+) -> tuple[Inputs, ExportedProgram]:
+    """Quantize a functional program, and return a sample and the result; `example` are the example inputs."""
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
     from edgecore.quantize.select import OutsideBodies
 
-    if exported.example_inputs is None:
+    if example is None:
         raise CompileError(
             f"{title}: the exported program has no example inputs; export the model again with example inputs"
         )
-    args, kwargs = exported.example_inputs
+    args, kwargs = example
     with failures_named(title):
         # A copy, because torchao prepares the bodies of loops too, which all modules of a program share.
-        module = lift_body_constants(copy_program(program)).module()
-        quantizer = make_quantizer(recipes, is_whole=program is exported)
+        module = copy_program(program).module()
         observed = prepare_pt2e(module, OutsideBodies(quantizer, module))
     first_sample: list[Inputs] = []
 
@@ -119,11 +125,8 @@ def _convert(
             _calibrate(observed, calibration)
     hook.remove()
     with failures_named(title):
-        converted = convert_pt2e(observed)
-        quantized = torch.export.export(converted, args, kwargs, dynamic_shapes=dynamic_shapes)
-    # `from_node` of a node in the new program is a node of `converted`, which has the same name as in `exported`.
-    names = {node.name: node.meta["from_node"][-1].name for node in quantized.graph.nodes if "from_node" in node.meta}
-    return Quantized(exported, quantized, names, first_sample[0] if first_sample else exported.example_inputs)
+        quantized = torch.export.export(convert(observed), args, kwargs, dynamic_shapes=dynamic_shapes)
+    return first_sample[0] if first_sample else example, quantized
 
 
 def make_quantizer(recipes: Sequence[ChosenRecipe], *, is_whole: bool) -> Any:

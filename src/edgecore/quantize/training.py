@@ -13,6 +13,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.plugin import QuantizerRecipe
 from edgecore.quantize.plan import Plan, recipes_of
+from edgecore.quantize.pt2e import convert, functional_copy
 from edgecore.quantize.rules import check_rules, mark
 from edgecore.quantize.select import SelectingQuantizer
 
@@ -37,7 +38,7 @@ def prepare_training(exported: ExportedProgram, plan: Plan) -> GraphModule:
     from torchao.quantization.pt2e.quantize_pt2e import prepare_qat_pt2e
 
     check_rules(plan, {"forward": exported})
-    program, _ = mark(exported, plan)
+    program, _ = functional_copy(mark(exported, plan)[0], statistics=False)
     quantizers = []
     for recipe in recipes_of(plan):
         make = recipe.method.make_training_quantizer if isinstance(recipe.method, QuantizerRecipe) else None
@@ -63,10 +64,9 @@ def is_prepared(model: Any) -> TypeGuard[GraphModule]:
 def convert_trained(model: GraphModule) -> torch.nn.Module:
     """Return a copy of a trained module, in eval mode, with quantize and dequantize nodes instead of fake quantization."""
     from torchao.quantization.pt2e import move_exported_model_to_eval
-    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
     with failures_named("the conversion of the trained model"):
-        module = convert_pt2e(move_exported_model_to_eval(copy.deepcopy(model)))
+        module = convert(move_exported_model_to_eval(copy.deepcopy(model)))
     for part in module.modules():
         part.training = False  # an exported module has no eval()
     del module.meta[_PREPARED]

@@ -1,0 +1,158 @@
+"""What torchao's PT2E flow gets, and what becomes of its result: modules without in-place operators, with their own state.
+
+torchao inserts quantize and dequantize nodes between a tensor and its views, so that a write through a view would be
+lost. Its constant folding executes writes, and knows only some of the operators that write.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.ir.constants import PART_OF
+from edgecore.ir.graph import all_calls, calls
+from edgecore.ir.program import copy_program
+from edgecore.ir.written import written_buffers
+from edgecore.passes.functionalize import functionalize
+from edgecore.passes.in_place import is_mutable, written_by
+
+_ORIGIN = "edgecore_origin"
+"""Key in `node.meta["custom"]`, which functional operators inherit: the name of the in-place call that they replace."""
+
+
+def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tuple[ExportedProgram, dict[str, str]]:
+    """Return an equivalent program without in-place operators, whose written buffers are copies.
+
+    Args:
+        program: The exported program; it is not changed, and no run of the copy changes its tensors.
+        statistics: As of `functionalize`.
+
+    Returns:
+        The copy, and the names of the calls of `program` by the names of the calls of the copy that replace them.
+    """
+    copied = copy_program(program)
+    for node in all_calls(copied.graph_module):
+        node.meta["custom"] = {**(node.meta.get("custom") or {}), _ORIGIN: node.name}
+    functional = copy_program(functionalize(copied, statistics=statistics))
+    origins = {}
+    for node in all_calls(functional.graph_module):
+        custom = dict(node.meta.get("custom") or {})
+        if _ORIGIN in custom:
+            origins[node.name] = custom.pop(_ORIGIN)
+        node.meta["custom"] = custom
+    clones: dict[int, torch.Tensor] = {}
+    for name in written_buffers(functional):
+        holder = functional.state_dict if name in functional.state_dict else functional.constants
+        buffer = holder[name]
+        holder[name] = clones.setdefault(id(buffer), buffer.detach().clone())
+    return functional, origins
+
+
+def convert(prepared: GraphModule) -> GraphModule:
+    """Convert a module with observers, or with fake quantization, by torchao; the content of its buffers stays.
+
+    Weights become integers. A constant that was made of one parameter has the parameter's name, then `PART_OF` and what
+    it is: `head.weight:int8`, `head.weight:scale`.
+    """
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+    converted: GraphModule = convert_pt2e(prepared, fold_quantize=False)
+    _fold(converted)
+    return converted
+
+
+def _fold(module: GraphModule) -> None:
+    """Replace each quantize node that depends on constants only by a constant, and remove what is unused then."""
+    written = {tensor.target for node in calls(module) if is_mutable(node) for tensor in written_by(node)}
+    constant: dict[Node, bool] = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            constant[node] = node.target not in written and isinstance(_value(module, node), torch.Tensor)
+        else:
+            sources = node.all_input_nodes
+            constant[node] = bool(sources) and _is_pure(node) and all(constant[source] for source in sources)
+    for node in [node for node in calls(module) if constant[node] and _quantizes(node)]:
+        _replace_by_integers(module, node)
+    module.graph.eliminate_dead_code()
+    used = {node.target for node in module.graph.nodes if node.op == "get_attr"}
+    tensors = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
+    for name in {name for name, _ in tensors} - used:
+        holder, _, attribute = name.rpartition(".")
+        delattr(module.get_submodule(holder), attribute)
+    module.recompile()
+
+
+def _replace_by_integers(module: GraphModule, node: Node) -> None:
+    """Replace a quantize node by a constant, and name it and its scales after the parameter that it comes from."""
+    parameter = _parameter(node)
+    with torch.no_grad():
+        integers = _evaluate(module, node, {})
+    name, meta = node.name, node.meta
+    with module.graph.inserting_before(node):
+        folded = module.graph.get_attr(
+            _register(module, parameter, str(integers.dtype).removeprefix("torch."), integers)
+        )
+    folded.meta.update(meta)
+    for what, source in zip(("scale", "zero_point"), node.args[1:3], strict=True):
+        if isinstance(source, Node) and source.op == "get_attr" and PART_OF not in str(source.target):
+            source.target = _register(module, parameter, what, _value(module, source))
+    node.replace_all_uses_with(folded)
+    module.graph.erase_node(node)
+    folded.name = name
+
+
+def _parameter(node: Node) -> str:
+    """Return the name of the first parameter or buffer that a node is computed from."""
+    while node.op != "get_attr":
+        node = node.all_input_nodes[0]
+    return str(node.target).partition(PART_OF)[0]
+
+
+def _register(module: GraphModule, parameter: str, what: str, value: torch.Tensor) -> str:
+    """Add a buffer, and return its name; a tied weight may have several that are called the same, which get numbers."""
+    holder, _, attribute = parameter.rpartition(".")
+    owner, name, count = module.get_submodule(holder), f"{attribute}{PART_OF}{what}", 0
+    while hasattr(owner, name):
+        count += 1
+        name = f"{attribute}{PART_OF}{what}_{count}"
+    owner.register_buffer(name, value)
+    return f"{holder}.{name}" if holder else name
+
+
+def _value(module: GraphModule, node: Node) -> Any:
+    return attrgetter(str(node.target))(module)
+
+
+def _evaluate(module: GraphModule, node: Node, values: dict[Node, Any]) -> Any:
+    if node.op == "get_attr":
+        return _value(module, node)
+    if node not in values:
+        for source in node.all_input_nodes:
+            _evaluate(module, source, values)
+        args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: _evaluate(module, source, values))
+        assert callable(node.target)
+        values[node] = node.target(*args, **kwargs)
+    return values[node]
+
+
+def _is_pure(node: Node) -> bool:
+    """Return True for a call of an operator whose result depends on its inputs only, but for dequantize operators."""
+    if not isinstance(node.target, OpOverload) or _named(node, "dequantize"):
+        return False
+    return not is_mutable(node) and torch.Tag.nondeterministic_seeded not in node.target.tags
+
+
+def _quantizes(node: Node) -> bool:
+    return _named(node, "quantize")
+
+
+def _named(node: Node, prefix: str) -> bool:
+    """Return True for a quantize (or dequantize) operator of torch or of torchao."""
+    target = node.target
+    is_one = isinstance(target, OpOverload) and target.namespace in ("quantized_decomposed", "torchao")
+    return is_one and target.__name__.startswith(f"{prefix}_")  # type: ignore[union-attr]
