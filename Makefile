@@ -11,7 +11,8 @@
 #   make fuzz    every parser of the core under sanitizers: its tests, and a short run of each fuzzer; threads for races
 #   make vulkan-threads  the C++ tests of edgecore-vulkan under the thread sanitizer
 #   make fuzz-long INPUTS=1000000    corrupted files and blobs, with coverage; goes on where it was stopped
-#   make fuzz-graphs GRAPHS=20000    random small graphs against eager; goes on where it was stopped
+#   make fuzz-graphs GRAPHS=20000 MODELS=300    random small graphs, and models with state and writes, against eager;
+#                goes on where it was stopped
 #   make bench   the figures beside executorch
 #   make bench-processor   a table of this processor, beside executorch, ONNX Runtime and OpenVINO
 #   make firmware  the examples of microcontrollers: builds them, runs them in an emulator, prints a table
@@ -28,6 +29,7 @@ JOBS ?= $(shell nproc)
 TORCH ?= torch==2.13.0
 PYTEST_ARGS ?= -n 2 --dist worksteal
 GRAPHS ?= 20000
+MODELS ?= 300
 INPUTS ?= 1000000
 ifeq ($(origin CC),default)
 CC := clang-16
@@ -196,6 +198,7 @@ test-ray: install $(DONE)/test $(DONE)/ray
 
 fuzz-graphs: install $(DONE)/test
 	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs
+	cd tests && ../$(PY) -m fuzz.models.run --models $(MODELS) --progress ../build/fuzz-models
 
 bench: install $(DONE)/torchvision $(DONE)/test
 	$(PY) benchmarks/check.py

@@ -8,17 +8,14 @@ dies, the finding is the graphs that it had begun to compile, not shrunk.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
-import time
-import traceback
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import torch
 from fuzz.check import Finding, Variant, check
+from fuzz.contained import Row, add_row, contained, read_rows
 from fuzz.draw import graphs
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -79,34 +76,18 @@ def _import_what_compiling_needs() -> None:
         )
 
 
-def _chunk(number: int, examples: int, shrink: bool, folder: Path) -> dict[str, Any]:
+def _chunk(number: int, examples: int, shrink: bool, folder: Path) -> Row:
     """The chunk in a forked process; a row for the progress file."""
-    start = time.time()
-    path, trying = folder / f"chunk-{number}.json", folder / f"trying-{number}.txt"
-    trying.write_text("")
-    child = os.fork()
-    if child == 0:
+
+    def work(row: Row, note: Any) -> None:
         counts: Counter[str] = Counter()
-        row: dict[str, Any] = {}
         try:
-            fuzz(number, examples, counts, shrink, trying.write_text)
+            fuzz(number, examples, counts, shrink, note)
         except Finding as error:
-            row = {"finding": str(error)}
-        except BaseException:
-            row = {"finding": f"the fuzzer itself: {traceback.format_exc()}"}
-        path.write_text(json.dumps({**row, **counts, "cpu": time.process_time()}))
-        sys.stdout.flush()
-        os._exit(0)
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if status and not trying.read_text():
-        row = {"eager": f"PyTorch ended the process with {status}"}
-    elif status or not path.exists():
-        row = {"finding": f"the process ended with {status} at\n{trying.read_text()}"}
-    else:
-        row = json.loads(path.read_text())
-    path.unlink(missing_ok=True)
-    trying.unlink(missing_ok=True)
-    return {"seed": number, "examples": examples, **row, "seconds": round(time.time() - start, 1)}
+            row["finding"] = str(error)
+        row.update(counts)
+
+    return {"examples": examples, **contained(number, folder, work)}
 
 
 def main() -> None:
@@ -121,15 +102,14 @@ def main() -> None:
     torch.set_num_threads(1)
     arguments.progress.mkdir(parents=True, exist_ok=True)
     progress = arguments.progress / f"progress-{arguments.first}.jsonl"
-    rows = [json.loads(line) for line in progress.read_text().splitlines()] if progress.exists() else []
+    rows = read_rows(progress)
     number = max([arguments.first - 1, *(row["seed"] for row in rows)]) + 1
     total = sum(row.get("graphs", 0) for row in rows)
     findings = sum("finding" in row for row in rows)
     _import_what_compiling_needs()
     while total < arguments.graphs:
         row = _chunk(number, arguments.examples, not arguments.no_shrink, arguments.progress)
-        with progress.open("a") as file:
-            file.write(json.dumps(row) + "\n")
+        add_row(progress, row)
         total += row.get("graphs", 0)
         if "eager" in row:
             print(f"seed {number}: {row['eager']}", flush=True)

@@ -102,9 +102,9 @@ def check(model: Model, target: Target) -> bool:
             if not torch.equal(value, before[name]):
                 raise Finding(f"compile changed {name} of the user's module")
         with tempfile.TemporaryDirectory() as folder:
-            options = {"coreml": {"standin": sys.executable, "model_cache_folder": folder}}
-            used = options if target.backend == "coreml" else None
-            loaded = edgecore.load(program.buffer, threads=1, options=used)
+            needs = {delegate.id for method in program.pte.program.execution_plan for delegate in method.delegates}
+            standin = {"coreml": {"standin": sys.executable, "model_cache_folder": folder}}
+            loaded = edgecore.load(program.buffer, threads=1, options=standin if "CoreMLBackend" in needs else None)
             made = [[torch.as_tensor(value).clone() for value in tree_leaves(loaded.forward(x))] for x in inputs]
             del loaded
     with _named(model, target):
