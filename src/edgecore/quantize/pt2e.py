@@ -14,7 +14,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import PART_OF
+from edgecore.ir.constants import PART_OF, parameter_of
 from edgecore.ir.graph import all_calls, calls
 from edgecore.ir.program import copy_program
 from edgecore.ir.written import written_buffers
@@ -110,7 +110,7 @@ def _parameter(node: Node) -> str:
     """Return the name of the first parameter or buffer that a node is computed from."""
     while node.op != "get_attr":
         node = node.all_input_nodes[0]
-    return str(node.target).partition(PART_OF)[0]
+    return parameter_of(str(node.target))
 
 
 def _register(module: GraphModule, parameter: str, what: str, value: torch.Tensor) -> str:
