@@ -17,10 +17,12 @@ from edgecore.compat.lowering import to_edge, to_edge_transform_and_lower
 from edgecore.compat.managers import GraphPass
 from edgecore.compat.recipes import RecipeType, recipe_of
 from edgecore.errors import CompileError
+from edgecore.ir.program import unchanged_buffers
 from edgecore.partition import Partitioner
 from edgecore.pipeline import EdgeCompileConfig, EdgeProgramManager, ExecutorchProgramManager
 from edgecore.pipeline.etrecord import ETRecord
 from edgecore.pipeline.methods import check_methods, partitioners_by_method
+from edgecore.quantize.pt2e import convert, functional_copy
 from edgecore.runtime.executorch_names import Program
 from edgecore.stability import warn_no_effect
 
@@ -308,15 +310,17 @@ class ExportSession:
         for config in configs or ():
             model = _quantized_in_place(model, config, self._recipe.source_transform_in_place)
         if quantizers:
-            from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+            from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
             from torchao.quantization.pt2e.quantizer import ComposableQuantizer
 
-            captured = torch.export.export(model, inputs, dynamic_shapes=shapes, strict=self._recipe.strict).module()
+            captured = torch.export.export(model, inputs, dynamic_shapes=shapes, strict=self._recipe.strict)
+            functional, _ = functional_copy(captured)
             quantizer = quantizers[0] if len(quantizers) == 1 else ComposableQuantizer(list(quantizers))
-            prepared = prepare_pt2e(captured, quantizer)
-            for sample in self._inputs.get(method) or ():
-                prepared(*sample)
-            model = convert_pt2e(prepared)
+            prepared = prepare_pt2e(functional.module(), quantizer)
+            with unchanged_buffers(functional):
+                for sample in self._inputs.get(method) or ():
+                    prepared(*sample)
+            model = convert(prepared)
         return torch.export.export(model, inputs, dynamic_shapes=shapes, strict=self._recipe.strict)
 
     def _lower(self) -> EdgeProgramManager:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from torch.export import ExportedProgram
@@ -12,11 +13,16 @@ from torch.fx import Node
 
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
-from edgecore.ir.constants import Constants
+from edgecore.ir.constants import Constants, parameter_of
 from edgecore.ir.delegate import LoweredBackendModule
+from edgecore.ir.graph import calls
+from edgecore.plugin import NamedBlob
 
 DEFAULT_FILE = "_default_external_constant"
 """Name of the file if the user chose none, as in executorch; `save` replaces it by the name of the `.pte`."""
+
+_LISTED = 5
+"""Number of names that an error message lists."""
 
 ExternalConstants = bool | str | Mapping[str, str] | Callable[[Node], str | None]
 Rule = Callable[[Node, str], str | None]
@@ -28,7 +34,7 @@ def external_rule(choice: ExternalConstants) -> Rule:
 
     Args:
         choice: True for all constants in one file with a default name; the name of one file; a mapping from patterns
-            of qualified names (as in `fnmatch`; the first match counts) to file names; or a function that takes the
+            of qualified names (see `Patterns`) to file names; or a function that takes the
             placeholder and returns a file name, or None for the `.pte`.
 
     Raises:
@@ -40,14 +46,66 @@ def external_rule(choice: ExternalConstants) -> Rule:
         only = _file_name(choice)
         return lambda node, name: only
     if isinstance(choice, Mapping):
-        files = {pattern: _file_name(file) for pattern, file in choice.items()}
-        return lambda node, name: next((file for pattern, file in files.items() if fnmatchcase(name, pattern)), None)
+        return Patterns({pattern: _file_name(file) for pattern, file in choice.items()})
 
     def of_node(node: Node, name: str) -> str | None:
         file = choice(node)
         return None if file is None else _file_name(file)
 
     return of_node
+
+
+class Patterns:
+    """The rule of a mapping from patterns of qualified names, as in `fnmatch`, to file names; the first match counts.
+
+    A pattern names parameters and buffers of the model. What was computed of one of them, such as its integers and
+    scales, goes to the same file.
+    """
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self.files = files
+        self._names: dict[str, None] = {}
+        self._inside: dict[str, str] = {}  # name of a weight in the blob of a backend -> the backend
+        self._stored: set[str] = set()
+
+    def __call__(self, node: Node, name: str) -> str | None:
+        """Return the name of the file of a constant, or None for the `.pte`."""
+        self._names[parameter_of(name)] = None
+        return next((file for pattern, file in self.files.items() if _matches(pattern, name)), None)
+
+    def store(self, name: str) -> None:
+        """Note that a constant, or data that were computed of it, are in a file."""
+        self._stored.add(parameter_of(name))
+
+    def keep(self, name: str, backend: str) -> None:
+        """Note that a constant is a part of the blob of a backend."""
+        self._inside[parameter_of(name)] = backend
+
+    def check(self) -> None:
+        """Check that each pattern had an effect, after all methods were emitted.
+
+        Raises:
+            CompileError: A pattern matches no name, or only names of weights in the blob of a backend.
+        """
+        for pattern in self.files:
+            matched = [name for name in self._names if _matches(pattern, name)]
+            if not matched:
+                near = get_close_matches(pattern, self._names, n=_LISTED, cutoff=0.4) or list(self._names)[:_LISTED]
+                raise CompileError(
+                    f"external_data: the pattern {pattern!r} matches no weight of the program; "
+                    f"names of weights are {', '.join(near) or 'none'}"
+                )
+            inside = [name for name in matched if name in self._inside]
+            if inside and not self._stored & set(matched):
+                raise CompileError(
+                    f"external_data: the pattern {pattern!r} matches only weights that the backend "
+                    f"{self._inside[inside[0]]} keeps in its own blob, such as {inside[0]}; leave the pattern out, or "
+                    "compile these layers for another backend"
+                )
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return fnmatchcase(parameter_of(name), pattern) or fnmatchcase(name, pattern)
 
 
 def _file_name(value: object) -> str:
@@ -74,6 +132,8 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
             file = rule(node, spec.target)
             if file is not None:
                 files[node.name] = file
+                if isinstance(rule, Patterns):
+                    rule.store(spec.target)
     return files
 
 
@@ -81,26 +141,95 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
     """Return key -> file name for the named data of a delegate that go into `.ptd` files.
 
     If `rule` sends all constants of the delegate to the same file, its named data go there. If the constants go to
-    different files, named data go to the file of the constant with the same bytes. Data that the backend computed from
-    several constants, or packed in another layout, then stay in the `.pte`.
+    different files, named data go to the file of the constant with the same bytes, or else to that of the constant from
+    which they were most probably packed, among those that the nodes in `NamedBlob.readers` read. Other data stay in the
+    `.pte`.
 
     Named data under the qualified name of a mutable buffer that the backend holds are its initial content: `rule` chooses
     their file by that name.
     """
     partition = module.original_module
     held = {buffer.name: rule(buffer.node, buffer.name) for buffer in module.held_buffers}
-    of_buffers = {key: file for key, file in held.items() if file is not None and key in module.result.named_data}
+    files = {key: file for key, file in held.items() if file is not None and key in module.result.named_data}
     others = {key: blob for key, blob in module.result.named_data.items() if key not in held}
     constants = Constants(partition)
     nodes = [node for node in partition.graph.nodes if constants.has(node)]
     chosen = {node: rule(node, str(constants.specs[node.name].target)) for node in nodes}
-    files = set(chosen.values())
-    if len(files) == 1:
-        (file,) = files
-        return of_buffers if file is None else of_buffers | dict.fromkeys(others, file)
-    by_content = {}
+    moved: set[Node] = set()
+    if len(set(chosen.values())) == 1:
+        (file,) = set(chosen.values())
+        if file is not None and others:
+            files |= dict.fromkeys(others, file)
+            moved.update(nodes)
+    elif others:
+        by_content = {}
+        for node in nodes:
+            tensor = constants.get(node)
+            by_content[hashlib.sha256(tensor_bytes(tensor, tuple(range(tensor.dim())))).digest()] = node
+        readers = _readers(partition)
+        for key, blob in others.items():
+            node = by_content.get(hashlib.sha256(blob.data).digest()) or _packed_from(blob, readers, constants)
+            if node is not None and (file := chosen[node]) is not None:
+                files[key] = file
+                moved.add(node)
+    if isinstance(rule, Patterns):
+        _note(rule, module, chosen, moved, files)
+    return files
+
+
+def _note(
+    rule: Patterns,
+    module: LoweredBackendModule,
+    chosen: Mapping[Node, str | None],
+    moved: Collection[Node],
+    files: Mapping[str, str],
+) -> None:
+    """Tell `rule` which constants of a delegate are in a file, and which in the blob."""
+    for buffer in module.held_buffers:
+        if buffer.name in files:
+            rule.store(buffer.name)
+    specs = Constants(module.original_module).specs
     for node, file in chosen.items():
-        tensor = constants.get(node)
-        by_content[hashlib.sha256(tensor_bytes(tensor, tuple(range(tensor.dim())))).digest()] = file
-    by_key = {key: by_content.get(hashlib.sha256(blob.data).digest()) for key, blob in others.items()}
-    return of_buffers | {key: file for key, file in by_key.items() if file is not None}
+        name = str(specs[node.name].target)
+        if node in moved:
+            rule.store(name)
+        elif file is not None:
+            rule.keep(name, module.backend_id)
+
+
+def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
+    """Return debug handle -> the nodes with it."""
+    readers: dict[int, list[Node]] = {}
+    for node in calls(partition.graph_module):
+        handles = node.meta.get("debug_handle", ())
+        for handle in handles if isinstance(handles, (list, tuple)) else (handles,):
+            readers.setdefault(handle, []).append(node)
+    return readers
+
+
+def _packed_from(blob: NamedBlob, readers: Mapping[int, list[Node]], constants: Constants) -> Node | None:
+    """Return the constant from which data were packed: the one whose elements fill them, or else the largest."""
+    nodes = [node for handle in blob.readers for node in readers.get(handle, ())]
+    sources = list(dict.fromkeys(source for node in nodes for source in _constants_of(node, constants)))
+    size = memoryview(blob.data).nbytes
+    for bits in (8, 16, 32, 4):
+        for source in sources:
+            if constants.stored(source).numel() * bits == size * 8:
+                return source
+    return max(sources, key=lambda source: constants.stored(source).numel(), default=None)
+
+
+def _constants_of(node: Node, constants: Constants) -> Iterator[Node]:
+    """Yield the constants that a call reads, also through dequantize nodes and other calls that read only constants."""
+    for source in node.all_input_nodes:
+        if constants.has(source):
+            yield source
+        elif source.op == "call_function" and _is_constant(source, constants):
+            yield from _constants_of(source, constants)
+
+
+def _is_constant(node: Node, constants: Constants) -> bool:
+    inputs = node.all_input_nodes
+    return constants.has(node) or (
+        node.op == "call_function" and bool(inputs) and all(_is_constant(source, constants) for source in inputs)
+    )

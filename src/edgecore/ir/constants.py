@@ -17,6 +17,12 @@ PART_OF = ":"
 """Separates, in the name of a constant that was computed from a parameter, the parameter's name from what it is:
 `head.weight:scale`. A name of PyTorch has no colon."""
 
+
+def parameter_of(name: str) -> str:
+    """Return the name of the parameter that a constant was computed from; other names are returned as they are."""
+    return name.partition(PART_OF)[0]
+
+
 _CONSTANT_KINDS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR)
 
 
@@ -62,7 +68,7 @@ class Constants:
     def set(self, node: Node, tensor: torch.Tensor) -> None:
         """Replace the tensor of a constant placeholder; other placeholders of the same weight keep the old tensor."""
         spec = self.specs[node.name]
-        target = f"{spec.target}.{node.name}" if self._shared(spec) else spec.target
+        target = f"{spec.target}{PART_OF}{node.name}" if self._shared(spec) else spec.target
         assert target is not None
         self.program.constants.pop(target, None)
         self.program.state_dict[target] = tensor
@@ -72,11 +78,14 @@ class Constants:
     def _shared(self, spec: InputSpec) -> bool:
         return sum(other.target == spec.target for other in self.specs.values()) > 1
 
-    def add(self, name: str, tensor: torch.Tensor) -> Node:
+    def add(self, name: str, tensor: torch.Tensor, made_of: Node | None = None) -> Node:
         """Add a constant placeholder before the first node that is not a constant, and return the placeholder.
 
-        If `name` is taken, the placeholder gets a name such as `name_1`. `name` is the qualified name of the constant;
-        its dots are underscores in the name of the placeholder.
+        Args:
+            name: The name of the constant; dots are underscores in the name of the placeholder. If it is taken, the
+                placeholder gets a name such as `name_1`.
+            tensor: The content.
+            made_of: The constant that the content was computed from, whose file in `external_data` it shares.
         """
         program, graph = self.program, self.program.graph_module.graph
         taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}
@@ -88,6 +97,8 @@ class Constants:
         with graph.inserting_before(first):
             node: Node = graph.placeholder(unique.replace(".", "_"))
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
+        if made_of is not None and made_of.name in self.specs:
+            unique = f"{parameter_of(str(self.specs[made_of.name].target))}{PART_OF}{unique}"
         spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), unique, persistent=True)
         program.graph_signature.input_specs.insert(index, spec)
         program.state_dict[unique] = tensor

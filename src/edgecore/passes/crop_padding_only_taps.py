@@ -63,7 +63,7 @@ def _crop(constants: Constants, editor: Editor, weight: Node, cuts: list[int]) -
     kernel = constants.get(weight)
     for dim, cut in enumerate(cuts, start=2):
         kernel = kernel.narrow(dim, cut, kernel.shape[dim] - 2 * cut)
-    cropped = constants.add(f"{weight.name}_trimmed", kernel.contiguous())
+    cropped = constants.add(f"{weight.name}_trimmed", kernel.contiguous(), weight)
     if conv.args[1] is not weight:
         dequantize = conv.args[1]
         assert isinstance(dequantize, Node)

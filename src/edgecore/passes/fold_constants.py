@@ -50,11 +50,20 @@ def fold_constants(program: ExportedProgram) -> ExportedProgram:
                 folded.append(item)
         for node in reversed(folded):  # users first: what only folded operators read needs no constant
             if node.users:
-                replace(node, constants.add(f"{node.name}_folded", known.folded[node]))
+                replace(node, constants.add(f"{node.name}_folded", known.folded[node], _first_constant(node)))
             else:
                 graph_module.graph.erase_node(node)
     constants.drop_unused()
     return program
+
+
+def _first_constant(node: Node) -> Node | None:
+    """Return the first constant that a folded node was computed from; None if it has no inputs."""
+    while node.op == "call_function":
+        if not node.all_input_nodes:
+            return None
+        node = node.all_input_nodes[0]
+    return node
 
 
 class _Known:

@@ -65,7 +65,7 @@ def _fuse(constants: Constants, conv: Node, norm: Node) -> None:
     if isinstance(old_node, Node):
         conv.update_arg(2, _store(constants, old_node, fused_bias, name))
     else:
-        conv.update_arg(2, constants.add(name, fused_bias))
+        conv.update_arg(2, constants.add(name, fused_bias, weight_node))
     for user in list(norm.users):
         assert user.target is operator.getitem
         replace(user, conv)
@@ -91,4 +91,4 @@ def _store(constants: Constants, node: Node, tensor: torch.Tensor, name: str) ->
     if len(node.users) == 1 and constants.get(node).shape == tensor.shape:
         constants.set(node, tensor)
         return node
-    return constants.add(name, tensor)
+    return constants.add(name, tensor, node)

@@ -21,9 +21,9 @@ MAX_DEPTH = 1 << 15
 
 @dataclass(frozen=True)
 class _Weight:
-    """The weight of a layer: int8 integers as the layer has them, and float64 scales, one or one per output channel."""
+    """The constant `source` of a layer: int8 integers as the layer has them, and float64 scales, one or one per output channel."""
 
-    name: str
+    source: Node
     integers: torch.Tensor
     scales: torch.Tensor
 
@@ -51,8 +51,8 @@ def fuse_layer(editor: Editor, node: Node, result: Integers, constants: Constant
     if channels is None or channels.shape != (3, integers.shape[0]):
         return None
     tensors = (
-        constants.add(f"{weight.name}_integers", integers.contiguous()),
-        constants.add(f"{weight.name}_channels", channels),
+        constants.add(f"{weight.source.name}_integers", integers.contiguous(), weight.source),
+        constants.add(f"{weight.source.name}_channels", channels, weight.source),
     )
     return call_operator(editor, name, (source.node, *tensors, *geometry), padded, (), result, bounds)
 
@@ -72,7 +72,7 @@ def _weight(node: Any, axis: int, constants: Constants) -> _Weight | None:
     if zero_point.any():
         return None
     source: Any = node.args[0]
-    return _Weight(source.name, constants.get(source), scale)
+    return _Weight(source, constants.get(source), scale)
 
 
 def _as_plain_weight(weight: torch.Tensor, groups: int) -> torch.Tensor:

@@ -86,9 +86,11 @@ def _pack(node: Node, constants: Constants) -> _Weight | None:
         bits *= 2
     zeros = None if zero_point is None or not constants.get(zero_point).any() else constants.get(zero_point)
     return _Weight(
-        packed=constants.add(f"{source.name}_packed", packed.pack(integers.contiguous(), bits)),
-        scales=constants.add(f"{source.name}_scales", scales.to(node.meta["val"].dtype)),
-        zero_points=None if zeros is None else constants.add(f"{source.name}_zeros", zeros.to(node.meta["val"].dtype)),
+        packed=constants.add(f"{source.name}_packed", packed.pack(integers.contiguous(), bits), source),
+        scales=constants.add(f"{source.name}_scales", scales.to(node.meta["val"].dtype), source),
+        zero_points=None
+        if zeros is None
+        else constants.add(f"{source.name}_zeros", zeros.to(node.meta["val"].dtype), source),
         bits=bits,
         rows=integers.shape[0],
     )

@@ -140,7 +140,7 @@ def fold_quantize(program: ExportedProgram) -> ExportedProgram:
             if constants.has(source) and all(constants.has(other) for other in node.all_input_nodes):
                 args, kwargs = torch.fx.map_arg((node.args, node.kwargs), constants.get)
                 assert callable(node.target)
-                replace(node, constants.add(f"{node.name}_folded", node.target(*args, **kwargs)))
+                replace(node, constants.add(f"{node.name}_folded", node.target(*args, **kwargs), source))
             elif (inner := quantized_before(node, constants)) is not None:
                 replace(node, inner)
     constants.drop_unused()

@@ -93,7 +93,10 @@ def _rewrite_integer_matmul(graph_module: GraphModule, node: Node, weight: Node,
 
 def _insert_layer(editor: Editor, value: Any, weight: Node, scales: torch.Tensor, constants: Constants) -> Node:
     zeros = torch.zeros(scales.shape[0], dtype=torch.int64)
-    parameters = constants.add(f"{weight.name}_scales", scales), constants.add(f"{weight.name}_zeros", zeros)
+    parameters = (
+        constants.add(f"{weight.name}_scales", scales, weight),
+        constants.add(f"{weight.name}_zeros", zeros, weight),
+    )
     dequantize = torch.ops.quantized_decomposed.dequantize_per_channel.default
     matrix = editor.call(dequantize, weight, *parameters, 0, -128, 127, torch.int8)
     return editor.call(aten.linear.default, value, matrix)

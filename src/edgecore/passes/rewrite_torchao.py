@@ -33,7 +33,7 @@ def rewrite_torchao(program: ExportedProgram) -> ExportedProgram:
         for node in calls(graph_module):
             if _is(node, "export::access_subclass_inner_tensor") and constants.has(node.args[0]):
                 tensor, name = constants.get(node.args[0]), str(node.args[1])  # type: ignore[arg-type]
-                replace(node, constants.add(f"{node.args[0]}_{name}", getattr(tensor, name)))
+                replace(node, constants.add(f"{node.args[0]}_{name}", getattr(tensor, name), node.args[0]))
         for node in calls(graph_module):
             if _is(node, "torchao::choose_qparams_affine"):
                 _rewrite_dynamic(graph_module, node)
@@ -110,7 +110,10 @@ def _rewrite_weight(graph_module: GraphModule, node: Node, constants: Constants)
     editor = Editor(graph_module, node, fake_mode(graph_module))
     if groups[1] == 1:
         scales, zeros = scales.reshape(-1), zeros.reshape(-1)
-    parameters = [constants.add(f"{weight}_scales", scales), constants.add(f"{weight}_zeros", zeros.to(torch.int64))]
+    parameters = [
+        constants.add(f"{weight}_scales", scales, weight),
+        constants.add(f"{weight}_zeros", zeros.to(torch.int64), weight),
+    ]
     if groups[1] == 1:
         arguments = (weight, *parameters, 0, *limits)
         dequantized = editor.call(library.dequantize_per_channel.default, *arguments, out_dtype=result)

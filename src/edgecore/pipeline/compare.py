@@ -16,7 +16,8 @@ from edgecore import runtime
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.lazy_constants import load_all
-from edgecore.quantize.quality import decibels, signal_to_noise
+from edgecore.ir.program import unchanged_buffers
+from edgecore.quantize.quality import copied, decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 from edgecore.runtime.nesting import leaves
 
@@ -91,7 +92,8 @@ class OutputRow:
         shape: The shape of the program's output.
         dtype: The dtype of the program's output.
         eager: The difference of the program's output from the model's output. It contains the error of the runtime, and
-            the quantization error if `edgecore.compile` quantized the model.
+            the quantization error if `edgecore.compile` quantized the model, and is then that of the call with the lowest
+            SQNR.
         quantized: The difference from the quantized program in eager mode, which is the error of the runtime alone;
             None if `edgecore.compile` did not quantize the model.
         bound: The maximum absolute error of the runtime that is accepted.
@@ -155,7 +157,14 @@ class Comparison:
         exceeded = [row for row in self.rows if row.exceeded]
         reference = "quantized eager" if any(row.quantized for row in self.rows) else "eager"
         if not exceeded:
-            return f"the runtime agrees with {reference}, as far as expected, in {_count(self.rows)}"
+            lossy = [row for row in self.rows if row.quantized]
+            lowest = min(lossy, key=lambda row: row.eager.sqnr, default=None)
+            loss = ""
+            if lowest is not None and lowest.eager.largest:
+                loss = (
+                    f"; from the model itself {lowest.method}, output {lowest.output} has {decibels(lowest.eager.sqnr)}"
+                )
+            return f"the runtime agrees with {reference}, as far as expected, in {_count(self.rows)}{loss}"
         worst = exceeded[0]
         return (
             f"the runtime differs from {reference} by more than expected in {len(exceeded)} of {_count(self.rows)}; "
@@ -201,6 +210,7 @@ class Reference:
         computes_in: The dtype in which `rounded` computes floating-point values.
         steps: The least `RecipeSupport.steps` of the recipes.
         by_recipe: True if `edgecore.compile(quantize=...)` quantized the program.
+        calls: The number of calls with the example inputs, in a row; several for a program with state.
     """
 
     example: tuple[tuple[Any, ...], Mapping[str, Any]] | None
@@ -208,6 +218,7 @@ class Reference:
     computes_in: str = "float32"
     steps: int = 0
     by_recipe: bool = False
+    calls: int = 1
 
 
 Call = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -220,7 +231,7 @@ def _calls(inputs: Any, reference: Reference, method: str) -> Iterator[Call]:
             raise CompileError(
                 f"method {method!r}: the exported program has no example inputs; pass inputs to compare(model, inputs)"
             )
-        yield reference.example
+        yield from [reference.example] * reference.calls
     elif isinstance(inputs, (tuple, torch.Tensor)):
         yield _call(inputs)
     elif isinstance(inputs, Iterable) and (entries := list(inputs)):
@@ -255,10 +266,13 @@ def _compare_method(
         # A backend may choose one dynamic scale for a tensor or one for each row. The eager program runs both ways, and
         # the result closer to the output of the backend is compared.
         by_row_choices = (False, True) if chooses_scales(rounded) else (False,)
-        quantized = [_apply(quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
-        noisy = [_apply(perturbed_eager(rounded, dtype, seed, reference.steps), flat) for seed in range(NOISE_SEEDS)]
+        quantized = [_apply(rounded, quantized_eager(rounded, dtype, by_row=by_row), flat) for by_row in by_row_choices]
+        noisy = [
+            _apply(rounded, perturbed_eager(rounded, dtype, seed, reference.steps), flat) for seed in range(NOISE_SEEDS)
+        ]
         steps = output_steps(rounded)
     worst: dict[str, OutputRow] = {}
+    lowest: dict[str, Difference] = {}  # from the model, of a program that a recipe quantized
     for number, (values, expected_values) in enumerate(zip(program_results, model_results, strict=True)):
         if len(values) != len(expected_values):
             raise CompileError(
@@ -273,9 +287,11 @@ def _compare_method(
             row = replace(row, method=name, output=label, input=number, step=steps[index] if steps else None)
             if not reference.by_recipe:
                 row = replace(row, quantized=None)
+            if row.quantized is not None and (label not in lowest or row.eager.sqnr < lowest[label].sqnr):
+                lowest[label] = row.eager
             if label not in worst or _excess(row) > _excess(worst[label]):
                 worst[label] = row
-    return list(worst.values())
+    return [replace(row, eager=lowest.get(label, row.eager)) for label, row in worst.items()]
 
 
 def _row(
@@ -325,20 +341,14 @@ def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
         ]
 
 
-def _apply(function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
-    return [[copied(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
+def _apply(program: ExportedProgram, function: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    """Return the results of calls in a row of a function that runs `program`, whose buffers stay as they are."""
+    with unchanged_buffers(program):
+        return [[copied(value) for value in pytree.tree_leaves(function(*call))] for call in calls]
 
 
 def _label(path: Sequence[Any]) -> str:
     return ".".join(str(getattr(key, "key", getattr(key, "idx", key))) for key in path) or "0"
-
-
-def copied(value: Any) -> Any:
-    """Copy a tensor, and return other values as they are.
-
-    Results are copied because a later call of the model may write into the same tensor.
-    """
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 @contextmanager

@@ -47,6 +47,7 @@ from edgecore.quantize import (
     recipes_of,
     warn_of_losses,
 )
+from edgecore.quantize.quality import calls_of
 from edgecore.quantize.rounding import rounds
 from edgecore.recipe import Quantize
 
@@ -131,7 +132,8 @@ class CompiledProgram(ExecutorchProgramManager):
             model: The model that was compiled: a module in eval mode, an ExportedProgram, or a mapping from names of
                 methods to these.
             inputs: A tuple with one entry per argument, a tensor, or a list of these for several calls in a row; for
-                several methods a mapping by name. By default the example inputs.
+                several methods a mapping by name. By default the example inputs; three times in a row if the program
+                has state.
             tolerance: Use another bound: the maximum error of the runtime, relative to the largest magnitude of an
                 output. Needed for a backend that computes in lower precision and does not say so.
 
@@ -379,13 +381,15 @@ def _reference(exported: ExportedProgram, quantized: Quantized | None, plan: Pla
     Where activations are quantized, their steps matter more than `float_dtype`. The least of the recipes' steps counts,
     so that no recipe is judged by the steps of another one.
     """
-    is_rounded = rounds(exported)
+    is_rounded, calls = rounds(exported), calls_of(exported)
     dtype = "float32" if is_rounded else float_dtype
     if quantized is not None:
         dtype = dtype if quantized.computes_in == "float32" else quantized.computes_in
         steps = min((recipe.steps for recipe in recipes_of(plan)), default=0)
-        return Reference(quantized.original.example_inputs, exported, dtype, steps, by_recipe=True)
-    return Reference(exported.example_inputs, exported if is_rounded or dtype != "float32" else None, dtype)
+        return Reference(quantized.original.example_inputs, exported, dtype, steps, by_recipe=True, calls=calls)
+    return Reference(
+        exported.example_inputs, exported if is_rounded or dtype != "float32" else None, dtype, calls=calls
+    )
 
 
 def _backend_list(backends: str | Backend | Sequence[str | Backend]) -> list[Backend]:

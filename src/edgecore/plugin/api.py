@@ -58,11 +58,14 @@ class NamedBlob:
         data: The bytes.
         alignment: Alignment in bytes of `data` in the file.
         sha256: SHA-256 of `data` (32 bytes) if the backend has computed it; if empty, edgecore computes it.
+        readers: The `debug_handle`s of the nodes that read the data, if the backend packs or converts weights: with
+            `external_data` the data go to the file of the weights of these nodes.
     """
 
     data: bytes | memoryview
     alignment: int = 16
     sha256: bytes = b""
+    readers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Any, ClassVar, Generic, TypeVar
@@ -25,7 +26,11 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from edgecore.errors import QuantizationWarning
+from edgecore.ir.graph import describe
 from edgecore.ir.op_args import argument
+from edgecore.passes.in_place import functional_form, is_mutable, written_by
+from edgecore.passes.written_views import aliased
 from edgecore.quantize.select import ANNOTATION
 
 aten = torch.ops.aten
@@ -96,6 +101,22 @@ class ModuleQuantizer(Quantizer, Generic[Config]):  # type: ignore[misc]
         """Set the configuration of operators in a module and its submodules; the name is as in `named_modules()`."""
         self._names[module_name] = quantization_config
         return self
+
+    def transform_for_annotation(self, model: GraphModule) -> GraphModule:
+        """Return `model` as it is.
+
+        Warns:
+            QuantizationWarning: The model of a script writes in a way that torchao loses.
+        """
+        for node in model.graph.nodes:
+            if _is_lost(node):
+                warnings.warn(
+                    f"torchao loses the write of {describe(node)}; quantize a functional module: "
+                    "torch.export.export(model, inputs).run_decompositions({}).module()",
+                    QuantizationWarning,
+                    stacklevel=3,
+                )
+        return model
 
     def annotate(self, model: GraphModule) -> GraphModule:
         """Write annotations into the `meta` of the nodes; return `model`.
@@ -243,6 +264,17 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
     # The fused module computes scales itself: without `eps`, and affine ones only.
     fake_quantize = FusedMovingAvgObsFakeQuantize if high - low < 2**8 else FakeQuantize
     return fake_quantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps)
+
+
+def _is_lost(node: Node) -> bool:
+    """Return True for a call that writes through a view, a tensor with views, or a buffer other than by `copy_`."""
+    if node.op != "call_function" or not is_mutable(node) or functional_form(node.target) is None:  # type: ignore[arg-type]
+        return False
+    (written,) = written_by(node)
+    if written.op == "get_attr":
+        return node.target is not aten.copy_.default and not str(written.target).endswith("num_batches_tracked")
+    views = [user for user in written.users if aliased(user) is written and not is_mutable(user)]
+    return bool(views) or (aliased(written) is not None and not is_mutable(written))
 
 
 def _reads_empty(node: Node) -> bool:

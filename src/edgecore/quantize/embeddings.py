@@ -71,5 +71,5 @@ def _integers(table: Node, bits: int, constants: Constants) -> tuple[Node, Node,
     scales = (rows.abs().amax(-1) / limit).clamp(min=torch.finfo(torch.float32).eps)
     integers = (rows / scales.unsqueeze(-1)).round().clamp(-limit - 1, limit).to(torch.int8).reshape(values.shape)
     tensors = {"integers": integers, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
-    added = [constants.add(f"{table.name}_{name}", tensor) for name, tensor in tensors.items()]
+    added = [constants.add(f"{table.name}_{name}", tensor, table) for name, tensor in tensors.items()]
     return added[0], added[1], added[2]

@@ -14,9 +14,10 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
-from edgecore.ir.constants import PART_OF
+from edgecore.ir.constants import PART_OF, Constants, parameter_of
 from edgecore.ir.graph import all_calls, calls
 from edgecore.ir.program import copy_program
+from edgecore.ir.state import mutable_buffers
 from edgecore.ir.written import written_buffers
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.in_place import is_mutable, written_by
@@ -51,6 +52,48 @@ def functional_copy(program: ExportedProgram, *, statistics: bool = True) -> tup
         buffer = holder[name]
         holder[name] = clones.setdefault(id(buffer), buffer.detach().clone())
     return functional, origins
+
+
+def counter_reads(program: ExportedProgram) -> list[Node]:
+    """List the calls in floating point that compute with a value which follows from the number of calls only.
+
+    No sample shows the range of such a counter. It is computed from constants and from buffers whose new content never
+    depends on an input. An index, such as the position of a token, has no range to observe.
+
+    Args:
+        program: A functional program.
+    """
+    counters = {
+        buffer.node: buffer.update for buffer in mutable_buffers(program) if buffer.node.meta["val"].dtype != torch.bool
+    }
+    constants = Constants(program)
+    while True:
+        from_input: dict[Node, bool] = {}
+        for node in program.graph.nodes:
+            if node.op == "placeholder":
+                from_input[node] = node not in counters and not constants.has(node)
+            else:
+                from_input[node] = any(from_input[source] for source in node.all_input_nodes)
+        driven = [node for node, update in counters.items() if from_input[update]]
+        if not driven:
+            break
+        for node in driven:
+            del counters[node]
+    counts = set(counters)
+    reads = []
+    for node in calls(program.graph_module):
+        is_elementwise = isinstance(node.target, OpOverload) and torch.Tag.pointwise in node.target.tags
+        if any(source in counts and (is_elementwise or _is_float(source)) for source in node.all_input_nodes):
+            if _is_float(node):
+                reads.append(node)
+            if not from_input[node]:
+                counts.add(node)
+    return reads
+
+
+def _is_float(node: Node) -> bool:
+    val = node.meta.get("val")
+    return isinstance(val, torch.Tensor) and val.is_floating_point()
 
 
 def convert(prepared: GraphModule) -> GraphModule:
@@ -110,7 +153,7 @@ def _parameter(node: Node) -> str:
     """Return the name of the first parameter or buffer that a node is computed from."""
     while node.op != "get_attr":
         node = node.all_input_nodes[0]
-    return str(node.target).partition(PART_OF)[0]
+    return parameter_of(str(node.target))
 
 
 def _register(module: GraphModule, parameter: str, what: str, value: torch.Tensor) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,17 +13,22 @@ import torch
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map
 
 from edgecore.errors import CompileError, QuantizationWarning
-from edgecore.ir.graph import module_path, operator_name, source_line
+from edgecore.ir.graph import calls, module_path, operator_name, source_line
 from edgecore.ir.op_args import argument
 from edgecore.ir.op_sets import EXPORTED_MOVEMENT_NAMES
 from edgecore.ir.program import unchanged_buffers
+from edgecore.ir.written import written_buffers
+from edgecore.passes.in_place import is_mutable, written_by
 from edgecore.passes.quantized import dequantized_inputs, is_dequantize, is_quantize
 
 MIN_SQNR = 10.0
 """Compiling warns about an output with a lower SQNR (in dB); at 10 dB the noise is about a third of the signal."""
+
+STATE_CALLS = 3
+"""Number of calls in a row that compare programs with state."""
 
 Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Positional and keyword inputs."""
@@ -121,9 +126,9 @@ def layer_qualities(quantized: Quantized, method: str = "forward") -> list[Layer
     args, kwargs = quantized.inputs
     with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
         reference = _Reference(original, set(counterparts.values()))
-        reference.run(*args, *kwargs.values())
+        reference.run(*tree_map(copied, (*args, *kwargs.values())))
         comparison = _Comparison(program, counterparts, reference.values, getattr(torch, quantized.computes_in))
-        comparison.run(*args, *kwargs.values())
+        comparison.run(*tree_map(copied, (*args, *kwargs.values())))
     rows = [
         _row(node, sqnr, comparison.ratios, quantized, method)
         for node, sqnr in comparison.ratios.items()
@@ -151,23 +156,46 @@ def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
 
 
 def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
-    """Return the SQNR in dB of each floating-point output, by one run of each program; {} without a sample."""
+    """Return the SQNR in dB of each floating-point output; {} without a sample.
+
+    Both programs, that of the user and the quantized one, get the sample once, or some times in a row if they have state;
+    the lowest SQNR counts.
+    """
     if quantized.inputs is None:
         return {}
-    args, kwargs = quantized.inputs
+    ratios: dict[str, float] = {}
     programs = quantized.original, quantized.program
+    modules = [program.module() for program in programs]
     with torch.no_grad(), unchanged_buffers(*programs):
-        wanted_values, values = (
-            [value.clone() if isinstance(value, torch.Tensor) else value for value in tree_leaves(results)]
-            for results in (program.module()(*args, **kwargs) for program in programs)
-        )
-    pairs = [
-        (index, want, got)
-        for index, (want, got) in enumerate(zip(wanted_values, values, strict=True))
-        if isinstance(want, torch.Tensor) and want.is_floating_point()
-    ]
-    ratios = {f"{method}, output {index}": signal_to_noise(want, got) for index, want, got in pairs}
-    return {name: ratio for name, ratio in ratios.items() if not math.isnan(ratio)}
+        for _ in range(calls_of(quantized.program)):
+            wanted, got = (
+                [copied(leaf) for leaf in tree_leaves(_call(module, quantized.inputs))] for module in modules
+            )
+            for index, (want, value) in enumerate(zip(wanted, got, strict=True)):
+                if isinstance(want, torch.Tensor) and want.is_floating_point():
+                    name, ratio = f"{method}, output {index}", signal_to_noise(want, value)
+                    if not math.isnan(ratio):
+                        ratios[name] = min(ratio, ratios.get(name, math.inf))
+    return ratios
+
+
+def calls_of(program: ExportedProgram) -> int:
+    """Return how often a program is called to compare it: several times in a row if it has state."""
+    buffers = program.graph_signature.inputs_to_buffers
+    nodes = [node for node in calls(program.graph_module) if is_mutable(node)]
+    writes_buffer = any(tensor.name in buffers for node in nodes for tensor in written_by(node))
+    return STATE_CALLS if writes_buffer or written_buffers(program) else 1
+
+
+def _call(function: Callable[..., Any], inputs: Inputs) -> Any:
+    """Call a function with copies of inputs, which it may write."""
+    args, kwargs = tree_map(copied, inputs)
+    return function(*args, **kwargs)
+
+
+def copied(value: Any) -> Any:
+    """Copy a tensor, and return other values as they are."""
+    return value.detach().clone() if isinstance(value, torch.Tensor) else value
 
 
 def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[str, str]) -> Iterator[tuple[Node, str]]:
@@ -175,10 +203,10 @@ def _counterparts(original: GraphModule, program: GraphModule, names: Mapping[st
 
     A convolution into which a batch norm was fused corresponds to the batch norm.
     """
-    calls = {node.name: node for node in original.graph.nodes if node.op == "call_function"}
+    nodes = {node.name: node for node in original.graph.nodes if node.op == "call_function"}
     remaining = {names.get(node.name) for node in program.graph.nodes}
     for node in program.graph.nodes:
-        counterpart = calls.get(names.get(node.name, ""))
+        counterpart = nodes.get(names.get(node.name, ""))
         if counterpart is None or node.op != "call_function":
             continue
         users = list(counterpart.users)

@@ -18,7 +18,7 @@ from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
-from edgecore.quantize.pt2e import convert, functional_copy
+from edgecore.quantize.pt2e import convert, counter_reads, functional_copy
 from edgecore.quantize.quality import Inputs, Quantized
 from edgecore.quantize.rules import mark
 
@@ -75,7 +75,10 @@ def quantize_model(
                 claim(program, recipe)
     if quantizers:
         load_all(exported)
-        is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings
+        counters = counter_reads(program) if any(recipe.method.calibrates for recipe in quantizers) else []
+        for node in counters:
+            node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: ()}
+        is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings and not counters
         quantizer = make_quantizer(quantizers, is_whole=is_whole)
         sample, quantized = _convert(program, exported.example_inputs, quantizer, title, calibration, dynamic_shapes)
         # `from_node` of a node in the new program is a node of the converted module, which has the name that it has in

@@ -17,7 +17,7 @@ Partitioning: choose the nodes that the backend compiles.
 Compiling a partition, in `preprocess`.
 
 - `PartitionView`: inputs, constants and outputs of a partition, with the upper bounds of their shapes; `debug_handles`.
-- `Constants`: read, replace and add weights.
+- `Constants`: read, replace and add weights; `parameter_of`: the parameter that a constant was computed from.
 - `Bounds`: minimum and maximum of symbolic sizes.
 - `dim_order`: the order of a tensor's dims in memory.
 - `allowed_types`: the dtypes that an operator's tensors may have.
@@ -52,7 +52,7 @@ from edgecore.stability import deprecated, experimental, lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgecore.ir.attention import without_repeated_heads
-    from edgecore.ir.constants import Constants
+    from edgecore.ir.constants import Constants, parameter_of
     from edgecore.ir.dtype_rules import allowed_types
     from edgecore.ir.dtypes import dtype_name
     from edgecore.ir.graph import (
@@ -143,6 +143,7 @@ __all__ = [
     "operator_name",
     "operators_markdown",
     "options_markdown",
+    "parameter_of",
     "parameters_of",
     "replace",
     "without_repeated_heads",
@@ -150,7 +151,7 @@ __all__ = [
 
 _NAMES_OF = {
     "edgecore.ir.attention": ("without_repeated_heads",),
-    "edgecore.ir.constants": ("Constants",),
+    "edgecore.ir.constants": ("Constants", "parameter_of"),
     "edgecore.ir.dtype_rules": ("allowed_types",),
     "edgecore.ir.dtypes": ("dtype_name",),
     "edgecore.ir.graph": (

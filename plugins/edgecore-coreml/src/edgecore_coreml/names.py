@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.sdk import Constants, arguments_by_name, module_path
+from edgecore.sdk import Constants, arguments_by_name, module_path, parameter_of
 from edgecore_coreml.quantized import STORED, VIEWS
 from edgecore_coreml.weights import StoredWeight, plain_name
 
@@ -44,7 +44,8 @@ def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:
     """
     constants, of_placeholders, of_readers = Constants(program), dict[str, str](), dict[str, str]()
     for node in filter(constants.has, program.graph.nodes):
-        name, readers = plain_name(str(constants.specs[node.name].target)), list(_readers(node))
+        target = parameter_of(str(constants.specs[node.name].target))
+        name, readers = plain_name(target), list(_readers(node))
         if _FOLDED.fullmatch(name) and readers:
             reader, value = readers[0]
             layer = arguments_by_name(reader).get("weight") is value

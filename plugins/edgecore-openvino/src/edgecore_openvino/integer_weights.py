@@ -82,7 +82,7 @@ def _integers(
     tensors = {
         "integers": integers, "scales": scales.reshape(shape), "zeros": zeros.to(torch.int64).reshape(shape),
     }  # fmt: skip
-    first, second, third = (constants.add(f"{weight.name}_{name}", tensor) for name, tensor in tensors.items())
+    first, second, third = (constants.add(f"{weight.name}_{name}", tensor, weight) for name, tensor in tensors.items())
     return first, second, third
 
 

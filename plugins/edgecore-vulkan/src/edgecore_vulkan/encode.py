@@ -50,6 +50,7 @@ class _Encoder:
         self.result = Encoded(b"")
         self.ids: dict[Any, int] = {}
         self.keys: dict[str, int] = {}
+        self.reading: tuple[int, ...] = ()  # the handles of the call that is written
 
     def run(self) -> Encoded:
         self.graph.input_ids = [self.id(value) for value in self.source.inputs]
@@ -61,13 +62,13 @@ class _Encoder:
 
     def _call(self, call: Call) -> None:
         number = len(self.graph.chain)
+        self.reading = tuple(dict.fromkeys(debug_handles(*call.nodes)))
         args = [self.id(argument) for argument in call.args]
         outputs = [self.id(output) for output in call.outputs]
         args.append(outputs[0] if len(outputs) == 1 else self._add(s.ValueList(outputs)))
         self.graph.chain.append(s.OperatorCall(number, call.name, args))
-        handles = debug_handles(*call.nodes)
-        if handles:
-            self.result.handles[number] = tuple(dict.fromkeys(handles))
+        if self.reading:
+            self.result.handles[number] = self.reading
 
     def id(self, value: Argument) -> int:
         """Return the id of a value, which is added when it is first asked for; equal numbers share one."""
@@ -122,5 +123,5 @@ class _Encoder:
         if key not in self.keys:
             self.keys[key] = len(self.graph.constants)
             self.graph.constants.append(s.Bytes(s.NAMED_OFFSET, len(data), key))
-            self.result.named_data[key] = NamedBlob(data, ALIGNMENT, digest.digest())
+            self.result.named_data[key] = NamedBlob(data, ALIGNMENT, digest.digest(), self.reading)
         return self.keys[key]

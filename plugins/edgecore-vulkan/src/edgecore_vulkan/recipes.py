@@ -115,7 +115,7 @@ def _integers(matrix: Node, constants: Constants, bits: int, group: int | None) 
     added = {"integers": integers, "scales": scales}
     if length == width:
         added = {"integers": integers, "scales": scales[:, 0], "zeros": torch.zeros(count, dtype=torch.int64)}
-    return tuple(constants.add(f"{matrix.name}_{name}", tensor) for name, tensor in added.items())
+    return tuple(constants.add(f"{matrix.name}_{name}", tensor, matrix) for name, tensor in added.items())
 
 
 def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tensor:

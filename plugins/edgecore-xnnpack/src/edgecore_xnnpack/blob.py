@@ -101,6 +101,7 @@ class _Encoder:
         self.result = Encoded(b"")
         self.ids: dict[SubgraphValue, int] = {}
         self.buffers: dict[str, int] = {}
+        self.reading: tuple[int, ...] = ()  # the handles of the operation that is written
 
     def run(self) -> Encoded:
         for value in self.subgraph.inputs:
@@ -181,11 +182,12 @@ class _Encoder:
         if key not in self.buffers:
             self.buffers[key] = len(self.graph.constant_data)
             self.graph.constant_data.append(g.ConstantDataOffset(g.NAMED_OFFSET, len(data), key))
-            self.result.named_data[key] = NamedBlob(data, _ALIGNMENT, digest.digest())
+            self.result.named_data[key] = NamedBlob(data, _ALIGNMENT, digest.digest(), self.reading)
         return self.buffers[key]
 
     def _node(self, op: SubgraphNode) -> None:
         kind = g.Copy if op.kind is Alias else op.kind
+        self.reading = op.handles
         fields: dict[str, Any] = {
             name: [_size(item) for item in value] if isinstance(value, tuple) else value
             for name, value in op.attributes.items()

@@ -24,7 +24,7 @@ def convert_embeddings_to_fp16(program: ExportedProgram, selects: Selects) -> Ex
             target = constants.specs[table.name].target
             if target not in fp16_tables:
                 numbers = constants.get(table).clamp(-FP16_MAX, FP16_MAX).half()
-                fp16_tables[target] = constants.add(f"{table.name}_half", numbers)
+                fp16_tables[target] = constants.add(f"{table.name}_half", numbers, table)
             editor = Editor(graph_module, node, fake_mode(graph_module))
             rows = editor.call(aten.embedding.default, fp16_tables[target], *node.args[1:], **node.kwargs)
             replace(node, editor.call(aten._to_copy.default, rows, dtype=torch.float32))

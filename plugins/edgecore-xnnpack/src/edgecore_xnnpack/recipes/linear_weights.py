@@ -86,7 +86,7 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
         """Return the constant for a linear layer's matrix; calls with the same `weight` share one constant."""
         target = constants.specs[weight.name].target
         if target not in matrices:
-            matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous())
+            matrices[target] = constants.add(f"{weight.name}_matrix", tensor.contiguous(), weight)
         return matrices[target]
 
     for node, weight in list(float_weights(graph_module, constants, _MATRICES, selects, FLOATS)):
@@ -145,7 +145,7 @@ def _integers(weight: Node, constants: Constants, bits: int, group: int | None) 
             name, scales = "int8", (values.abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).eps)
             integers = (values / scales[:, None]).round().to(torch.int8)
         tensors = {name: integers, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
-    return tuple(constants.add(f"{weight.name}_{name}", tensor) for name, tensor in tensors.items())
+    return tuple(constants.add(f"{weight.name}_{name}", tensor, weight) for name, tensor in tensors.items())
 
 
 def _dequantized(
