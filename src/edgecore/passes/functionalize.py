@@ -47,6 +47,8 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
     become results of the program. torch's own functionalization, which traces the program again, handles programs that
     write through rare views or inside branches and loop bodies, and those with regions under `torch.autocast()`.
     """
+    if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
+        program = _without_tokens(program)
     lift_body_constants(program)  # for recipes, whose programs come directly from `torch.export`
     assignments = _assignments(program)  # before dropouts are removed, whose metadata would be missing
     _drop_dropouts(program)
@@ -65,7 +67,14 @@ def functionalize(program: ExportedProgram) -> ExportedProgram:
             return _Functionalization(copy_program(program)).run()
         except UnknownView:
             pass
-    return copy_program(program.run_decompositions({}))
+    return copy_program(_without_tokens(program.run_decompositions({})))
+
+
+def _without_tokens(program: ExportedProgram) -> ExportedProgram:
+    """Remove the tokens by which `run_decompositions` orders operators with effects; the order of the graph remains."""
+    from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
+
+    return _remove_effect_tokens(program)
 
 
 def _assignments(program: ExportedProgram) -> list[Node]:
