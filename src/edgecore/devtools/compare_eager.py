@@ -18,6 +18,7 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.graph import calls, module_path, operator_name, source_line
 from edgecore.ir.lazy_constants import load
 from edgecore.ir.op_sets import RESHAPES
+from edgecore.ir.written import is_result
 from edgecore.passes.quantized import is_quantize
 from edgecore.quantize.rounding import Rounding, chooses_scales
 
@@ -64,7 +65,7 @@ class EagerEdge:
         self._dtype = computes_in
         self._sites = {site.value: site for site in sites}
         self._nodes = {node.name: node for node in edge.graph.nodes}
-        self._results = len(edge.graph_signature.user_outputs)
+        self._results = sum(map(is_result, edge.graph_signature.output_specs))
         self._constants: dict[Node, Any] = {}
         self._buffers: dict[Node, torch.Tensor] = {}
         self._fold()

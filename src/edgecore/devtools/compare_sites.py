@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from edgecore.format import PteFile, get_meta
 from edgecore.ir.graph import calls, operator_name
 from edgecore.ir.op_sets import DATA_MOVEMENT
-from edgecore.ir.written import written_buffers
+from edgecore.ir.written import is_result, written_buffers
 from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
 
 METHOD = "forward"
@@ -99,10 +99,10 @@ def sites_of(edge: ExportedProgram, pte: PteFile) -> list[Site]:
 
 
 def user_outputs(edge: ExportedProgram) -> list[Any]:
-    """Return the nodes of the user's outputs."""
+    """Return the nodes of the results of a call."""
     specs = edge.graph_signature.output_specs
     pairs = zip(results_of(edge), specs, strict=True)
-    return [value for value, spec in pairs if spec.kind == OutputKind.USER_OUTPUT]
+    return [value for value, spec in pairs if is_result(spec)]
 
 
 def delegates_of(pte: PteFile) -> Iterator[tuple[str, Sequence[int], list[Sequence[int]]]]:

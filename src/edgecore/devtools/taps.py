@@ -23,6 +23,7 @@ from edgecore.devtools.compare_sites import METHOD, Site, delegates_of, results_
 from edgecore.errors import BackendError, CompileError, ExecutionError, FallbackWarning
 from edgecore.ir.graph import calls
 from edgecore.ir.program import copy_program, make_program
+from edgecore.ir.written import is_result
 from edgecore.passes.pass_list import NamedPass, PassList
 from edgecore.runtime.nesting import leaves
 
@@ -79,8 +80,8 @@ class Tap:
         nodes = {node.name: node for node in graph.nodes}
         pairs = list(zip(results_of(program), signature.output_specs, strict=True))
         if self.only:
-            pairs = [pair for pair in pairs if pair[1].kind != OutputKind.USER_OUTPUT]
-        present = {value for value, spec in pairs if spec.kind == OutputKind.USER_OUTPUT}
+            pairs = [pair for pair in pairs if not is_result(pair[1])]
+        present = {value for value, spec in pairs if is_result(spec)}
         for name in self.names:
             if name in nodes and nodes[name] not in present:
                 pairs.append((nodes[name], OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name), None)))
@@ -93,7 +94,7 @@ class Tap:
             submodules=dict(program.graph_module.named_children()),
         )  # fmt: skip
         wanted = set(self.names)
-        outputs = [value for value, spec in pairs if spec.kind == OutputKind.USER_OUTPUT]
+        outputs = [value for value, spec in pairs if is_result(spec)]
         self.index = {
             value.name: i for i, value in enumerate(outputs) if isinstance(value, Node) and value.name in wanted
         }

@@ -31,7 +31,7 @@ from edgecore.ir.program import buffer_of
 from edgecore.ir.writes import Writer, writer_of
 from edgecore.ir.written import written_placeholders
 from edgecore.memory.planning import MemoryPlan
-from edgecore.memory.specs import SPEC, TensorSpec, specs_of
+from edgecore.memory.specs import SPEC, TensorSpec, result_specs, specs_of
 from edgecore.plugin import PreprocessResult
 
 PRIM_OPERATORS: dict[Callable[..., Any], tuple[str, str]] = {
@@ -184,6 +184,10 @@ class Emitter:
             self._values[spec] = self.add_value(self._tensor(spec))
         return self._values[spec]
 
+    def _absent(self) -> int:
+        """Add the value of an absent result, an empty tensor: executorch's runtime takes no null as an `out` tensor."""
+        return self.add_value(fmt.Tensor(scalar_type=fmt.ScalarType.BYTE, sizes=[0], dim_order=[0]))
+
     def _of_node(self, node: Node) -> int:
         if node not in self._values and node.target is operator.getitem:
             return self._values[node.meta[SPEC]]
@@ -287,7 +291,7 @@ class Emitter:
         form = kernel_form(node)
         arguments = [self.value(argument, node) for argument in form.arguments]
         writer = writer_of(node.target)
-        outs = [self.result(spec) for spec in specs_of(node)]
+        outs = [self._absent() if spec is None else self.result(spec) for spec in result_specs(node)]
         if writer is not None:
             self._writing_call(node, writer, form, arguments, outs)
             return

@@ -12,12 +12,12 @@ from typing import Any
 import sympy
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind, OutputKind, OutputSpec
 from torch.utils import _pytree as pytree
 
 from edgecore import format as fmt
 from edgecore.ir.tensors import Bounds
-from edgecore.ir.written import written_inputs
+from edgecore.ir.written import is_result
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta]
 
     An input has the name of its parameter of `forward`; if the parameter is a container, the path inside it follows:
     `past[0].key`. An output has the name of its key or field in the container that the model returns, then the
-    path inside that item; outputs without a key or field are `output_0`, `output_1`, ... The inputs that the program
-    writes are its first outputs, with their own names.
+    path inside that item; outputs without a key or field are `output_0`, `output_1`, ... The gradient of a parameter
+    has the name of the parameter, then `.grad`. An input that the program writes is an output with its own name.
     """
     inputs = _inputs(program)
     sizes = _Sizes(program, inputs)
@@ -53,18 +53,16 @@ def describe_arguments(program: ExportedProgram) -> tuple[list[fmt.ArgumentMeta]
     output = program.graph.output_node().args[0]
     assert isinstance(output, (tuple, list))
     specs = program.graph_signature.output_specs
-    results = [value for value, spec in zip(output, specs, strict=True) if spec.kind == OutputKind.USER_OUTPUT]
-    vals = [value.meta.get("val") if isinstance(value, torch.fx.Node) else value for value in results]
-    written = written_inputs(program)
-    described_outputs = [
-        fmt.ArgumentMeta(input.name, sizes.dims(input.val))
-        for name in written
-        for input in inputs
-        if input.node == name
-    ] + [
-        fmt.ArgumentMeta(name, sizes.dims(val))
-        for name, val in zip(_output_names(program, len(vals)), vals, strict=True)
-    ]
+    names = iter(_result_names(program, [spec for spec in specs if is_result(spec)]))
+    by_node = {input.node: input for input in inputs}
+    described_outputs = []
+    for value, spec in zip(output, specs, strict=True):
+        if is_result(spec):
+            val = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
+            described_outputs.append(fmt.ArgumentMeta(next(names), sizes.dims(val)))
+        elif spec.kind == OutputKind.USER_INPUT_MUTATION:
+            written = by_node[str(spec.target)]
+            described_outputs.append(fmt.ArgumentMeta(written.name, sizes.dims(written.val)))
     return described_inputs, described_outputs
 
 
@@ -94,6 +92,16 @@ def _input_names(program: ExportedProgram, placeholders: Sequence[str]) -> list[
         else:
             names += [(parameter + _path_text(path), f"L['{parameter}']{pytree.keystr(tuple(path))}") for path in paths]
     return names if len({name for name, _ in names}) == len(placeholders) == len(names) else unknown
+
+
+def _result_names(program: ExportedProgram, specs: Sequence[OutputSpec]) -> list[str]:
+    of_model = [spec.kind in (OutputKind.USER_OUTPUT, OutputKind.LOSS_OUTPUT) for spec in specs]
+    model_names = iter(_output_names(program, sum(of_model)))
+    names = []
+    for index, (spec, is_of_model) in enumerate(zip(specs, of_model, strict=True)):
+        is_gradient = spec.kind == OutputKind.GRADIENT_TO_PARAMETER
+        names.append(next(model_names) if is_of_model else f"{spec.target}.grad" if is_gradient else f"output_{index}")
+    return names if len(set(names)) == len(names) else [f"output_{index}" for index in range(len(names))]
 
 
 def _output_names(program: ExportedProgram, number: int) -> list[str]:

@@ -9,12 +9,13 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram, ExportGraphSignature, ModuleCallEntry, ModuleCallSignature
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind
 from torch.fx import Graph, GraphModule
 from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils import _pytree as pytree
 
 from edgecore.ir.lazy_constants import load
+from edgecore.ir.written import is_result
 
 
 def make_program(
@@ -53,7 +54,7 @@ def make_program(
 def _call_signature(signature: ExportGraphSignature) -> ModuleCallSignature:
     """Return the signature of calls with positional inputs and a tuple of results."""
     arguments = [spec.arg for spec in signature.input_specs if spec.kind == InputKind.USER_INPUT]
-    results = [spec.arg for spec in signature.output_specs if spec.kind == OutputKind.USER_OUTPUT]
+    results = [spec.arg for spec in signature.output_specs if is_result(spec)]
     _, in_spec = pytree.tree_flatten(((0,) * len(arguments), {}))
     _, out_spec = pytree.tree_flatten((0,) * len(results))
     return ModuleCallSignature(list(arguments), list(results), in_spec, out_spec)

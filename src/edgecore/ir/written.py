@@ -1,9 +1,22 @@
-"""The buffers and inputs that an exported program writes. Two of them may get the same value."""
+"""The outputs of an exported program: results, and new contents of the buffers and inputs that it writes.
+
+Two buffers or inputs may get the same value.
+"""
 
 from __future__ import annotations
 
 from torch.export import ExportedProgram
-from torch.export.graph_signature import OutputKind
+from torch.export.graph_signature import OutputKind, OutputSpec
+
+_CONTENTS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
+
+
+def is_result(spec: OutputSpec) -> bool:
+    """Return True for a result of a call: a value that the model returns, a loss, a gradient or a token.
+
+    The other outputs are the new contents of tensors that the program writes.
+    """
+    return spec.kind not in _CONTENTS
 
 
 def written_buffers(program: ExportedProgram) -> set[str]:

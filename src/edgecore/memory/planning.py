@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch.export import ExportedProgram, ExportGraphSignature
-from torch.export.graph_signature import InputKind, OutputKind
+from torch.export.graph_signature import InputKind
 from torch.fx import GraphModule, Node
 from torch.fx.passes.infra.pass_base import PassResult
 
@@ -15,11 +15,11 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import in_execution_order, is_control_flow
 from edgecore.ir.writes import writer_of
-from edgecore.ir.written import written_inputs, written_placeholders
+from edgecore.ir.written import is_result, written_inputs, written_placeholders
 from edgecore.memory.memories import Memory, distribute
 from edgecore.memory.planners import Planner, annealed, lower_bound, overlap
 from edgecore.memory.sharing import Sharing, share_memory
-from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, specs_of
+from edgecore.memory.specs import SPEC, TensorSpec, assign_specs, result_specs, specs_of
 
 DEFAULT_ARENA = 1
 SHARED_ARENA = 2
@@ -178,7 +178,7 @@ class _Lifetimes:
     def __init__(self, program: ExportedProgram, inputs_planned: bool, outputs_planned: bool) -> None:
         constants = Constants(program)
         inputs = {s.arg.name for s in program.graph_signature.input_specs if s.kind == InputKind.USER_INPUT}
-        outputs = {s.arg.name for s in program.graph_signature.output_specs if s.kind == OutputKind.USER_OUTPUT}
+        outputs = {s.arg.name for s in program.graph_signature.output_specs if is_result(s)}
         changed_inputs = written_inputs(program)
         self.order: list[Node] = list(in_execution_order(program.graph_module))
         self.fixed: set[TensorSpec] = set()
@@ -200,7 +200,7 @@ class _Lifetimes:
                     if is_control_flow(node) or not is_top:
                         self.fixed.add(spec)
             writer = writer_of(node.target)
-            written = specs_of(node)[writer.fresh :] if writer is not None else ()
+            written = result_specs(node)[writer.fresh :] if writer is not None else ()
             for spec in specs_of(node):
                 first.setdefault(spec, 0 if is_top and node.op == "placeholder" else index)
                 last.setdefault(spec, index)

@@ -132,7 +132,7 @@ def _assign_written(node: Node) -> None:
     writer = writer_of(node.target)
     assert writer is not None
     written = [operand.meta[SPEC] for operand in writer.operands(node)]
-    own = specs_of(node)[: writer.fresh]
+    own = result_specs(node)[: writer.fresh]
     node.meta[SPEC] = (*own, *written) if isinstance(node.meta[SPEC], tuple) else written[0]
 
 
@@ -170,7 +170,12 @@ def _producer(value: Node) -> tuple[Node, int | None]:
 
 def specs_of(node: Node) -> list[TensorSpec]:
     """Return the specs of all tensor results of a node."""
+    return [spec for spec in result_specs(node) if spec is not None]
+
+
+def result_specs(node: Node) -> list[TensorSpec | None]:
+    """Return the specs of all results of a node; None for a result that is absent, or is no tensor."""
     spec = node.meta.get(SPEC)
     if isinstance(spec, TensorSpec):
         return [spec]
-    return [item for item in spec if item is not None] if isinstance(spec, tuple) else []
+    return list(spec) if isinstance(spec, tuple) else []

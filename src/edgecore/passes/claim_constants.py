@@ -1,4 +1,4 @@
-"""Turn constants of an exported program into buffers, or replace them by buffers, so that the model can write them."""
+"""Turn constants and parameters of an exported program that the model writes into buffers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
-from torch.export.graph_signature import InputKind
+from torch.export.graph_signature import InputKind, OutputKind
 from torch.fx import Node
 
 from edgecore.ir.graph import edit
@@ -15,7 +15,9 @@ from edgecore.passes.written_views import aliased
 
 
 def claim_constants(program: ExportedProgram) -> ExportedProgram:
-    """Replace a constant by the buffer that shares its memory, and turn a constant that the model writes into a buffer.
+    """Replace a constant by the buffer that shares its memory, and turn what the model writes into buffers.
+
+    A parameter that is written, such as the centre of a loss, is state, as a buffer is.
 
     `torch.export` lifts tensors that a module holds outside its buffers as constants, even if in-place operators write
     them. An example is the static cache of the package transformers, which may also be registered as a buffer
@@ -27,7 +29,11 @@ def claim_constants(program: ExportedProgram) -> ExportedProgram:
         _memory(_tensor(program, spec.target)): nodes[spec.arg.name] for spec in specs if spec.kind == InputKind.BUFFER
     }
     written = _written(program)
+    written.update(nodes[name] for name in _given_new_content(program))
     with edit(program) as graph_module:
+        for spec in specs:
+            if spec.kind == InputKind.PARAMETER and nodes[spec.arg.name] in written:
+                spec.kind, spec.persistent = InputKind.BUFFER, True
         for spec in [spec for spec in specs if spec.kind == InputKind.CONSTANT_TENSOR]:
             constant = nodes[spec.arg.name]
             buffer = buffers.get(_memory(_tensor(program, spec.target)))
@@ -39,6 +45,19 @@ def claim_constants(program: ExportedProgram) -> ExportedProgram:
             elif constant in written:
                 spec.kind, spec.persistent = InputKind.BUFFER, False
     return program
+
+
+def _given_new_content(program: ExportedProgram) -> list[str]:
+    """Return the placeholders of parameters whose new content is an output, which becomes that of a buffer.
+
+    Programs after `run_decompositions` have such outputs.
+    """
+    signature = program.graph_signature
+    parameters = {target: name for name, target in signature.inputs_to_parameters.items()}
+    outputs = [spec for spec in signature.output_specs if spec.kind == OutputKind.PARAMETER_MUTATION]
+    for spec in outputs:
+        spec.kind = OutputKind.BUFFER_MUTATION
+    return [parameters[str(spec.target)] for spec in outputs]
 
 
 def _tensor(program: ExportedProgram, name: str | None) -> Any:

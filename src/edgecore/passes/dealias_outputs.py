@@ -8,6 +8,7 @@ from torch.export.graph_signature import OutputKind
 from torch.fx import Node
 
 from edgecore.ir.graph import Editor, edit, fake_mode
+from edgecore.ir.written import is_result
 
 aten = torch.ops.aten
 
@@ -27,12 +28,11 @@ def dealias_outputs(program: ExportedProgram) -> ExportedProgram:
         for result, spec in zip(output.args[0], specs, strict=True):
             value = result
             if isinstance(value, Node) and isinstance(value.meta.get("val"), torch.Tensor):
-                is_result = spec.kind == OutputKind.USER_OUTPUT
                 unchanged = spec.kind == OutputKind.BUFFER_MUTATION and buffers.get(value.name) == spec.target
-                if (value.op == "placeholder" and not unchanged) or (is_result and value in distinct):
+                if (value.op == "placeholder" and not unchanged) or (is_result(spec) and value in distinct):
                     value = editor.call(aten.clone.default, value, val=value.meta["val"])
                     value.meta["unsupported_reasons"] = [("edgecore", "a copy, as each result has its own memory")]
-                if is_result:
+                if is_result(spec):
                     distinct.add(value)
             results.append(value)
         output.args = (tuple(results),)

@@ -58,6 +58,8 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
         CompileError: Without `statistics`, a program with batch norms writes in a way that only torch's functionalization
             handles, which would replace them.
     """
+    if any(spec.kind == InputKind.TOKEN for spec in program.graph_signature.input_specs):
+        program = _without_tokens(program)
     lift_body_constants(program)  # for recipes, whose programs come directly from `torch.export`
     assignments = _assignments(program)  # before dropouts are removed, whose metadata would be missing
     _drop_dropouts(program)
@@ -82,7 +84,14 @@ def functionalize(program: ExportedProgram, *, statistics: bool = True) -> Expor
             f"{describe(writing[0])} writes in a branch, a region or through a view in a way that has no form for the "
             "training of batch norms; write this part of the model without in-place operators"
         )
-    return copy_program(program.run_decompositions({}))
+    return copy_program(_without_tokens(program.run_decompositions({})))
+
+
+def _without_tokens(program: ExportedProgram) -> ExportedProgram:
+    """Remove the tokens by which `run_decompositions` orders operators with effects; the order of the graph remains."""
+    from torch.export._remove_effect_tokens_pass import _remove_effect_tokens
+
+    return _remove_effect_tokens(program)
 
 
 def _assignments(program: ExportedProgram) -> list[Node]:

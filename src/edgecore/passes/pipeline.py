@@ -64,9 +64,7 @@ EDGE_PASSES = PassList(
             "operators write arguments",
             stage="exported",
         ),
-        NamedPass(
-            "claim_constants", claim_constants, "Every constant that the model writes is a buffer.", stage="exported"
-        ),
+        NamedPass("claim_constants", claim_constants, "What the model writes is a buffer.", stage="exported"),
         NamedPass("functionalize", functionalize, "No operator writes into its arguments.", stage="exported"),
         NamedPass(
             "rewrite_torchao",

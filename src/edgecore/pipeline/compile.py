@@ -17,6 +17,7 @@ from edgecore.backend import Backend
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
+from edgecore.ir.func_transforms import check_transforms
 from edgecore.memory import MemoryPlanningPass
 from edgecore.partition import Partitioner
 from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES
@@ -272,6 +273,7 @@ def compile(
             if isinstance(method_model, ExportedProgram)
             else export_model(method_model, inputs, kwargs, shapes)
         )
+        check_transforms(exported[name])
         shapes_of[name] = dynamic_shapes_by_argument(method_model, shapes) if plan else None
     check_rules(plan, exported)
     for name, program in exported.items():

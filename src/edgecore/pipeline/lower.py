@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from edgecore.ir.func_transforms import check_transforms
 from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
@@ -276,6 +277,7 @@ class _Lowering:
         self.is_single = len(by_name) == 1
         methods = {}
         for name, program in by_name.items():
+            check_transforms(program)
             self.dump_step(name, "exported", program)
             passes = self.passes.of_stage("exported")
             methods[name] = self.apply(name, copy_program(program), passes, PassContext(), edge=False)

@@ -11,7 +11,7 @@ from typing import Any, overload
 import torch
 from torch._guards import detect_fake_mode
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind, TensorArgument
+from torch.export.graph_signature import ConstantArgument, InputKind, TensorArgument
 from torch.fx import GraphModule, Interpreter, Node
 from torch.utils import _pytree as pytree
 
@@ -25,6 +25,7 @@ from edgecore.ir.lazy_constants import load
 from edgecore.ir.program import copy_program
 from edgecore.ir.state import mutable_buffers
 from edgecore.ir.verifier import verify
+from edgecore.ir.written import is_result
 from edgecore.partition import (
     TAG,
     DelegationSpec,
@@ -247,7 +248,7 @@ def _place(graph_module: GraphModule, node: Node) -> None:
             copies[inner].meta = {"val": copies[inner.args[0]].meta["val"][position]}
     outputs = _output_nodes(lowered)
     specs = lowered.graph_signature.output_specs
-    assert all(spec.kind == OutputKind.USER_OUTPUT for spec in specs)
+    assert all(is_result(spec) for spec in specs)
     for user in list(node.users):
         value = copies[outputs[user.args[1]]]  # type: ignore[index]  # a list of tensors is only read by getitem
         if value is None:

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 
 from edgecore.ir.op_args import argument
+from edgecore.ir.written import is_result
 
 library = torch.ops.quantized_decomposed
 
@@ -52,7 +53,7 @@ def rounds(program: ExportedProgram) -> bool:
 def output_steps(program: ExportedProgram) -> list[float | None]:
     """Return for each output the scale of its quantization; None if it is not quantized, or has several scales."""
     output: Any = program.graph.output_node().args[0]
-    count = len(program.graph_signature.user_outputs)
+    count = sum(map(is_result, program.graph_signature.output_specs))
     nodes = output[len(output) - count :]
     return [_step(node) for node in nodes]
 

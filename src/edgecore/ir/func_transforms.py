@@ -1,0 +1,34 @@
+"""Find what `torch.export` leaves of the function transforms of `torch.func`: steps of them instead of operators."""
+
+from __future__ import annotations
+
+import torch
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError
+from edgecore.ir.graph import all_calls, describe
+
+_STEPS = "torch._functorch.predispatch"
+
+
+def check_transforms(program: ExportedProgram) -> None:
+    """Check that a program has no steps of `torch.func.grad`, `vmap` and the like.
+
+    Raises:
+        CompileError: It has. Such a program may even hold a tensor of the transform, which has no data, as a constant.
+    """
+    nodes = all_calls(program.graph_module)
+    steps = [node for node in nodes if node.users and getattr(node.target, "__module__", None) == _STEPS]
+    wrapped = [name for name, value in program.constants.items() if _is_wrapped(value)]
+    if steps or wrapped:
+        where = describe(steps[0]) if steps else f"the constant {wrapped[0]}"
+        raise CompileError(
+            f"{where} is a step of a function transform (torch.func.grad, vjp, jacrev, vmap or torch.vmap), which "
+            "torch.export leaves as it is; write the derivative or the batched computation with operators, or get "
+            "gradients from torch.export.experimental._export_forward_backward"
+        )
+
+
+def _is_wrapped(value: object) -> bool:
+    is_wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return isinstance(value, torch.Tensor) and is_wrapped(value)
