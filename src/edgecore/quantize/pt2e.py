@@ -1,4 +1,4 @@
-"""What torchao's PT2E flow gets, and what becomes of its result: modules without in-place operators, with their own state.
+"""Prepare programs for torchao's PT2E flow and convert its result: no in-place operators, and a state of their own.
 
 torchao inserts quantize and dequantize nodes between a tensor and its views, so that a write through a view would be
 lost. Its constant folding executes writes, and knows only some of the operators that write.
