@@ -166,6 +166,28 @@ def test_a_script_that_quantizes_an_in_place_model_itself_is_warned():
         prepare_pt2e(exported.run_decompositions({}).module(), quantizer)
 
 
+class Accumulating(nn.Module):
+    """A model that writes its input."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.layer(x)
+        x.add_(1)
+        return y + x
+
+
+def test_calibration_and_reports_leave_samples_as_they_are():
+    pytest.importorskip("edgecore_xnnpack")
+    model, samples = Accumulating().eval(), [torch.ones(2, 8), torch.zeros(2, 8)]
+    program = edgecore.compile(model, (samples[0],), backends="xnnpack", quantize="int8", calibration=samples)
+    assert all(row.sqnr > 30 for row in program.report(quantization=True).quantization)
+    assert samples[0].eq(1).all() and samples[1].eq(0).all()
+
+
 class Normed(nn.Module):
     """A network to train with batch norms, in-place operators, a write through a view and state."""
 

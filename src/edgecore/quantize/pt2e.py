@@ -91,6 +91,24 @@ def counter_reads(program: ExportedProgram) -> list[Node]:
     return reads
 
 
+def written_weights(program: ExportedProgram) -> list[Node]:
+    """List the layers whose weight is a buffer that the program writes: its integers cannot be computed once.
+
+    Args:
+        program: A functional program.
+    """
+    written = {buffer.node for buffer in mutable_buffers(program)}
+    layers = []
+    for node in program.graph.nodes:
+        if isinstance(node.target, OpOverload) and node.target.__name__.startswith(("linear.", "conv")):
+            weight = node.args[1]
+            while isinstance(weight, Node) and weight.op == "call_function":
+                weight = weight.args[0]
+            if weight in written:
+                layers.append(node)
+    return layers
+
+
 def _is_float(node: Node) -> bool:
     val = node.meta.get("val")
     return isinstance(val, torch.Tensor) and val.is_floating_point()
