@@ -181,7 +181,14 @@ def filled(state, x, y):
     return y
 
 
-STATEFUL = [counter_after, counter_before, integer_counter, flag, reset, average, decay, window, joined, filled]
+def weight(state, x, y):
+    """Use the state as the weight of a layer."""
+    result = nn.functional.linear(x, state["m"])[:, :WIDTH] + y
+    state["m"].copy_(state["m"].flip(0))
+    return result
+
+
+STATEFUL = [counter_after, counter_before, integer_counter, flag, reset, average, decay, window, joined, filled, weight]
 
 
 class Stateful(nn.Module):

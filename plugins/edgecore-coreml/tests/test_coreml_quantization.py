@@ -161,7 +161,7 @@ def test_the_report_has_the_models_names_of_the_weights_of_each_precision(progra
 
 
 def test_the_report_has_the_layers_names_of_weights_that_pt2e_quantizes(program_of):
-    assert names(program_of("int8")) == {"int8": {*LAYERS, "each.weight", "constant of matmul"}}
+    assert names(program_of("int8")) == {"int8": {*LAYERS, "each.weight", "matrix"}}
 
 
 def test_a_weight_that_a_norm_changed_keeps_its_name():

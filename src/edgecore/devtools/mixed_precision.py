@@ -20,9 +20,9 @@ from edgecore.devtools.compare_metrics import measure
 from edgecore.devtools.printable import join_lines
 from edgecore.devtools.profiler import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
-from edgecore.pipeline.compare import copied, restored_buffers
+from edgecore.pipeline.compare import restored_buffers
 from edgecore.quantize import samples as read_samples
-from edgecore.quantize.quality import LayerQuality
+from edgecore.quantize.quality import LayerQuality, copied
 from edgecore.recipe import Recipe
 
 Run = Callable[..., Any]

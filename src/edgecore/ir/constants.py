@@ -78,14 +78,14 @@ class Constants:
     def _shared(self, spec: InputSpec) -> bool:
         return sum(other.target == spec.target for other in self.specs.values()) > 1
 
-    def add(self, name: str, tensor: torch.Tensor, made_of: Node | None = None) -> Node:
+    def add(self, name: str, tensor: torch.Tensor, made_of: Any = None) -> Node:
         """Add a constant placeholder before the first node that is not a constant, and return the placeholder.
 
         Args:
             name: The name of the constant; dots are underscores in the name of the placeholder. If it is taken, the
                 placeholder gets a name such as `name_1`.
             tensor: The content.
-            made_of: The constant that the content was computed from, whose file in `external_data` it shares.
+            made_of: The placeholder of the constant that the content was computed from, whose file in `external_data` it shares.
         """
         program, graph = self.program, self.program.graph_module.graph
         taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}
@@ -97,7 +97,7 @@ class Constants:
         with graph.inserting_before(first):
             node: Node = graph.placeholder(unique.replace(".", "_"))
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
-        if made_of is not None and made_of.name in self.specs:
+        if self.has(made_of):
             unique = f"{parameter_of(str(self.specs[made_of.name].target))}{PART_OF}{unique}"
         spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), unique, persistent=True)
         program.graph_signature.input_specs.insert(index, spec)

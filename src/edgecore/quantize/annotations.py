@@ -268,11 +268,13 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
 
 def _is_lost(node: Node) -> bool:
     """Return True for a call that writes through a view, a tensor with views, or a buffer other than by `copy_`."""
-    if node.op != "call_function" or not is_mutable(node) or functional_form(node.target) is None:  # type: ignore[arg-type]
+    if node.op != "call_function" or not is_mutable(node) or functional_form(node.target) is None:
         return False
     (written,) = written_by(node)
+    if written.op in ("get_attr", "placeholder") and node.target is aten.copy_.default:
+        return False  # the form of a functional module
     if written.op == "get_attr":
-        return node.target is not aten.copy_.default and not str(written.target).endswith("num_batches_tracked")
+        return not str(written.target).endswith("num_batches_tracked")
     views = [user for user in written.users if aliased(user) is written and not is_mutable(user)]
     return bool(views) or (aliased(written) is not None and not is_mutable(written))
 

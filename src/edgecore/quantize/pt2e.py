@@ -1,4 +1,4 @@
-"""What torchao's PT2E flow gets, and what becomes of its result: modules without in-place operators, with their own state.
+"""Prepare programs for torchao's PT2E flow and convert its result: no in-place operators, and a state of their own.
 
 torchao inserts quantize and dequantize nodes between a tensor and its views, so that a write through a view would be
 lost. Its constant folding executes writes, and knows only some of the operators that write.
@@ -89,6 +89,24 @@ def counter_reads(program: ExportedProgram) -> list[Node]:
             if not from_input[node]:
                 counts.add(node)
     return reads
+
+
+def written_weights(program: ExportedProgram) -> list[Node]:
+    """List the layers whose weight is a buffer that the program writes: its integers cannot be computed once.
+
+    Args:
+        program: A functional program.
+    """
+    written = {buffer.node for buffer in mutable_buffers(program)}
+    layers = []
+    for node in program.graph.nodes:
+        if isinstance(node.target, OpOverload) and node.target.__name__.startswith(("linear.", "conv")):
+            weight = node.args[1]
+            while isinstance(weight, Node) and weight.op == "call_function":
+                weight = weight.args[0]
+            if weight in written:
+                layers.append(node)
+    return layers
 
 
 def _is_float(node: Node) -> bool:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import torch
 from torch.export import ExportedProgram
+from torch.utils._pytree import tree_map
 
 from edgecore.errors import CompileError
 from edgecore.ir.failures import failures_named
@@ -18,8 +19,8 @@ from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
-from edgecore.quantize.pt2e import convert, counter_reads, functional_copy
-from edgecore.quantize.quality import Inputs, Quantized
+from edgecore.quantize.pt2e import convert, counter_reads, functional_copy, written_weights
+from edgecore.quantize.quality import Inputs, Quantized, copied
 from edgecore.quantize.rules import mark
 
 
@@ -76,9 +77,10 @@ def quantize_model(
     if quantizers:
         load_all(exported)
         counters = counter_reads(program) if any(recipe.method.calibrates for recipe in quantizers) else []
-        for node in counters:
+        floats = [*counters, *written_weights(program)]
+        for node in floats:
             node.meta["custom"] = {**(node.meta.get("custom") or {}), MARK: ()}
-        is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings and not counters
+        is_whole = is_whole and len(recipes) == 1 and not quantizers[0].embeddings and not floats
         quantizer = make_quantizer(quantizers, is_whole=is_whole)
         sample, quantized = _convert(program, exported.example_inputs, quantizer, title, calibration, dynamic_shapes)
         # `from_node` of a node in the new program is a node of the converted module, which has the name that it has in
@@ -107,7 +109,7 @@ def _convert(
         raise CompileError(
             f"{title}: the exported program has no example inputs; export the model again with example inputs"
         )
-    args, kwargs = example
+    args, kwargs = tree_map(copied, example)  # the model may write its inputs
     with failures_named(title):
         # A copy, because torchao prepares the bodies of loops too, which all modules of a program share.
         module = copy_program(program).module()
@@ -116,7 +118,7 @@ def _convert(
 
     def record(_: Any, positional: tuple[Any, ...], named: dict[str, Any]) -> None:
         if not first_sample and named.keys() == kwargs.keys():  # with other keywords the model raises an error
-            first_sample.append((positional, {name: named[name] for name in kwargs}))
+            first_sample.append(tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
     with torch.no_grad(), unchanged_buffers(program):
@@ -160,7 +162,8 @@ def _calibrate(observed: Callable[..., Any], calibration: Any) -> None:
     count = 0
     for count, (args, kwargs) in enumerate(with_progress(calibration), 1):
         try:
-            observed(*args, **kwargs)
+            copies, named = tree_map(copied, (args, kwargs))  # the model may write its inputs
+            observed(*copies, **named)
         except Exception as error:
             inputs = ", ".join([*map(_text, args), *(f"{name}={_text(value)}" for name, value in kwargs.items())])
             reason = str(error).strip().partition("\n")[0]

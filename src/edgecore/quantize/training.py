@@ -70,4 +70,4 @@ def convert_trained(model: GraphModule) -> torch.nn.Module:
     for part in module.modules():
         part.training = False  # an exported module has no eval()
     del module.meta[_PREPARED]
-    return module  # type: ignore[no-any-return]
+    return module

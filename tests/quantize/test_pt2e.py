@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 import torch
+import zoo
 from torch import nn
 from torch.utils._pytree import tree_map
 from torchao.quantization.pt2e.observer import MinMaxObserver
@@ -15,6 +16,7 @@ from written_networks import SAMPLES, Forms, Stateful
 import edgecore
 from edgecore.backend import Backend
 from edgecore.errors import QuantizationWarning
+from edgecore.format import EDGECORE, EXECUTORCH_1_5
 from edgecore.ir.graph import calls
 from edgecore.pipeline.compile import _compilers
 from edgecore.plugin import QuantizingCompiler
@@ -164,6 +166,28 @@ def test_a_script_that_quantizes_an_in_place_model_itself_is_warned():
         prepare_pt2e(exported.run_decompositions({}).module(), quantizer)
 
 
+class Accumulating(nn.Module):
+    """A model that writes its input."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x):
+        y = self.layer(x)
+        x.add_(1)
+        return y + x
+
+
+def test_calibration_and_reports_leave_samples_as_they_are():
+    pytest.importorskip("edgecore_xnnpack")
+    model, samples = Accumulating().eval(), [torch.ones(2, 8), torch.zeros(2, 8)]
+    program = edgecore.compile(model, (samples[0],), backends="xnnpack", quantize="int8", calibration=samples)
+    assert all(row.sqnr > 30 for row in program.report(quantization=True).quantization)
+    assert samples[0].eq(1).all() and samples[1].eq(0).all()
+
+
 class Normed(nn.Module):
     """A network to train with batch norms, in-place operators, a write through a view and state."""
 
@@ -192,3 +216,49 @@ def test_training_keeps_writes_and_folds_batch_norms():
     assert program.report().delegates == {"XnnpackBackend": 1}
     got = torch.as_tensor(edgecore.load(program.buffer).forward(images))
     assert (got - wanted).abs().max() < 0.1 * wanted.abs().max()
+
+
+class Mixed(nn.Module):
+    """Layers of all kinds that recipes rewrite: a convolution with batch norm, a table, attention and a recurrent layer."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.words, self.conv, self.norm = nn.Embedding(64, 32), nn.Conv1d(32, 32, 3, padding=1), nn.BatchNorm1d(32)
+        self.attention, self.memory = nn.MultiheadAttention(32, 2, batch_first=True), nn.GRU(32, 32, batch_first=True)
+        self.head = nn.Linear(32, 64)
+        self.head.weight = self.words.weight
+
+    def forward(self, x):
+        y = torch.relu_(self.norm(self.conv(self.words(x).transpose(1, 2)))).transpose(1, 2)
+        y = y + self.attention(y, y, y, need_weights=False)[0]
+        return self.head(self.memory(y)[0])
+
+
+WORDS = torch.randint(0, 64, (1, 6), generator=torch.Generator().manual_seed(0))
+
+
+def compile_(model, inputs, backend, recipe):
+    plan = plan_of(backend, recipe)
+    calibration = [inputs] if any(one.method.calibrates for one in recipes_of(plan)) else None
+    backends, runtime = ([], EDGECORE) if backend == NAME else ([backend], EXECUTORCH_1_5)
+    return edgecore.compile(model, inputs, backends=backends, runtime=runtime, quantize=recipe, calibration=calibration)
+
+
+@pytest.mark.parametrize(("backend", "recipe"), recipes())
+def test_compile_leaves_parameters_and_buffers_bit_equal(backend, recipe):
+    model = Mixed().eval()
+    before = {name: value.detach().clone() for name, value in tensors(model)}
+    compile_(model, (WORDS,), backend, recipe)
+    assert [name for name, value in tensors(model) if not torch.equal(value, before[name])] == []
+
+
+@pytest.mark.full
+@pytest.mark.filterwarnings("ignore::edgecore.errors.QuantizationWarning")
+@pytest.mark.parametrize("name", ["unet", "speech_lstm"])
+@pytest.mark.parametrize(("backend", "recipe"), recipes())
+def test_compile_leaves_whole_networks_bit_equal(name, backend, recipe):
+    model, inputs = zoo.make(name)
+    before = {key: value.detach().clone() for key, value in tensors(model)}
+    compile_(model, inputs, backend, recipe)
+    assert [key for key, value in tensors(model) if not torch.equal(value, before[key])] == []
