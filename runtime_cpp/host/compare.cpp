@@ -27,15 +27,19 @@ class Errors {
   void add(T got, T expected) {
     const auto a = static_cast<double>(got), b = static_cast<double>(expected);
     double error = distance(a, b);
-    bool passes = error == 0 || error <= tolerance_.absolute + tolerance_.relative * std::fabs(b);
-    if (std::isinf(b)) passes = error == 0;
+    const double bound = tolerance_.absolute + tolerance_.relative * std::fabs(b);
+    bool passes = error == 0 || (std::isfinite(error) && error <= bound);
     if constexpr (!kIsFloat<T>) {
       passes = got == expected;
       if (!passes && error == 0) error = 1;  // integers too large for a double
     }
     const uint64_t index = difference_.count++;
     difference_.max_absolute = std::fmax(difference_.max_absolute, error);
-    if (b != 0 && error != 0) difference_.max_relative = std::fmax(difference_.max_relative, error / std::fabs(b));
+    if (!std::isfinite(error)) {
+      difference_.max_relative = error;
+    } else if (b != 0 && error != 0) {
+      difference_.max_relative = std::fmax(difference_.max_relative, error / std::fabs(b));
+    }
     if (passes) return;
     if (difference_.wrong++ != 0 && error <= worst_error_) return;
     worst_ = index;

@@ -44,6 +44,11 @@ TEST(CheckClose, TreatsNanAndInfinitiesAsNumbers) {
   EXPECT_NE(problem(1.0, kNan), "");
   EXPECT_NE(problem(1.0, kInfinity, {1, 1}), "");
   EXPECT_NE(problem(-kInfinity, kInfinity, {1, 1}), "");
+  EXPECT_NE(problem(kInfinity, 1.0, {kInfinity, 1}), "");
+  Error error;
+  Difference difference;
+  EXPECT_FALSE(check_close(make_tensor({1.0}), make_tensor({kInfinity}), {1, 1}, error, &difference).ok());
+  EXPECT_EQ(difference.max_relative, kInfinity);
 }
 
 TEST(CheckClose, WantsEqualIntegersAndBools) {

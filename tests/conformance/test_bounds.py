@@ -207,3 +207,12 @@ def test_a_wrong_last_row_of_any_layer_of_attention_is_beyond_the_bounds_of(reci
             ((made.double() - want.value.double()).abs() / want.error)[-1].max() for made, want in zip(wrong, results)
         ]
         assert max(beyond) > 1, (layer.name, beyond)
+
+
+def test_equal_values_that_are_not_finite_agree_and_others_do_not():
+    nan, inf = torch.nan, torch.inf
+    want = Bounded(torch.tensor([nan, inf, 1.0]), torch.tensor([nan, inf, 1.0], dtype=torch.float64))
+    assert recipes._share("here", torch.tensor([nan, inf, 1.5]), want).tolist() == [0, 0, 0.5]
+    for value in (nan, inf):
+        assert recipes._share("here", torch.tensor([nan, inf, value]), want)[2] > 1
+    assert (recipes._share("here", torch.tensor([1.0, -inf, 1.0]), want)[:2] > 1).all()

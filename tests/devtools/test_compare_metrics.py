@@ -72,6 +72,14 @@ def test_elements_that_should_be_nan_or_infinite_but_are_not_are_wrong():
     assert judged(torch.tensor([math.nan, 2.0]), torch.tensor([math.nan, 2.0])).ratio == 0
 
 
+def test_a_limit_that_noise_makes_infinite_decides_nothing():
+    moved = [torch.tensor([math.inf, 2.0])]
+    for step, unrounded in ((None, None), (1.0, torch.tensor([5.0, 2.0]))):
+        want, got = torch.tensor([5.0, 2.0]), torch.tensor([5.0, 9.0])
+        judgement = judged(want, got, moved=moved, step=step, unrounded=unrounded)
+        assert judgement.ratio == 1 and "decides nothing" in judgement.why
+
+
 def test_other_elements_of_a_quantized_value_with_nan_are_judged():
     want, exact = torch.tensor([0.0, 10.0]), torch.tensor([math.nan, 10.0])
     assert judged(want, torch.tensor([0.0, 20.0]), step=1.0, unrounded=exact).ratio > 1

@@ -10,7 +10,7 @@ from torch import nn
 import edgecore
 from edgecore import runtime
 from edgecore.errors import BackendError, CompileError, QuantizationWarning
-from edgecore.pipeline.compare import Difference
+from edgecore.pipeline.compare import Comparison, Difference, _row
 
 X = torch.randn(15, 64, generator=torch.Generator().manual_seed(0))
 
@@ -226,6 +226,21 @@ def test_differences_of_values_that_are_not_finite_are_measured():
     assert Difference.of(torch.tensor([1.0, -inf]), torch.tensor([1.0, inf])).index == (1,)
     assert Difference.of(torch.zeros(0, 3), torch.zeros(0, 3)).index is None
     assert Difference.of(torch.ones(2), torch.zeros(2)).sqnr == -inf
+
+
+def test_an_error_that_is_not_finite_never_agrees():
+    """Here noise moves the same element to infinity, which made the bound infinite."""
+    nan, inf = math.nan, math.inf
+    want, noisy = torch.tensor([1.0, 6e4, 2.0]), torch.tensor([1.0, inf, 2.0])
+    for value in (nan, inf, -inf):
+        row = _row(torch.tensor([1.0, 6e4, value]), want, [want], [noisy], None)
+        assert row.exceeded and not Comparison([row]).ok and row.own.sqnr == -inf
+    row = _row(torch.tensor([1.0, 7e4, 2.0]), want, [want], [noisy], None)
+    assert row.undecided and not row.exceeded and "decides nothing" in str(row)
+    assert not Comparison([row]).ok and "nothing is decided about 1 output" in Comparison([row]).verdict
+    same = torch.tensor([nan, inf, 1.0])
+    row = _row(same.clone(), same, [same], [same], None)
+    assert Comparison([row]).ok and row.own.sqnr == inf
 
 
 def test_a_compiled_program_loads_with_its_data_files():

@@ -296,11 +296,16 @@ def _attention(make: Make) -> list[Sample]:
     def qkv(*shape: int) -> tuple[torch.Tensor, ...]:
         return tuple(make(*shape) for _ in range(3))
 
+    visible = torch.ones(5, 5, dtype=torch.bool).tril()
+    visible[2] = False  # eager gives zeros to a row without a visible key
+    hidden = torch.zeros(2, 1, 1, 5).masked_fill(torch.tensor([True, False]).reshape(2, 1, 1, 1), -torch.inf)
     return [
         Sample(qkv(2, 4, 8)),
         Sample(qkv(1, 2, 5, 8), {"scale": 0.25}),
         Sample(qkv(1, 2, 5, 8), {"is_causal": True}),
         Sample((*qkv(1, 2, 5, 8), make(5, 5))),
+        Sample((*qkv(1, 2, 5, 8), visible)),
+        Sample((*qkv(2, 2, 5, 8), hidden.to(make.dtype))),
     ]
 
 

@@ -127,7 +127,10 @@ def _comparable(value: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The error of one operator beside its limit: `ratio` is above 1 if it is more than rounding, which `why` says."""
+    """The error of one operator beside its limit: `ratio` is above 1 if it is more than rounding, which `why` says.
+
+    It is 1 if there is no finite limit.
+    """
 
     ratio: float
     why: str = ""
@@ -167,6 +170,8 @@ def judge(
     if not math.isfinite(gap.largest):
         return Judgement(math.inf, "other elements than in PyTorch are NaN or infinite")
     noise = NOISE_MARGIN * max((measure(want, other).largest for other in moved), default=0.0)
+    if not math.isfinite(noise):
+        return Judgement(1.0, "decides nothing: rounding alone makes other elements infinite or NaN")
     if step is not None and unrounded is not None and tolerance is None:
         return _judge_steps(want, got, step, unrounded, max(noise, _limit(unrounded, computes_in)) + steps * step)
     dtype = computes_in if want.dtype == torch.float32 else want.dtype
@@ -225,4 +230,4 @@ def _unmasked_magnitude(want: torch.Tensor, got: torch.Tensor) -> float:
 def sqnr(want: torch.Tensor, got: torch.Tensor) -> float:
     """Return the SQNR in dB; minus infinity if all expected values are 0, but not the others."""
     ratio = signal_to_noise(want, got)
-    return (math.inf if torch.equal(want, got) else -math.inf) if math.isnan(ratio) else ratio
+    return (math.inf if measure(want, got).differing == 0 else -math.inf) if math.isnan(ratio) else ratio

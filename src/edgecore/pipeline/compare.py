@@ -45,7 +45,8 @@ class Difference:
     Attributes:
         largest: The maximum absolute difference.
         relative: `largest` divided by the maximum magnitude of the finite expected values.
-        sqnr: Signal to quantization noise ratio in dB; infinite for equal values.
+        sqnr: Signal to quantization noise ratio in dB; infinite for equal values, minus infinity if `largest` is
+            infinite.
         index: The index of the element with the largest difference; None if there are no elements.
     """
 
@@ -119,8 +120,13 @@ class OutputRow:
 
     @property
     def exceeded(self) -> bool:
-        """True if the error of the runtime is above the bound or NaN, or if `problem` is not empty."""
-        return bool(self.problem) or not self.own.largest <= self.bound
+        """True if the error of the runtime is above the bound, infinite or NaN, or if `problem` is not empty."""
+        return bool(self.problem) or not math.isfinite(self.own.largest) or not self.own.largest <= self.bound
+
+    @property
+    def undecided(self) -> bool:
+        """True if the error is finite, but no finite bound exists: noise makes other elements infinite or NaN."""
+        return not self.exceeded and not math.isfinite(self.bound)
 
     def __str__(self) -> str:
         head = f"{self.method}, output {self.output}, {self.dtype} {list(self.shape)}"
@@ -133,29 +139,37 @@ class OutputRow:
             lines.append(f"{_text(self.quantized)}{steps} against quantized eager")
         if self.exceeded:
             lines.append(f"more than the {self.bound:.3g} that is expected of the runtime")
+        elif self.undecided:
+            lines.append("decides nothing: rounding alone makes other elements infinite or NaN")
         where = f" (input {self.input})" if self.input else ""
         return "; ".join(lines) + where
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All outputs of all methods: first those whose error exceeds the bound, then the others.
+    """All outputs of all methods: first those whose error exceeds the bound, then those without one, then the others.
 
-    Both groups are sorted by `eager.sqnr`, the lowest first.
+    All groups are sorted by `eager.sqnr`, the lowest first.
     """
 
     rows: Sequence[OutputRow]
 
     @property
     def ok(self) -> bool:
-        """True if no output differs by more than its bound."""
-        return not any(row.exceeded for row in self.rows)
+        """True if each output has a bound and differs by no more than it."""
+        return not any(row.exceeded or row.undecided for row in self.rows)
 
     @property
     def verdict(self) -> str:
         """The result in one sentence."""
         exceeded = [row for row in self.rows if row.exceeded]
         reference = "quantized eager" if any(row.quantized for row in self.rows) else "eager"
+        undecided = [row for row in self.rows if row.undecided]
+        if not exceeded and undecided:
+            return (
+                f"nothing is decided about {_count(undecided)} of {len(self.rows)}, whose elements rounding alone makes "
+                f"infinite or NaN; first: {undecided[0].method}, output {undecided[0].output}"
+            )
         if not exceeded:
             lossy = [row for row in self.rows if row.quantized]
             lowest = min(lossy, key=lambda row: row.eager.sqnr, default=None)
@@ -196,7 +210,7 @@ def compare(
         method_inputs = inputs[name] if isinstance(model, Mapping) and isinstance(inputs, Mapping) else inputs
         calls = list(_calls(method_inputs, reference, name))
         rows += _compare_method(name, loaded[name], method_model, calls, reference, tolerance)
-    return Comparison(sorted(rows, key=lambda row: (not row.exceeded, row.eager.sqnr)))
+    return Comparison(sorted(rows, key=lambda row: (not row.exceeded, not row.undecided, row.eager.sqnr)))
 
 
 @dataclass(frozen=True)
@@ -326,9 +340,11 @@ def _row(
 
 
 def _excess(row: OutputRow) -> float:
-    """Return the error of the runtime divided by its bound."""
-    if row.problem:
+    """Return the error of the runtime divided by its bound; 1 if there is no bound."""
+    if row.problem or not math.isfinite(row.own.largest):
         return math.inf
+    if row.undecided:
+        return 1.0
     return row.own.largest / row.bound if row.bound else math.inf if row.own.largest else 0.0
 
 

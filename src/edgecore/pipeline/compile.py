@@ -30,6 +30,7 @@ from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
 from edgecore.pipeline.lower import lower
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import compiler_of
+from edgecore.pipeline.unheld import unheld_constants
 from edgecore.plugin import BackendCompiler, LowPrecisionCompiler, registry
 from edgecore.quantize import (
     Calibration,
@@ -77,8 +78,10 @@ class CompiledProgram(ExecutorchProgramManager):
         quantized: Mapping[str, Quantized],
         references: Mapping[str, Reference],
         backends: Sequence[Backend],
+        unheld: Sequence[str] = (),
     ) -> None:
-        super().__init__(finished.pte, finished.data, finished.report(), finished.programs, finished.config_methods)
+        report = replace(finished.report(), unheld=list(unheld))
+        super().__init__(finished.pte, finished.data, report, finished.programs, finished.config_methods)
         self._etrecord = finished._etrecord
         self.seconds = seconds
         self.quantized = quantized
@@ -307,7 +310,14 @@ def compile(
     used = {delegate.id for method in finished.pte.program.execution_plan for delegate in method.delegates}
     float_dtype = _float_dtype(chosen, used)
     references = {name: _reference(one, quantized.get(name), plan, float_dtype) for name, one in exported.items()}
-    return CompiledProgram(finished, time.perf_counter() - start, quantized, references, chosen)
+    seconds = time.perf_counter() - start
+    half = (
+        used
+        if computes_in == "float16"
+        else {backend for backend in used if _float_dtype(chosen, {backend}) != "float32"}
+    )
+    unheld = unheld_constants(finished.programs, torch.float16, half)
+    return CompiledProgram(finished, seconds, quantized, references, chosen, unheld)
 
 
 def prepare_qat(

@@ -87,6 +87,7 @@ class DelegationReport:
         failures: Failures of partitioners and backends. The affected operators run in another backend or in edgecore's
             kernels.
         buffers: The mutable buffers, and who holds them.
+        unheld: Numbers that a backend's low precision does not hold, with the calls that read them, as sentences.
     """
 
     rows: list[ReportRow] = field(default_factory=list)
@@ -96,6 +97,7 @@ class DelegationReport:
     sections: dict[str, list[str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     buffers: list[BufferRow] = field(default_factory=list)
+    unheld: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -154,6 +156,7 @@ class DelegationReport:
         lines += self.buffer_lines()
         for backend_id, backend_lines in self.sections.items():
             lines += [f"{backend_id}:", *(f"  {line}" for line in backend_lines)]
+        lines += [f"precision: {line}" for line in self.unheld]
         return "\n".join([*lines, *map(str, self.memory), *self.quantization_lines()])
 
     def buffer_groups(self) -> list[list[BufferRow]]:

@@ -285,7 +285,7 @@ class _Comparison(Interpreter):
             return result
         if self.dtype != torch.float32 and result.dtype == torch.float32 and n.op != "placeholder":
             limit = torch.finfo(self.dtype).max
-            result = result.clamp(-limit, limit).to(self.dtype).float()
+            result = torch.where(result.isinf(), result, result.clamp(-limit, limit)).to(self.dtype).float()
         source = _rounded(n) or n
         want = self.values.get(self.counterparts.get(source, ""))
         if want is not None and want.shape == result.shape:
@@ -305,11 +305,20 @@ def _rounded(node: Node) -> Node | None:
 
 
 def signal_to_noise(want: torch.Tensor, got: torch.Tensor) -> float:
-    """Return the SQNR in dB over all elements that are finite in both tensors; NaN if `want` is all zeros."""
+    """Return the SQNR in dB; NaN if `want` is all zeros.
+
+    Elements that are the same infinity, or NaN, in both tensors do not count. If an element is finite in one of them
+    alone, or infinite with another sign, there is no signal: minus infinity.
+    """
     signal, noise = _norm(want), _norm(want - got)
     if not math.isfinite(signal + noise):
+        want, got = want.double(), got.double()
         finite = want.isfinite() & got.isfinite()
-        signal, noise = _norm(want[finite]), _norm((want - got)[finite])
+        if not bool((finite | (want == got) | (want.isnan() & got.isnan())).all()):
+            return -math.inf
+        want, got = want[finite], got[finite]
+        scale = float(torch.cat([want, got]).abs().max()) if want.numel() else 0.0
+        signal, noise = (_norm(value / scale) if scale else 0.0 for value in (want, want - got))
     if signal == 0:
         return math.nan
     return 20 * math.log10(signal / noise) if noise else math.inf

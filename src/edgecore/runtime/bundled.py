@@ -243,10 +243,11 @@ def _compare(output: Any, value: Any, rtol: float, atol: float) -> tuple[str, fl
         same = (got == expected) | (numpy.isnan(got) & numpy.isnan(expected))
         error = numpy.where(same, 0.0, numpy.where(numpy.isnan(error), numpy.inf, error))
         with numpy.errstate(invalid="ignore"):
-            wrong = ~same & ~(error <= atol + rtol * numpy.abs(expected))
+            wrong = ~same & ~(numpy.isfinite(error) & (error <= atol + rtol * numpy.abs(expected)))
     with numpy.errstate(divide="ignore", invalid="ignore"):
         relative = numpy.where(expected != 0, error / numpy.abs(expected.astype(float)), 0.0)
-    max_abs, max_rel = float(error.max()), float(numpy.nan_to_num(relative, nan=0.0, posinf=numpy.inf).max())
+    relative = numpy.where(numpy.isfinite(error), numpy.nan_to_num(relative, nan=0.0, posinf=numpy.inf), error)
+    max_abs, max_rel = float(error.max()), float(relative.max())
     if not wrong.any():
         return "", max_abs, max_rel
     worst = numpy.unravel_index(int(numpy.where(wrong, error, -1.0).argmax()), error.shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,8 +13,10 @@ from torch._export.verifier import Verifier
 from torch.export import ExportedProgram
 from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
+from torch.utils import _pytree as pytree
 
-from edgecore.sdk import Constants
+from edgecore.sdk import Constants, argument
+from edgecore_coreml.masks import LARGEST, has_hidden_rows, masked
 from edgecore_coreml.quantized import WEIGHTS, stored
 from edgecore_coreml.updates import REWRITES
 
@@ -52,8 +55,17 @@ _NO_LAYOUT = {"memory_format", "layout", "device", "pin_memory", "non_blocking"}
 """Keywords of tensors in memory, which an ML program does not have."""
 
 
-def to_aten(program: ExportedProgram) -> ExportedProgram:
-    """Return a partition in the dialect "ATEN"; its tensors are shared, its graph is a copy."""
+_INFINITE = 1e38
+"""coremltools takes constants from here on for infinities, and computes with lesser ones beyond float16 in float32."""
+
+_ATTENTION = aten.scaled_dot_product_attention.default
+
+
+def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgram:
+    """Return a partition in the dialect "ATEN"; its tensors are shared, its graph is a copy.
+
+    With `in_half`, the model computes in float16: its finite constants stay finite.
+    """
     graph, copies, constants = Graph(), dict[Any, Any](), Constants(program)
     weights = set[Node]()
     for node in program.graph.nodes:
@@ -66,11 +78,40 @@ def to_aten(program: ExportedProgram) -> ExportedProgram:
         if node.op == "call_function":
             copied.kwargs = {key: value for key, value in copied.kwargs.items() if key not in _NO_LAYOUT}
             with graph.inserting_before(copied):
-                copied.target, copied.args = _rewritten(graph, node.target, copied.args, weights.__contains__)
+                if (mask := _mask(node, constants)) is not None:
+                    add, options = partial(_added, graph), copied.kwargs
+                    copied.target, copied.args = masked(add, copied.args, options, copies[mask], in_half=in_half)
+                    copied.kwargs = {}
+                else:
+                    copied.target, copied.args = _rewritten(graph, node.target, copied.args, weights.__contains__)
+                if in_half:
+                    copied.args = pytree.tree_map(_in_range, copied.args)
     converted = copy.copy(program)
+    if in_half:
+        converted._state_dict = {name: _in_range(value) for name, value in program.state_dict.items()}
+        converted._constants = {name: _in_range(value) for name, value in program.constants.items()}
     converted._graph_module = GraphModule({}, graph)
     converted._verifiers = [Verifier]
     return converted
+
+
+def _mask(node: Node, constants: Constants) -> Node | None:
+    """Return the mask of attention that `masked` rewrites: it is no constant with a visible key in each row."""
+    mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
+    if not isinstance(mask, Node):
+        return None
+    constant = constants.get(mask) if constants.has(mask) else None
+    return mask if constant is None or constant.shape[-1] == 1 or has_hidden_rows(constant) else None
+
+
+def _in_range(value: Any) -> Any:
+    """Return a constant, a number or tensor, with the end of float16's range in place of what coremltools makes infinite."""
+    if isinstance(value, float):
+        return math.copysign(LARGEST, value) if _INFINITE <= abs(value) < math.inf else value
+    if not isinstance(value, torch.Tensor) or not value.is_floating_point():
+        return value
+    is_beyond = value.isfinite() & (value.abs() >= _INFINITE)
+    return torch.where(is_beyond, value.clamp(-LARGEST, LARGEST), value) if bool(is_beyond.any()) else value
 
 
 def _rewritten(

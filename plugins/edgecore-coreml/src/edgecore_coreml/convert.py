@@ -21,6 +21,7 @@ from edgecore.errors import CompileError
 from edgecore.sdk import PartitionView, mutable_buffers
 from edgecore_coreml.aten import to_aten
 from edgecore_coreml.converters import register
+from edgecore_coreml.masks import IN_FLOAT32
 from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package import Package, State
 from edgecore_coreml.palettes import PASS, Palette, palette_config, palettes_of
@@ -46,7 +47,7 @@ def convert(program: ExportedProgram, options: CoreMLOptions) -> Converted:
         CompileError: coremltools cannot convert the partition, with coremltools' own message; or the user chose a
             system that lacks something.
     """
-    rewritten, log = to_aten(program), io.StringIO()
+    rewritten, log = to_aten(program, in_half=options.compute_precision == "FLOAT16"), io.StringIO()
     palettes = palettes_of(PartitionView(program))
     targets = candidates(program, options, palettes)
     with quiet(log):
@@ -76,7 +77,7 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
         convert_to="mlprogram",
         inputs=_inputs(program, options),
         outputs=_outputs(program),
-        compute_precision=ct.precision[precision],
+        compute_precision=_in_half(ct) if precision == "FLOAT16" else ct.precision[precision],
         minimum_deployment_target=ct.target[target],
         compute_units=ct.ComputeUnit[options.compute_unit],
         pass_pipeline=passes,
@@ -89,6 +90,11 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
         tuple(item.name for item in spec.description.output),
         _states(program, [item.name for item in spec.description.state]),
     )
+
+
+def _in_half(ct: Any) -> Any:
+    """Return the precision FLOAT16 of all operators but those that need float32."""
+    return ct.transform.FP16ComputePrecision(op_selector=lambda op: not op.name.startswith(IN_FLOAT32))
 
 
 def contents(model: Any) -> tuple[bytes, bytes]:

@@ -1,4 +1,4 @@
-"""Converters for coremltools' registry: integer weights, weights of indices into tables of values, and LSTM layers."""
+"""Converters for coremltools' registry: weights of integers or of indices into tables, LSTM layers, and masks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from edgecore_coreml.masks import IN_FLOAT32, LARGEST, finite_mask, without_hidden_rows
 from edgecore_coreml.quantized import block_weight, channel_weight, table_weight
 
 SUFFIX = "_dequantized"
@@ -18,9 +19,14 @@ SUFFIX = "_dequantized"
 def register() -> None:
     """Add the converters to the registry of coremltools, which this imports."""
     from coremltools.converters.mil import Builder, register_torch_op
-    from coremltools.converters.mil.frontend._utils import _construct_constexpr_dequant_op, _construct_constexpr_lut_op
+    from coremltools.converters.mil.frontend._utils import (
+        _construct_constexpr_dequant_op,
+        _construct_constexpr_lut_op,
+        pymil_broadcast_tensors,
+    )
     from coremltools.converters.mil.frontend.torch.ops import _get_inputs, lstm
     from coremltools.converters.mil.mil import types
+    from coremltools.converters.mil.mil.types.symbolic import any_symbolic
 
     # coremltools has it for scripted models only
     @register_torch_op(torch_alias=["lstm.input"])  # type: ignore[untyped-decorator]
@@ -63,3 +69,26 @@ def register() -> None:
             _construct_constexpr_lut_op(indices.astype(np.uint8), tables.astype(np.float32), name=named(node)),
             node.name,
         )
+
+    @register_torch_op(torch_alias=[finite_mask.__name__])  # type: ignore[untyped-decorator]
+    def _finite_mask(context: Any, node: Any) -> None:
+        (mask,) = _get_inputs(context, node, expected=1)
+        lowest = types.nptype_from_builtin(mask.dtype)(-LARGEST)
+        context.add(Builder.maximum(x=mask, y=lowest, name=f"{IN_FLOAT32}{node.name}"), node.name)
+
+    @register_torch_op(torch_alias=[without_hidden_rows.__name__])  # type: ignore[untyped-decorator]
+    def _without_hidden_rows(context: Any, node: Any) -> None:
+        attention, mask = _get_inputs(context, node, expected=2)
+        name = f"{IN_FLOAT32}{node.name}"
+        if mask.dtype == types.bool:
+            visible = Builder.cast(x=mask, dtype="int32")
+        else:
+            infinity = types.nptype_from_builtin(mask.dtype)(-np.inf)
+            is_visible = Builder.not_equal(x=mask, y=infinity, name=f"{name}_visible")
+            visible = Builder.cast(x=is_visible, dtype="int32")
+        count = Builder.reduce_max(x=visible, axes=[-1], keep_dims=True)
+        zero = types.nptype_from_builtin(attention.dtype)(0)
+        parts = [Builder.cast(x=count, dtype="bool"), attention, zero]
+        if not any(any_symbolic(part.shape) for part in parts[:2]):  # as coremltools' own converter of `where`
+            parts = pymil_broadcast_tensors([parts[0], attention, Builder.const(val=zero)])
+        context.add(Builder.select(cond=parts[0], a=parts[1], b=parts[2], name=node.name))

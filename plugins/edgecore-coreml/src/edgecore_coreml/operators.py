@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
@@ -158,6 +159,40 @@ def _without_divisor(query: NodeQuery) -> str | None:
     return "it has a divisor_override" if query.argument("divisor_override") else None
 
 
+def _factors(query: NodeQuery) -> list[Any]:
+    """Return the factors of the two last dims of an upsampling; None for those of a dynamic size."""
+    if (factors := query.argument("scale_factors")) is not None:
+        return list(factors)
+    before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
+    sizes = zip(before, after, strict=True)
+    return [new / old if isinstance(old, int) and isinstance(new, int) else None for old, new in sizes]
+
+
+def _whole_factors(query: NodeQuery) -> str | None:
+    factor = next((factor for factor in _factors(query) if factor is None or factor != int(factor)), 1)
+    if factor is None:
+        return "its factors are dynamic"
+    return None if factor == 1 else f"its factor {factor:g} is not whole, and Core ML repeats rows and columns"
+
+
+def _known_size(query: NodeQuery) -> str | None:
+    """Return the reason if Core ML would compute another size or other positions from factors than PyTorch, or None."""
+    before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
+    if query.argument("scale_factors") is None:
+        return None  # Core ML gets factors of the sizes
+    for factor, old, new in zip(_factors(query), before, after, strict=True):
+        if not isinstance(old, int):
+            is_exact = factor == int(factor)
+        else:
+            size = old * float(np.float32(factor))
+            is_exact = int(size) == new and (query.argument("align_corners") or size - new <= _ROUNDING)
+        if not is_exact:
+            return f"its factor {factor:g} gives no whole size"
+    return None
+
+
+_ROUNDING = 1e-3
+"""A size that is larger than a whole number by less is this number for coremltools."""
 _MOVEMENT = (
     "alias_copy cat expand_copy flip permute_copy repeat select_copy.int slice_copy.Tensor split_copy.Tensor "
     "split_with_sizes_copy squeeze_copy.dim squeeze_copy.dims stack transpose_copy.int unbind_copy.int unsqueeze_copy "
@@ -168,10 +203,7 @@ _REAL = (
     "sqrt tan tanh _softmax _log_softmax constant_pad_nd pixel_shuffle pixel_unshuffle "
     "_native_batch_norm_legit_no_training mm bmm _adaptive_avg_pool2d pow.Tensor_Scalar pow.Tensor_Tensor"
 )
-_WHOLE = (
-    "softmax.int log_softmax.int linear matmul silu mish upsample_nearest2d.vec upsample_bilinear2d.vec "
-    "adaptive_avg_pool2d glu"
-)
+_WHOLE = "softmax.int log_softmax.int linear matmul silu mish adaptive_avg_pool2d glu"
 """Operators that edgecore would decompose; Core ML has them whole."""
 _SINGLE = (torch.float32,)
 """For operators whose converters make constants of float32 also if the input is of float16."""
@@ -251,6 +283,8 @@ def _rows() -> list[OperatorRow[None]]:
     add(_MOVEMENT, ANY)
     add(_REAL, FLOAT)
     add(_WHOLE, FLOAT, whole=True)
+    add("upsample_nearest2d.vec", FLOAT, "whole factors", _whole_factors, whole=True)
+    add("upsample_bilinear2d.vec", FLOAT, "factors that give whole sizes", _known_size, whole=True)
     add("softplus", FLOAT, "in float16: beta must be 1", _plain_softplus, whole=True)
     add(_SINGLE_REAL, _SINGLE)
     add(_SINGLE_WHOLE, _SINGLE, whole=True)

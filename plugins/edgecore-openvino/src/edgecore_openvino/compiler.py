@@ -17,7 +17,7 @@ from edgecore_openvino.blob import Kind, decode
 from edgecore_openvino.ir import graph_of
 from edgecore_openvino.operators import STATIC_TABLE, TABLE
 from edgecore_openvino.options import OpenvinoOptions
-from edgecore_openvino.preprocess import DEVICE, HALF_WEIGHTS, PAYLOAD, preprocess
+from edgecore_openvino.preprocess import DEVICE, HALF_WEIGHTS, PAYLOAD, PRECISION, preprocess
 
 INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
@@ -106,7 +106,7 @@ def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
     texts = {
         DEVICE: options.device,
         PAYLOAD: options.payload,
-        "INFERENCE_PRECISION_HINT": options.precision,
+        PRECISION: options.precision,
         "NUM_STREAMS": str(options.streams) if options.streams > 1 else "",
         HALF_WEIGHTS: "yes" if options.half_weights else "",
     }

@@ -31,6 +31,8 @@ DEVICE, PAYLOAD, HALF_WEIGHTS = "device", "payload", "half_weights"
 ExecuTorch's OpenVINO backend has the key `device` too.
 """
 
+PRECISION = "INFERENCE_PRECISION_HINT"
+
 _KINDS = {"portable": Kind.PORTABLE, "blob": Kind.DEVICE, "executorch": Kind.BARE}
 
 
@@ -47,7 +49,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
     inputs, outputs = (
         tuple(_argument(partition, node) for node in nodes) for nodes in (partition.inputs, partition.outputs)
     )
-    model, handles = build(partition, inputs, half_weights)
+    model, handles = build(partition, inputs, half_weights, properties.get(PRECISION, "f32"))
     with tempfile.TemporaryDirectory() as name:
         content, weights = _serialize(model, Path(name))
         ir = content
@@ -66,14 +68,14 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> Prepro
 
 
 def build(
-    partition: PartitionView, inputs: Sequence[Argument], half_weights: bool = False
+    partition: PartitionView, inputs: Sequence[Argument], half_weights: bool = False, precision: str = "f32"
 ) -> tuple[ov.Model, dict[int | str, tuple[int, ...]]]:
     """Build the OpenVINO model of a partition, and list the debug handles of its operators.
 
     Operators get numbered names such as `Convolution_3`, so equal partitions give equal bytes, and traces name them by
     their numbers. A constant has no handles.
     """
-    builder = Builder(partition, half_weights)
+    builder = Builder(partition, half_weights, precision)
     parameters = []
     for node, argument in zip(partition.inputs, inputs, strict=True):
         sizes = [ov.Dimension(lower, upper) for lower, upper in argument.sizes]

@@ -192,8 +192,11 @@ def upsample_nearest_neighbor(
     x: Tensor, scale_factor_height: Tensor | float = 1, scale_factor_width: Tensor | float = 1
 ) -> Tensor:
     height, width = float(scale_factor_height), float(scale_factor_width)
-    rows = (torch.arange(round(x.shape[2] * height)) / height).long()
-    return x[:, :, rows][..., (torch.arange(round(x.shape[3] * width)) / width).long()]
+    if height != int(height) or width != int(width):
+        raise NotImplementedError(
+            "upsample_nearest_neighbor by factors that are not whole, which Apple does not define"
+        )
+    return x.repeat_interleave(int(height), 2).repeat_interleave(int(width), 3)
 
 
 @mil()

@@ -22,16 +22,21 @@ FLOATS = (torch.float32, torch.float16)
 """Floating-point dtypes of operators. The model holds a float16 value as float32: float16 is the dtype of arguments of
 the delegate and of stored constants, and `precision` says what OpenVINO computes in."""
 
+LARGEST = {"f16": 61440.0, "bf16": 3.19e38}
+"""Magnitude of a number by precision: its sums with numbers below a sixteenth of it stay finite."""
+
 
 class Builder:
     """Maps the nodes of a partition to values of the OpenVINO model; constants are made when they are first read.
 
-    With `half_weights`, float32 constants with two or more dims are stored as float16.
+    With `half_weights`, float32 constants with two or more dims are stored as float16. `precision` is what OpenVINO
+    computes in.
     """
 
-    def __init__(self, partition: PartitionView, half_weights: bool = False) -> None:
+    def __init__(self, partition: PartitionView, half_weights: bool = False, precision: str = "f32") -> None:
         self.partition = partition
         self.half_weights = half_weights
+        self.precision = precision
         self.values: dict[Node, Any] = {}
         self.owners: dict[str, Node | None] = {}
         """The node that needs each operator, by OpenVINO's unique name for the operator; None for a parameter."""
@@ -41,13 +46,21 @@ class Builder:
         if not isinstance(argument, Node):
             assert like is not None
             dtype = like.meta["val"].dtype
-            return ops.constant(np.asarray(argument), ov.Type.f32 if dtype in FLOATS else OV_TYPES[dtype])
+            if dtype not in FLOATS:
+                return ops.constant(np.asarray(argument), OV_TYPES[dtype])
+            return number(float(self._held(torch.tensor(argument, dtype=torch.float64))))
         if argument not in self.values:
-            tensor = self.partition.constants[argument]
+            tensor = self._held(self.partition.constants[argument])
             if self.half_weights and tensor.dim() > 1 and tensor.dtype == torch.float32 and _fits_half(tensor):
                 tensor = tensor.half()
             self.values[argument] = whole(ops.constant(tensor.contiguous().numpy()), tensor.dtype)
         return self.values[argument]
+
+    def in_float32(self, op: Any) -> Any:
+        """Make OpenVINO compute an operator in float32 whatever the precision of the model is, and return it."""
+        if self.precision != "f32":
+            op.get_rt_info()["precise_0"] = ""
+        return op
 
     def own(self, results: Any, node: Node) -> None:
         """Note that `node` needs the operators that compute `results`, as far as no node before it does."""
@@ -57,7 +70,24 @@ class Builder:
             op = value.get_node() if isinstance(value, ov.Output) else value
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
-                found += [op.input_value(index) for index in range(op.get_input_size())]
+                sources = [op.input_value(index) for index in range(op.get_input_size())]
+                if any(map(_has_infinity, sources)):  # OpenVINO would take the largest number of the precision instead
+                    self.in_float32(op)
+                found += sources
+
+    def _held(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a constant whose finite numbers stay finite in the precision of the model."""
+        if self.precision == "f32" or not tensor.is_floating_point():
+            return tensor
+        largest = LARGEST[self.precision]
+        return torch.where(tensor.isfinite(), tensor.clamp(-largest, largest), tensor)
+
+
+def _has_infinity(value: Any) -> bool:
+    op = value.get_node()
+    if op.get_type_name() != "Constant" or value.get_element_type() != ov.Type.f32:
+        return False
+    return bool(np.isinf(op.get_data()).any())
 
 
 def _fits_half(tensor: torch.Tensor) -> bool:

@@ -15,20 +15,21 @@ def dequantized(integers: np.ndarray, scales: np.ndarray, zeros: np.ndarray | No
     """Return (integers - zeros) * scales in float32, computed by the model from compressed constants.
 
     Integers with zero points become unsigned, and so do the zero points, as OpenVINO's kernels for compressed weights
-    need it.
+    need it. An odd number of integers in the last dim is stored in 8 bits: OpenVINO's kernels for processors without
+    AVX-512 take rows of 4 bits to begin at whole bytes.
 
     Args:
         integers: int8 or uint8, any shape.
         scales: float32, with sizes of 1 where integers share a scale.
         zeros: Whole numbers of the shape of `scales`; None for zeros.
-        bits: 4 if the integers may have 4 bits, else 8. Numbers that do not fit into 4 bits get 8.
+        bits: 4 if the integers may have 4 bits, else 8. Numbers that do not fit into 4 bits, and rows of odd length, get 8.
 
     Example:
         A matrix with a scale for each row: `dequantized(integers, scales[:, None], None, bits=8)`.
     """
     has_zeros = zeros is not None and bool(np.any(zeros))
     values = [integers.astype(np.int32), *([zeros.astype(np.int32)] if has_zeros else [])]  # type: ignore[union-attr]
-    for count in (4, 8) if bits == 4 else (8,):
+    for count in (4, 8) if bits == 4 and integers.shape[-1] % 2 == 0 else (8,):
         is_signed = integers.dtype == np.int8 and not has_zeros
         shift = 1 << (count - 1) if integers.dtype == np.int8 and has_zeros else 0
         dtype = {(4, True): ov.Type.i4, (4, False): ov.Type.u4, (8, True): ov.Type.i8, (8, False): ov.Type.u8}[

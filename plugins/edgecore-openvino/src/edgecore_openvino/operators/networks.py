@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
 from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
-from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, ints, number, rank, shape
+from edgecore_openvino.operators.builder import FLOATS, LARGEST, Build, Builder, Row, ints, number, rank, shape
 
 aten = torch.ops.aten
 
@@ -64,11 +65,32 @@ def _matmul(b: Builder, node: Node) -> Any:
 def _attention(b: Builder, node: Node) -> Any:
     args = arguments_by_name(node)
     query, key, value = (b.value(args[name]) for name in ("query", "key", "value"))
-    mask = None if args["attn_mask"] is None else b.value(args["attn_mask"])
+    mask = None if args["attn_mask"] is None else _mask(b, args["attn_mask"])
     scale = None if args["scale"] is None else number(args["scale"])
     if scale is not None and mask is None:  # OpenVINO allows a scale only together with a mask
         mask = number(0)
-    return ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
+    result = ops.scaled_dot_product_attention(query, key, value, mask, scale, args["is_causal"])
+    return result if args["attn_mask"] is None else _without_masked_rows(b, args["attn_mask"], result)
+
+
+def _mask(b: Builder, node: Node) -> Any:
+    """Return a mask; its numbers stay finite in the precision of the model if sums of them and scores are taken."""
+    mask = b.value(node)
+    if node.meta["val"].dtype == torch.bool or b.precision == "f32":
+        return mask
+    return b.in_float32(ops.maximum(mask, number(-LARGEST[b.precision])))
+
+
+def _without_masked_rows(b: Builder, mask: Node, result: Any) -> Any:
+    """Put zeros, as PyTorch has them, in rows of attention without a visible key: OpenVINO computes 0 / 0 there.
+
+    A constant mask without such rows needs no operators.
+    """
+    constant, is_bool = b.partition.constants.get(mask), mask.meta["val"].dtype == torch.bool
+    if constant is not None and bool((constant if is_bool else constant != -torch.inf).any(-1).all()):
+        return result
+    visible = b.value(mask) if is_bool else b.in_float32(ops.not_equal(b.value(mask), number(-np.inf)))
+    return ops.select(ops.reduce_logical_or(visible, ints([-1]), keep_dims=True), result, number(0))
 
 
 def _check_attention(query: NodeQuery) -> str | None:
