@@ -112,7 +112,11 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     "executorch.exir.memory_planning": _same(
         "edgecore.compat.memory", "MemoryAlgoResult", "MemoryPlanningAlgorithmSuite", "SpecAllocResult", "greedy", "naive"
     ),
-    "executorch.exir.pass_base": _same("edgecore.passes", "ExportPass", "PassBase", "PassResult"),
+    "executorch.exir.pass_base": {
+        **_same("edgecore.passes", "ExportPass", "NodeMetadata", "PassBase", "PassResult", "ProxyValue", "map_args"),
+        "Argument": "typing:Any",
+        "ExportPassBaseError": "edgecore.errors:CompileError",
+    },
     "executorch.exir.pass_manager": _same("edgecore.compat.passes", "PassManager"),
     "executorch.exir.passes": {**_PLANNING, **_same("edgecore.passes", "ScalarToTensorPass")},
     "executorch.exir.passes.constant_prop_pass": _same("edgecore.compat.passes", "constant_prop_pass"),

@@ -5,11 +5,12 @@ Of these, some have nothing to do here, and one runs anyway in lowering.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
+from torch.fx.passes.infra import pass_manager
 
 from edgecore import passes as edgecore_passes
 from edgecore.errors import CompileError
@@ -19,22 +20,58 @@ from edgecore.stability import warn_no_effect
 
 
 class PassManager(edgecore_passes.PassManager):
-    """A manager of passes with ExecuTorch's order of arguments.
+    """A manager of passes with ExecuTorch's arguments.
 
     Args:
         passes: The passes, also lists of passes.
         run_checks_after_each_pass: As for `edgecore.passes.PassManager`.
         suppress_check_failures: As for `edgecore.passes.PassManager`.
+        steps: How often the passes run at most on a graph module: again only if one of them changed it.
+        constraints: Functions of two passes that return False if the first must not run before the second, such as
+            `torch.fx.passes.infra.pass_manager.this_before_that_pass_constraint` makes.
+
+    Raises:
+        RuntimeError: When the manager is called, there is no order that all constraints allow.
     """
 
     def __init__(
-        self, passes: Any = None, run_checks_after_each_pass: bool = False, suppress_check_failures: bool = False
+        self,
+        passes: Any = None,
+        run_checks_after_each_pass: bool = False,
+        suppress_check_failures: bool = False,
+        steps: int = 1,
+        constraints: Iterable[Callable[[Any, Any], bool]] | None = None,
     ) -> None:
         super().__init__(
             flat(passes),
             run_checks_after_each_pass=run_checks_after_each_pass,
             suppress_check_failures=suppress_check_failures,
         )
+        self.steps = steps
+        self.constraints = list(constraints or ())
+
+    def set_checks(self, check: Callable[[GraphModule], None]) -> None:
+        """Run `check` after each pass, and no other check that was added before."""
+        self.checks.clear()
+        self.add_checks(check)
+
+    def add_constraint(self, constraint: Callable[[Any, Any], bool]) -> None:
+        """Order the passes by a function of two passes, too."""
+        self.constraints.append(constraint)
+
+    def __call__(self, program: Any) -> Any:
+        """Run the passes, in an order that the constraints allow."""
+        if self.constraints:
+            ordered = pass_manager.PassManager(self.passes, self.constraints)
+            ordered.solve_constraints()
+            self.passes = ordered.passes
+        result = super().__call__(program)
+        modified = isinstance(result, PassResult) and result.modified
+        for _ in range(self.steps - 1):
+            if not isinstance(result, PassResult) or not result.modified:
+                break
+            result = super().__call__(result.graph_module)
+        return PassResult(result.graph_module, modified) if isinstance(result, PassResult) else result
 
 
 def flat(passes: Any) -> list[Any]:

@@ -89,13 +89,16 @@ def compute_val(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwa
 
     The Python dispatcher keeps symbolic sizes symbolic; C++ implementations of some composite operators would fix them.
     """
+    return compute_val_of(mode, target, vals(args), vals(kwargs))
+
+
+def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Compute the fake result of `target` from fake arguments, as `compute_val` does."""
     from torch._dispatch.python import enable_python_dispatcher
 
     with mode, enable_python_dispatcher():
         view = _VIEWS.get(target)
-        if view is None:
-            return target(*vals(args), **vals(kwargs))
-        return dense(view(*vals(args), **vals(kwargs)))
+        return target(*args, **kwargs) if view is None else dense(view(*args, **kwargs))
 
 
 def dense(val: Any) -> Any:
@@ -139,6 +142,20 @@ def replace(node: Node, replacement: Node) -> None:
     """Replace all uses of `node` by `replacement` and erase `node`."""
     node.replace_all_uses_with(replacement)
     node.graph.erase_node(node)
+
+
+def has_result(node: Node) -> bool:
+    """Return False for a call of an operator without results, such as `aten._assert_tensor_metadata`."""
+    return not isinstance(node.target, torch._ops.OpOverload) or bool(node.target._schema.returns)
+
+
+def take_graph(graph_module: GraphModule, other: GraphModule) -> None:
+    """Give a graph module the graph of another one, and the attributes that this graph reads."""
+    for node in other.graph.find_nodes(op="get_attr"):
+        name = str(node.target)
+        if "." not in name and getattr(graph_module, name, None) is not getattr(other, name):
+            setattr(graph_module, name, getattr(other, name))
+    graph_module.graph = other.graph
 
 
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:

@@ -1,83 +1,377 @@
-"""A base class for passes that work node by node, with the names of ExecuTorch's documentation."""
+"""A base class for passes that interpret a graph node by node, with the names of ExecuTorch's documentation."""
 
 from __future__ import annotations
 
+import builtins
+import math
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.fx import GraphModule, Node
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.fx import Graph, GraphModule, Node
+from torch.fx.node import map_aggregate, map_arg
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
-from torch.utils._pytree import tree_map_only
 
 from edgecore.errors import CompileError
-from edgecore.ir.control_flow import graph_modules
-from edgecore.ir.graph import KEPT_META, calls, compute_val, describe, fake_mode, replace
+from edgecore.ir.control_flow import COND, MAP, SCAN, WHILE, placeholders
+from edgecore.ir.delegate import LoweredBackendModule, call_delegate
+from edgecore.ir.graph import compute_val_of, describe, fake_mode, has_result, same_layout, take_graph
+from edgecore.passes.proxy_value import SYMBOLIC, NodeMetadata, ProxyValue, data_of, inherited, nodes_of
 
 aten = torch.ops.aten
 
+_OF_PYTHON = frozenset({operator.__name__, "_operator", builtins.__name__, math.__name__})
+_ON_SYMBOLS = (
+    torch.sym_int, torch.sym_float, torch.sym_ite, torch.sym_max, torch.sym_min, torch.sym_not, torch.sym_sqrt
+)  # fmt: skip
+
 
 class ExportPass(PassBase):
-    """A base class of passes that visit every call, including those in branches and loop bodies.
+    """A base class of passes that visit every node, including those in branches and loop bodies, and write a new graph.
 
-    A subclass overrides `call_operator`. Values are nodes: `value.meta["val"]` is the fake tensor. The graph is edited
-    in place; a call that `call_operator` does not change stays the same node. The methods `requires` and `ensures`
-    check the graph before and after the pass.
+    A subclass overrides the methods that it needs: `placeholder`, `output`, `call_operator`, `call_getitem`, `call_sym`,
+    `call_cond`, `call_while`, `call_map`, `call_scan`, `call_delegate`, `call_submodule`, `on_attr`, `inputs`, `call`.
+    Each gets a visited node, and returns the value that later nodes read instead: the result of `super()`, of several
+    calls of `super().call_operator`, or an argument. Values are `ProxyValue`s: `value.data` is the fake tensor or the
+    number, `value.node` the node; other attributes, such as `value.target`, are those of the node.
+
+    A call that the pass makes with the operator and the arguments of the visited node has its name and its `val`. If
+    nothing changes, the graph stays as it is. The methods `requires` and `ensures` check the graph before and after the
+    pass.
     """
 
+    fake_tensor_mode: FakeTensorMode | None = None
+    """The mode of the graph's fake tensors, while the pass runs."""
+
     def call(self, graph_module: GraphModule) -> PassResult:
-        """Run the pass over a graph."""
-        self._mode = fake_mode(graph_module)
-        modified = False
-        for part in graph_modules(graph_module):
-            for node in calls(part):
-                self._node = node
-                result = self.call_operator(node.target, node.args, node.kwargs, node.meta)
-                if result is not node:
-                    modified = True
-                    replace(node, result)
-            part.recompile()
-        return PassResult(graph_module, modified)
+        """Run the pass over a graph module, which gets the new graph."""
+        self.fake_tensor_mode = fake_mode(graph_module)
+        self._copies: list[_Copy] = []
+        result = self.call_submodule(graph_module, tuple(self.inputs(graph_module)))
+        if result.graph_module is not graph_module:
+            take_graph(graph_module, result.graph_module)
+        return PassResult(graph_module, result.modified)
 
-    def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: dict[str, Any]) -> Node:
-        """Return the node that replaces the visited call.
+    def inputs(self, graph_module: GraphModule) -> Sequence[Any]:
+        """Return the values of the graph's inputs: fake or other tensors, numbers. `call` interprets with them."""
+        return [node.meta.get("val") for node in placeholders(graph_module)]
 
-        This method inserts a call of `op` before the visited call, or returns the visited call if nothing has changed.
-        A subclass calls it with another operator or other arguments.
+    def call_submodule(self, graph_module: GraphModule, inputs: tuple[Any, ...]) -> PassResult:
+        """Run the pass over the graph of a branch or loop body, or of the whole graph.
+
+        Args:
+            graph_module: The graph. It does not change.
+            inputs: The values of its inputs.
+
+        Returns:
+            A graph module with the new graph; `graph_module` itself if nothing has changed.
+        """
+        copy = _Copy(graph_module, [data_of(value) for value in inputs])
+        self._copies.append(copy)
+        try:
+            for node in graph_module.graph.nodes:
+                self._visit(copy, node)
+        finally:
+            self._copies.pop()
+        return copy.result()
+
+    def _visit(self, copy: _Copy, node: Node) -> None:
+        copy.node = node
+        args, kwargs, meta = *copy.values((node.args, node.kwargs)), NodeMetadata(node.meta)
+        target: Any = node.target
+        if node.op == "placeholder":
+            result = self.placeholder(target, copy.inputs.pop(0) if copy.inputs else None, meta)
+        elif node.op == "get_attr":
+            result = copy.attribute(target)
+            if isinstance(result, ProxyValue):
+                self.on_attr(result)
+        elif node.op == "output":
+            result = self.output(args[0], meta)
+        elif node.op != "call_function":
+            raise CompileError(f"node {node.name}: an edge graph has no {node.op} nodes; call an operator")
+        elif target is operator.getitem:
+            result = self.call_getitem(*args, meta)
+        elif target is COND:
+            result = self.call_cond(*args, meta)
+        elif target is WHILE:
+            result = self.call_while(*args, meta)
+        elif target is MAP:
+            result = self.call_map(*args, meta)
+        elif target is SCAN:
+            result = self.call_scan(*args, meta)
+        elif target is call_delegate:
+            result = self.call_delegate(args[0], args[1:], kwargs, meta)
+        elif getattr(target, "__module__", None) in _OF_PYTHON or target in _ON_SYMBOLS:
+            result = self.call_sym(target, args, meta)
+        elif isinstance(target, torch._ops.HigherOrderOperator):
+            result = self._fx("call_function", target, args, kwargs, meta)
+        else:
+            result = self.call_operator(target, args, kwargs, meta)
+        copy.read[node] = result
+
+    def on_attr(self, attr: ProxyValue) -> None:
+        """Visit an attribute of the graph module that is a tensor."""
+
+    def placeholder(self, name: str, arg: Any, meta: NodeMetadata) -> Any:
+        """Add an input. `arg` is its value; its name and its shape cannot change."""
+        copy = self._copies[-1]
+        node = copy.add("placeholder", name, copy.node.args, {}, copy.node.name)
+        node.meta = {**inherited(meta), "val": copy.node.meta.get("val")}
+        return ProxyValue(arg, node)
+
+    def output(self, results: Any, meta: NodeMetadata) -> Any:
+        """Add the node that returns the results: values, nested as the graph returns them."""
+        return self._fx("output", "output", (results,), {}, meta)
+
+    def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
+        """Add a call of an operator.
 
         A tensor without dims as an argument, `torch.tensor(2.0)`, becomes a call of `aten.full`.
 
         Args:
             op: The operator.
-            args: Its arguments; values are nodes.
+            args: Its arguments.
             kwargs: Its keyword arguments.
-            meta: The `meta` of the visited call.
+            meta: The `meta` of the visited call, which the new one inherits.
 
         Raises:
             CompileError: An argument is a tensor with dims.
         """
-        node = self._node
-        args, kwargs = tree_map_only(torch.Tensor, self._full, (tuple(args), dict(kwargs)))
-        if op is node.target and args == node.args and kwargs == node.kwargs:
-            return node
-        with node.graph.inserting_before(node):
-            created: Node = node.graph.call_function(op, tuple(args), dict(kwargs))
-        created.meta = {key: meta[key] for key in KEPT_META if key in meta}
-        created.meta["val"] = compute_val(self._mode, op, created.args, created.kwargs)
-        return created
+        return self._fx("call_function", op, args, kwargs, meta)
 
-    def _full(self, value: torch.Tensor) -> Node:
-        """Insert a call that makes a tensor without dims."""
+    def call_sym(self, target: Callable[..., Any], args: tuple[Any, ...], meta: NodeMetadata) -> Any:
+        """Add a call of a function of Python on numbers, such as sizes."""
+        return self._fx("call_function", target, args, {}, meta)
+
+    def call_getitem(self, value: Any, key: int, meta: NodeMetadata) -> Any:
+        """Add a call that reads one of the results of a call."""
+        return self._fx("call_function", operator.getitem, (value, key), {}, meta)
+
+    def call_size_operator(
+        self, tensor_proxy: ProxyValue, dim: int, meta: NodeMetadata, *, edge_dialect: bool = False
+    ) -> Any:
+        """Return the size of a dim as an argument: a number, or a call of `sym_size` if it is known at run time only.
+
+        In edgecore `edge_dialect` makes no difference, since the operators of both dialects are the same.
+        """
+        size = tensor_proxy.to_tensor().shape[dim]
+        return self.call_operator(aten.sym_size.int, (tensor_proxy, dim), {}, meta) if _symbolic(size) else size
+
+    def call_size_operator_all(
+        self, tensor_proxy: ProxyValue, meta: NodeMetadata, *, edge_dialect: bool = False
+    ) -> list[Any]:
+        """Return the sizes of all dims as `call_size_operator` does."""
+        return [self.call_size_operator(tensor_proxy, dim, meta) for dim in range(tensor_proxy.to_tensor().dim())]
+
+    def call_cond(
+        self, pred: Any, true_fn: GraphModule, false_fn: GraphModule, inputs: Sequence[Any], meta: NodeMetadata
+    ) -> Any:
+        """Visit the branches, then add the call that chooses one."""
+        branches = [self.call_submodule(branch, tuple(inputs)).graph_module for branch in (true_fn, false_fn)]
+        return self._fx("call_function", COND, (pred, *branches, inputs), {}, meta)
+
+    def call_while(
+        self,
+        cond_fn: GraphModule,
+        body_fn: GraphModule,
+        carried_inputs: Any,
+        additional_inputs: Any,
+        meta: NodeMetadata,
+    ) -> Any:
+        """Visit the condition and the body, then add the loop."""
+        inputs = (*carried_inputs, *additional_inputs)
+        bodies = [self.call_submodule(body, inputs).graph_module for body in (cond_fn, body_fn)]
+        return self._fx("call_function", WHILE, (*bodies, carried_inputs, additional_inputs), {}, meta)
+
+    def call_map(self, f: GraphModule, mapped_args: Any, operands: Any, meta: NodeMetadata) -> Any:
+        """Visit the body, then add the loop over slices of `mapped_args`."""
+        body = self._body(f, (), mapped_args, operands)
+        return self._fx("call_function", MAP, (body, mapped_args, operands), {}, meta)
+
+    def call_scan(self, combine_fn: GraphModule, init: Any, xs: Any, additional_inputs: Any, meta: NodeMetadata) -> Any:
+        """Visit the body, then add the loop that carries `init` over slices of `xs`."""
+        body = self._body(combine_fn, init, xs, additional_inputs)
+        return self._fx("call_function", SCAN, (body, init, xs, additional_inputs), {}, meta)
+
+    def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
+        """Visit a body that gets slices, whose values are those of the body's own inputs."""
+        slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
+        return self.call_submodule(body, (*carried, *slices, *captured)).graph_module
+
+    def call_delegate(
+        self, lowered_module: LoweredBackendModule, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata
+    ) -> Any:
+        """Add a call of a delegate."""
+        return self._fx("call_function", call_delegate, (lowered_module, *args), kwargs, meta)
+
+    def _fx(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
+        """Add a node and compute its value."""
+        copy, mode = self._copies[-1], self.fake_tensor_mode
+        assert mode is not None
+        visited = copy.node
+        args, kwargs = map_aggregate((tuple(args), dict(kwargs)), self._argument)  # type: ignore[assignment]
+        node_args, node_kwargs = nodes_of((args, kwargs))
+        is_visited = visited.target is target and visited not in copy.kept
+        node = copy.add(kind, target, node_args, node_kwargs, visited.name if is_visited else None)
+        node.meta = inherited(meta)
+        data, named = map_aggregate(data_of((args, kwargs)), self._fake)
+        if kind == "output":
+            return ProxyValue(data[0], node)
+        if is_visited:
+            copy.kept.add(visited)
+        if is_visited and "val" in visited.meta and copy.has_same_inputs(visited, data, named):
+            value = visited.meta["val"]
+        else:
+            value = compute_val_of(mode, target, data, named)
+        if has_result(node):
+            node.meta["val"] = value
+        return ProxyValue(value, node)
+
+    def _fake(self, value: Any) -> Any:
+        """Return the fake tensor of a tensor that `inputs` gave, and other values as they are."""
+        if isinstance(value, FakeTensor) or not isinstance(value, torch.Tensor):
+            return value
+        assert self.fake_tensor_mode is not None
+        return self.fake_tensor_mode.from_tensor(value, static_shapes=True)
+
+    def _argument(self, value: Any) -> Any:
+        """Return an argument as a value, a module's node or a number."""
+        copy = self._copies[-1]
+        if isinstance(value, Node):
+            return copy.read.get(value, ProxyValue(value.meta.get("val"), value))
+        if isinstance(value, torch.nn.Module):
+            return copy.module(value)
+        if isinstance(value, SYMBOLIC):
+            raise CompileError(
+                f"{describe(copy.node)}: a pass gave the size {value}, which is known at run time only, as an argument; "
+                "give what call_size_operator returns"
+            )
+        if not isinstance(value, torch.Tensor):
+            return value
         if value.dim():
             raise CompileError(
-                f"{describe(self._node)}: a pass gave a tensor of shape {tuple(value.shape)} as an argument; only a tensor "
-                "without dims can be one, so add a buffer to the program"
+                f"{describe(copy.node)}: a pass gave a tensor of shape {tuple(value.shape)} as an argument; only a "
+                "tensor without dims can be one, so add a buffer to the program"
             )
-        with self._node.graph.inserting_before(self._node):
-            created: Node = self._node.graph.call_function(
-                aten.full.default, ([], value.item()), {"dtype": value.dtype}
-            )
-        created.meta["val"] = compute_val(self._mode, aten.full.default, created.args, created.kwargs)
-        return created
+        meta = NodeMetadata(inherited(copy.node.meta))
+        return self._fx("call_function", aten.full.default, ([], value.item()), {"dtype": value.dtype}, meta)
+
+
+def _symbolic(size: Any) -> bool:
+    return isinstance(size, SYMBOLIC)
+
+
+class _Copy:
+    """A graph that is copied node by node.
+
+    Attributes:
+        inputs: The values of the inputs that were not visited yet.
+        node: The visited node.
+        read: A visited node -> what later nodes read instead.
+        kept: The visited nodes that the copy has.
+    """
+
+    def __init__(self, graph_module: GraphModule, inputs: list[Any]) -> None:
+        self._graph_module = graph_module
+        self._graph = Graph()
+        self._graph.set_codegen(graph_module.graph._codegen)
+        self._attributes: dict[str, Any] = {}
+        self.inputs = inputs
+        self.read: dict[Node, Any] = {}
+        self.kept: set[Node] = set()
+        self.node: Node = next(iter(graph_module.graph.nodes))
+
+    def values(self, arguments: Any) -> Any:
+        """Return nested arguments of the visited node, with the values that it reads."""
+        return map_arg(arguments, self.read.__getitem__)
+
+    def add(self, op: str, target: Any, args: Any, kwargs: Any, name: str | None) -> Node:
+        """Add a node at the end; an input after the other inputs."""
+        node = self._graph.create_node(op, target, args, kwargs, name)
+        first = next(other for other in self._graph.nodes if other.op != "placeholder" or other is node)
+        if op == "placeholder" and first is not node:
+            first.prepend(node)
+        return node
+
+    def attribute(self, target: str) -> Any:
+        """Return an attribute of the graph module: a module, or the value of a tensor."""
+        value: Any = self._graph_module
+        for part in target.split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            return value
+        node = self.add("get_attr", target, (), {}, self.node.name)
+        node.meta = dict(self.node.meta)
+        self._attributes[target] = value
+        return ProxyValue(node.meta.get("val", value), node)
+
+    def module(self, module: torch.nn.Module) -> ProxyValue:
+        """Add the node of a branch, a loop body or a delegate, under its name in the graph module if it has one."""
+        own = {name: one for name, one in self._graph_module.named_children() if one is module}
+        visited = [str(node.target) for node in self.node.all_input_nodes if node.op == "get_attr"]
+        name = next(iter(own), next((one for one in visited if one not in self._attributes), "submodule"))
+        number = 0
+        while self._attributes.get(name, module) is not module:
+            number += 1
+            name = f"submodule_{number}"
+        self._attributes[name] = module
+        return ProxyValue(module, self.add("get_attr", name, (), {}, name))
+
+    def has_same_inputs(self, node: Node, args: Any, kwargs: Any) -> bool:
+        """Return True if the values of arguments have the layouts that those of a visited node have."""
+        before = map_arg((node.args, node.kwargs), self._visited_value)
+        return _alike(before, (args, kwargs))
+
+    def _visited_value(self, node: Node) -> Any:
+        is_module = node.op == "get_attr" and "val" not in node.meta
+        return getattr(self._graph_module, str(node.target), None) if is_module else node.meta.get("val")
+
+    def result(self) -> PassResult:
+        """Return the graph module of the copy, or the copied one if both graphs are the same.
+
+        Raises:
+            CompileError: The inputs of the copy are others, or it returns nothing.
+        """
+        before, after = placeholders(self._graph_module), self._graph.find_nodes(op="placeholder")
+        if [node.name for node in before] != [node.name for node in after]:
+            names = [[node.name for node in nodes] for nodes in (before, after)]
+            raise CompileError(f"a pass changed the inputs {names[0]} to {names[1]}; it must keep all, in their order")
+        if not self._graph.find_nodes(op="output"):
+            raise CompileError("a pass removed the output of the graph; `output` must call super().output")
+        if _described(self._graph_module.graph) == _described(self._graph) and all(
+            getattr(self._graph_module, name, value) is value for name, value in self._attributes.items()
+        ):
+            return PassResult(self._graph_module, False)
+        made = GraphModule(self._attributes, self._graph, type(self._graph_module).__name__)
+        made.meta = dict(self._graph_module.meta)
+        return PassResult(made, True)
+
+
+def _described(graph: Graph) -> list[Any]:
+    """List what a graph computes, by names of nodes, without the nodes of attributes."""
+
+    def name(node: Node) -> str:
+        return str(node.target) if node.op == "get_attr" else node.name
+
+    return [
+        (node.op, node.name, node.target, repr(map_arg((node.args, node.kwargs), name)),
+         {key: id(value) for key, value in inherited(node.meta).items()})
+        for node in graph.nodes if node.op != "get_attr"
+    ]  # fmt: skip
+
+
+def _alike(before: Any, after: Any) -> bool:
+    if isinstance(before, torch.Tensor) or isinstance(after, torch.Tensor):
+        return same_layout(before, after)
+    if isinstance(before, (tuple, list)) and isinstance(after, (tuple, list)):
+        return len(before) == len(after) and all(_alike(one, other) for one, other in zip(before, after, strict=True))
+    if isinstance(before, dict) and isinstance(after, dict):
+        return before.keys() == after.keys() and all(_alike(before[key], after[key]) for key in before)
+    if isinstance(before, SYMBOLIC) or isinstance(after, SYMBOLIC):
+        return type(before) is type(after) and before.node.expr == after.node.expr
+    return type(before) is type(after) and bool(before == after)
 
 
 __all__ = ["ExportPass", "PassBase", "PassResult"]

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any, overload
 
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import GraphModule
 from torch.fx.passes.infra.pass_base import PassBase, PassResult
 
 from edgecore.errors import CompileError
+from edgecore.ir.complete import complete_program, complete_vals
 from edgecore.ir.failures import failures_named
-from edgecore.ir.graph import edit
+from edgecore.ir.graph import edit, has_result, take_graph
 from edgecore.ir.verifier import verify
 from edgecore.passes.pass_list import NamedPass, Pass, name_of
 
@@ -37,7 +37,7 @@ class PassManager:
     A pass that is a function gets what the manager is called with. One that gets a graph module edits it, and returns a
     `PassResult` or nothing.
 
-    An exception in a pass becomes a `CompileError` that names the pass.
+    An exception in a pass becomes a `CompileError` that names the pass. Calls that a pass leaves without `val` get it.
 
     Args:
         passes: The passes.
@@ -96,6 +96,8 @@ class PassManager:
                     _on_program(name, function, program)
                 else:
                     program = function(program)
+            if isinstance(program, ExportedProgram):
+                complete_program(program, f"after the pass {name}")
             if self.run_checks:
                 self._check(name, program)
             if self._after_pass is not None and isinstance(program, ExportedProgram):
@@ -126,9 +128,7 @@ def check_structure(program: ExportedProgram) -> None:
     graph = program.graph_module.graph
     graph.lint()
     for node in graph.nodes:
-        # torch gives no `val` to operators without a result, such as aten._assert_tensor_metadata.
-        has_result = not isinstance(node.target, OpOverload) or node.target._schema.returns
-        if node.op == "call_function" and "val" not in node.meta and has_result:
+        if node.op == "call_function" and "val" not in node.meta and has_result(node):
             raise CompileError(f"node {node.name} ({node.target}) has no val")
     inputs = [node.name for node in graph.nodes if node.op == "placeholder"]
     named = [getattr(spec.arg, "name", None) for spec in program.graph_signature.input_specs]
@@ -157,17 +157,22 @@ def _on_graph(name: str, transform: GraphPass, graph_module: GraphModule) -> Pas
             f"edgecore.passes.NamedPass({name!r}, ...), or call the manager with a program"
         ) from error
     if isinstance(result, GraphModule):
-        return PassResult(result, True)
+        result = PassResult(result, True)
     if not isinstance(result, (PassResult, NoneType)):
         raise CompileError(
             f"the pass {name} gave a {type(result).__name__}; return PassResult(graph_module, modified), the graph "
             "module, or nothing"
         )
-    return result or PassResult(graph_module, True)
+    result = result or PassResult(graph_module, True)
+    try:
+        complete_vals(result.graph_module)
+    except CompileError as error:
+        raise CompileError(f"after the pass {name}: {error}") from error
+    return result
 
 
 def _on_program(name: str, transform: PassBase, program: ExportedProgram) -> None:
     with edit(program) as graph_module:
         result = _on_graph(name, transform, graph_module)
         if result.graph_module is not graph_module:
-            graph_module.graph = result.graph_module.graph
+            take_graph(graph_module, result.graph_module)

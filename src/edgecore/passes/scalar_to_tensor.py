@@ -6,25 +6,21 @@ from typing import Any
 
 import torch
 from torch._ops import OpOverload
-from torch.fx import Node
 
 from edgecore.passes.base import ExportPass
+from edgecore.passes.proxy_value import NodeMetadata, map_args
 
 
 class ScalarToTensorPass(ExportPass):
     """Replaces each number that an operator takes as a tensor by a tensor without dims, for backends that need one."""
 
-    def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: dict[str, Any]) -> Node:
+    def call_operator(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata) -> Any:
         """Visit a call."""
         if isinstance(op, OpOverload):
-            args, kwargs = list(args), dict(kwargs)  # type: ignore[assignment]
-            for index, argument in enumerate(op._schema.arguments):
-                if not isinstance(argument.type, torch.TensorType):
-                    continue
-                place: Any = args if index < len(args) else kwargs
-                key: Any = index if index < len(args) else argument.name
-                if index < len(args) or argument.name in kwargs:
-                    value = place[key]
-                    place[key] = torch.tensor(value) if isinstance(value, (bool, int, float)) else value
-            args = tuple(args)
+            args, kwargs = map_args(op, _as_tensor, args, kwargs)
         return super().call_operator(op, args, kwargs, meta)
+
+
+def _as_tensor(value: Any, spec: torch.Argument) -> Any:
+    is_number = isinstance(spec.type, torch.TensorType) and isinstance(value, (bool, int, float))
+    return torch.tensor(value) if is_number else value

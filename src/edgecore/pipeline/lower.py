@@ -11,6 +11,7 @@ from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.fx import Node
 
+from edgecore.ir.complete import complete_program
 from edgecore.ir.func_transforms import check_transforms
 from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
@@ -280,7 +281,9 @@ class _Lowering:
             check_transforms(program)
             self.dump_step(name, "exported", program)
             passes = self.passes.of_stage("exported")
-            methods[name] = self.apply(name, copy_program(program), passes, PassContext(), edge=False)
+            copied = copy_program(program)
+            complete_program(copied, f"method {name}")  # the user may have edited its graph
+            methods[name] = self.apply(name, copied, passes, PassContext(), edge=False)
         written = {name for program in methods.values() for name in written_buffers(program)}
         context = PassContext(written_buffers=frozenset(written))
         passes = self.passes.of_stage("methods")

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 
 from edgecore.emit import Patterns, emit, external_rule
 from edgecore.errors import CompileError
+from edgecore.ir.complete import complete_program
 from edgecore.ir.failures import failures_named
 from edgecore.ir.program import copy_program
 from edgecore.ir.verifier import verify
@@ -118,6 +119,7 @@ class EdgeProgramManager:
         """
         check_methods(passes, self._programs, "transform")
         changed = self._copy()
+        changed._complete()
         for name, program in changed._programs.items():
             of_method = passes.get(name, ()) if isinstance(passes, Mapping) else passes
             changed._programs[name] = self._pass_manager(name, of_method)(program)
@@ -154,12 +156,18 @@ class EdgeProgramManager:
         """
         check_methods(partitioner, self._programs, "to_backend")
         changed = self._copy()
+        changed._complete()
         chosen = partitioner if isinstance(partitioner, Mapping) else dict.fromkeys(changed._programs, partitioner)
         partitioners = {name: chosen[name] for name in changed._programs if name in chosen}
         for name in partitioners:
             changed._diagnostics.setdefault(name, PartitionDiagnostics())
         changed._programs = to_backend(changed._programs, partitioners, preprocess, changed._diagnostics, link=link)
         return changed
+
+    def _complete(self) -> None:
+        """Complete the graphs, which the user may have edited."""
+        for name, program in self._programs.items():
+            complete_program(program, f"method {name}")
 
     def __deepcopy__(self, memo: dict[int, object]) -> EdgeProgramManager:
         """Return a copy that shares its weights; torch's copy of a graph may rename nodes."""
@@ -203,6 +211,7 @@ class EdgeProgramManager:
             >>> edge.to_executorch(ExecutorchBackendConfig(runtime="edgecore")).save("model.pte")
         """
         config = config or ExecutorchBackendConfig()
+        self._complete()
         alignments = config.alignments()
         check_methods(config.memory_planning_pass, self._programs, "memory_planning_pass")
         planned: dict[str, tuple[ExportedProgram, MemoryPlan]] = {}
