@@ -14,6 +14,7 @@ from edgecore.devtools import ETRecord, Inspector, Trace, generate_etrecord, par
 from edgecore.errors import CompileError
 from edgecore.format.etdump import ETDump, RunData, write_etdump
 from edgecore.format.etrecord import graph_nodes, read_etrecord
+from edgecore.ir.delegate import delegates
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 X = torch.linspace(-1, 1, 16).reshape(2, 8)
@@ -203,3 +204,27 @@ def test_a_record_that_nobody_asked_for_is_an_error() -> None:
     with pytest.raises(CompileError, match="an ETRecord needs the edge programs and the finished one"):
         asked.get_etrecord().save("never.etrecord")
     assert asked.to_executorch().get_etrecord().content().methods == ["forward"]
+
+
+def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates(tmp_path: Path) -> None:
+    partitioner = pytest.importorskip("edgecore_xnnpack.partitioner").XnnpackPartitioner()
+    exported = torch.export.export(Network().eval(), (X,))
+    edge = edgecore.to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    before = copy.deepcopy(edge)
+    (lowered,) = [one for _, one in delegates(before.exported_program())]
+    path = tmp_path / "lowered.etrecord"
+    generate_etrecord(path, before, edge.to_executorch())
+    target = torch.ops.higher_order.executorch_call_delegate
+    assert [node.target for node in parse_etrecord(path).edge_dialect_program.graph.nodes].count(target) == 1
+    pytest.importorskip("executorch.devtools")
+    from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
+
+    program = parse_of_executorch(str(path)).edge_dialect_program
+    (module,) = [one for one in program.graph_module.children() if hasattr(one, "processed_bytes")]
+    assert module.backend_id == "XnnpackBackend"
+    assert module.processed_bytes == bytes(lowered.processed_bytes)
+    theirs, ours = (
+        [node.name for node in one.original_module.graph.nodes if node.op == "call_function"]
+        for one in (module, lowered)
+    )
+    assert len(theirs) == len(ours) > 0

@@ -62,9 +62,10 @@ class PassManager(edgecore_passes.PassManager):
     def __call__(self, program: Any) -> Any:
         """Run the passes, in an order that the constraints allow."""
         if self.constraints:
-            ordered = pass_manager.PassManager(self.passes, self.constraints)
+            passes: list[Any] = [*self.passes]
+            ordered = pass_manager.PassManager(passes, self.constraints)
             ordered.solve_constraints()
-            self.passes = ordered.passes
+            self.passes = [*ordered.passes]
         result = super().__call__(program)
         modified = isinstance(result, PassResult) and result.modified
         for _ in range(self.steps - 1):

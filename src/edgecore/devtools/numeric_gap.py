@@ -39,6 +39,9 @@ def load_graph(graph: Graph) -> ExportedProgram:
         content = json.loads(graph.program)
         content |= {"schema_version": {"major": 8, "minor": 20}, "verifiers": ["TRAINING"]}
         content.pop("dialect", None)
+        for node in content["graph_module"]["graph"]["nodes"]:
+            if node["target"].endswith(".executorch_call_delegate"):
+                node["is_hop_single_tensor_return"] = True  # then torch takes its results as a list
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))

@@ -79,8 +79,13 @@ class ExportPass(PassBase):
 
     def _visit(self, copy: _Copy, node: Node) -> None:
         copy.node = node
-        args, kwargs, meta = *copy.values((node.args, node.kwargs)), NodeMetadata(node.meta)
+        args, kwargs = copy.values((node.args, node.kwargs))
+        meta = NodeMetadata(node.meta)
         target: Any = node.target
+        by_operator: dict[Any, Any] = {
+            operator.getitem: self.call_getitem, COND: self.call_cond, WHILE: self.call_while, MAP: self.call_map,
+            SCAN: self.call_scan,
+        }  # fmt: skip
         if node.op == "placeholder":
             result = self.placeholder(target, copy.inputs.pop(0) if copy.inputs else None, meta)
         elif node.op == "get_attr":
@@ -91,16 +96,8 @@ class ExportPass(PassBase):
             result = self.output(args[0], meta)
         elif node.op != "call_function":
             raise CompileError(f"node {node.name}: an edge graph has no {node.op} nodes; call an operator")
-        elif target is operator.getitem:
-            result = self.call_getitem(*args, meta)
-        elif target is COND:
-            result = self.call_cond(*args, meta)
-        elif target is WHILE:
-            result = self.call_while(*args, meta)
-        elif target is MAP:
-            result = self.call_map(*args, meta)
-        elif target is SCAN:
-            result = self.call_scan(*args, meta)
+        elif target in by_operator:
+            result = by_operator[target](*args, meta)
         elif target is call_delegate:
             result = self.call_delegate(args[0], args[1:], kwargs, meta)
         elif getattr(target, "__module__", None) in _OF_PYTHON or target in _ON_SYMBOLS:
@@ -198,7 +195,8 @@ class ExportPass(PassBase):
     def _body(self, body: GraphModule, carried: Any, scanned: Any, captured: Any) -> GraphModule:
         """Visit a body that gets slices, whose values are those of the body's own inputs."""
         slices = [node.meta["val"] for node in placeholders(body)[len(carried) :][: len(scanned)]]
-        return self.call_submodule(body, (*carried, *slices, *captured)).graph_module
+        visited: GraphModule = self.call_submodule(body, (*carried, *slices, *captured)).graph_module
+        return visited
 
     def call_delegate(
         self, lowered_module: LoweredBackendModule, args: tuple[Any, ...], kwargs: dict[str, Any], meta: NodeMetadata
@@ -211,7 +209,7 @@ class ExportPass(PassBase):
         copy, mode = self._copies[-1], self.fake_tensor_mode
         assert mode is not None
         visited = copy.node
-        args, kwargs = map_aggregate((tuple(args), dict(kwargs)), self._argument)  # type: ignore[assignment]
+        args, kwargs = map_aggregate((tuple(args), dict(kwargs)), self._argument)
         node_args, node_kwargs = nodes_of((args, kwargs))
         is_visited = visited.target is target and visited not in copy.kept
         node = copy.add(kind, target, node_args, node_kwargs, visited.name if is_visited else None)

@@ -1,4 +1,4 @@
-"""What the methods of an `ExportPass` get: values with the nodes that compute them, and the `meta` of the visited node."""
+"""The arguments of an `ExportPass`'s methods: values with the nodes that compute them, and the visited node's `meta`."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from edgecore import format as fmt
 from edgecore.errors import CompileError
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
 from edgecore.ir.graph import all_calls, operator_name
+from edgecore.pipeline.etrecord_delegates import with_serializable_delegates, write_delegates
 from edgecore.pipeline.same_nodes import same_nodes
 
 if TYPE_CHECKING:
@@ -228,8 +229,8 @@ def generate_etrecord(
 
     Args:
         et_record: Path of the file, or an open binary file.
-        edge_dialect_program: The result of `to_edge`, or a copy of it (`copy.deepcopy`) that was made before
-            `to_executorch` changed it.
+        edge_dialect_program: The result of `to_edge` or `to_edge_transform_and_lower`, or a copy of it
+            (`copy.deepcopy`) that was made before `to_executorch` changed it. The record has delegates as they are.
         executorch_program: The finished program; of a `BundledProgram` inputs and outputs are written too.
         exported_program: The program before lowering.
         extra_recorded_export_modules: Other programs by names of their own.
@@ -294,6 +295,7 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     """Serialize a program; `sources` maps nodes to those of the exported program that compute the same."""
     from torch._export.serde.serialize import serialize
 
+    program, delegates = with_serializable_delegates(program)
     try:
         artifact = serialize(program if weights else _without_weights(program))
     except Exception as error:  # torch raises errors of many types for what it cannot serialize
@@ -307,6 +309,7 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     handles = {node.name: node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)}
     _add_handles(content["graph_module"]["graph"], handles, sources or {})
     _name_unused(content["graph_module"]["graph"], {node.name for node in nodes})
+    write_delegates(content["graph_module"]["graph"], delegates, lambda original: _graph(name, original, weights))
     return Graph(json.dumps(content).encode(), artifact.state_dict, artifact.constants, artifact.example_inputs)
 
 
