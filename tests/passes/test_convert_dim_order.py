@@ -35,3 +35,18 @@ def test_the_dim_order_is_converted_both_ways():
         torch.testing.assert_close(result, one.module(check_guards=False)(given), atol=1e-5, rtol=1e-5)
     with pytest.raises(CompileError, match="channels_last or contiguous_format"):
         convert_dim_order(torch.preserve_format)
+
+
+def test_a_delegate_keeps_the_dim_order_that_it_was_compiled_for():
+    """Passes after delegation may change the dim order of what a delegate reads: a copy changes it back."""
+    partitioner = pytest.importorskip("edgecore_xnnpack.partitioner").XnnpackPartitioner()
+    function = lambda s, x: s.conv(x.sinh()).relu().sinh()
+    x, conv = torch.randn(2, 3, 6, 6).to(memory_format=torch.channels_last), nn.Conv2d(3, 8, 3)
+    exported = torch.export.export(Model(function, conv=conv).eval(), (x,))
+    edge = edgecore.pipeline.to_edge(exported).to_backend(partitioner)
+    edge = edge.transform([convert_dim_order(torch.contiguous_format)])
+    assert (
+        len(calls(edge.exported_program().graph_module, aten.clone.default)) == 2
+    )  # the input; the delegate's operand
+    result = edgecore.load(edge.to_executorch().buffer).forward(x)
+    torch.testing.assert_close(result, Model(function, conv=conv)(x), atol=1e-5, rtol=1e-5)

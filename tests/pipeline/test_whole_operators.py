@@ -134,3 +134,15 @@ def test_a_partitioner_may_define_partition_only():
     with warnings.catch_warnings():
         warnings.simplefilter("error", FallbackWarning)
         to_edge_transform_and_lower(exported, partitioner=[OnlyPartition(), Inherited()])
+
+
+def test_a_refused_operator_may_change_the_layout_of_what_a_delegate_reads(places):
+    """In channels last, the parts of this pool give another layout than the pool."""
+    model = nn.Sequential(nn.Conv2d(3, 8, 3), nn.AdaptiveAvgPool2d(1), nn.ReLU())
+    x = torch.randn(1, 3, 8, 8).to(memory_format=torch.channels_last)
+    partitioner = CapabilityPartitioner(
+        "A",
+        lambda program: lambda node: None if node.target is aten.relu.default else "no",
+        ops_to_not_decompose=[aten.adaptive_avg_pool2d.default],
+    )
+    assert places(partitioner, model=model, x=x)["aten.relu.default"] == {"A"}

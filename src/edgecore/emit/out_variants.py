@@ -13,9 +13,9 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.ir import packed_weights  # noqa: F401  (registers its operators)
+from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.graph import describe
 from edgecore.ir.op_args import arguments_by_name
-from edgecore.ir.tensors import dim_order
 from edgecore.ir.writes import writer_of
 
 aten = torch.ops.aten

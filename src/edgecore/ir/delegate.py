@@ -56,6 +56,12 @@ class LoweredBackendModule(torch.nn.Module):
         return self.result.named_data
 
     @property
+    def operands(self) -> list[Any]:
+        """The `val`s of the partition's inputs, in the order of the call's operands."""
+        nodes = {node.name: node for node in self.original_module.graph.nodes if node.op == "placeholder"}
+        return [nodes[name].meta.get("val") for name in self.original_module.graph_signature.user_inputs]
+
+    @property
     def held_buffers(self) -> list[MutableBuffer]:
         """The mutable buffers that the backend holds and that this delegate uses."""
         return mutable_buffers(self.original_module)

@@ -20,6 +20,7 @@ from torch.fx import GraphModule, Node
 from edgecore.ir.control_flow import graph_modules, is_control_flow
 from edgecore.ir.delegate import is_delegate_call, module_of
 from edgecore.ir.dialect import VIEW_COPIES
+from edgecore.ir.dim_orders import MEMORY_FORMATS, dim_order
 from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.writes import writer_of
 
@@ -161,9 +162,13 @@ def take_graph(graph_module: GraphModule, other: GraphModule) -> None:
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
     """Recompute the `val` of nodes that read `changed` nodes.
 
-    A node whose shape, strides or dtype change is added to `changed`, so that its users follow.
+    A node whose shape, strides or dtype change is added to `changed`, so that its users follow. A delegate keeps the dim
+    orders that it was compiled for: operands that have another one are copied.
     """
-    for node in graph_module.graph.nodes:
+    for node in list(graph_module.graph.nodes):
+        if is_delegate_call(node):
+            _keep_operands(graph_module, node, changed, mode)
+            continue
         if node.op != "call_function" or changed.isdisjoint(node.all_input_nodes) or is_control_flow(node):
             continue  # the results of control flow are contiguous, whatever the layout of its operands
         before = node.meta.get("val")
@@ -172,6 +177,15 @@ def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensor
         node.meta["val"] = after = compute_val(mode, node.target, node.args, node.kwargs)
         if not same_layout(before, after):
             changed.add(node)
+
+
+def _keep_operands(graph_module: GraphModule, node: Node, changed: set[Node], mode: FakeTensorMode) -> None:
+    """Copy the changed operands of a delegate's call back to the dim orders that they have inside of the delegate."""
+    for operand, compiled in zip(node.args[1:], module_of(node).operands, strict=True):
+        if operand in changed and dim_order(operand.meta["val"]) != dim_order(compiled):  # type: ignore[union-attr]
+            format_ = MEMORY_FORMATS.get(dim_order(compiled) or (), torch.contiguous_format)
+            copy = Editor(graph_module, node, mode).call(torch.ops.aten.clone.default, operand, memory_format=format_)
+            node.replace_input_with(operand, copy)  # type: ignore[arg-type]
 
 
 def same_layout(a: Any, b: Any) -> bool:

@@ -1,41 +1,14 @@
-"""Facts about the tensors of an edge graph: dim orders, and bounds of symbolic sizes."""
+"""Bounds of the symbolic sizes of an edge graph."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.graph import describe
-
-
-def dim_order(val: torch.Tensor) -> tuple[int, ...] | None:
-    """Return the dims of a tensor from the outermost to the innermost in memory.
-
-    A tensor that is both contiguous and channels last (it has one channel, or one pixel) counts as contiguous.
-
-    Returns:
-        The dim order, such as (0, 2, 3, 1); None if the tensor is neither contiguous nor channels last.
-    """
-    default = tuple(range(val.dim()))
-    if _is_dense(val, torch.contiguous_format):
-        return default
-    if val.dim() == 4 and _is_dense(val, torch.channels_last):
-        return (0, 2, 3, 1)
-    if val.dim() == 5 and _is_dense(val, torch.channels_last_3d):
-        return (0, 2, 3, 4, 1)
-    return None
-
-
-def _is_dense(val: torch.Tensor, memory_format: torch.memory_format) -> bool:
-    if all(isinstance(size, int) for size in val.shape):
-        return val.is_contiguous(memory_format=memory_format)
-    # `Tensor.is_contiguous` would add guards, which torch refuses for sizes that depend on data.
-    return bool(is_contiguous_for_memory_format_or_false(val, memory_format=memory_format))
 
 
 def _without_quotients(expression: Any) -> Any:

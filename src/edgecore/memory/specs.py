@@ -12,8 +12,9 @@ from torch.fx import GraphModule, Node
 
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import COND, control_flow, is_control_flow, results
+from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.graph import describe
-from edgecore.ir.tensors import Bounds, dim_order
+from edgecore.ir.tensors import Bounds
 from edgecore.ir.writes import writer_of
 
 SPEC = "spec"

@@ -15,6 +15,7 @@ from edgecore.partition.pattern_partitions import (
 from edgecore.partition.protocol import (
     TAG,
     DelegationSpec,
+    LayoutReason,
     Partitioner,
     PartitionResult,
     UnsupportedNode,
@@ -29,6 +30,7 @@ __all__ = [
     "Constraint",
     "DelegationSpec",
     "Failure",
+    "LayoutReason",
     "NodeQuery",
     "OperatorRow",
     "OperatorTable",

@@ -26,11 +26,13 @@ from edgecore.partition.protocol import (
     REFUSED,
     TAG,
     DelegationSpec,
+    LayoutReason,
     Partitioner,
     PartitionResult,
     UnsupportedNode,
     check_partitioner,
 )
+from edgecore.passes.make_contiguous import make_contiguous
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]
@@ -209,6 +211,21 @@ class _Failure:
 
 
 def _ask(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
+    """Call the partitioner; make the values contiguous and call it again if it refuses a node for the layout of a value.
+
+    Raises:
+        CompileError: As `_ask_once` does.
+    """
+    answer = _ask_once(program, partitioner, refused)
+    refusals = answer.result.unsupported_nodes if answer.result is not None else ()
+    if not any(isinstance(refusal.reason, LayoutReason) for refusal in refusals):
+        return answer
+    _drop_tags({"": program})
+    make_contiguous(program)
+    return _ask_once(program, partitioner, refused)
+
+
+def _ask_once(program: ExportedProgram, partitioner: Partitioner, refused: Mapping[str, str]) -> _Answer:
     """Call the partitioner, with the buffers marked that it must not claim.
 
     Raises:

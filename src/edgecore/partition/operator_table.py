@@ -17,13 +17,13 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.constants import Constants
+from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.state import MutableBuffer
-from edgecore.ir.tensors import dim_order
 from edgecore.partition.capability import CapabilityPartitioner, Preserve
 from edgecore.partition.crossings import InsideOnly
 from edgecore.partition.node_query import NodeQuery
-from edgecore.partition.protocol import UnsupportedReason
+from edgecore.partition.protocol import LayoutReason, UnsupportedReason
 from edgecore.plugin import CompileSpec, OperatorSupport
 
 Lower = TypeVar("Lower")
@@ -236,10 +236,10 @@ class OperatorTable(Generic[Lower]):
 
 
 def contiguous_only(query: NodeQuery) -> str | None:
-    """Constraint for backends that support only contiguous tensors."""
+    """Constraint for backends that support only contiguous tensors; edgecore copies others before the backend reads them."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) != tuple(range(val.dim())):
-            return f"{name} is not contiguous (channels last, for example)"
+            return LayoutReason(f"{name} is not contiguous (channels last, for example)")
     return None
 
 

@@ -26,6 +26,16 @@ UnsupportedReason = Callable[[Node], "str | None"]
 """A function (node) -> the reason why a backend does not support the node, or None if it does."""
 
 
+class LayoutReason(str):
+    """The reason why a backend does not support a node that is only about the dim order of a value.
+
+    If a partitioner gives one, edgecore makes all values contiguous, with copies at the border of the program, and asks
+    the partitioner again.
+    """
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class DelegationSpec:
     """The backend that compiles the partition of a tag, and the compile specs that it gets.

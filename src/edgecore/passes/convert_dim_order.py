@@ -8,8 +8,8 @@ from torch.export.graph_signature import InputKind
 from torch.fx import Node
 
 from edgecore.errors import CompileError
+from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.graph import Editor, edit, fake_mode, refresh_vals
-from edgecore.ir.tensors import dim_order
 from edgecore.passes.pass_list import Pass
 
 aten = torch.ops.aten

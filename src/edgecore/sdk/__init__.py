@@ -12,6 +12,7 @@ Partitioning: choose the nodes that the backend compiles.
 - `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the reason
   why a node is not supported, or None.
 - `Partitioner`, `PartitionResult`, `DelegationSpec`, `UnsupportedNode`, `TAG`: the protocol of partitioners.
+- `LayoutReason`: a reason about a dim order, for which edgecore makes the values contiguous and asks again.
 - `mutable_buffers`: the state of a program as `MutableBuffer`s; `claimable_buffers`: those that a partitioner may claim.
 
 Compiling a partition, in `preprocess`.
@@ -53,6 +54,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgecore.ir.attention import without_repeated_heads
     from edgecore.ir.constants import Constants, parameter_of
+    from edgecore.ir.dim_orders import dim_order
     from edgecore.ir.dtype_rules import allowed_types
     from edgecore.ir.dtypes import dtype_name
     from edgecore.ir.graph import (
@@ -69,12 +71,13 @@ if TYPE_CHECKING:
     from edgecore.ir.op_args import argument, arguments_by_name
     from edgecore.ir.program import copy_program
     from edgecore.ir.state import MutableBuffer, mutable_buffers
-    from edgecore.ir.tensors import Bounds, dim_order
+    from edgecore.ir.tensors import Bounds
     from edgecore.partition import (
         TAG,
         CapabilityPartitioner,
         Constraint,
         DelegationSpec,
+        LayoutReason,
         NodeQuery,
         OperatorRow,
         OperatorTable,
@@ -104,6 +107,7 @@ __all__ = [
     "Constraint",
     "DelegationSpec",
     "Editor",
+    "LayoutReason",
     "MutableBuffer",
     "Names",
     "NodeQuery",
@@ -160,9 +164,10 @@ _NAMES_OF = {
     "edgecore.ir.op_args": ("argument", "arguments_by_name"),
     "edgecore.ir.program": ("copy_program",),
     "edgecore.ir.state": ("MutableBuffer", "mutable_buffers"),
-    "edgecore.ir.tensors": ("Bounds", "dim_order"),
+    "edgecore.ir.dim_orders": ("dim_order",),
+    "edgecore.ir.tensors": ("Bounds",),
     "edgecore.partition": (
-        "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "NodeQuery", "OperatorRow", "OperatorTable",
+        "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "LayoutReason", "NodeQuery", "OperatorRow", "OperatorTable",
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",
         "claimable_buffers", "contiguous_only", "debug_handles",
     ),

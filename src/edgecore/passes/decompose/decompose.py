@@ -17,6 +17,7 @@ from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 from edgecore.errors import CompileError
 from edgecore.ir.control_flow import control_flow, is_control_flow
 from edgecore.ir.dialect import VIEW_COPIES, is_edge_operator
+from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.graph import (
     Editor,
     calls,
@@ -29,7 +30,6 @@ from edgecore.ir.graph import (
     replace,
     same_layout,
 )
-from edgecore.ir.tensors import dim_order
 from edgecore.passes.decompose import (  # noqa: F401  (they register their rewrites)
     in_place_forms,
     ordering,

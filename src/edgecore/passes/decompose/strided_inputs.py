@@ -6,11 +6,12 @@ from typing import Any
 
 import torch
 from torch.export import ExportedProgram
+from torch.export.graph_signature import InputSpec
 from torch.fx import Node
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols
 
+from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.graph import dense
-from edgecore.ir.tensors import dim_order
 
 
 def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
@@ -22,13 +23,18 @@ def lay_out_inputs(program: ExportedProgram, mode: Any) -> set[Node]:
         val = node.meta.get("val")
         if not isinstance(val, torch.Tensor) or free_unbacked_symbols(val) or dim_order(val) is not None:
             continue
-        for tensors in (program.state_dict, program.constants):
-            tensor = tensors.get(spec.target)
-            if isinstance(tensor, torch.Tensor):
-                content = tensor.detach().contiguous()
-                is_parameter = isinstance(tensor, torch.nn.Parameter)
-                tensors[spec.target] = torch.nn.Parameter(content, tensor.requires_grad) if is_parameter else content
+        lay_out_constant(program, spec)
         with mode:
             node.meta["val"] = dense(val)
         changed.add(node)
     return changed
+
+
+def lay_out_constant(program: ExportedProgram, spec: InputSpec) -> None:
+    """Replace the tensor of an input spec, if it has one, by a contiguous tensor; the `val` of its node stays."""
+    for tensors in (program.state_dict, program.constants):
+        tensor = tensors.get(spec.target)
+        if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous():
+            content = tensor.detach().contiguous()
+            is_parameter = isinstance(tensor, torch.nn.Parameter)
+            tensors[spec.target] = torch.nn.Parameter(content, tensor.requires_grad) if is_parameter else content

@@ -9,7 +9,16 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.errors import CompileError
-from edgecore.sdk import Bounds, Constants, NodeQuery, OperatorTable, contiguous_only, dim_order, mutable_buffers
+from edgecore.sdk import (
+    Bounds,
+    Constants,
+    LayoutReason,
+    NodeQuery,
+    OperatorTable,
+    contiguous_only,
+    dim_order,
+    mutable_buffers,
+)
 from edgecore_vulkan.calls import Call, SizeValue, TensorValue
 from edgecore_vulkan.operators import elementwise, networks, quantized, reductions, shapes, state
 from edgecore_vulkan.operators.builder import Builder, Lower, Query, Row, Unsupported
@@ -32,7 +41,7 @@ def _contiguous_or_channels_last(query: NodeQuery) -> str | None:
     """Constraint of edgecore's delegate, which takes and returns tensors in either order of dims."""
     for name, val in query.vals():
         if isinstance(val, torch.Tensor) and dim_order(val) not in (tuple(range(val.dim())), (0, 2, 3, 1)):
-            return f"{name} is neither contiguous nor channels last"
+            return LayoutReason(f"{name} is neither contiguous nor channels last")
     return None
 
 
