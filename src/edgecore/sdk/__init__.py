@@ -25,6 +25,7 @@ Compiling a partition, in `preprocess`.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
+- `reaches_past_padding`: find poolings with `ceil_mode` whose last windows reach past the input and its padding.
 - `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
 - `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages; `module_path`: the
   qualified name of the module that a node comes from.
@@ -72,6 +73,7 @@ if TYPE_CHECKING:
     from edgecore.ir.program import copy_program
     from edgecore.ir.state import MutableBuffer, mutable_buffers
     from edgecore.ir.tensors import Bounds
+    from edgecore.ir.windows import reaches_past_padding
     from edgecore.partition import (
         TAG,
         CapabilityPartitioner,
@@ -149,6 +151,7 @@ __all__ = [
     "options_markdown",
     "parameter_of",
     "parameters_of",
+    "reaches_past_padding",
     "replace",
     "without_repeated_heads",
 ]
@@ -166,6 +169,7 @@ _NAMES_OF = {
     "edgecore.ir.state": ("MutableBuffer", "mutable_buffers"),
     "edgecore.ir.dim_orders": ("dim_order",),
     "edgecore.ir.tensors": ("Bounds",),
+    "edgecore.ir.windows": ("reaches_past_padding",),
     "edgecore.partition": (
         "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "LayoutReason", "NodeQuery", "OperatorRow", "OperatorTable",
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",
