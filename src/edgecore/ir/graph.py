@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument
@@ -27,6 +28,8 @@ from edgecore.ir.writes import writer_of
 _VIEWS: dict[Any, Any] = {copied: view for view, copied in VIEW_COPIES.items()}
 # `view_copy` accepts inputs with any strides, as `reshape` does; `view` does not.
 _VIEWS[torch.ops.aten.view_copy.default] = torch.ops.aten.reshape.default
+
+_TRANSFORMS = (torch.ops.aten._fft_r2c.default, torch.ops.aten._fft_c2r.default)
 
 _TORCH = Path(torch.__file__).parent
 
@@ -99,7 +102,18 @@ def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, 
 
     with mode, enable_python_dispatcher():
         view = _VIEWS.get(target)
-        return target(*args, **kwargs) if view is None else dense(view(*args, **kwargs))
+        if view is not None:
+            return dense(view(*args, **kwargs))
+        result = target(*args, **kwargs)
+        return _representable(result) if target in _TRANSFORMS else result
+
+
+def _representable(val: torch.Tensor) -> torch.Tensor:
+    """Make the result of a transform over inner dims contiguous if no dim order has the strides of eager mode."""
+    formats = [torch.contiguous_format, *([torch.channels_last] if val.dim() == 4 else [])]
+    if any(is_contiguous_for_memory_format_or_false(val, memory_format=each) for each in formats):
+        return val
+    return val.contiguous()
 
 
 def dense(val: Any) -> Any:

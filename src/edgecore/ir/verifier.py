@@ -19,6 +19,14 @@ from edgecore.ir.dtypes import DTYPE_LETTERS
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import describe, vals
 
+_COMPLEX_ADVICE = "compute this with real and imaginary parts, which torch.view_as_real gives"
+
+_ADVICE: dict[Any, str] = {
+    torch.ops.aten._linalg_svd.default: "no runtime has singular values, which the 2-norm and the nuclear norm of a "
+    "matrix need; use the norm 'fro', or norms of vectors",
+}
+"""Operator -> what to do instead; other operators can be registered."""
+
 
 class VerificationError(CompileError):
     """A graph that breaks a rule of the edge dialect."""
@@ -70,9 +78,10 @@ def _verify_control_flow(node: Node) -> None:
 
 def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
     if not is_edge_operator(node.target) and node.target not in preserved:
+        advice = _ADVICE.get(node.target, "register it with torch.library, or replace it in the model")
         raise VerificationError(
             f"{describe(node)} is not an operator of the edge dialect and torch has no decomposition for it; "
-            "register it with torch.library, or replace it in the model"
+            f"{_COMPLEX_ADVICE if _is_complex(node) else advice}"
         )
     if "val" not in node.meta:
         raise VerificationError(f"{describe(node)} has no val: the pass that made it must compute one")
@@ -87,7 +96,17 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
     if isinstance(node.target, OpOverload):
         finding = dtype_finding(node.target, vals(node.args), vals(node.kwargs), node.meta["val"])
         if finding is not None:
-            raise VerificationError(f"{describe(node)} {finding} (dtype rule of {node.target})")
+            advice = f"; {_COMPLEX_ADVICE}" if _is_complex(node) else ""
+            raise VerificationError(f"{describe(node)} {finding} (dtype rule of {node.target}){advice}")
+
+
+def _is_complex(node: Node) -> bool:
+    """Return True if a call reads or gives complex numbers."""
+    tensors = [
+        *_tensors(node.meta.get("val")),
+        *(val for read in node.all_input_nodes for val in _tensors(read.meta.get("val"))),
+    ]
+    return any(val.is_complex() for val in tensors)
 
 
 def _verify_attribute(graph_module: GraphModule, node: Node) -> None:

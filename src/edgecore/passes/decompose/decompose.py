@@ -68,7 +68,7 @@ def decompose(
     """Rewrite `program` into the edge dialect, in place. Nodes that `preserve` accepts stay.
 
     Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions or torch's
-    core ATen decompositions. An operator without a decomposition stays, and the verifier reports it. Only new nodes,
+    core ATen decompositions, or any other decomposition that torch has. An operator without a decomposition stays, and the verifier reports it. Only new nodes,
     and nodes whose inputs changed their layout, get a new `val`.
 
     Args:
@@ -193,6 +193,22 @@ def _decompositions() -> dict[OpOverload, Callable[..., Any]]:
     return {op: function for op, function in dict(table).items() if isinstance(op, OpOverload)}
 
 
+def _is_primitive(target: Any) -> bool:
+    return isinstance(target, OpOverload) and target.namespace == "prims" and target not in REWRITES
+
+
+def _other_decomposition(target: OpOverload) -> dict[OpOverload, Callable[..., Any]]:
+    """Return the decomposition of an operator that torch has outside its core ATen decompositions, by the operator.
+
+    Which operators are among the core decompositions differs between versions of torch.
+    """
+    from torch._decomp import decomposition_table
+
+    if target in _decompositions() or target._can_decompose() or target not in decomposition_table:
+        return {}
+    return {target: decomposition_table[target]}
+
+
 def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layout_changed: set[Node]) -> list[Node]:
     """Replace a node by its decomposition, edgecore's own or torch's.
 
@@ -213,7 +229,9 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
             f"{describe(node)}: the edge dialect has no such function; "
             "its control flow is cond, map, scan and while_loop"
         )
-    table, own = _decompositions(), decomposition_of(node)
+    own = decomposition_of(node)
+    other = {} if own is not None else _other_decomposition(node.target)
+    table = {**_decompositions(), **other}
     if own is None and node.target not in table and not node.target._can_decompose():
         return []  # the verifier reports the operator
     leaves = node.all_input_nodes
@@ -233,6 +251,8 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
     calls_traced = [new.target for new in traced.nodes if new.op == "call_function"]
     if [target for target in calls_traced if target is not operator.getitem] == [node.target]:
         return []  # the decomposition is the operator itself: the verifier reports it
+    if other and any(_is_primitive(target) for target in calls_traced):
+        return []  # there are no kernels for torch's primitives, so the verifier reports the operator of the model
     editor = Editor(graph_module, node, mode)
     results = copy_traced(
         traced, leaves, editor, lambda new: None if _writes_to_view(new) else functional_form(new.target)

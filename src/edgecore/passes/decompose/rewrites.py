@@ -280,6 +280,12 @@ def _euclidean_norm(editor: Editor, node: Node) -> Node | None:
     return editor.call(aten.sqrt.default, total, val=node.meta["val"])
 
 
+@rewrites(torch.ops.prims.convert_element_type.default)
+def _conversion(editor: Editor, node: Node) -> Node:
+    """Rewrite what torch's decompositions call into the operator for which there are kernels."""
+    return editor.call(aten._to_copy.default, node.args[0], dtype=node.args[1])
+
+
 _SHIFTS = {
     aten.__lshift__.Tensor: aten.bitwise_left_shift.Tensor,
     aten.__lshift__.Scalar: aten.bitwise_left_shift.Tensor_Scalar,
