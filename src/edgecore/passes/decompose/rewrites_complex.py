@@ -10,9 +10,9 @@ import torch
 from torch._ops import OpOverload
 from torch.fx import Node
 
+from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.graph import Editor
 from edgecore.ir.op_args import argument
-from edgecore.ir.tensors import dim_order
 from edgecore.passes.decompose.complex_parts import from_front, has_kernels, parts, real_inverse, skip_copies, split
 from edgecore.passes.decompose.rewrites import rewrites
 
