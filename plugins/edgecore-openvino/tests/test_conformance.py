@@ -7,5 +7,6 @@ from edgecore.conformance import run
 
 def test_the_quick_conformance_suite_passes() -> None:
     groups = ["documentation", "declarations"]
-    report = run("openvino", only=[f"{group}/*" for group in groups], quick=True)
+    only = [*(f"{group}/*" for group in groups), "operators/aten.*_pool2d*"]
+    report = run("openvino", only=only, quick=True)
     assert report.ok, str(report)

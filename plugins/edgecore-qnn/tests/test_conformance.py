@@ -10,5 +10,5 @@ GROUPS = ["documentation", "partitioner", "networks", "methods"]
 
 def test_the_quick_conformance_suite_passes() -> None:
     only = [f"{group}/*" for group in GROUPS]
-    report = run("qnn", only=[*only, "operators/aten.m*"], quick=True, tolerance=TOLERANCE)
+    report = run("qnn", only=[*only, "operators/aten.m*", "operators/aten.avg_pool*"], quick=True, tolerance=TOLERANCE)
     assert report.ok, str(report)

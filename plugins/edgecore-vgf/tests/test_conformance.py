@@ -10,5 +10,6 @@ from edgecore.conformance import run
 @pytest.mark.usefixtures("device")
 def test_the_quick_conformance_suite_passes() -> None:
     groups = ["documentation", "options", "partitioner", "declarations"]
-    report = run("vgf", only=[f"{group}/*" for group in groups], quick=True)
+    only = [*(f"{group}/*" for group in groups), "operators/aten.index.Tensor"]
+    report = run("vgf", only=only, quick=True)
     assert report.ok, str(report)

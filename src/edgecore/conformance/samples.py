@@ -205,14 +205,19 @@ def _by_schema(target: OpOverload, make: Make) -> list[Sample]:
     if required == ["Tensor", "Tensor"]:
         return binary(make)
     if required in (["Tensor", "number"], ["Tensor", "Scalar"]):
-        # A quick run uses only the first number. With 2, a boolean tensor gives integers; with 0.5 it gives floats.
-        numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)
-        return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
+        return with_number(make)
     if required == ["Tensor", "int"]:  # the int is mostly a dim
         return [Sample((make(3, 5, 7), dim)) for dim in (0, 1, -1)]
     if required == ["Tensor", "List[int]"]:
         return [Sample((make(3, 5, 7), dims)) for dims in ([0], [-1], [0, 2])]
     return []
+
+
+def with_number(make: Make) -> list[Sample]:
+    """Make samples with a tensor and a number."""
+    # A quick run uses only the first number. With 2, a boolean tensor gives integers; with 0.5 it gives floats.
+    numbers = (0.5, 2, -1) if make.dtype == torch.bool else (2, 0.5, -1)
+    return [Sample((tensor, number)) for tensor in make.tensors() for number in make.some(numbers, 1)]
 
 
 def binary(make: Make, low: float = -2, high: float = 2, **kwargs: Any) -> list[Sample]:

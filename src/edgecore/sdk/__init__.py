@@ -24,6 +24,7 @@ Compiling a partition, in `preprocess`.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
+- `reaches_past_padding`: find poolings with `ceil_mode` whose last windows reach past the input and its padding.
 - `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
 - `describe`, `operator_name`, `dtype_name`: format a node, an operator and a dtype for messages; `module_path`: the
   qualified name of the module that a node comes from.
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
     from edgecore.ir.program import copy_program
     from edgecore.ir.state import MutableBuffer, mutable_buffers
     from edgecore.ir.tensors import Bounds, dim_order
+    from edgecore.ir.windows import reaches_past_padding
     from edgecore.partition import (
         TAG,
         CapabilityPartitioner,
@@ -144,6 +146,7 @@ __all__ = [
     "operators_markdown",
     "options_markdown",
     "parameters_of",
+    "reaches_past_padding",
     "replace",
     "without_repeated_heads",
 ]
@@ -160,6 +163,7 @@ _NAMES_OF = {
     "edgecore.ir.program": ("copy_program",),
     "edgecore.ir.state": ("MutableBuffer", "mutable_buffers"),
     "edgecore.ir.tensors": ("Bounds", "dim_order"),
+    "edgecore.ir.windows": ("reaches_past_padding",),
     "edgecore.partition": (
         "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "NodeQuery", "OperatorRow", "OperatorTable",
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",

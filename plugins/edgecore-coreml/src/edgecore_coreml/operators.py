@@ -24,6 +24,8 @@ from edgecore.sdk import (
     at_most_dims,
     contiguous_only,
     describe,
+    for_each,
+    reaches_past_padding,
 )
 from edgecore_coreml.aten import VIEWS
 from edgecore_coreml.quantized import (
@@ -81,10 +83,45 @@ def _plain_elu(query: NodeQuery) -> str | None:
     return next((f"{name} is {scale}" for name, scale in scales.items() if scale != 1), None)
 
 
-def _without_dilation(query: NodeQuery) -> str | None:
-    dilation = query.argument("dilation")
-    sizes = dilation if isinstance(dilation, (tuple, list)) else [dilation]
-    return None if all(size == 1 for size in sizes) else "it has a dilation"
+def _max_pool(query: NodeQuery) -> str | None:
+    return (
+        "it has a dilation" if any(size != 1 for size in for_each(query.argument("dilation"), 2)) else _windows(query)
+    )
+
+
+def _windows(query: NodeQuery) -> str | None:
+    """Refuse a pooling of which PyTorch drops a window that begins in the padding behind the input, or past it.
+
+    coremltools drops such a window if there is padding, and Core ML's specification does not say that the runtime does.
+    """
+    if not query.argument("ceil_mode"):
+        return None
+    sizes, windows = (node.meta["val"].shape[-2:] for node in (query.argument("self"), query.node))
+    kernel, padding = for_each(query.argument("kernel_size"), 2), for_each(query.argument("padding"), 2)
+    stride = for_each(query.argument("stride") or kernel, 2)
+    rounded_up = [-(-(sizes[d] + 2 * padding[d] - kernel[d]) // stride[d]) + 1 for d in (0, 1)]
+    return None if rounded_up == [*windows] else "ceil_mode, and a window that begins behind the input"
+
+
+def _without_crop(query: NodeQuery) -> str | None:
+    return "negative padding" if any(isinstance(n, int) and n < 0 for n in query.argument("pad")) else None
+
+
+def _whole_sizes(query: NodeQuery) -> str | None:
+    factors, sizes = query.argument("scale_factors"), query.argument("input").meta["val"].shape[-2:]
+    if factors is None or query.argument("align_corners"):
+        return None
+    is_whole = all(isinstance(n, int) and float(n * f).is_integer() for n, f in zip(sizes, factors, strict=True))
+    is_whole = is_whole or all(float(factor).is_integer() for factor in factors)
+    return None if is_whole else "scale_factors that give sizes which are not whole"
+
+
+def _average_pool(query: NodeQuery) -> str | None:
+    if query.argument("divisor_override"):
+        return "it has a divisor_override"
+    if query.argument("count_include_pad") and reaches_past_padding(query.node):
+        return "ceil_mode, and windows that reach past padding that counts"
+    return _windows(query)
 
 
 def _with_dim(query: NodeQuery) -> str | None:
@@ -154,10 +191,6 @@ def _without_dtype(query: NodeQuery) -> str | None:
     return "it has a dtype, which coremltools ignores" if query.argument("dtype") is not None else None
 
 
-def _without_divisor(query: NodeQuery) -> str | None:
-    return "it has a divisor_override" if query.argument("divisor_override") else None
-
-
 _MOVEMENT = (
     "alias_copy cat expand_copy flip permute_copy repeat select_copy.int slice_copy.Tensor split_copy.Tensor "
     "split_with_sizes_copy squeeze_copy.dim squeeze_copy.dims stack transpose_copy.int unbind_copy.int unsqueeze_copy "
@@ -165,13 +198,10 @@ _MOVEMENT = (
 )
 _REAL = (
     "abs acos asin atan atanh ceil cos cosh erf exp floor log neg reciprocal relu round rsqrt sigmoid sign sin sinh "
-    "sqrt tan tanh _softmax _log_softmax constant_pad_nd pixel_shuffle pixel_unshuffle "
+    "sqrt tan tanh _softmax _log_softmax pixel_shuffle pixel_unshuffle "
     "_native_batch_norm_legit_no_training mm bmm _adaptive_avg_pool2d pow.Tensor_Scalar pow.Tensor_Tensor"
 )
-_WHOLE = (
-    "softmax.int log_softmax.int linear matmul silu mish upsample_nearest2d.vec upsample_bilinear2d.vec "
-    "adaptive_avg_pool2d glu"
-)
+_WHOLE = "softmax.int log_softmax.int linear matmul silu mish upsample_nearest2d.vec adaptive_avg_pool2d glu"
 """Operators that edgecore would decompose; Core ML has them whole."""
 _SINGLE = (torch.float32,)
 """For operators whose converters make constants of float32 also if the input is of float16."""
@@ -251,13 +281,15 @@ def _rows() -> list[OperatorRow[None]]:
     add(_MOVEMENT, ANY)
     add(_REAL, FLOAT)
     add(_WHOLE, FLOAT, whole=True)
+    add("constant_pad_nd", FLOAT, "no negative padding", _without_crop)
+    add("upsample_bilinear2d.vec", FLOAT, "factors that give whole sizes", _whole_sizes, whole=True)
     add("softplus", FLOAT, "in float16: beta must be 1", _plain_softplus, whole=True)
     add(_SINGLE_REAL, _SINGLE)
     add(_SINGLE_WHOLE, _SINGLE, whole=True)
     add("native_layer_norm", _SINGLE, "constant weight and bias", _constant("weight", "bias"))
     add("layer_norm", _SINGLE, "constant weight and bias", _constant("weight", "bias"), whole=True)
     add("prelu", _SINGLE, "constant weight", _constant("weight"), whole=True)
-    add("max_pool2d", FLOAT, "no dilation", _without_dilation, whole=True)
+    add("max_pool2d", FLOAT, "no dilation; no window behind the input", _max_pool, whole=True)
     add("addmm", FLOAT, "alpha and beta must be 1", _plain_product)
     add("elu", _SINGLE, "scale and input_scale must be 1", _plain_elu)
     add("cumsum", FLOAT, "no dtype", _without_dtype)
@@ -271,7 +303,12 @@ def _rows() -> list[OperatorRow[None]]:
     add("gelu", FLOAT, "not approximate", _exact, whole=True)
     add("mean.dim", FLOAT, "no dtype", _without_dtype)
     add("sum.dim_IntList", NUMBER, "no dtype", _without_dtype)
-    add("avg_pool2d", FLOAT, "no divisor_override", _without_divisor)
+    add(
+        "avg_pool2d",
+        FLOAT,
+        "no divisor_override; windows end within padding that counts, and none begins behind the input",
+        _average_pool,
+    )
     add("argmax argmin", NUMBER, "along one dim", _with_dim)
     add("convolution", FLOAT, "dilation: constant weight; transposed: no output_padding", _convolution)
     add("lstm.input", _SINGLE, "constant weights, no projection, no dropout", _recurrent, whole=True)

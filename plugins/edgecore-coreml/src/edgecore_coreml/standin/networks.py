@@ -138,8 +138,8 @@ def avg_pool(
     total = _pool(torch.sum, x, kernel_sizes, strides, pad_type, pad, ceil_mode, 0.0)
     ones = torch.ones_like(x)
     if not exclude_padding_from_average:
-        if ceil_mode:
-            raise NotImplementedError("average pooling over padding with ceil_mode")
+        if ceil_mode and total.shape != _pool(torch.sum, x, kernel_sizes, strides, pad_type, pad, False, 0.0).shape:
+            raise NotImplementedError("average pooling of windows past padding that counts")
         return total / torch.tensor(ints(kernel_sizes)).prod()
     return total / _pool(torch.sum, ones, kernel_sizes, strides, pad_type, pad, ceil_mode, 0.0)
 

@@ -8,7 +8,7 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each, reaches_past_padding
 from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, ints, number, rank, shape
 
 aten = torch.ops.aten
@@ -106,9 +106,12 @@ def _avg_pool(b: Builder, node: Node) -> Any:
 
 
 def _check_avg_pool(query: NodeQuery) -> str | None:
-    return _image(query) or (
-        None if query.argument("divisor_override") is None else "divisor_override is not supported"
-    )
+    if query.argument("divisor_override") is not None:
+        return "divisor_override is not supported"
+    counts_padding = query.argument("count_include_pad") and any(query.argument("padding"))
+    if counts_padding and reaches_past_padding(query.node):
+        return "ceil_mode, and windows that reach past padding that counts: OpenVINO divides them by the whole kernel"
+    return _image(query)
 
 
 def _image(query: NodeQuery) -> str | None:
@@ -130,7 +133,18 @@ def _only_first(query: NodeQuery) -> str | None:
 
 
 def _check_max_pool(query: NodeQuery) -> str | None:
-    return _only_first(query) or _image(query)
+    return _only_first(query) or _check_max_image(query)
+
+
+def _check_max_image(query: NodeQuery) -> str | None:
+    if reason := _image(query):
+        return reason
+    sizes = query.argument("self").meta["val"].shape[2:]
+    kernel, padding, dilation = (for_each(query.argument(name), 2) for name in ("kernel_size", "padding", "dilation"))
+    for d, size in enumerate(sizes):  # as `ceil_mode` allows
+        if isinstance(size, int) and dilation[d] * (kernel[d] - 1) + 1 > size + 2 * padding[d]:
+            return "a window that is larger than the image with its padding"
+    return None
 
 
 def _layer_norm(b: Builder, node: Node) -> Any:
@@ -186,18 +200,20 @@ def _row(
 
 
 FIRST = "only the first result may be read"
+_WITHIN = "windows within the padded image"
+_POOL = "no divisor_override; windows end within padding that counts"
 ROWS = [
     _row(aten.convolution.default, _convolution, "1 to 3 spatial dims", _spatial, do_not_decompose=True),
     _row(aten.linear.default, _linear),
     _row(aten.addmm.default, _addmm, "alpha and beta must be 1", _check_addmm),
     _row(aten.mm.default, _matmul),
     _row(aten.bmm.default, _matmul),
-    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {FIRST}", _check_max_pool,
+    _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims; {_WITHIN}; {FIRST}", _check_max_pool,
          (*FLOATS, torch.int64)),
-    _row(aten.max_pool2d.default, _max_pool_without_indices, "4 dims", _image),
+    _row(aten.max_pool2d.default, _max_pool_without_indices, f"4 dims; {_WITHIN}", _check_max_image),
     _row(aten.scaled_dot_product_attention.default, _attention, "4 dims; no dropout_p, no enable_gqa", _check_attention,
          (*FLOATS, torch.bool), do_not_decompose=True),
-    _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _check_avg_pool),
+    _row(aten.avg_pool2d.default, _avg_pool, f"4 dims; {_POOL}", _check_avg_pool),
     _row(aten._adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
     _row(aten.adaptive_avg_pool2d.default, _adaptive, "4 dims", _image),
     _row(aten.native_layer_norm.default, _layer_norm, FIRST, _only_first),

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each, reaches_past_padding
 from edgecore_qnn.operators.builder import Build, Builder, Row, Scale, axes, rank, shape
 from edgecore_qnn.operators.quantized import BLOCKS, quantized, result_scale, scale_of
 
@@ -181,6 +181,8 @@ def _avg_pool(b: Builder, node: Node) -> Any:
 def _check_avg_pool(query: NodeQuery) -> str | None:
     if query.argument("divisor_override") is not None:
         return "divisor_override is not supported"
+    if reaches_past_padding(query.node):
+        return "ceil_mode, and windows that reach past the padding: onnxruntime-qnn 2.7.0 computes them wrongly"
     return _image(query)
 
 
@@ -317,6 +319,7 @@ def _row(
     return Row(target, dtypes, constraints, check, do_not_decompose, lower=build)
 
 
+_POOL = "no divisor_override; windows end within the padding"
 _FIRST = "only the first result may be read"
 _MULTIPLES = "4 dims; sizes that are multiples of the result's"
 _CONSTANT = "constant weight and bias"
@@ -330,7 +333,7 @@ ROWS = [
     _row(aten.max_pool2d_with_indices.default, _max_pool, f"4 dims, float32; {_FIRST}", _check_max_pool,
          (torch.float32, torch.int64)),
     _row(aten.max_pool2d.default, _max_pool_without_indices, "4 dims", _image),
-    _row(aten.avg_pool2d.default, _avg_pool, "4 dims; no divisor_override", _check_avg_pool),
+    _row(aten.avg_pool2d.default, _avg_pool, f"4 dims; {_POOL}", _check_avg_pool),
     _row(aten._adaptive_avg_pool2d.default, _adaptive, _MULTIPLES, _check_adaptive),
     _row(aten.adaptive_avg_pool2d.default, _adaptive, _MULTIPLES, _check_adaptive, do_not_decompose=True),
     _row(aten.native_layer_norm.default, _layer_norm, f"{_CONSTANT}; {_FIRST}", _constant_norm),

@@ -45,16 +45,23 @@ def gathered(b: Builder, tensor: Tensor, axis: int, indices: Tensor) -> Tensor:
     return b.reshape(result, (*shape[:axis], count, *shape[axis + 1 :]))
 
 
-def _taken(b: Builder, x: Value, dim: int, node: Node) -> Value:
-    """Return the indices of a dim of a value that a node holds, by slices if they are known and there are few."""
+def _taken(b: Builder, x: Value, dim: int, node: Node, *, from_end: bool = False) -> Value:
+    """Return the indices of a dim of a value that a node holds, by slices if they are known and there are few.
+
+    If `from_end` is true, negative indices count from the end.
+    """
     known = b.constant_of(node)
     if known is None:
-        return Value(gathered(b, x.tensor, x.axis(dim), b.value(node).tensor), x.order, x.quantization)
-    indices = known.numpy().reshape(-1) % x.shape[dim]
-    found = runs(indices)
+        indices = b.value(node).tensor
+        if from_end:
+            is_negative = b.compute(Op.GREATER, 0, indices)
+            indices = b.compute(Op.SELECT, is_negative, b.compute(Op.ADD, indices, x.shape[dim]), indices)
+        return Value(gathered(b, x.tensor, x.axis(dim), indices), x.order, x.quantization)
+    numbers = known.numpy().reshape(-1) % x.shape[dim]
+    found = runs(numbers)
     if len(found) <= (_MAX_PARTS_WITHOUT_GATHER if b.spec.is_u55 else _MAX_PARTS):
         return joined(b, [part(b, x, dim, start, count) for start, count in found], dim)
-    return Value(gathered(b, x.tensor, x.axis(dim), b.constant(indices, DType.INT32)), x.order, x.quantization)
+    return Value(gathered(b, x.tensor, x.axis(dim), b.constant(numbers, DType.INT32)), x.order, x.quantization)
 
 
 def _embedding(b: Builder) -> Value:
@@ -69,7 +76,7 @@ def _index_select(b: Builder) -> Value:
 def _index(b: Builder) -> Value:
     x = b.convert(b.input(), b.quantization)
     ((dim, node),) = _indexed(b.argument("indices"))
-    return _taken(b, x, dim, node)
+    return _taken(b, x, dim, node, from_end=True)
 
 
 def _indexed(indices: list[Node | None]) -> list[tuple[int, Node]]:
