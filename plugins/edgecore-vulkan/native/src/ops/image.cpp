@@ -61,8 +61,8 @@ Window window_of(const Call &call) {
 int64_t pooled_size(const Call &call, const Window &window, size_t dim, int64_t size) {
   const int64_t stride = window.stride[dim], padding = window.padding[dim];
   // With ceil_mode, a window may also be larger than the padded image, by less than the stride.
-  const int64_t room = size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 +
-                       (window.rounds_up ? stride - 1 : 0);
+  const int64_t room =
+      size + 2 * padding - window.dilation[dim] * (window.kernel[dim] - 1) - 1 + (window.rounds_up ? stride - 1 : 0);
   if (room < 0) call.damaged("its window is larger than its input");
   int64_t count = room / stride + 1;
   // A window that starts behind the image and its leading padding does not count.
