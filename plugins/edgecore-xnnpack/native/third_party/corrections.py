@@ -202,6 +202,34 @@ def _amx_indirect_kernels() -> Iterator[tuple[str, str, str, str]]:
             ))  # fmt: skip
 
 
+def _keep_nans(datatype: str, isa: str, channels: int, prefix: str, unordered: str) -> Iterator[Patch]:
+    """Yield patches of a max pooling kernel for x86, so that the maximum of a window with NaN is NaN.
+
+    Of two operands of which one is NaN, the instruction ``max`` returns the second. So a window with NaN gave the
+    largest of some of its elements or, as ``min`` does the same with the output range, infinity.
+    """
+    register = "__m128" if prefix == "_mm" else "__m256"
+
+    def either(first: str, second: str) -> str:
+        return f"{prefix}_or_ps({first}, {second})"
+
+    def nan(first: str, second: str) -> str:
+        return unordered % (first, second)
+
+    pairs = [either(nan(f"vi{i}", f"vi{i + 1}"), nan(f"vi{i + 2}", f"vi{i + 3}")) for i in (0, 4)]
+    for maximum, last in (("vmax01678", "vi8"), ("vmax0167", "vo")):
+        for constant in ("const ", ""):
+            old = f"""        const {register} vmax = {prefix}_max_ps(vmax2345, {maximum});
+        {constant}{register} vout = {prefix}_max_ps({prefix}_min_ps(vmax, voutput_max), voutput_min);
+"""
+            vnan = f"        const {register} vnan = {either(either(*pairs), nan(last, last))};\n"
+            new = old.replace(
+                f"vout = {prefix}_max_ps({prefix}_min_ps(vmax, voutput_max), voutput_min)",
+                f"vout = {either(f'{prefix}_max_ps({prefix}_min_ps(vmax, voutput_max), voutput_min)', 'vnan')}",
+            )
+            yield Patch(f"src/{datatype}-maxpool/{datatype}-maxpool-9p8x-minmax-{isa}-c{channels}.c", old, vnan + new)
+
+
 def _zero_missing_rows(dtype: str) -> Patch:
     """Let the packing of a matmul's second operand write zeros for the rows that the last group of rows lacks."""
     assignment = """              if (kc_idx < kc) {
@@ -410,6 +438,8 @@ PATCHES = [
         "  memcpy(output, input, batch);\n",
         "  if (input != output) {\n    memcpy(output, input, batch);\n  }\n",
     ),
+    *_keep_nans("f32", "sse", 4, "_mm", "_mm_cmpunord_ps(%s, %s)"),
+    *_keep_nans("f16", "f16c", 8, "_mm256", "_mm256_cmp_ps(%s, %s, _CMP_UNORD_Q)"),
     # The workspace is not cleared, because that only hides such errors until it is used again; and it takes time.
     Patch(
         "src/runtime.c",
