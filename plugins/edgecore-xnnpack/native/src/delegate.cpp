@@ -43,6 +43,9 @@ using backend::Host;
 using backend::Memory;
 
 constexpr uint64_t kAlignment = 16;
+// The first placeholder for the addresses of arguments. In 64 bits, it is no address of a process: x86 processors
+// refuse it as not canonical, and on Arm it is the kernel's, whatever the tag in the first byte.
+constexpr uintptr_t kPlaceholders = sizeof(uintptr_t) == 8 ? static_cast<uintptr_t>(0x0180'0000'0000'0000) : kAlignment;
 
 // Initializes XNNPACK once in the process. If the first call failed, it and every later call throw the same Failure.
 void initialize() {
@@ -298,12 +301,16 @@ class Instance {
   // sets the arguments' addresses later.
   void plan() {
     Workspace *shared = runtime_.workspace.get();
+    uintptr_t placeholder = kPlaceholders;
     for (xnn_external_value &external : externals_) {
-      const Shape &shape = shapes_[value_of(external)];
+      const uint32_t index = value_of(external);
+      const Shape &shape = shapes_[index];
       xnn_reshape_external_value(runtime_.handle, external.id, shape.rank, xnn_dims(shape).data());
-      // This address is a placeholder, different for each argument: if the source and the destination of a copy have
-      // equal addresses during set-up, XNNPACK removes the copy for all later runs.
-      external.data = &external;
+      // XNNPACK needs addresses now. Like real arguments, placeholders have room for their values: the source of a copy
+      // must not seem to lie where a part of another argument is.
+      external.data = reinterpret_cast<void *>(placeholder);
+      const uint64_t bytes = (element_count(shape) * type_bits(graph_.values[index].type) + 7) / 8;
+      placeholder += static_cast<uintptr_t>((bytes / kAlignment + 2) * kAlignment);
     }
     // xnn_setup_runtime plans the workspace in each call. xnn_reshape_runtime plans only if a tensor exceeds its own
     // previous max size, and then uses the current sizes of the other tensors, which may become larger again later

@@ -25,6 +25,19 @@ _THREE_TAPS_DECLARATION = (
 
 _PAIRS = "src/qs8-%s/c2-neon-mull-shuffle.c.in"
 
+_IS_COPY = """static bool is_copy_operator(enum xnn_operator_type operator_type) {
+  switch (operator_type) {
+    case xnn_operator_type_copy_nc_x8:
+    case xnn_operator_type_copy_nc_x16:
+    case xnn_operator_type_copy_nc_x32:
+      return true;
+    default:
+      return false;
+  }
+}
+
+"""
+
 
 def _pair_kernels() -> Iterator[Kernel]:
     """Yield NEON's int8 kernels that add two products (see `_separate_pairs`)."""
@@ -187,6 +200,34 @@ def _amx_indirect_kernels() -> Iterator[tuple[str, str, str, str]]:
             yield from ((kind, infix, tile, suffix) for tile, suffix in (
                 (f"7x{width}", ""), (f"16x{width}", ""), (f"16x{width}", "-prfm"),
             ))  # fmt: skip
+
+
+def _keep_nans(datatype: str, isa: str, channels: int, prefix: str, unordered: str) -> Iterator[Patch]:
+    """Yield patches of a max pooling kernel for x86, so that the maximum of a window with NaN is NaN.
+
+    Of two operands of which one is NaN, the instruction ``max`` returns the second. So a window with NaN gave the
+    largest of some of its elements or, as ``min`` does the same with the output range, infinity.
+    """
+    register = "__m128" if prefix == "_mm" else "__m256"
+
+    def either(first: str, second: str) -> str:
+        return f"{prefix}_or_ps({first}, {second})"
+
+    def nan(first: str, second: str) -> str:
+        return unordered % (first, second)
+
+    pairs = [either(nan(f"vi{i}", f"vi{i + 1}"), nan(f"vi{i + 2}", f"vi{i + 3}")) for i in (0, 4)]
+    for maximum, last in (("vmax01678", "vi8"), ("vmax0167", "vo")):
+        for constant in ("const ", ""):
+            old = f"""        const {register} vmax = {prefix}_max_ps(vmax2345, {maximum});
+        {constant}{register} vout = {prefix}_max_ps({prefix}_min_ps(vmax, voutput_max), voutput_min);
+"""
+            vnan = f"        const {register} vnan = {either(either(*pairs), nan(last, last))};\n"
+            new = old.replace(
+                f"vout = {prefix}_max_ps({prefix}_min_ps(vmax, voutput_max), voutput_min)",
+                f"vout = {either(f'{prefix}_max_ps({prefix}_min_ps(vmax, voutput_max), voutput_min)', 'vnan')}",
+            )
+            yield Patch(f"src/{datatype}-maxpool/{datatype}-maxpool-9p8x-minmax-{isa}-c{channels}.c", old, vnan + new)
 
 
 def _zero_missing_rows(dtype: str) -> Patch:
@@ -379,6 +420,26 @@ PATCHES = [
         "static_cast<T>((x / 6) * std::max<T>(std::min<T>(x + 3, 6), 0));",
         "static_cast<T>(x * (std::max<T>(std::min<T>(x + 3, 6), 0) / 6));",
     ),
+    # A copy whose source and destination had the same address was skipped in all later runs, whatever their addresses.
+    # The kernel decides in each run.
+    Patch("src/operators/unary-elementwise-nc.c", _IS_COPY, ""),
+    Patch(
+        "src/operators/unary-elementwise-nc.c",
+        """  if (input == output && is_copy_operator(expected_operator_type)) {
+    unary_elementwise_op->state = xnn_run_state_skip;
+    return xnn_status_success;
+  }
+
+""",
+        "",
+    ),
+    Patch(
+        "src/xx-copy/xx-copy-scalar-memcpy.c",
+        "  memcpy(output, input, batch);\n",
+        "  if (input != output) {\n    memcpy(output, input, batch);\n  }\n",
+    ),
+    *_keep_nans("f32", "sse", 4, "_mm", "_mm_cmpunord_ps(%s, %s)"),
+    *_keep_nans("f16", "f16c", 8, "_mm256", "_mm256_cmp_ps(%s, %s, _CMP_UNORD_Q)"),
     # The workspace is not cleared, because that only hides such errors until it is used again; and it takes time.
     Patch(
         "src/runtime.c",

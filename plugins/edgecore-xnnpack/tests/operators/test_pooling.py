@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
-from lowered import Together, check, refusals
+from lowered import Call, Together, check, refusals
 from torch import nn
+
+import edgecore
 
 IMAGE = torch.randn(1, 3, 13, 10, generator=torch.Generator().manual_seed(0))
 
@@ -103,3 +105,28 @@ def test_composed_poolings_equal_eager() -> None:
 
 def test_composed_poolings_between_convolutions_equal_eager() -> None:
     check(nn.Sequential(nn.Conv2d(4, 4, 3, padding=1), Together(COMPOSED_POOLINGS)), X)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_the_maximum_of_a_window_with_nan_is_nan(dtype: torch.dtype) -> None:
+    """NaN at each place of windows with fewer elements than a kernel reads at once, as many, and more."""
+    poolings: list[tuple[int, Callable[[torch.Tensor], torch.Tensor]]] = [
+        (2, lambda x: F.max_pool2d(x, 2)),
+        (3, lambda x: F.max_pool2d(x, 3)),
+        (3, lambda x: F.max_pool2d(x, 3, 2, 1)),
+        (3, lambda x: F.max_pool2d(x, 2, 1, dilation=2)),
+        (5, lambda x: F.max_pool2d(x, 5)),
+        (4, lambda x: F.relu(F.max_pool2d(x, 2))),
+        (5, lambda x: F.adaptive_max_pool2d(x, 1)),
+        (5, lambda x: x.amax((2, 3))),
+        (5, lambda x: x.amin((2, 3))),
+    ]
+    for size, function in poolings:
+        # One image for each place of the NaN; the channels are more than a register has.
+        x = torch.randn(size * size, 7, size, size, generator=torch.Generator().manual_seed(0)).to(dtype)
+        for place in range(size * size):
+            x[place, :, place // size, place % size] = torch.nan
+        program = edgecore.compile(Call(function).eval(), (x,), backends=[edgecore.Backend("xnnpack", required=True)])
+        torch.testing.assert_close(
+            edgecore.load(program.buffer).forward(x), function(x), rtol=0, atol=0, equal_nan=True
+        )
