@@ -82,7 +82,8 @@ class Constants:
             unique = f"{name}_{count}"
         index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
-            node: Node = graph.placeholder(unique.replace(".", "_"))
+            parameter = unique.replace(".", "_")  # of a function, so it must not begin with a digit
+            node: Node = graph.placeholder(parameter if parameter.isidentifier() else f"p_{parameter}")
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         spec = InputSpec(InputKind.BUFFER, TensorArgument(node.name), unique, persistent=True)
         program.graph_signature.input_specs.insert(index, spec)
