@@ -35,8 +35,12 @@ class NothingToQuantize(CompileError):
     """A recipe quantizes nothing of a model: the model has no layer of the kind that the recipe is for."""
 
 
+class CalibrationMissing(CompileError):
+    """A recipe needs calibration, and the call has none."""
+
+
 class QuantizationWarning(UserWarning):
-    """Quantization damaged an output: its signal to quantization noise ratio is below 10 dB."""
+    """Quantization damaged an output, whose signal to quantization noise ratio is below 10 dB, or left nothing of a layer."""
 
 
 class FallbackWarning(UserWarning):

@@ -97,7 +97,7 @@ def test_a_wrong_operator_fails_and_becomes_a_test_case(edgecore, real, tmp_path
         (["--input", "missing.npy"], ["missing.npy", "No such file"]),
         (["-b", "nonsense"], ["nonsense"]),
         (["--json", "nowhere/out.json"], ["nowhere", "does not exist"]),
-        (["-b", "xnnpack", "-q", "int8"], ["needs calibration"]),
+        (["-b", "xnnpack", "-q", "int8"], ["needs --calibration FOLDER"]),
     ],
 )
 def test_bad_input_is_one_sentence(edgecore, real, arguments, parts):

@@ -156,3 +156,20 @@ def test_infinities_of_a_mask_do_not_count():
 )
 def test_an_element_that_is_finite_in_one_of_two_alone_leaves_no_signal(want, got, expected):
     assert signal_to_noise(torch.tensor(want), torch.tensor(got)) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_recurrent_layer_is_listed_as_one_in_floating_point(kind):
+    class Network(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.recurrent, self.head = kind(4, 8), nn.Linear(8, 2)
+
+        def forward(self, x):
+            return self.head(self.recurrent(x)[0])
+
+    x = (torch.randn(5, 2, 4),)
+    program = edgecore.compile(Network().eval(), x, backends=["xnnpack"], quantize="int8", calibration=[x])
+    rows = {row.module: row for row in program.report(quantization=True).quantization}
+    assert rows["recurrent"].scheme == "float32 (no recipe quantizes recurrent layers)"
+    assert rows["head"].scheme.startswith("inputs int8")

@@ -72,9 +72,14 @@ def test_an_operator_without_a_row_splits_the_delegate():
     assert "2 x QnnBackend" in report and "not among the backend's operators" in report
 
 
-def test_the_reason_of_the_provider_is_in_the_report():
-    report = str(compile_model(Small(), image(), soc_model="QCM6490").report())  # its NPU has no fp16
-    assert "the QNN provider does not take it for QCM6490" in report
+@pytest.mark.parametrize("soc", ["SA8295", "QCM6490"])
+def test_floats_stay_outside_on_a_soc_that_computes_with_integers_only(soc):
+    program = compile_model(Sum(), EXAMPLE, soc_model=soc)
+    report = str(program.report())
+    assert "delegates: none" in report and f"the NPU of {soc} with integers only: compile with quantize=" in report
+    assert program.computes_in == "float32"
+    report = str(compile_model(Small(), image(), "int8", soc_model=soc).report())
+    assert "1 x QnnBackend" in report and "it computes in floating point" not in report
 
 
 def test_conversions_stay_outside_with_the_operator_between_them():

@@ -398,3 +398,33 @@ def test_the_name_of_a_list_of_modules_stands_for_its_modules() -> None:
     quantizer = XNNPACKQuantizer().set_global(PER_CHANNEL).set_module_name("layers", None)
     graph = converted(Layers().eval(), (torch.randn(1, 2),), quantizer).graph
     assert len([node for node in graph.nodes if "dequantize_per_channel" in str(node.target)]) == 1
+
+
+@pytest.mark.parametrize(
+    "layer, shape",
+    [
+        (nn.Conv2d(4, 8, 4, padding="same"), (1, 4, 8, 8)),
+        (nn.Conv2d(4, 8, (4, 1), padding="same"), (1, 4, 8, 8)),
+        (nn.Conv2d(4, 8, (32, 1), padding="same"), (1, 4, 8, 8)),
+        (nn.Conv2d(4, 8, 2, padding="same", dilation=3, groups=2), (1, 4, 8, 8)),
+        (nn.Conv1d(4, 8, 2, padding="same"), (1, 4, 8)),
+        (nn.Sequential(nn.Conv1d(4, 8, 4, padding="same"), nn.ReLU(), nn.Conv1d(8, 4, 3)), (1, 4, 8)),
+    ],
+)
+@pytest.mark.parametrize("runtime", ["executorch-1.5", "edgecore"])
+def test_uneven_padding_by_name_stays_in_floating_point_if_inputs_are_quantized_at_run_time(layer, shape, runtime):
+    inputs = (torch.randn(shape),)
+    quantizer = XNNPACKQuantizer().set_global(get_symmetric_quantization_config(is_dynamic=True))
+    program = edgecore.compile(
+        torch.export.export(converted(layer, inputs, quantizer), inputs), backends=["xnnpack"], runtime=runtime
+    )
+    want = layer(*inputs)
+    assert (edgecore.load(program.buffer).forward(*inputs) - want).abs().max() < 0.02 * want.abs().max()
+    edgecore.compile(layer, inputs, backends=["xnnpack"], runtime=runtime, quantize="int8-dynamic")
+
+
+def test_even_padding_by_name_is_quantized_at_run_time():
+    layer, inputs = nn.Conv2d(4, 8, 2, padding="same", dilation=2).eval(), (torch.randn(1, 4, 8, 8),)
+    program = edgecore.compile(layer, inputs, backends=["xnnpack"], quantize="int8-dynamic")
+    (row,) = program.report(quantization=True).quantization
+    assert "inputs int8 at run time" in row.scheme

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from edgecore.errors import CompileError, EdgecoreError, FallbackWarning, QuantizationWarning
+from edgecore.errors import CalibrationMissing, CompileError, EdgecoreError, FallbackWarning, QuantizationWarning
 
 if TYPE_CHECKING:
     from edgecore.format import BpteFile, PtdFile, PteFile
@@ -80,6 +80,9 @@ def complain(text: str) -> None:
 def sentence(error: Exception) -> str:
     """Format an exception as one sentence for users. The text of an `EdgecoreError` is such a sentence already."""
     text = " ".join(str(error).split())
+    if isinstance(error, CalibrationMissing):
+        recipe = text.partition(" needs calibration")[0]
+        return f"{recipe} needs --calibration FOLDER, a folder with samples of real inputs as .npy files"
     if isinstance(error, EdgecoreError):
         return text
     if isinstance(error, OSError) and error.strerror:

@@ -95,7 +95,8 @@ class Constants:
             unique = f"{name}_{count}"
         index, first = next((index, node) for index, node in enumerate(graph.nodes) if node.name not in self.specs)
         with graph.inserting_before(first):
-            node: Node = graph.placeholder(unique.replace(".", "_"))
+            parameter = unique.replace(".", "_")  # of a function, so it must not begin with a digit
+            node: Node = graph.placeholder(parameter if parameter.isidentifier() else f"p_{parameter}")
         node.meta["val"] = fake_mode(program.graph_module).from_tensor(tensor, static_shapes=True)
         if self.has(made_of):
             unique = f"{parameter_of(str(self.specs[made_of.name].target))}{PART_OF}{unique}"

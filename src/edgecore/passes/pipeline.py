@@ -11,6 +11,7 @@ from edgecore.passes.copy_before_writes import copy_before_writes
 from edgecore.passes.crop_padding_only_taps import crop_padding_only_taps
 from edgecore.passes.dealias_outputs import dealias_outputs
 from edgecore.passes.decompose import decompose
+from edgecore.passes.fit_scales import fit_scales
 from edgecore.passes.fold_constants import fold_constants
 from edgecore.passes.functionalize import functionalize
 from edgecore.passes.fuse_batch_norm import fuse_batch_norm
@@ -84,6 +85,13 @@ EDGE_PASSES = PassList(
             "check_quantization",
             check_quantization,
             "Scales are finite, and zero points are in range.",
+            "the model is quantized",
+            stage="exported",
+        ),
+        NamedPass(
+            "fit_scales",
+            fit_scales,
+            "In units of a layer's integer sums, its bias is an integer of 32 bits.",
             "the model is quantized",
             stage="exported",
         ),

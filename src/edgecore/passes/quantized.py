@@ -19,6 +19,15 @@ from edgecore.ir.op_sets import COMMUTE_WITH_QUANTIZATION, VIEW_COPY_FORMS
 
 aten = torch.ops.aten
 
+SMALLEST_SCALE = 2.0**-48
+"""The smallest scale that observers choose; a value that is always 0 has it.
+
+Integer layers multiply by scale of the input * scale of the weight / scale of the result. With scales from 2^-48 to 2^30,
+all of these, the product too, are normal numbers of float32, at least 2^-126. A larger minimum would round layers with
+small weights to nothing, although the next layer may amplify them. Factors that an integer kernel cannot represent
+concern single layers: `fit_scales` and the backends' lowerings see to them.
+"""
+
 
 def is_quantize(node: Any) -> bool:
     """Return True if a node calls an operator `quantized_decomposed::quantize_*`."""

@@ -41,6 +41,7 @@ from edgecore.quantize import (
     convert_trained,
     is_prepared,
     layer_qualities,
+    lost_layers,
     make_plan,
     options_of,
     output_ratios,
@@ -48,6 +49,7 @@ from edgecore.quantize import (
     quantize_model,
     recipes_of,
     warn_of_losses,
+    warn_of_lost_layers,
 )
 from edgecore.quantize.quality import calls_of
 from edgecore.quantize.rounding import rounds
@@ -287,6 +289,8 @@ def compile(
     if any(recipe.method.calibrates for recipe in recipes_of(plan)):
         ratios = [output_ratios(program, name) for name, program in quantized.items()]
         warn_of_losses({name: ratio for by_output in ratios for name, ratio in by_output.items()}, stacklevel=2)
+        lost = [row for name, program in quantized.items() for row in lost_layers(program, name)]
+        warn_of_lost_layers(lost, stacklevel=2)
     if quantize is None and calibration is not None:
         raise CompileError("calibration has no effect without quantize; name a recipe, such as quantize='int8'")
     start = time.perf_counter()

@@ -2,7 +2,15 @@
 
 from edgecore.quantize.calibration import Calibration, samples
 from edgecore.quantize.plan import Plan, compute_dtype, make_plan, options_of, recipes_of
-from edgecore.quantize.quality import LayerQuality, Quantized, layer_qualities, output_ratios, warn_of_losses
+from edgecore.quantize.quality import (
+    LayerQuality,
+    Quantized,
+    layer_qualities,
+    lost_layers,
+    output_ratios,
+    warn_of_losses,
+    warn_of_lost_layers,
+)
 from edgecore.quantize.recipe import quantize_model
 from edgecore.quantize.rules import check_rules
 from edgecore.quantize.training import convert_trained, is_prepared, prepare_training
@@ -17,6 +25,7 @@ __all__ = [
     "convert_trained",
     "is_prepared",
     "layer_qualities",
+    "lost_layers",
     "make_plan",
     "options_of",
     "output_ratios",
@@ -25,4 +34,5 @@ __all__ = [
     "recipes_of",
     "samples",
     "warn_of_losses",
+    "warn_of_lost_layers",
 ]

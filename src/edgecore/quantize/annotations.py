@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch.fx import GraphModule, Node
-from torchao.quantization.pt2e.fake_quantize import FakeQuantize, FusedMovingAvgObsFakeQuantize
+from torchao.quantization.pt2e.fake_quantize import FakeQuantize
 from torchao.quantization.pt2e.observer import (
     HistogramObserver,
     MinMaxObserver,
@@ -30,6 +30,7 @@ from edgecore.errors import QuantizationWarning
 from edgecore.ir.graph import describe
 from edgecore.ir.op_args import argument
 from edgecore.passes.in_place import functional_form, is_mutable, written_by
+from edgecore.passes.quantized import SMALLEST_SCALE
 from edgecore.passes.written_views import aliased
 from edgecore.quantize.select import ANNOTATION
 
@@ -227,7 +228,7 @@ def channel_dim(node: Node) -> int | None:
 
 
 def weight_spec(
-    dtype: torch.dtype, low: int, high: int, axis: int | None, *, is_qat: bool, eps: float
+    dtype: torch.dtype, low: int, high: int, axis: int | None, *, is_qat: bool, eps: float = SMALLEST_SCALE
 ) -> QuantizationSpec:
     """Return the specification of a weight with the zero point 0.
 
@@ -243,13 +244,13 @@ def weight_spec(
     scheme = torch.per_tensor_symmetric if is_per_tensor else torch.per_channel_symmetric
     if is_qat:
         inner = MovingAverageMinMaxObserver if is_per_tensor else MovingAveragePerChannelMinMaxObserver
-        observer: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=inner, eps=eps)
+        observer: Any = FakeQuantize.with_args(observer=inner, eps=eps)
     else:
         observer = (MinMaxObserver if is_per_tensor else PerChannelMinMaxObserver).with_args(eps=eps)
     return QuantizationSpec(dtype, observer, low, high, scheme, axis)
 
 
-def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps: float) -> Any:
+def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps: float = SMALLEST_SCALE) -> Any:
     """Return the constructor of the observer of an activation's range, or of the fake quantization for training.
 
     Args:
@@ -261,9 +262,8 @@ def activation_observer(observer: Any, low: int, high: int, *, is_qat: bool, eps
     """
     if not is_qat:
         return observer.with_args(eps=eps)
-    # The fused module computes scales itself: without `eps`, and affine ones only.
-    fake_quantize = FusedMovingAvgObsFakeQuantize if high - low < 2**8 else FakeQuantize
-    return fake_quantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps)
+    # Not torchao's fused module: it computes scales itself, of at least 6.1e-5 whatever `eps` is, and affine ones only.
+    return FakeQuantize.with_args(observer=MovingAverageMinMaxObserver, quant_min=low, quant_max=high, eps=eps)
 
 
 def _is_lost(node: Node) -> bool:

@@ -14,6 +14,7 @@ from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode
 from edgecore.ir.op_args import argument
 from edgecore.ir.program import copy_program
+from edgecore.passes.quantized import SMALLEST_SCALE
 from edgecore.plugin import Selects
 
 library = torch.ops.quantized_decomposed
@@ -68,7 +69,7 @@ def _integers(table: Node, bits: int, constants: Constants) -> tuple[Node, Node,
     limit = 2 ** (bits - 1) - 1
     grouped = bits == 4 and values.shape[1] % GROUP == 0
     rows = values.reshape(values.shape[0], -1, GROUP) if grouped else values
-    scales = (rows.abs().amax(-1) / limit).clamp(min=torch.finfo(torch.float32).eps)
+    scales = (rows.abs().amax(-1) / limit).clamp(min=SMALLEST_SCALE)
     integers = (rows / scales.unsqueeze(-1)).round().clamp(-limit - 1, limit).to(torch.int8).reshape(values.shape)
     tensors = {"integers": integers, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
     added = [constants.add(f"{table.name}_{name}", tensor, table) for name, tensor in tensors.items()]

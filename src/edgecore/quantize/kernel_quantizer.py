@@ -65,13 +65,11 @@ class QuantizationConfig:
 
     Attributes:
         activation: The specification of activations.
-        eps: Minimum scale that observers choose.
         is_per_channel: True if weights have a scale for each output channel, False for a single scale.
         is_qat: True for quantization-aware training.
     """
 
     activation: QuantizationSpec
-    eps: float
     is_per_channel: bool
     is_qat: bool
 
@@ -79,13 +77,13 @@ class QuantizationConfig:
 def config(parameters: Int8 | Int16x8, *, is_qat: bool) -> QuantizationConfig:
     """Return the configuration for the parameters of the recipe `int8` or `int16x8`."""
     if isinstance(parameters, Int8):
-        dtype, low, high, eps, is_symmetric = torch.int8, -128, 127, 2.0**-16, parameters.symmetric
+        dtype, low, high, is_symmetric = torch.int8, -128, 127, parameters.symmetric
     else:
-        dtype, low, high, eps, is_symmetric = torch.int16, -32767, 32767, 2.0**-24, True
+        dtype, low, high, is_symmetric = torch.int16, -32767, 32767, True
     scheme = torch.per_tensor_symmetric if is_symmetric else torch.per_tensor_affine
-    observed = activation_observer(OBSERVERS[parameters.observer], low, high, is_qat=is_qat, eps=eps)
+    observed = activation_observer(OBSERVERS[parameters.observer], low, high, is_qat=is_qat)
     activation = QuantizationSpec(dtype, observed, low, high, scheme)
-    return QuantizationConfig(activation, eps, parameters.weights == "channel", is_qat)
+    return QuantizationConfig(activation, parameters.weights == "channel", is_qat)
 
 
 class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
@@ -98,7 +96,7 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             axis = channel_dim(node) if config.is_per_channel else None
             if config.is_per_channel and axis is None:
                 return  # with groups, no dim of a transposed weight has all output channels
-            weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat, eps=config.eps)
+            weight = weight_spec(torch.int8, -127, 127, axis, is_qat=config.is_qat)
             inputs = {node.args[0]: activation, node.args[1]: weight}
             mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, activation, inputs)
         elif target in TWO_INPUTS and len(float_args(node)) == 2 and not any(map(_is_mask, float_args(node))):

@@ -30,6 +30,18 @@ MIN_SQNR = 10.0
 STATE_CALLS = 3
 """Number of calls in a row that compare programs with state."""
 
+MIN_LAYER_SQNR = 3.0
+"""Compiling warns about a layer with a lower SQNR (in dB) whose inputs have more: next to nothing is left of it."""
+
+_LISTED = 3
+"""Number of layers that a warning names."""
+
+_RECURRENT = frozenset({
+    "aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input", "aten.lstm.data",
+    "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data",
+})  # fmt: skip
+_NO_INTEGERS = " (no recipe quantizes recurrent layers)"
+
 Inputs = tuple[tuple[Any, ...], Mapping[str, Any]]
 """Positional and keyword inputs."""
 
@@ -62,6 +74,12 @@ class LayerQuality:
     inputs_sqnr: float
     source: str = ""
 
+    @property
+    def place(self) -> str:
+        """The module, the operator with its node, and the line of the model's code, as text."""
+        module = f"{self.module}: " if self.module else ""
+        return f"{module}{self.operator} ({self.node}{f', {self.source}' if self.source else ''})"
+
     def __str__(self) -> str:
         module = f"{self.module}: " if self.module else ""
         return (
@@ -72,7 +90,7 @@ class LayerQuality:
 
 def decibels(value: float) -> str:
     """Return an SQNR as text."""
-    return "exact" if value == math.inf else f"{value:.1f} dB"
+    return "exact" if value == math.inf else f"{round(value, 1) + 0.0:.1f} dB"  # 0.0 instead of -0.0
 
 
 @dataclass(frozen=True)
@@ -254,8 +272,9 @@ class _Reference(Interpreter):
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
-        if n.name in self.names and isinstance(result, torch.Tensor) and result.is_floating_point():
-            self.values[n.name] = result.clone()
+        value = _first(result)
+        if n.name in self.names and isinstance(value, torch.Tensor) and value.is_floating_point():
+            self.values[n.name] = value.clone()
         return result
 
 
@@ -263,7 +282,8 @@ class _Comparison(Interpreter):
     """An interpreter that runs the quantized program, and records in `ratios` the SQNR of each node in dB.
 
     `values` has the results of the float program, by node name. If a node's result is quantized, its dequantized value
-    is compared.
+    is compared. `single` has the nodes of whose quantized result all elements are the same number, and of whose float
+    result they are not.
     """
 
     def __init__(
@@ -278,19 +298,29 @@ class _Comparison(Interpreter):
         self.values = values
         self.dtype = dtype
         self.ratios: dict[Node, float] = {}
+        self.single = set[Node]()
 
     def run_node(self, n: Node) -> Any:
         result = super().run_node(n)
-        if not isinstance(result, torch.Tensor) or not result.is_floating_point():
+        value = _first(result)
+        if not isinstance(value, torch.Tensor) or not value.is_floating_point():
             return result
-        if self.dtype != torch.float32 and result.dtype == torch.float32 and n.op != "placeholder":
+        if self.dtype != torch.float32 and value.dtype == torch.float32 and n.op != "placeholder":
             limit = torch.finfo(self.dtype).max
-            result = torch.where(result.isinf(), result, result.clamp(-limit, limit)).to(self.dtype).float()
+            value = torch.where(value.isinf(), value, value.clamp(-limit, limit)).to(self.dtype).float()
+            result = value if isinstance(result, torch.Tensor) else result
         source = _rounded(n) or n
         want = self.values.get(self.counterparts.get(source, ""))
-        if want is not None and want.shape == result.shape:
-            self.ratios[source] = signal_to_noise(want, result)
+        if want is not None and want.shape == value.shape:
+            self.ratios[source] = signal_to_noise(want, value)
+            if source is not n and want.numel() > 1 and _is_single(value) and not _is_single(want):
+                self.single.add(source)
         return result
+
+
+def _first(result: Any) -> Any:
+    """Return a result, or the first of several, as those of a recurrent layer."""
+    return result[0] if isinstance(result, (tuple, list)) and result else result
 
 
 def _rounded(node: Node) -> Node | None:
@@ -324,6 +354,11 @@ def signal_to_noise(want: torch.Tensor, got: torch.Tensor) -> float:
     return 20 * math.log10(signal / noise) if noise else math.inf
 
 
+def _is_single(values: torch.Tensor) -> bool:
+    low, high = values.aminmax()
+    return bool(low == high)
+
+
 def _norm(values: torch.Tensor) -> float:
     return float(torch.linalg.vector_norm(values, dtype=torch.float64))
 
@@ -339,7 +374,8 @@ def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], quantized: Quant
     name = quantized.names.get(node.name, "")
     rule, weights = quantized.rules.get(name), quantized.weights.get(name)
     parts = [*([f"{quantized.computes_in} by {rule}"] if rule else []), *([weights] if weights else []), *_scheme(node)]
-    scheme = ", ".join(parts) or quantized.computes_in
+    is_recurrent = operator_name(node.target) in _RECURRENT
+    scheme = ", ".join(parts) or quantized.computes_in + (_NO_INTEGERS if is_recurrent and not rule else "")
     return LayerQuality(
         method, module_path(node), node.name, operator_name(node.target), scheme, sqnr, worst, source_line(node)
     )
@@ -377,3 +413,50 @@ def _rounding(node: Node) -> str:
     if "per_token" in name:
         return f"{text} per row at run time"
     return f"{text} at run time" if name.endswith(".tensor") else text
+
+
+def warn_of_lost_layers(rows: Collection[LayerQuality], stacklevel: int) -> None:
+    """Warn of layers that `lost_layers` lists; `stacklevel` is as for `warnings.warn`, counted from the caller."""
+    if rows:
+        listed = [f"{row.place} with {decibels(row.sqnr)}" for row in list(rows)[:_LISTED]]
+        more = [f"{len(rows) - _LISTED} more"] if len(rows) > _LISTED else []
+        warnings.warn(
+            f"quantization leaves nothing of {len(rows)} layer{'s' * (len(rows) > 1)}: {', '.join([*listed, *more])}; "
+            "calibrate with samples in which their results vary, or keep these modules in floating point by skip=[...] "
+            "of the recipe",
+            QuantizationWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
+    """Return the calls of which quantization leaves nothing; [] without a sample.
+
+    Their quantized result has less than `MIN_LAYER_SQNR`, while their inputs have more; or all of its elements are the
+    same number, which those of the float program are not. Only values with static scales are kept and compared.
+    """
+    if quantized.inputs is None:
+        return []
+    original, program = quantized.original.module(), quantized.program.module()
+    assert isinstance(original, GraphModule) and isinstance(program, GraphModule)
+    pairs = _counterparts(original, program, quantized.names)
+    counterparts = {node: name for node, name in pairs if any(map(_rounded, _readers(node)))}
+    comparison = _Comparison(program, counterparts, {}, getattr(torch, quantized.computes_in))
+    with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
+        for interpreter in (_Reference(original, set(counterparts.values())), comparison):
+            args, kwargs = tree_map(
+                lambda value: value.clone() if isinstance(value, torch.Tensor) else value, quantized.inputs
+            )
+            interpreter.run(*args, *kwargs.values())
+            comparison.values = interpreter.values  # those of the float program, for the second run
+    rows = [
+        _row(node, sqnr, comparison.ratios, quantized, method)
+        for node, sqnr in comparison.ratios.items()
+        if _is_layer(node) and (sqnr < MIN_LAYER_SQNR or node in comparison.single)
+    ]
+    return [row for row in rows if row.inputs_sqnr >= MIN_LAYER_SQNR]
+
+
+def _readers(node: Node) -> list[Node]:
+    """Return the dequantize nodes that read the quantized result of a node."""
+    return [reader for user in node.users if is_quantize(user) for reader in user.users if is_dequantize(reader)]

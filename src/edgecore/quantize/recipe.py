@@ -9,7 +9,7 @@ import torch
 from torch.export import ExportedProgram
 from torch.utils._pytree import tree_map
 
-from edgecore.errors import CompileError
+from edgecore.errors import CalibrationMissing, CompileError
 from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
 from edgecore.ir.lazy_constants import load_all
@@ -56,7 +56,7 @@ def quantize_model(
     if calibration is not None and not takes_calibration(plan):
         raise CompileError(f"{title} uses no calibration, because it depends on the weights only; remove calibration")
     if calibration is None and any(recipe.method.calibrates for recipe in quantizers):
-        raise CompileError(
+        raise CalibrationMissing(
             f"{title} needs calibration: samples of real inputs, as an iterable, a folder of .npy files, or a function "
             "that calls the model that it gets as its argument"
         )

@@ -35,6 +35,7 @@ Recipes of `quantize=`, which rewrite a program.
 - `Recipe`, `Rule`: what users write; `RecipeParameters`: the base class of a recipe's parameters.
 - `edgecore.sdk.annotations`: a base class for the quantizers of PT2E quantization, and functions that annotate nodes.
 - `copy_program`, `functionalize`: make an independent, functional copy of an exported program.
+- `SMALLEST_SCALE`: the smallest scale that a recipe chooses.
 - `edit`, `Editor`, `calls`, `replace`, `fake_mode`: edit a graph in place, and compute the `val` of each new node.
 
 Options, blobs, documentation.
@@ -94,13 +95,14 @@ if TYPE_CHECKING:
         debug_handles,
     )
     from edgecore.passes.functionalize import functionalize
-    from edgecore.passes.quantized import is_dequantize, is_quantize, parameters_of
+    from edgecore.passes.quantized import SMALLEST_SCALE, is_dequantize, is_quantize, parameters_of
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.documentation import operators_markdown, options_markdown
     from edgecore.plugin.options import Names, SplitNames
     from edgecore.recipe import Recipe, RecipeParameters, Rule
 
 __all__ = [
+    "SMALLEST_SCALE",
     "TAG",
     "Bounds",
     "ByteReader",
@@ -176,7 +178,7 @@ _NAMES_OF = {
         "claimable_buffers", "contiguous_only", "debug_handles",
     ),
     "edgecore.passes.functionalize": ("functionalize",),
-    "edgecore.passes.quantized": ("is_dequantize", "is_quantize", "parameters_of"),
+    "edgecore.passes.quantized": ("SMALLEST_SCALE", "is_dequantize", "is_quantize", "parameters_of"),
     "edgecore.plugin.byte_reader": ("ByteReader",),
     "edgecore.plugin.documentation": ("operators_markdown", "options_markdown"),
     "edgecore.plugin.options": ("Names", "SplitNames"),

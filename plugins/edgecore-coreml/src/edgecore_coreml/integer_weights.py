@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Node
 
 from edgecore.plugin import Selects
-from edgecore.sdk import Constants, Editor, argument, fake_mode
+from edgecore.sdk import SMALLEST_SCALE, Constants, Editor, argument, fake_mode
 from edgecore_coreml.float_weights import CONVOLUTIONS, TRANSPOSED, rewrite_weights
 
 aten = torch.ops.aten
@@ -115,8 +115,7 @@ def _of_groups(
 
 
 def _added(constants: Constants, weight: Node, **tensors: torch.Tensor) -> list[Node]:
-    target = constants.specs[weight.name].target
-    return [constants.add(f"{target}_{name}", tensor) for name, tensor in tensors.items()]
+    return [constants.add(f"{constants.specs[weight.name].target}_{name}", tensor) for name, tensor in tensors.items()]
 
 
 def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tensor:
@@ -126,7 +125,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
     """Return the scale of each row [rows, 1]: of some candidates, which clip the largest numbers or not, the best one."""
-    magnitude = rows.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)
+    magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:
         scales = magnitude / step

@@ -10,7 +10,7 @@ from torch.fx import Node
 from torchao.quantization.pt2e.observer import MinMaxObserver, PerChannelMinMaxObserver
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
-from edgecore.sdk import argument
+from edgecore.sdk import SMALLEST_SCALE, argument
 from edgecore.sdk.annotations import (
     LAYERS,
     NORMS,
@@ -43,7 +43,6 @@ _MOVES = frozenset({
     aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default,
 })  # fmt: skip
 """Operators whose result has the quantization parameters of the input, so that the next layer reads integers."""
-_EPS = torch.finfo(torch.float32).eps
 _OBSERVERS = {
     "moving_average_min_max": "moving-average", "ema_min_max": "moving-average", "min_max": "minmax",
 }  # fmt: skip
@@ -79,7 +78,7 @@ class Scheme:
         is_affine = not self.has_symmetric_activations or (tail is not None and tail.target in _UNSIGNED)
         scheme = torch.per_tensor_affine if is_affine else torch.per_tensor_symmetric
         # Without limits: with those of uint8, torchao's symmetric zero point is 127 instead of 128.
-        return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=_EPS), qscheme=scheme)
+        return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=SMALLEST_SCALE), qscheme=scheme)
 
     def weight(self, axis: int | None) -> QuantizationSpec | None:
         """Return the specification of a weight whose output channels are a dim, or None."""
@@ -88,9 +87,9 @@ class Scheme:
         low, high = (0, (1 << self.weight_bits) - 1) if self.weight_dtype == torch.uint8 else _signed(self)
         if not self.is_per_channel or axis is None:
             scheme = torch.per_tensor_symmetric if self.has_symmetric_weights else torch.per_tensor_affine
-            return QuantizationSpec(self.weight_dtype, MinMaxObserver.with_args(eps=_EPS), low, high, scheme)
+            return QuantizationSpec(self.weight_dtype, MinMaxObserver.with_args(eps=SMALLEST_SCALE), low, high, scheme)
         scheme = torch.per_channel_symmetric if self.has_symmetric_weights else torch.per_channel_affine
-        observer = PerChannelMinMaxObserver.with_args(eps=_EPS)
+        observer = PerChannelMinMaxObserver.with_args(eps=SMALLEST_SCALE)
         return QuantizationSpec(self.weight_dtype, observer, low, high, scheme, ch_axis=axis)
 
 

@@ -9,7 +9,18 @@ from torch.fx import GraphModule, Node
 
 from edgecore.errors import NothingToQuantize
 from edgecore.plugin import Selects
-from edgecore.sdk import Constants, Editor, argument, calls, copy_program, edit, fake_mode, functionalize, is_dequantize
+from edgecore.sdk import (
+    SMALLEST_SCALE,
+    Constants,
+    Editor,
+    argument,
+    calls,
+    copy_program,
+    edit,
+    fake_mode,
+    functionalize,
+    is_dequantize,
+)
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed
@@ -69,13 +80,12 @@ def _integers(
     values = constants.get(weight).float()
     rows = values.reshape(-1, group) if group is not None else values.flatten(1)
     low, high = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-    smallest = torch.finfo(torch.float32).eps
     if is_symmetric:
-        scales = (rows.abs().amax(1, keepdim=True) / high).clamp(min=smallest)
+        scales = (rows.abs().amax(1, keepdim=True) / high).clamp(min=SMALLEST_SCALE)
         zeros = torch.zeros_like(scales)
     else:
         minimum, maximum = rows.amin(1, keepdim=True).clamp(max=0), rows.amax(1, keepdim=True).clamp(min=0)
-        scales = ((maximum - minimum) / (high - low)).clamp(min=smallest)
+        scales = ((maximum - minimum) / (high - low)).clamp(min=SMALLEST_SCALE)
         zeros = (low - minimum / scales).round()
     integers = ((rows / scales).round() + zeros).clamp(low, high).to(torch.int8).reshape(values.shape)
     shape = (values.shape[0], -1) if group is not None else (-1,)

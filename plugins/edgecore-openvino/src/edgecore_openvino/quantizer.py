@@ -14,8 +14,9 @@ from torch.fx import GraphModule, Node
 from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver, PerChannelMinMaxObserver
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
 
+from edgecore.sdk import SMALLEST_SCALE
+
 aten = torch.ops.aten
-_EPS = 2.0**-12
 _WEIGHTS = (-63, 63)
 """Range of quantized weights, 7 bits.
 
@@ -42,16 +43,16 @@ class OpenvinoQuantizer(Quantizer):  # type: ignore[misc]
 
     def __init__(self, weights: str = "channel", symmetric: bool = False, observer: Any = HistogramObserver) -> None:
         super().__init__()
-        observed = observer.with_args(eps=_EPS)
+        observed = observer.with_args(eps=SMALLEST_SCALE)
         if symmetric:
             self.value = QuantizationSpec(torch.int8, observed, -128, 127, torch.per_tensor_symmetric)
         else:
             self.value = QuantizationSpec(torch.uint8, observed, 0, 255, torch.per_tensor_affine)
         if weights == "tensor":
-            scales: Any = MinMaxObserver.with_args(eps=_EPS)
+            scales: Any = MinMaxObserver.with_args(eps=SMALLEST_SCALE)
             self.weight = QuantizationSpec(torch.int8, scales, *_WEIGHTS, torch.per_tensor_symmetric)
         else:
-            scales = PerChannelMinMaxObserver.with_args(eps=_EPS)
+            scales = PerChannelMinMaxObserver.with_args(eps=SMALLEST_SCALE)
             self.weight = QuantizationSpec(torch.int8, scales, *_WEIGHTS, torch.per_channel_symmetric, 0)
 
     def annotate(self, model: GraphModule) -> GraphModule:

@@ -59,7 +59,8 @@ class QnnCompiler:
 
     def computes_in(self, options: BaseModel) -> Literal["float32", "float16"]:
         """Return "float16" if operators that are not quantized are delegated: the NPU has no float32."""
-        return "float16" if QnnOptions.model_validate(options.model_dump()).use_fp16 else "float32"
+        chosen = QnnOptions.model_validate(options.model_dump())
+        return "float16" if chosen.use_fp16 and chosen.soc.has_fp16 else "float32"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: SoC, SDK and size; with `profile_level`, also the times of its compilation."""

@@ -104,8 +104,15 @@ def _left_out(node: Node, options: QnnOptions) -> str | None:
         return "left out by the option skip_node_id_set"
     if names & set(options.skip_node_op_set):
         return "left out by the option skip_node_op_set"
-    if not options.use_fp16 and _computes_floats(node):
-        return "it computes in floating point, and use_fp16 is False"
+    if options.use_fp16 and options.soc.has_fp16:
+        return None
+    if _computes_floats(node):
+        if options.soc.has_fp16:
+            return "it computes in floating point, and use_fp16 is False"
+        return (
+            f"it computes in floating point, and the NPU of {options.soc.name} with integers only: compile with "
+            "quantize='int8' or 'int16x8'"
+        )
     return None
 
 

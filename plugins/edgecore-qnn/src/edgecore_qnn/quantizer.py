@@ -21,6 +21,7 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
+from edgecore.sdk import SMALLEST_SCALE
 from edgecore.sdk.annotations import (
     CLAMPS,
     LAYERS,
@@ -77,7 +78,6 @@ SPLITS = frozenset({
 })  # fmt: skip
 """Operators with a list of results, all of which have the quantization parameters of the input."""
 
-_EPS = {torch.uint8: 2.0**-16, torch.uint16: 2.0**-22}
 _BITS_OF_4 = (-7, 7)
 _BITS_OF_8 = (-127, 127)
 _FOUR_BITS = "use_16a4w", "use_16a4w_block"
@@ -106,7 +106,7 @@ class ModuleQConfig:
         is_linear_per_channel: Give the weights of linear layers a scale for each output channel.
         act_observer: Class of torchao that chooses the ranges of activations; not used for training.
         act_symmetric: Give activations the zero point in the middle of the integers.
-        eps: Minimum scale; None for the one of the bits.
+        eps: Minimum scale of activations; None for that of `edgecore.sdk.annotations`.
 
     Raises:
         ValueError: `is_qat` with `use_16a4w_block`: blocks are not trained.
@@ -130,7 +130,7 @@ class ModuleQConfig:
         dtype = torch.uint8 if self.quant_dtype is QuantDtype.use_8a8w else torch.uint16
         low, high = 0, torch.iinfo(dtype).max
         scheme = torch.per_tensor_symmetric if self.act_symmetric else torch.per_tensor_affine
-        eps = self.eps or _EPS[dtype]
+        eps = self.eps or SMALLEST_SCALE
         observer = activation_observer(self.act_observer or MinMaxObserver, low, high, is_qat=self.is_qat, eps=eps)
         return QuantizationSpec(dtype, observer, low, high, scheme)
 
@@ -140,7 +140,7 @@ class ModuleQConfig:
         low, high = _BITS_OF_4 if self.quant_dtype.name in _FOUR_BITS else _BITS_OF_8
         if self.quant_dtype is QuantDtype.use_16a16w:
             dtype, (low, high), axis = torch.int16, (-32767, 32767), None
-        return weight_spec(dtype, low, high, axis, is_qat=self.is_qat, eps=_EPS[torch.uint8])
+        return weight_spec(dtype, low, high, axis, is_qat=self.is_qat)
 
     def blocks(self, size: int) -> QuantizationSpec:
         """Return the specification of a matrix with a scale for each `size` numbers of a row."""
@@ -148,7 +148,7 @@ class ModuleQConfig:
             mapping_type=MappingType.SYMMETRIC,
             target_dtype=torch.int8,
             granularity=PerGroup(size),
-            eps=_EPS[torch.uint8],
+            eps=SMALLEST_SCALE,
             zero_point_dtype=torch.int64,
         )
         return QuantizationSpec(torch.int8, observer, *_BITS_OF_4)

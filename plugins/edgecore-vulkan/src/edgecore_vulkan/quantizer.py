@@ -8,10 +8,21 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torchao.quantization.pt2e.observer import HistogramObserver, PerChannelMinMaxObserver, PlaceholderObserver
+from torchao.quantization.pt2e.observer import HistogramObserver, PlaceholderObserver
 from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
-from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
+from edgecore.sdk import SMALLEST_SCALE
+from edgecore.sdk.annotations import (
+    CLAMPS,
+    NORMS,
+    ModuleQuantizer,
+    fused_tail,
+    is_float,
+    mark,
+    mark_fused,
+    mark_shared,
+    weight_spec,
+)
 
 aten = torch.ops.aten
 
@@ -64,13 +75,10 @@ def get_symmetric_quantization_config(
         raise ValueError("is_static needs weight_bits=8")
     activation = None
     if is_dynamic or is_static:
-        chosen = observer if is_static else PlaceholderObserver
+        chosen = (observer if is_static else PlaceholderObserver).with_args(eps=SMALLEST_SCALE)
         activation = QuantizationSpec(torch.int8, chosen, -128, 127, torch.per_tensor_affine, is_dynamic=is_dynamic)
     room = _ROOM[weight_bits]
-    weight = QuantizationSpec(
-        torch.int8, PerChannelMinMaxObserver, -room, room, torch.per_channel_symmetric, ch_axis=0
-    )  # fmt: skip
-    return QuantizationConfig(activation, weight)
+    return QuantizationConfig(activation, weight_spec(torch.int8, -room, room, 0, is_qat=False))
 
 
 class VulkanQuantizer(ModuleQuantizer[QuantizationConfig]):

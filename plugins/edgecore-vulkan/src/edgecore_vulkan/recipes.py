@@ -16,6 +16,7 @@ from torch.fx import GraphModule, Node
 from edgecore.errors import NothingToQuantize
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe, Selects
 from edgecore.sdk import (
+    SMALLEST_SCALE,
     Constants,
     Editor,
     RecipeParameters,
@@ -125,7 +126,7 @@ def _rounded(groups: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Ten
 
 def _best_scales(groups: torch.Tensor, bits: int) -> torch.Tensor:
     """Return the scale of each group: of some candidates, which clip the largest numbers or not, that of least error."""
-    largest = groups.abs().amax(2).clamp(min=torch.finfo(torch.float32).eps)
+    largest = groups.abs().amax(2).clamp(min=SMALLEST_SCALE)
     limit = (1 << (bits - 1)) - 1
     smallest = torch.full_like(largest, torch.inf)
     best = largest

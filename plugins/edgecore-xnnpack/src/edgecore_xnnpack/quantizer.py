@@ -8,30 +8,30 @@ from typing import Any
 
 import torch
 from torch.fx import Node
-from torchao.quantization.pt2e.fake_quantize import FusedMovingAvgObsFakeQuantize
-from torchao.quantization.pt2e.observer import (
-    HistogramObserver,
-    MinMaxObserver,
-    MovingAverageMinMaxObserver,
-    MovingAveragePerChannelMinMaxObserver,
-    PerChannelMinMaxObserver,
-    PlaceholderObserver,
-)
+from torchao.quantization.pt2e.observer import HistogramObserver, PlaceholderObserver
 from torchao.quantization.pt2e.quantizer import (
     FixedQParamsQuantizationSpec,
     QuantizationSpec,
 )
 
-from edgecore.sdk import argument
-from edgecore.sdk.annotations import CLAMPS, NORMS, ModuleQuantizer, fused_tail, is_float, mark, mark_fused, mark_shared
+from edgecore.sdk import SMALLEST_SCALE, argument, for_each
+from edgecore.sdk.annotations import (
+    CLAMPS,
+    NORMS,
+    ModuleQuantizer,
+    activation_observer,
+    fused_tail,
+    is_float,
+    mark,
+    mark_fused,
+    mark_shared,
+    weight_spec,
+)
 from edgecore_xnnpack.operators.convolution import transposed_problem
 from edgecore_xnnpack.passes.quantize import FIXED_OUTPUT
 from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
-EPS = 2.0**-12
-"""Minimum scale that observers choose: XNNPACK multiplies scales, and the product of smaller ones underflows."""
-
 CHANNEL_AXIS = {
     aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
     aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
@@ -114,27 +114,15 @@ def get_symmetric_quantization_config(
             "is_qat and is_dynamic exclude each other: there is no quantization-aware training of dynamic quantization"
         )
     affine, symmetric = torch.per_tensor_affine, torch.per_tensor_symmetric
-    if is_qat:
-        observed: Any = FusedMovingAvgObsFakeQuantize.with_args(
-            observer=MovingAverageMinMaxObserver, quant_min=act_qmin, quant_max=act_qmax, eps=EPS
-        )
-    elif is_dynamic:
-        observed = PlaceholderObserver.with_args(eps=EPS)
+    if is_dynamic:
+        observed: Any = PlaceholderObserver.with_args(eps=SMALLEST_SCALE)
     else:
-        observed = observer.with_args(eps=EPS)
+        observed = activation_observer(observer, act_qmin, act_qmax, is_qat=is_qat)
     scheme = symmetric if is_symmetric else affine
     activation = QuantizationSpec(torch.int8, observed, act_qmin, act_qmax, scheme, is_dynamic=is_dynamic)
 
     def weight(axis: int) -> QuantizationSpec:
-        if is_qat:
-            inner = MovingAveragePerChannelMinMaxObserver if is_per_channel else MovingAverageMinMaxObserver
-            observed: Any = FusedMovingAvgObsFakeQuantize.with_args(observer=inner, eps=EPS)
-        else:
-            observed = (PerChannelMinMaxObserver if is_per_channel else MinMaxObserver).with_args(eps=EPS)
-        scheme = torch.per_channel_symmetric if is_per_channel else symmetric
-        return QuantizationSpec(
-            torch.int8, observed, weight_qmin, weight_qmax, scheme, axis if is_per_channel else None
-        )
+        return weight_spec(torch.int8, weight_qmin, weight_qmax, axis if is_per_channel else None, is_qat=is_qat)
 
     return QuantizationConfig(activation, weight, is_per_channel, is_qat)
 
@@ -145,17 +133,27 @@ def _takes_images(node: Node, config: QuantizationConfig) -> bool:
     The input must have a dimension of images, which get a scale each. XNNPACK has no such depthwise convolution. With
     groups, no dimension of a transposed weight has all output channels, for a scale each. A convolution that is not
     delegated must stay in floating point: the core of ExecuTorch has no kernel that chooses scales. Sequences become
-    images by a reshape, of which XNNPACK can infer one symbolic size.
+    images by a reshape, of which XNNPACK can infer one symbolic size. With `padding="same"` and an uneven number of zeros on
+    both sides, a pad comes between the quantized input and the convolution when operators are decomposed.
     """
     target: Any = node.target
     shape, groups = argument(node, "input").meta["val"].shape, argument(node, "groups")
     symbolic = [size for size in shape if isinstance(size, torch.SymInt)]
     if len(shape) != IMAGES[target] or (len(shape) == 3 and len(symbolic) > 1):
         return False
+    if argument(node, "padding") == "same" and _pads_unevenly(node):
+        return False
     if CHANNEL_AXIS[target] == 0:
         return bool(groups == 1 or argument(node, "weight").meta["val"].shape[1] > 1)
     has_scales = groups == 1 or not config.is_per_channel
     return has_scales and transposed_problem(node, node.meta["val"].shape[2:]) is None
+
+
+def _pads_unevenly(node: Node) -> bool:
+    """Return True if `padding="same"` adds an odd number of zeros to a dim."""
+    kernel = argument(node, "weight").meta["val"].shape[2:]
+    dilation = for_each(argument(node, "dilation"), len(kernel))
+    return any(step * (size - 1) % 2 for step, size in zip(dilation, kernel, strict=True))
 
 
 class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):

@@ -15,6 +15,7 @@ from torch.fx import GraphModule, Node
 from edgecore.errors import NothingToQuantize
 from edgecore.plugin import Selects
 from edgecore.sdk import (
+    SMALLEST_SCALE,
     Constants,
     Editor,
     argument,
@@ -142,7 +143,7 @@ def _integers(weight: Node, constants: Constants, bits: int, group: int | None) 
             integers, scales = quantize_groups(values, values.shape[1], scale_dtype=torch.float32)
             name, scales = "int4", scales[:, 0]
         else:
-            name, scales = "int8", (values.abs().amax(1) / 127).clamp(min=torch.finfo(torch.float32).eps)
+            name, scales = "int8", (values.abs().amax(1) / 127).clamp(min=SMALLEST_SCALE)
             integers = (values / scales[:, None]).round().to(torch.int8)
         tensors = {name: integers, "scales": scales, "zeros": torch.zeros_like(scales, dtype=torch.int64)}
     return tuple(constants.add(f"{weight.name}_{name}", tensor, weight) for name, tensor in tensors.items())
@@ -177,7 +178,7 @@ def quantize_groups(
         Integers from -8 to 7, int8 [rows, width], and scales, float32 [rows, width / group].
     """
     groups = weight.reshape(-1, group)
-    magnitude = groups.abs().amax(1, keepdim=True).clamp(min=torch.finfo(torch.float32).eps)
+    magnitude = groups.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     min_error = torch.full_like(magnitude, torch.inf)
     scales = torch.empty_like(magnitude)
     for step in STEPS:

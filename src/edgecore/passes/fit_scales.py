@@ -1,0 +1,109 @@
+"""Raise the scales of weights that are too small for integer sums with the layer's bias and result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import Editor, calls, edit, fake_mode
+from edgecore.ir.lazy_constants import is_lazy
+from edgecore.ir.op_args import argument
+from edgecore.passes.quantized import QuantizationParameters, is_dequantize, is_quantize, parameters_of
+
+aten = torch.ops.aten
+_LAYERS = frozenset({
+    aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding, aten.conv3d.default,
+    aten.conv3d.padding, aten.linear.default, aten.conv_transpose1d.default, aten.conv_transpose2d.input,
+    aten.conv_transpose3d.input, aten.convolution.default,
+})  # fmt: skip
+_CLAMPS = frozenset({aten.relu.default, aten.hardtanh.default, aten.relu6.default, aten.clamp.default})
+_MAX_BIAS = {torch.int8: 2.0**30, torch.uint8: 2.0**30, torch.uint16: 2.0**30, torch.int16: 2.0**44}
+"""By the dtype of the input, the largest integer of a bias: sums have 32 bits, and with int16 at least 46."""
+
+_MIN_RATIO = 2.0**-31
+"""The smallest scale of sums, in steps of the result: factors below 2^-32 are outside of XNNPACK's fixed-point range."""
+
+
+def fit_scales(program: ExportedProgram) -> ExportedProgram:
+    """Raise scales of int8 weights just enough for the integer sums of the layers; return the program.
+
+    A kernel adds the bias to sums of products of integers, whose unit is scale of the input * scale of the weight. If
+    all weights of a channel or all values of the input are very small, and the bias is not, the bias has no integer in
+    this unit. Then the products are at most 2^-30 of the bias, or of a step of the result, for each unit: weights with
+    a larger scale give the same result.
+    """
+    constants = Constants(program)
+    with edit(program) as graph_module:
+        changes = [_fit(graph_module, node, constants) for node in calls(graph_module) if node.target in _LAYERS]
+    if any(changes):
+        constants.drop_unused()
+    return program
+
+
+def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -> bool:
+    """Give a layer a weight with larger scales if its own are too small; return True if they are."""
+    source, weight = argument(node, "input"), argument(node, "weight")
+    values, parameters = _static(source), parameters_of(weight) if is_dequantize(weight) else None
+    if values is None or parameters is None or parameters.dtype != torch.int8 or values.dtype not in _MAX_BIAS:
+        return False
+    tensors = [weight.args[0], *(one for one in (parameters.scale, parameters.zero_point) if isinstance(one, Node))]
+    if not all(constants.has(one) and not is_lazy(constants.stored(one)) for one in tensors):
+        return False
+    scales = _numbers(parameters.scale, constants)
+    needed = _needed(node, values, constants)
+    if needed is None or _numbers(parameters.zero_point, constants).any():
+        return False
+    needed = needed.max() if parameters.axis is None else needed
+    if needed.dim() and needed.shape != scales.shape and needed.numel() != 1:
+        return False  # a transposed layer with groups
+    raised = torch.maximum(scales, needed * (1 + 2.0**-20))  # whatever float32 rounds, it is large enough
+    if not (scales < needed).any():
+        return False
+    shape = [1] * weight.meta["val"].dim()
+    if parameters.axis is not None:
+        shape[parameters.axis] = -1
+    integers = (constants.get(weight.args[0]).double() * (scales / raised).reshape(shape)).round().to(torch.int8)
+    editor = Editor(graph_module, node, fake_mode(graph_module))
+    arguments = list(weight.args)
+    arguments[0] = constants.add(f"{weight.args[0].name}_fitted", integers)
+    if isinstance(parameters.scale, Node):
+        arguments[1] = constants.add(
+            f"{parameters.scale.name}_fitted", raised.to(constants.get(parameters.scale).dtype)
+        )
+    else:
+        arguments[1] = float(raised)
+    fitted = editor.call(weight.target, *arguments, **weight.kwargs)
+    node.replace_input_with(weight, fitted)
+    return True
+
+
+def _static(value: Any) -> QuantizationParameters | None:
+    """Return the parameters of a value that is dequantized from integers with one scale."""
+    parameters = parameters_of(value) if isinstance(value, Node) and is_dequantize(value) else None
+    return parameters if parameters is not None and parameters.is_per_tensor and parameters.scale else None
+
+
+def _needed(node: Node, source: QuantizationParameters, constants: Constants) -> torch.Tensor | None:
+    """Return the smallest scales of the weight of a layer, float64, of one channel or of all."""
+    needed = torch.zeros(1, dtype=torch.float64)
+    bias = argument(node, "bias")
+    if bias is not None:
+        if not constants.has(bias) or is_lazy(constants.stored(bias)):
+            return None
+        needed = constants.get(bias).double().abs() / _MAX_BIAS[source.dtype]
+    result = node
+    while len(result.users) == 1 and next(iter(result.users)).target in _CLAMPS:
+        result = next(iter(result.users))
+    readers = [parameters_of(user) for user in result.users if is_quantize(user)]
+    steps = [reader.scale for reader in readers if reader is not None and not isinstance(reader.scale, Node)]
+    if steps:
+        needed = needed.clamp(min=max(steps) * _MIN_RATIO)
+    return needed / float(source.scale)  # type: ignore[arg-type]  # `_static` has a number
+
+
+def _numbers(value: float | Node, constants: Constants) -> torch.Tensor:
+    return constants.get(value).double() if isinstance(value, Node) else torch.tensor(value, dtype=torch.float64)
