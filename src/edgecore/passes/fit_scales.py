@@ -102,7 +102,8 @@ def _needed(node: Node, source: QuantizationParameters, constants: Constants) ->
     steps = [reader.scale for reader in readers if reader is not None and not isinstance(reader.scale, Node)]
     if steps:
         needed = needed.clamp(min=max(steps) * _MIN_RATIO)
-    return needed / float(source.scale)  # type: ignore[arg-type]  # `_static` has a number
+    needed = needed / float(source.scale)  # type: ignore[arg-type]  # `_static` has a number
+    return torch.as_tensor(needed)
 
 
 def _numbers(value: float | Node, constants: Constants) -> torch.Tensor:
