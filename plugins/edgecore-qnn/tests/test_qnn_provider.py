@@ -154,6 +154,7 @@ def test_a_partition_that_the_provider_refuses_late_names_the_node(monkeypatch):
     from edgecore_qnn import partitioner
 
     monkeypatch.setattr(partitioner, "is_installed", lambda: False)
+    monkeypatch.setattr(partitioner, "_computes_floats", lambda node: False)
     with pytest.warns(FallbackWarning, match=r"aten\.\w+.* \(node .*the QNN provider does not take it for QCM6490"):
         compile_model(Small(), image(), soc_model="QCM6490")
 

@@ -51,9 +51,18 @@ def test_every_operator_reads_and_writes_integers():
             aten.add.Tensor,
             aten.sigmoid.default,
         ):
-            sources = [source for source in node.all_input_nodes if source.name.rpartition("_")[2] != "bias"]
-            assert all("dequantize" in str(source.target) for source in sources), node
+            assert all("dequantize" in str(source.target) for source in node.all_input_nodes), node
     assert len(quantize_nodes(nodes)) == 7, "input, convolution, product, sum, sigmoid, mean, linear"
+
+
+def test_a_bias_has_the_product_of_the_scales_of_input_and_weight():
+    nodes = quantized(TosaQuantizer().set_global(get_symmetric_quantization_config()))
+    layer = next(node for node in nodes if node.target is aten.linear.default)
+    module = layer.graph.owning_module
+    value, weight, bias = layer.args
+    assert bias.target is library.dequantize_per_channel.default and bias.args[-1] == torch.int32
+    scales = [getattr(module, node.args[1].target) for node in (weight, bias)]
+    torch.testing.assert_close(scales[1].double(), (scales[0].double() * value.args[1]), rtol=1e-6, atol=0)
 
 
 def test_sigmoid_has_the_steps_of_its_known_range():

@@ -71,10 +71,6 @@ class Value:
         return Value(self.tensor, tuple(dims.index(dim) for dim in self.order), self.quantization)
 
 
-_MAX_FACTOR = 2.0**16
-"""A larger factor of RESCALE has the same result: 1 becomes the largest number of 8 or 16 bits."""
-
-
 class Builder:
     """Writes the operators of a partition.
 
@@ -348,27 +344,18 @@ class Builder:
         result = self.quantization
         if result is None:
             return Value(tensor, tuple(order))
-        factors = [one / result.step for one in (scale if isinstance(scale, Sequence) else [scale])]
-        # Factors as large as these occur if the calibrated range is a few units of the sums, as of a result that is always
-        # 0. The products must fit into 32 bits before RESCALE saturates them.
-        if tensor.dtype == DType.INT48 and max(factors) > 1:
-            first = [min(factor, 1.0) for factor in factors]
-            tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)
-            factors = [factor / before for factor, before in zip(factors, first, strict=True)]
-        if tensor.dtype == DType.INT32 and max(factors) > 2**8:
-            factors = [min(factor, _MAX_FACTOR) for factor in factors]
-            limits = np.ceil(2**16 / np.array(factors)).reshape((1,) * (tensor.rank - 1) + (-1,))
-            tensor = self.compute(Op.MINIMUM, tensor, self.constant(limits, DType.INT32))
-            tensor = self.compute(Op.MAXIMUM, tensor, self.constant(-limits, DType.INT32))
-        scales = factors if isinstance(scale, Sequence) else factors[0]
-        return Value(self.rescale(tensor, scales, result.dtype, 0, result.zero_point), tuple(order), result)
+        factors: float | list[float]
+        factors = [one / result.step for one in scale] if isinstance(scale, Sequence) else scale / result.step
+        return Value(
+            self.rescale(tensor, factors, result.dtype, 0, result.zero_point), tuple(order), result
+        )  # fmt: skip
 
     def convert(self, value: Value, quantization: Quantization | None) -> Value:
         """Return a value with other quantization parameters."""
         old = value.quantization
         if quantization is None or old is None or quantization.is_near(old):
             return value
-        factor = min(old.step / quantization.step, _MAX_FACTOR)
+        factor = old.step / quantization.step
         if value.tensor.data is not None:
             array = np.rint(old.real(value.tensor.data) / quantization.step) + quantization.zero_point
             clipped = np.clip(array, quantization.low, quantization.high)

@@ -15,13 +15,14 @@ from torchao.quantization.pt2e.observer import (
 )
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer import (
+    DerivedQuantizationSpec,
     FixedQParamsQuantizationSpec,
     QuantizationSpec,
     QuantizationSpecBase,
     SharedQuantizationSpec,
 )
 
-from edgecore.sdk import SMALLEST_SCALE
+from edgecore.sdk import argument
 from edgecore.sdk.annotations import (
     CLAMPS,
     LAYERS,
@@ -128,7 +129,7 @@ class QuantizationConfig:
     is_per_channel: bool = True
     is_qat: bool = False
     weight_range: tuple[int, int] = (-127, 127)
-    eps: float = SMALLEST_SCALE
+    eps: float = 2.0**-16
 
     def weight(self, axis: int | None) -> QuantizationSpec:
         """Return the specification of a weight with scales for the dim `axis`, or a single scale if it is None."""
@@ -143,7 +144,7 @@ def get_symmetric_quantization_config(
     act_qmax: int = 127,
     weight_qmin: int = -127,
     weight_qmax: int = 127,
-    eps: float = SMALLEST_SCALE,
+    eps: float = 2.0**-16,
     *,
     observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
@@ -196,7 +197,7 @@ def get_symmetric_a16w8_quantization_config(
     is_dynamic: bool = False,
     weight_qmin: int = -127,
     weight_qmax: int = 127,
-    epsilon: float = SMALLEST_SCALE,
+    epsilon: float = 2.0**-12,
     *,
     observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
@@ -315,6 +316,19 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         axis = channel_dim(node) if config.is_per_channel else None
         value, weight = node.args[0], node.args[1]
         inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: config.weight(axis)}
+        bias = argument(node, "bias")
+        if isinstance(bias, Node) and config.activation.dtype == torch.int8:
+            observed: Any = [(value, node), (weight, node)]
+            scheme = torch.per_tensor_symmetric if axis is None else torch.per_channel_symmetric
+            inputs[bias] = DerivedQuantizationSpec(
+                observed,
+                _bias_parameters,
+                torch.int32,
+                -(2**31) + 1,
+                2**31 - 1,
+                scheme,
+                None if axis is None else 0,
+            )
         mark_fused(fused_tail(node, (NORMS, CLAMPS)), node, config.activation, inputs)
 
 
@@ -345,3 +359,10 @@ def _fixed(limits: tuple[float, float], activation: QuantizationSpec) -> FixedQP
     return FixedQParamsQuantizationSpec(
         torch.int8, (high - low) / 256, zero_point, -128, 127, torch.per_tensor_affine
     )  # fmt: skip
+
+
+def _bias_parameters(observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (scales, zero points) of a bias: the product of the scales of the input and the weight, and 0."""
+    (value, _), (weights, _) = (observer.calculate_qparams() for observer in observers)
+    scales = (value * weights).to(torch.float32)
+    return scales, torch.zeros_like(scales, dtype=torch.int32)
