@@ -24,6 +24,17 @@ class Model(nn.Module):
         return self.function(self, *args)
 
 
+class Function(nn.Module):
+    """Calls a function of one input."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x):
+        return self.function(x)
+
+
 def export(function, *inputs, modules=()):
     return torch.export.export(Model(function, *modules).eval(), inputs)
 

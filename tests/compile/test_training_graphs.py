@@ -30,15 +30,6 @@ class WithLoss(nn.Module):
         return {"loss": loss, "result": result.detach()} if self.more else loss
 
 
-class Function(nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
-
-
 @dataclass(frozen=True)
 class Joint:
     """A program of a loss and its gradients, and what autograd gives for it."""

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
+from edge_programs import Function
 from torch import nn
 
 import edgecore
 from edgecore.errors import CompileError
-
-
-class Transformed(nn.Module):
-    def __init__(self, function) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def _vjp(x):
@@ -40,20 +32,20 @@ def test_a_transform_is_named_and_not_a_fault_of_edgecore(name, quantize):
     calibration = [(x,)] if quantize else None
     with pytest.raises(CompileError, match=r"is a step of a function transform .* write the derivative") as raised:
         edgecore.compile(
-            Transformed(TRANSFORMS[name]).eval(), (x,), backends=["xnnpack"], quantize=quantize, calibration=calibration
+            Function(TRANSFORMS[name]).eval(), (x,), backends=["xnnpack"], quantize=quantize, calibration=calibration
         )
     assert "fault of edgecore" not in str(raised.value)
 
 
 def test_a_program_with_a_transform_is_refused_by_to_edge():
-    program = torch.export.export(Transformed(TRANSFORMS["grad"]).eval(), (torch.ones(2, 3),))
+    program = torch.export.export(Function(TRANSFORMS["grad"]).eval(), (torch.ones(2, 3),))
     with pytest.raises(CompileError, match="is a step of a function transform"):
         edgecore.to_edge(program)
 
 
 def test_functional_call_compiles():
     linear = nn.Linear(3, 2).eval()
-    model = Transformed(lambda x: torch.func.functional_call(linear, {"weight": linear.weight * 2}, (x,)))
+    model = Function(lambda x: torch.func.functional_call(linear, {"weight": linear.weight * 2}, (x,)))
     model.linear = linear
     x = torch.ones(2, 3)
     method = edgecore.load(edgecore.compile(model.eval(), (x,)).buffer).forward

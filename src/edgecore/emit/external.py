@@ -15,7 +15,7 @@ from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants, parameter_of
 from edgecore.ir.delegate import LoweredBackendModule
-from edgecore.ir.graph import calls
+from edgecore.ir.graph import calls, handles_of
 from edgecore.plugin import NamedBlob
 
 DEFAULT_FILE = "_default_external_constant"
@@ -201,8 +201,7 @@ def _readers(partition: ExportedProgram) -> dict[int, list[Node]]:
     """Return debug handle -> the nodes with it."""
     readers: dict[int, list[Node]] = {}
     for node in calls(partition.graph_module):
-        handles = node.meta.get("debug_handle", ())
-        for handle in handles if isinstance(handles, (list, tuple)) else (handles,):
+        for handle in handles_of(node):
             readers.setdefault(handle, []).append(node)
     return readers
 

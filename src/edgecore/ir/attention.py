@@ -75,3 +75,13 @@ def without_repeated_heads(node: Node) -> Node:
     times = expanded[-3]
     fits = same_sizes(repeated, (*batch, heads * times, keys, width))
     return source if fits and same_sizes(expanded, (*batch, heads, times, keys, width)) else node
+
+
+def has_hidden_rows(mask: torch.Tensor) -> bool:
+    """Return True if a constant mask of attention has a row without a visible key, where PyTorch gives zeros.
+
+    Args:
+        mask: Booleans, or floating point with -infinity for hidden keys [..., queries, keys].
+    """
+    visible = mask if mask.dtype == torch.bool else mask != -torch.inf
+    return not bool(visible.any(-1).all())

@@ -85,7 +85,8 @@ class Constants:
             name: The name of the constant; dots are underscores in the name of the placeholder. If it is taken, the
                 placeholder gets a name such as `name_1`.
             tensor: The content.
-            made_of: The placeholder of the constant that the content was computed from, whose file in `external_data` it shares.
+            made_of: The placeholder of the constant that the content was computed from; both have the same file in
+                `external_data`.
         """
         program, graph = self.program, self.program.graph_module.graph
         taken = set(program.state_dict) | set(program.constants) | {node.name for node in graph.nodes}

@@ -24,8 +24,8 @@ def check_transforms(program: ExportedProgram) -> None:
         where = describe(steps[0]) if steps else f"the constant {wrapped[0]}"
         raise CompileError(
             f"{where} is a step of a function transform (torch.func.grad, vjp, jacrev, or vmap, which associative_scan "
-            "uses), which torch.export leaves as it is; write the derivative or the batched computation with operators, or get "
-            "gradients from torch.export.experimental._export_forward_backward"
+            "uses), which torch.export leaves as it is; write the derivative or the batched computation with operators, "
+            "or get gradients from torch.export.experimental._export_forward_backward"
         )
 
 

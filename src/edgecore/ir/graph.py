@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch._prims_common import is_contiguous_for_memory_format_or_false
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.export import ExportedProgram
 from torch.export.graph_signature import SymBoolArgument, SymFloatArgument, SymIntArgument, TensorArgument
@@ -110,10 +109,7 @@ def compute_val_of(mode: FakeTensorMode, target: Callable[..., Any], args: Any, 
 
 def _representable(val: torch.Tensor) -> torch.Tensor:
     """Make the result of a transform over inner dims contiguous if no dim order has the strides of eager mode."""
-    formats = [torch.contiguous_format, *([torch.channels_last] if val.dim() == 4 else [])]
-    if any(is_contiguous_for_memory_format_or_false(val, memory_format=each) for each in formats):
-        return val
-    return val.contiguous()
+    return val if dim_order(val) is not None else val.contiguous()
 
 
 def dense(val: Any) -> Any:
@@ -159,6 +155,12 @@ def replace(node: Node, replacement: Node) -> None:
     node.graph.erase_node(node)
 
 
+def handles_of(node: Node) -> list[int]:
+    """Return the debug handles of a node: one, several for a call of a delegate, or none."""
+    handle = node.meta.get("debug_handle", [])
+    return handle if isinstance(handle, list) else [handle]
+
+
 def has_result(node: Node) -> bool:
     """Return False for a call of an operator without results, such as `aten._assert_tensor_metadata`."""
     return not isinstance(node.target, torch._ops.OpOverload) or bool(node.target._schema.returns)
@@ -176,8 +178,8 @@ def take_graph(graph_module: GraphModule, other: GraphModule) -> None:
 def refresh_vals(graph_module: GraphModule, changed: set[Node], mode: FakeTensorMode) -> None:
     """Recompute the `val` of nodes that read `changed` nodes.
 
-    A node whose shape, strides or dtype change is added to `changed`, so that its users follow. A delegate keeps the dim
-    orders that it was compiled for: operands that have another one are copied.
+    A node whose shape, strides or dtype change is added to `changed`, so that its users follow. A delegate keeps the
+    dim orders that it was compiled for: operands that have another one are copied.
     """
     for node in list(graph_module.graph.nodes):
         if is_delegate_call(node):

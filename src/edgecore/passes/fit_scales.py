@@ -69,11 +69,10 @@ def _fit(graph_module: torch.fx.GraphModule, node: Node, constants: Constants) -
     integers = (constants.get(weight.args[0]).double() * (scales / raised).reshape(shape)).round().to(torch.int8)
     editor = Editor(graph_module, node, fake_mode(graph_module))
     arguments = list(weight.args)
-    arguments[0] = constants.add(f"{weight.args[0].name}_fitted", integers)
+    arguments[0] = constants.add(f"{weight.args[0].name}_fitted", integers, weight.args[0])
     if isinstance(parameters.scale, Node):
-        arguments[1] = constants.add(
-            f"{parameters.scale.name}_fitted", raised.to(constants.get(parameters.scale).dtype)
-        )
+        scale = raised.to(constants.get(parameters.scale).dtype)
+        arguments[1] = constants.add(f"{parameters.scale.name}_fitted", scale, parameters.scale)
     else:
         arguments[1] = float(raised)
     fitted = editor.call(weight.target, *arguments, **weight.kwargs)

@@ -21,7 +21,10 @@ MAX_DEPTH = 1 << 15
 
 @dataclass(frozen=True)
 class _Weight:
-    """The constant `source` of a layer: int8 integers as the layer has them, and float64 scales, one or one per output channel."""
+    """The weight of a layer, made of the constant `source`: int8 integers as the layer has them, and float64 scales.
+
+    There is one scale, or one for each output channel.
+    """
 
     source: Node
     integers: torch.Tensor

@@ -278,11 +278,11 @@ def compile(
             if isinstance(method_model, ExportedProgram)
             else export_model(method_model, inputs, kwargs, shapes)
         )
-        check_transforms(exported[name])
         shapes_of[name] = dynamic_shapes_by_argument(method_model, shapes) if plan else None
     check_rules(plan, exported)
     for name, program in exported.items():
         if plan:
+            check_transforms(program)  # without a recipe, lowering does
             samples = calibration[name] if isinstance(calibration, Mapping) else calibration
             quantized[name] = quantize_model(program, plan, samples, shapes_of[name], computes_in)
             exported[name] = quantized[name].program

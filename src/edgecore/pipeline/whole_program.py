@@ -20,7 +20,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import LoweredBackendModule, call_delegate, delegates, is_delegate_call
-from edgecore.ir.graph import calls, compute_val, describe, edit, fake_mode
+from edgecore.ir.graph import calls, compute_val, describe, edit, fake_mode, handles_of
 from edgecore.ir.lazy_constants import load
 from edgecore.ir.program import copy_program
 from edgecore.ir.state import mutable_buffers
@@ -265,7 +265,7 @@ def _place_call(
     for index, output in enumerate(outputs):
         if output.op == "call_function" and output.args[0] is inner:
             vals[output.args[1]] = node.meta["val"][index]  # type: ignore[index]
-    offset = max((handle for other in calls(graph_module) for handle in _handles(other)), default=0)
+    offset = max((handle for other in calls(graph_module) for handle in handles_of(other)), default=0)
     module = _renumbered(getattr(lowered.graph_module, str(inner.args[0].target)), offset)  # type: ignore[union-attr]
     name = f"lowered_module_{len(calls(graph_module, call_delegate))}"
     graph_module.add_module(name, module)
@@ -275,7 +275,7 @@ def _place_call(
         call = graph_module.graph.call_function(call_delegate, (attribute, *arguments))
     attribute.meta["val"] = None
     call.meta = {**inner.meta, "val": tuple(vals)}
-    call.meta["debug_handle"] = [handle + offset for handle in _handles(inner)]
+    call.meta["debug_handle"] = [handle + offset for handle in handles_of(inner)]
     return call
 
 
@@ -284,11 +284,6 @@ def _output_nodes(program: ExportedProgram) -> list[Node]:
     outputs = program.graph.output_node().args[0]
     assert isinstance(outputs, (list, tuple))
     return [output for output in outputs if isinstance(output, Node)]
-
-
-def _handles(node: Node) -> list[int]:
-    handle = node.meta.get("debug_handle", [])
-    return handle if isinstance(handle, list) else [handle]
 
 
 def _renumbered(module: LoweredBackendModule, offset: int) -> LoweredBackendModule:

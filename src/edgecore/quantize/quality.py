@@ -176,8 +176,8 @@ def warn_of_losses(ratios: Mapping[str, float], stacklevel: int) -> None:
 def output_ratios(quantized: Quantized, method: str) -> dict[str, float]:
     """Return the SQNR in dB of each floating-point output; {} without a sample.
 
-    Both programs, that of the user and the quantized one, get the sample once, or some times in a row if they have state;
-    the lowest SQNR counts.
+    The user's program and the quantized one run the sample once, or `STATE_CALLS` times in a row if they have state; the
+    lowest SQNR counts.
     """
     if quantized.inputs is None:
         return {}
@@ -444,9 +444,7 @@ def lost_layers(quantized: Quantized, method: str) -> list[LayerQuality]:
     comparison = _Comparison(program, counterparts, {}, getattr(torch, quantized.computes_in))
     with torch.no_grad(), unchanged_buffers(quantized.original, quantized.program):
         for interpreter in (_Reference(original, set(counterparts.values())), comparison):
-            args, kwargs = tree_map(
-                lambda value: value.clone() if isinstance(value, torch.Tensor) else value, quantized.inputs
-            )
+            args, kwargs = tree_map(copied, quantized.inputs)
             interpreter.run(*args, *kwargs.values())
             comparison.values = interpreter.values  # those of the float program, for the second run
     rows = [

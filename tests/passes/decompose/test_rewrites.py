@@ -7,18 +7,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from edge_programs import Function
 
 import edgecore
 from edgecore.errors import CompileError
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def assert_equals_eager(function, x):

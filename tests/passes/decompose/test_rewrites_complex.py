@@ -5,18 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from edge_programs import Function
 
 import edgecore
 from edgecore.errors import CompileError
-
-
-class Function(torch.nn.Module):
-    def __init__(self, function):
-        super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
 
 
 def method_of(function, x):

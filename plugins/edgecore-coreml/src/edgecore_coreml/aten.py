@@ -15,8 +15,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from edgecore.sdk import Constants, argument
-from edgecore_coreml.masks import LARGEST, has_hidden_rows, masked
+from edgecore.sdk import Constants, argument, has_hidden_rows
+from edgecore_coreml.masks import LARGEST, masked
 from edgecore_coreml.quantized import WEIGHTS, stored
 from edgecore_coreml.updates import REWRITES
 
@@ -96,7 +96,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
-    """Return the mask of attention that `masked` rewrites: it is no constant with a visible key in each row."""
+    """Return the mask that `masked` rewrites: one given at run time, of width 1, or with a row without a visible key."""
     mask = argument(node, "attn_mask") if node.target is _ATTENTION else None
     if not isinstance(mask, Node):
         return None
@@ -105,7 +105,7 @@ def _mask(node: Node, constants: Constants) -> Node | None:
 
 
 def _in_range(value: Any) -> Any:
-    """Return a constant, a number or tensor, with the end of float16's range in place of what coremltools makes infinite."""
+    """Clamp the finite values of a constant, a number or tensor, that coremltools would make infinite."""
     if isinstance(value, float):
         return math.copysign(LARGEST, value) if _INFINITE <= abs(value) < math.inf else value
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():

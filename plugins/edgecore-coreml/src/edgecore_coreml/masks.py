@@ -62,9 +62,3 @@ def masked(
     if len(attention) > 3:
         attention = (*attention[:3], options.pop("attn_mask"), *attention[4:])
     return without_hidden_rows, (add(aten.scaled_dot_product_attention.default, attention, **options), mask)
-
-
-def has_hidden_rows(mask: torch.Tensor) -> bool:
-    """Return True if a constant mask has a row without a visible key."""
-    visible = mask if mask.dtype == torch.bool else mask != -torch.inf
-    return not bool(visible.any(-1).all())

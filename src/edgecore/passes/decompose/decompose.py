@@ -68,8 +68,8 @@ def decompose(
     """Rewrite `program` into the edge dialect, in place. Nodes that `preserve` accepts stay.
 
     Frequent operators have direct rewrites. Other operators are traced through edgecore's own decompositions or torch's
-    core ATen decompositions, or any other decomposition that torch has. An operator without a decomposition stays, and the verifier reports it. Only new nodes,
-    and nodes whose inputs changed their layout, get a new `val`.
+    core ATen decompositions, or any other decomposition that torch has. An operator without a decomposition stays, and
+    the verifier reports it. Only new nodes, and nodes whose inputs changed their layout, get a new `val`.
 
     Args:
         program: A functional program.
@@ -231,7 +231,7 @@ def inline_decomposition(graph_module: GraphModule, node: Node, mode: Any, layou
         )
     own = decomposition_of(node)
     other = {} if own is not None else _other_decomposition(node.target)
-    table = {**_decompositions(), **other}
+    table = {**_decompositions(), **other} if other else _decompositions()
     if own is None and node.target not in table and not node.target._can_decompose():
         return []  # the verifier reports the operator
     leaves = node.all_input_nodes

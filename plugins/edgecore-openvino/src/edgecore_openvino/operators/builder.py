@@ -71,7 +71,8 @@ class Builder:
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
                 sources = [op.input_value(index) for index in range(op.get_input_size())]
-                if any(map(_has_infinity, sources)):  # OpenVINO would take the largest number of the precision instead
+                # OpenVINO would take the largest number of a lower precision instead.
+                if self.precision != "f32" and any(map(_has_infinity, sources)):
                     self.in_float32(op)
                 found += sources
 

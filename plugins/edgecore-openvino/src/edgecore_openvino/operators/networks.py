@@ -9,7 +9,7 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each, reaches_past_padding
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each, has_hidden_rows, reaches_past_padding
 from edgecore_openvino.operators.builder import FLOATS, LARGEST, Build, Builder, Row, ints, number, rank, shape
 
 aten = torch.ops.aten
@@ -86,9 +86,10 @@ def _without_masked_rows(b: Builder, mask: Node, result: Any) -> Any:
 
     A constant mask without such rows needs no operators.
     """
-    constant, is_bool = b.partition.constants.get(mask), mask.meta["val"].dtype == torch.bool
-    if constant is not None and bool((constant if is_bool else constant != -torch.inf).any(-1).all()):
+    constant = b.partition.constants.get(mask)
+    if constant is not None and not has_hidden_rows(constant):
         return result
+    is_bool = mask.meta["val"].dtype == torch.bool
     visible = b.value(mask) if is_bool else b.in_float32(ops.not_equal(b.value(mask), number(-np.inf)))
     return ops.select(ops.reduce_logical_or(visible, ints([-1]), keep_dims=True), result, number(0))
 
