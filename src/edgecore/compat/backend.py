@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,8 +14,11 @@ from pydantic import BaseModel
 from torch.export import ExportedProgram
 
 from edgecore.errors import CompileError
+from edgecore.ir.constants import Constants
 from edgecore.ir.program import copy_program
+from edgecore.partition import TAG
 from edgecore.plugin import BackendInfo, CompiledPartition, CompileSpec, NamedBlob, PreprocessResult, hookimpl, register
+from edgecore.stability import warn_no_effect
 
 
 class NamedDataStore:
@@ -38,7 +42,7 @@ class NamedDataStore:
             data: The bytes, or a tensor, of which the file gets the bytes.
             alignment: Alignment of the data in the file.
             external_tag: Must be None: `ExecutorchBackendConfig(external_constants=...)` names what a `.ptd` file gets.
-            tensor_layout: Has no effect: the data are bytes.
+            tensor_layout: Without effect: neither a `.pte` of edgecore nor one of ExecuTorch has it.
 
         Raises:
             CompileError: There is an `external_tag`.
@@ -49,6 +53,9 @@ class NamedDataStore:
                 f"named data {key!r} has the external_tag {external_tag!r}; write "
                 "ExecutorchBackendConfig(external_constants=...) to move data to a .ptd file"
             )
+        if tensor_layout is not None:
+            reason = "a .pte has named data as bytes, without a layout"
+            warn_no_effect("NamedDataStore.add_named_data(tensor_layout=...)", reason)
         if isinstance(data, torch.Tensor):
             data = data.detach().contiguous().flatten().view(torch.uint8).numpy().tobytes()
         content = bytes(data)
@@ -60,6 +67,13 @@ class NamedDataStore:
     def get_named_data_store_output(self) -> Mapping[str, NamedBlob]:
         """Return the data by key, for `PreprocessResult(data_store_output=...)`."""
         return dict(self._data)
+
+
+@dataclass(frozen=True)
+class _ScriptResult(PreprocessResult):
+    """The result of a backend in a script, with what `LoweredBackendModule.meta` has of it."""
+
+    _delegate_info_meta: Any = None
 
 
 def preprocess_result(
@@ -74,10 +88,13 @@ def preprocess_result(
         processed_bytes: The compiled partition.
         debug_handle_map: Identifier of a step -> debug handles of the nodes that it computes.
         data_store_output: The named data, from a `NamedDataStore`.
-        _delegate_info_meta: Has no effect: `edgecore.devtools` reads the debug handles.
+        _delegate_info_meta: Any object, for tools: `LoweredBackendModule.meta["_delegate_info_meta"]`.
     """
-    return PreprocessResult(
-        bytes(processed_bytes), named_data=data_store_output or {}, debug_handle_map=debug_handle_map or {}
+    return _ScriptResult(
+        bytes(processed_bytes),
+        named_data=data_store_output or {},
+        debug_handle_map=debug_handle_map or {},
+        _delegate_info_meta=_delegate_info_meta,
     )
 
 
@@ -198,4 +215,13 @@ class _LinkingCompiler(_Compiler):
 
 
 def tag_constant_data(edge_program: ExportedProgram) -> None:
-    """Do nothing: in edgecore the weights of a partition always go with it to the backend."""
+    """Tag constants as their users are tagged, for code that reads tags; call it after all other nodes are tagged.
+
+    A constant with users in several partitions gets the tag that comes first in alphabetical order. In edgecore constants
+    go with a partition to its backend also without tags.
+    """
+    constants = Constants(edge_program)
+    for node in edge_program.graph.find_nodes(op="placeholder"):
+        tags = {user.meta[TAG] for user in node.users if TAG in user.meta}
+        if tags and constants.has(node):
+            node.meta[TAG] = min(tags)

@@ -52,8 +52,17 @@ def greedy(
     graph_signature: ExportGraphSignature | None = None,
     extra_padding: int = 0,
 ) -> MemoryAlgoResult:
-    """Place the largest tensor first, each at the lowest offset that is free during its lifetime."""
-    return _result(memory.greedy, alignment, specs, extra_padding)
+    """Place the largest tensor first, each at the lowest offset that is free during its lifetime.
+
+    Args:
+        alignment: Bytes of which every offset is a multiple.
+        specs: The tensors.
+        graph_module: Its attribute `input_mem_buffer_sizes`, if it has one, has the bytes at the start of each arena that
+            stay free.
+        graph_signature: Not needed.
+        extra_padding: Bytes to add to the size of each arena.
+    """
+    return _result(memory.greedy, alignment, specs, graph_module, extra_padding)
 
 
 def naive(
@@ -63,19 +72,23 @@ def naive(
     graph_signature: ExportGraphSignature | None = None,
     extra_padding: int = 0,
 ) -> MemoryAlgoResult:
-    """Place the tensors one after another without sharing bytes."""
-    return _result(memory.naive, alignment, specs, extra_padding)
+    """Place the tensors one after another without sharing bytes; for the arguments, see `greedy`."""
+    return _result(memory.naive, alignment, specs, graph_module, extra_padding)
 
 
-def _result(planner: Planner, alignment: int, specs: Collection[TensorSpec], padding: int) -> MemoryAlgoResult:
+def _result(
+    planner: Planner, alignment: int, specs: Collection[TensorSpec], graph_module: GraphModule | None, padding: int
+) -> MemoryAlgoResult:
     """Run a planner of edgecore for each arena."""
+    reserved = dict(enumerate(getattr(graph_module, "input_mem_buffer_sizes", None) or ()))
     arenas: dict[int, list[TensorSpec]] = {}
     for spec in sorted(specs, key=_order):
         arenas.setdefault(spec.mem_id or 1, []).append(spec)
     result = MemoryAlgoResult({}, [0] * (max(arenas, default=1) + 1))
     for mem_id, members in arenas.items():
-        result.bufsizes[mem_id] = planner(members, alignment) + padding
-        result.spec_dict.update((spec, SpecAllocResult(mem_id, 0, spec.mem_offset)) for spec in members)
+        start = -(-reserved.get(mem_id, 0) // alignment) * alignment
+        result.bufsizes[mem_id] = start + planner(members, alignment) + padding
+        result.spec_dict.update((spec, SpecAllocResult(mem_id, 0, start + spec.mem_offset)) for spec in members)
     return result
 
 

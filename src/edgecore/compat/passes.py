@@ -99,28 +99,45 @@ def flat(passes: Any) -> list[Any]:
 def constant_prop_pass(
     exported_program: ExportedProgram, custom_skip_targets: Any = None, _skip_dim_order: bool = True
 ) -> ExportedProgram:
-    """Compute operators that read only constants, as lowering does. The arguments after the first have no effect."""
+    """Compute operators that read only constants, as lowering does.
+
+    Args:
+        exported_program: The program; it is changed, and returned.
+        custom_skip_targets: Without effect.
+        _skip_dim_order: Without effect if False. No operator of an edge program only names dim orders.
+    """
     if custom_skip_targets is not None:
         reason = "dequantizations of weights stay and all other operators on constants are computed"
         warn_no_effect("constant_prop_pass(custom_skip_targets=...)", reason)
+    if not _skip_dim_order:
+        warn_no_effect("constant_prop_pass(_skip_dim_order=False)", "dim orders are read off the strides of values")
     return fold_constants(exported_program)
 
 
 class _Nothing:
-    """A pass that leaves a graph as it is."""
+    """A pass that leaves a graph as it is, and warns of that."""
+
+    reason: str
 
     def __call__(self, graph_module: GraphModule) -> PassResult:
         """Return the graph as it is."""
+        warn_no_effect(f"the pass {type(self).__name__}", self.reason)
         return PassResult(graph_module, False)
 
 
 class ConstraintBasedSymShapeEvalPass(_Nothing):
     """Upper bounds of sizes from the ranges of the exported program: what edgecore always does."""
 
+    reason = "memory is always planned for the upper bounds of sizes in the exported program"
+
 
 class HintBasedSymShapeEvalPass(_Nothing):
     """Upper bounds of sizes from the example inputs. edgecore takes them from the ranges of the exported program."""
 
+    reason = "upper bounds of sizes come from the exported program, not from the example inputs"
+
 
 class DuplicateDynamicQuantChainPass(_Nothing):
     """Own scales for each user of an input that is quantized at run time. edgecore's lowering takes shared ones."""
+
+    reason = "partitioners take an input that is quantized at run time for several users"

@@ -14,6 +14,7 @@ from edgecore.errors import ErrorCode, ExecutionError
 from edgecore.runtime import load
 from edgecore.runtime.bundled import compare_with_test_case, read_bundled, run_test_case
 from edgecore.runtime.executorch_names import MethodMeta, Program, Runtime, Verification
+from edgecore.stability import warn_no_effect
 
 
 class ExecuTorchModule:
@@ -23,18 +24,20 @@ class ExecuTorchModule:
         self._program = program
 
     def forward(self, inputs: Sequence[Any] | torch.Tensor = (), clone_outputs: bool = True) -> list[Any]:
-        """Run the method `forward`. Outputs always are the caller's, so `clone_outputs` makes no difference.
+        """Run the method `forward`.
 
         Args:
             inputs: The inputs, or the only one.
-            clone_outputs: Has no effect.
+            clone_outputs: Without effect if False. Outputs always are the caller's.
         """
+        _warn_of_aliases(clone_outputs)
         return self.run_method("forward", [inputs] if isinstance(inputs, torch.Tensor) else inputs)
 
     __call__ = forward
 
     def run_method(self, method_name: str, inputs: Sequence[Any] = (), clone_outputs: bool = True) -> list[Any]:
-        """Run a method."""
+        """Run a method; for the arguments, see `forward`."""
+        _warn_of_aliases(clone_outputs)
         return self._program.load_method(method_name).execute(inputs)
 
     def method_names(self) -> list[str]:
@@ -48,6 +51,12 @@ class ExecuTorchModule:
     def write_etdump_result_to_file(self, path: str, debug_buffer_path: str | None = None) -> None:
         """Write the recorded times; see `Program.write_etdump_result_to_file`."""
         self._program.write_etdump_result_to_file(path, debug_buffer_path)
+
+
+def _warn_of_aliases(clone_outputs: bool) -> None:
+    if not clone_outputs:
+        reason = "later runs never change the outputs of an earlier one"
+        warn_no_effect("ExecuTorchModule(clone_outputs=False)", reason, stacklevel=4)
 
 
 class BundledModule:
@@ -86,7 +95,10 @@ class BundledModule:
 
 
 def _load_bundled_program_from_buffer(buffer: bytes, non_const_pool_size: int = 0) -> BundledModule:
-    """Read a `.bpte` file from bytes. The size of the pool has no effect: memory is allocated as the program says."""
+    """Read a `.bpte` file from bytes. Another `non_const_pool_size` than 0 is without effect."""
+    if non_const_pool_size:
+        reason = "memory is allocated as the program says"
+        warn_no_effect("_load_bundled_program_from_buffer(non_const_pool_size=...)", reason)
     return BundledModule(buffer)
 
 

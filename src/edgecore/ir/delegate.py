@@ -51,6 +51,13 @@ class LoweredBackendModule(torch.nn.Module):
         return self.result.blob
 
     @property
+    def meta(self) -> dict[str, Any]:
+        """What ExecuTorch's class has here: the map of debug handles, and what a script's backend adds for tools."""
+        added = getattr(self.result, "_delegate_info_meta", None)
+        handles = {"debug_handle_map": self.result.debug_handle_map}
+        return handles if added is None else {**handles, "_delegate_info_meta": added}
+
+    @property
     def named_data(self) -> Mapping[str, Any]:
         """Data that the blob refers to by key, such as weights."""
         return self.result.named_data
