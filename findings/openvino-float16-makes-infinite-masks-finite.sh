@@ -3,11 +3,10 @@
 #
 # Expected: float16 has infinities, so a mask of -inf (`torch.where(mask, 0, -inf)`, folded into a constant) stays one.
 # What overflows, 300 * 300, is inf; so is a constant of 1e5; or else both saturate.
-# What happens (openvino 2026.4.1, x86-64): with INFERENCE_PRECISION_HINT f16
-# constants saturate, 0 + (-inf) gives -65504, while values computed from
-# inputs overflow to inf. In f32 and bf16 the constant stays -inf. A row of attention that the mask closes as a whole is
-# NaN in f32 (as in PyTorch's softmax) and the mean of all masked values in f16, and a test for -inf in the model never
-# holds.
+# What happens (openvino 2026.4.1, x86-64): with INFERENCE_PRECISION_HINT f16 constants saturate, 0 + (-inf) gives
+# -65504, while values computed from inputs overflow to inf. In f32 and bf16 the constant stays -inf. A row of attention
+# that the mask closes as a whole is NaN in f32 (as in PyTorch's softmax) and the mean of all masked values in f16, and
+# a test for -inf in the model never holds.
 # What to do: handle wholly masked rows in the model (multiply by mask.any(-1)), instead of looking for NaN or -inf.
 # edgecore: gives a row that is masked as a whole what PyTorch gives (`plugins/edgecore-openvino/tests/test_masks.py`).
 set -eu
