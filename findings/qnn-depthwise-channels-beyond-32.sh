@@ -1,6 +1,5 @@
 #!/bin/sh
-# onnxruntime-qnn computes the last channels of some 8-bit depthwise convolutions wrongly, if there are 33 to 36 of
-# them.
+# onnxruntime-qnn computes the last channels of some 8-bit depthwise convolutions of 33 to 36 channels wrongly.
 #
 # Expected: the QNN provider gives a quantized depthwise convolution (uint8, QDQ, kernel 1x1 or 2x2, stride 2) the
 # integers of ONNX Runtime's CPU provider, up to a step of rounding, for every number of channels; or it refuses the

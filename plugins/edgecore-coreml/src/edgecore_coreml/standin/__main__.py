@@ -24,7 +24,7 @@ from edgecore_coreml.package import SPECIFICATION, WEIGHTS
 from edgecore_coreml.standin.interpreter import MilFunction, Values
 
 UNUSED = ("executorch", "libsvm", "scipy", "sklearn", "tensorflow", "torchao", "transformers", "xgboost")
-"""What coremltools imports for its converters, if it is installed: four of the five seconds of its import."""
+"""Modules that coremltools imports for its converters, if they are installed: four of the five seconds of its import."""
 
 Items = list[bytes]
 
