@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from edgecore.conformance import special_values
 from edgecore_vulkan import native_library
 from edgecore_vulkan.devices import NoDevice, list_devices

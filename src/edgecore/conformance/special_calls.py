@@ -112,7 +112,7 @@ ORDINARY = "numbers"
 DENORMAL = {torch.float32: 1e-40, torch.float16: 3e-6}
 
 Label = tuple[str, ...]
-"""What an element of a result reads: an element, two elements, or the special elements of a row and their place."""
+"""The inputs that an element of a result reads: an element, two elements, or the special elements of a row and their place."""
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ def _unary(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     tensor = torch.tensor(values).to(dtype).reshape(7, 9)
     seen = set()
     for sample in samples_of(operator, dtype, quick=True):
-        first, *rest = sample.args if isinstance(sample.args[0], torch.Tensor) else reversed(sample.args)
+        _, *rest = sample.args if isinstance(sample.args[0], torch.Tensor) else reversed(sample.args)
         weights = [arg for arg in rest if isinstance(arg, Weight)]
         if any(weight.tensor.numel() > 1 for weight in weights) or "memory_format" in sample.kwargs:
             continue
@@ -334,8 +334,8 @@ def _pools(operator: str, dtype: torch.dtype) -> Iterator[Call]:
     name = operator.split(".")[1]
     dims = 1 if "1d" in name else 3 if "3d" in name else 2
     is_max, adaptive = "max" in name, "adaptive" in name
-    kernels = {1: [(3,), (5,)], 2: [(2, 2), (3, 3)], 3: [(2, 2, 2)]}[dims]
-    for kernel in kernels:
+    sizes: dict[int, list[tuple[int, ...]]] = {1: [(3,), (5,)], 2: [(2, 2), (3, 3)], 3: [(2, 2, 2)]}
+    for kernel in sizes[dims]:
         labels, rows = _rows(math.prod(kernel), dtype)
         grid = (4, 5) if dims == 2 else (*(1,) * (dims - 1), len(labels))
         # Each channel has the windows in another order.

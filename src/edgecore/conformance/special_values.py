@@ -70,7 +70,7 @@ class Difference:
 
 @dataclass
 class Measured:
-    """What `measure` has found.
+    """The results of `measure`.
 
     Attributes:
         backend: Name of the backend.
