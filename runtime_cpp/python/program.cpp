@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <deque>
+#include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
 #include "docs.h"
+#include "host/library.h"
 #include "log.h"
 #include "method.h"
 
@@ -180,6 +183,51 @@ void load_kernels(PyProgram &program, const nb::bytes &path) {
   });
 }
 
+// Returns "name.overload", as packages and messages name operators.
+std::string key_of(OperatorName op) {
+  std::string key(op.name.data(), op.name.size());
+  if (!op.overload.empty()) key += "." + std::string(op.overload.data(), op.overload.size());
+  return key;
+}
+
+// Returns a table with the kernel of one operator of a library. Tables live as long as the process, as libraries do,
+// and an operator of a library has one table, so that a program that gets it twice has it once. Errors: NOT_FOUND.
+Result<const edgecore_kernel_library *> table_of(const edgecore_kernel_library &library, StringView op, Error &error) {
+  struct Table {
+    edgecore_kernel kernel;
+    edgecore_kernel_library library;
+  };
+  static std::mutex mutex;
+  static auto *const tables = new std::map<const edgecore_kernel *, Table>();
+  for (uint64_t i = 0; i < library.kernel_count; ++i) {
+    const auto *bytes = reinterpret_cast<const uint8_t *>(library.kernels) + i * library.kernel_stride;
+    const auto *kernel = reinterpret_cast<const edgecore_kernel *>(bytes);
+    if (op != key_of({kernel->name, kernel->overload}).c_str()) continue;
+    const std::lock_guard<std::mutex> lock(mutex);
+    const auto [place, is_new] = tables->try_emplace(kernel, Table{*kernel, library});
+    Table &table = place->second;
+    if (is_new) {
+      table.library.kernels = &table.kernel;
+      table.library.kernel_count = 1;
+      table.library.kernel_stride = sizeof(edgecore_kernel);
+    }
+    return &table.library;
+  }
+  return fail(error, EDGECORE_NOT_FOUND, "The library has no kernel of ", op, ".");
+}
+
+void replace_kernel(PyProgram &program, const nb::bytes &path, const nb::str &op) {
+  const StringView name(op.c_str());
+  without_gil([&](Error &error) {
+    const std::unique_lock<std::recursive_mutex> loading(*program.loading);
+    const Result<const edgecore_kernel_library *> library = load_kernel_library(path.c_str(), error);
+    EDGECORE_TRY(library.status());
+    const Result<const edgecore_kernel_library *> table = table_of(**library, name, error);
+    EDGECORE_TRY(table.status());
+    return program.add_kernels(*table, KernelUse::kReplace, error);
+  });
+}
+
 // Returns the index of a method. Throws if there is none.
 size_t checked_index(const PyProgram &program, size_t method) {
   if (method >= program.locks.size()) throw nb::index_error("there is no method of this index");
@@ -191,6 +239,13 @@ nb::list missing_backends(const PyProgram &program, size_t method) {
   nb::list ids;
   for (const StringView id : program.missing_backends(name)) ids.append(text(id));
   return ids;
+}
+
+nb::list operators(const PyProgram &program, size_t method) {
+  const MethodInfo info = program.program().method(checked_index(program, method));
+  nb::list names;
+  for (size_t i = 0; i < info.operator_count(); ++i) names.append(nb::str(key_of(info.operator_name(i)).c_str()));
+  return names;
 }
 
 nb::list missing_operators(const PyProgram &program, size_t method) {
@@ -418,6 +473,8 @@ void bind_program(nb::module_ &module) {
       .def("missing_backends", missing_backends, "method"_a, docs::kProgramMissingBackends)
       .def("missing_operators", missing_operators, "method"_a, docs::kProgramMissingOperators)
       .def("load_kernels", load_kernels, "path"_a, docs::kProgramLoadKernels)
+      .def("operators", operators, "method"_a, docs::kProgramOperators)
+      .def("replace_kernel", replace_kernel, "path"_a, "operator"_a, docs::kProgramReplaceKernel)
       .def("make_methods", make_methods, "threads"_a, "trust"_a, "share_state"_a.none(), "trace"_a, "trace_limit"_a,
            "values"_a, "debug"_a = 0, "debug_limit"_a = edgecore::kDebugLimit, "prepare"_a = nb::none(),
            docs::kProgramMakeMethods)

@@ -317,6 +317,31 @@ class Program:
                 interface.
         """
 
+    def operators(self, method: int) -> list[str]:
+        """List the operators that a method calls outside of delegates.
+
+        Args:
+            method: Index of the method in the file.
+
+        Returns:
+            Names such as "aten::add.out".
+        """
+
+    def replace_kernel(self, path: bytes, operator: str) -> None:
+        """Let the kernel of one operator in a library come before all others, in methods that are loaded later.
+
+        It runs if it supports the dtypes of all tensors of a call; otherwise, and where it returns NOT_SUPPORTED, the
+        kernel that was there runs.
+
+        Args:
+            path: Absolute path of the library, in the encoding of the file system.
+            operator: Name such as "aten::add.out".
+
+        Raises:
+            ExecutionError: The library cannot be opened, has no kernel of the operator, or was built for another version
+                of the native interface.
+        """
+
     def make_methods(
         self,
         threads: int,

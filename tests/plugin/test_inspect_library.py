@@ -18,6 +18,7 @@ STRUCTS = {
     "edgecore_str": inspect_library._Str,
     "edgecore_backend": inspect_library.Backend,
     "edgecore_option_spec": inspect_library._Option,
+    "edgecore_kernel": inspect_library._Kernel,
     "edgecore_kernel_library": inspect_library._KernelLibrary,
 }
 

@@ -19,6 +19,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.graph import all_calls, describe
+from edgecore.plugin.kernel_libraries import declared
 
 
 @cache
@@ -53,10 +54,10 @@ def _check_custom(key: str, node: Node, runtime: str) -> None:
             f"{key} for {describe(node)} is an operator of your own, which the target runtime {runtime} does not have; "
             f'compile with runtime="{fmt.EDGECORE}"'
         )
-    if key not in _installed(namespace):
+    if key not in declared() and key not in _installed(namespace):
         raise CompileError(
             f"{describe(node)}: {key} has no kernel; install the package that contains the kernel: a package with an "
-            f"entry point {namespace!r} in the group 'edgecore.kernels'"
+            f"entry point {namespace!r} or {key!r} in the group 'edgecore.kernels'"
         )
 
 
@@ -68,6 +69,7 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
             the first.
     """
     namespaces = {key.partition("::")[0] for key in _library()}
+    known = _library() if runtime == fmt.EXECUTORCH_1_5 else _library().union(declared())
     allowed = fmt.profile_operators(runtime) if runtime == fmt.EXECUTORCH_1_5 else None
     missing: dict[str, list[str]] = {}
     for program in programs.values():
@@ -76,7 +78,7 @@ def check_kernels(programs: Mapping[str, ExportedProgram], runtime: str) -> None
                 key = f"{name}.{overload}" if overload else name
                 if name.partition("::")[0] not in namespaces:
                     _check_custom(key, node, runtime)
-                elif key not in _library() or (allowed is not None and key not in allowed):
+                elif key not in known or (allowed is not None and key not in allowed):
                     missing.setdefault(key, []).append(describe(node))
     if missing:
         listed = "; ".join(f"{key} for {nodes[0]}" for key, nodes in sorted(missing.items()))

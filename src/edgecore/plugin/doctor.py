@@ -18,7 +18,7 @@ from urllib.request import url2pathname
 
 import pluggy
 
-from edgecore.errors import BackendBroken
+from edgecore.errors import BackendAmbiguous, BackendBroken
 from edgecore.plugin import entry_points, hookspecs, isolated_import, kernel_libraries, loader_errors
 from edgecore.plugin.api import InstalledBackend
 from edgecore.plugin.backend_info import BackendInfo
@@ -113,7 +113,11 @@ def check_library(name: str) -> Finding:
 
 
 def diagnose_kernels(seconds: float = isolated_import.STEP_SECONDS) -> list[tuple[entry_points.Provider, Finding]]:
-    """Check every installed library of custom operators. `seconds`: time limit for importing one package."""
+    """Check every installed library of kernels, for each namespace and operator that it declares.
+
+    Args:
+        seconds: Time limit for importing one package.
+    """
     providers = entry_points.scan(entry_points.KERNELS)
     trials = isolated_import.run([isolated_import.Task("kernels", provider) for provider in providers], seconds)
     return [(provider, _check_kernels(provider, trial)) for provider, trial in zip(providers, trials)]
@@ -124,7 +128,13 @@ def _check_kernels(provider: entry_points.Provider, trial: isolated_import.Trial
     if trial.problem:
         remedy = f"pip install --upgrade {provider.distribution}" if trial.hangs else remedy
         return Finding("kernel library", False, kernel_libraries.broken(provider, trial.problem), remedy)
-    return _check_file(Path(trial.answer), remedy, provider.distribution)
+    is_operator = kernel_libraries.is_operator(provider.name)
+    if is_operator:
+        try:
+            kernel_libraries.package_of(provider.name)
+        except BackendAmbiguous as error:
+            return Finding("kernel library", False, str(error), f"pip uninstall {provider.distribution}")
+    return _check_file(Path(trial.answer), remedy, provider.distribution, operator=provider.name if is_operator else "")
 
 
 def _check(backend: InstalledBackend, trials: Trials) -> Iterator[Finding]:
@@ -243,8 +253,11 @@ def _check_library(backend: InstalledBackend, trial: isolated_import.Trial, reme
     return _check_file(path, remedy, backend.distribution, info.backend_id)
 
 
-def _check_file(path: Path, remedy: str, distribution: str, backend_id: str = "") -> Finding:
-    """Check the native library of a backend, or, if `backend_id` is empty, a library of kernels."""
+def _check_file(path: Path, remedy: str, distribution: str, backend_id: str = "", operator: str = "") -> Finding:
+    """Check the native library of a backend, or, if `backend_id` is empty, a library of kernels.
+
+    With an `operator`, the library must have a kernel of it, which comes before edgecore's own.
+    """
     check = "native library" if backend_id else "kernel library"
     if problem := loader_errors.wrong_file(path):
         return Finding(check, False, problem, remedy)
@@ -261,8 +274,12 @@ def _check_file(path: Path, remedy: str, distribution: str, backend_id: str = ""
         return Finding(check, False, text, f"pip install --upgrade {older}")
     if backend_id and (declared_id := declared.get("backend_id", backend_id)) != backend_id:
         return Finding(check, False, f"{path} is the library of {declared_id}", remedy)
-    kernels_of = "" if backend_id else f"{declared.get('kernels')} kernels, "
-    return Finding(check, True, f"{path}, {kernels_of}interface {abi}")
+    if backend_id:
+        return Finding(check, True, f"{path}, interface {abi}")
+    if operator and operator not in declared["kernels"]:
+        return Finding(check, False, f"{path} has no kernel of {operator}, which {distribution} declares", remedy)
+    kernels = f"its kernel of {operator} comes before edgecore's" if operator else f"{len(declared['kernels'])} kernels"
+    return Finding(check, True, f"{path}, {kernels}, interface {abi}")
 
 
 def probe(path: str) -> dict[str, Any] | str:

@@ -89,8 +89,17 @@ _FLAGS = (
 _OPTION_TYPES = ("bool", "int", "float", "string", "bytes", "list")
 
 
+class _Kernel(ctypes.Structure):
+    """The first members of the struct `edgecore_kernel` (edgecore/kernel.h), up to the name of the operator."""
+
+    _fields_ = (("header", _Header), ("name", _Str), ("overload", _Str))
+
+    def operator(self) -> str:
+        return ".".join(filter(None, (self.name.text(), self.overload.text())))
+
+
 class _KernelLibrary(ctypes.Structure):
-    """The first members of the struct `edgecore_kernel_library` (edgecore/kernel.h), up to the number of kernels."""
+    """The first members of the struct `edgecore_kernel_library` (edgecore/kernel.h), up to the size of a kernel."""
 
     _fields_ = (
         ("header", _Header),
@@ -98,6 +107,7 @@ class _KernelLibrary(ctypes.Structure):
         ("version", _Str),
         ("kernels", ctypes.c_void_p),
         ("kernel_count", ctypes.c_uint64),
+        ("kernel_stride", ctypes.c_uint32),
     )
 
 
@@ -140,7 +150,9 @@ def main(path: str) -> int:
         print(json.dumps({"abi": [head.header.major, head.header.minor]}))
         return 0
     if isinstance(head, _KernelLibrary):
-        print(json.dumps({"abi": [head.header.major, head.header.minor], "kernels": head.kernel_count}))
+        rows = range(head.kernel_count)
+        kernels = [_Kernel.from_address(head.kernels + row * head.kernel_stride).operator() for row in rows]
+        print(json.dumps({"abi": [head.header.major, head.header.minor], "kernels": kernels}))
         return 0
     answer: dict[str, object] = {"abi": [head.header.major, head.header.minor]}
     if head.header.struct_size >= Backend.options.offset:

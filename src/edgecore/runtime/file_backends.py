@@ -50,11 +50,28 @@ class FileBackends:
         """Load the backends and the kernels that a method needs and the program lacks."""
         for backend_id in program.missing_backends(method):
             self._load(program, backend_id)
+        self._replace_kernels(program, method)
         if missing := program.missing_operators(method):
             from edgecore.plugin.kernel_libraries import libraries
 
             for library in libraries(missing):
                 program.load_kernels(os.fsencode(library))
+
+    def _replace_kernels(self, program: NativeProgram, method: int) -> None:
+        """Put the kernels of packages that declare an operator of a method before edgecore's own."""
+        from edgecore.plugin import kernel_libraries
+
+        declared = kernel_libraries.declared()
+        for operator in program.operators(method) if declared else ():
+            if operator not in declared:
+                continue
+            from edgecore.errors import BackendBroken, ExecutionError
+
+            provider = kernel_libraries.package_of(operator)
+            try:
+                program.replace_kernel(os.fsencode(kernel_libraries.library(provider)), operator)
+            except ExecutionError as error:
+                raise BackendBroken(kernel_libraries.broken(provider, str(error))) from error
 
     def _load(self, program: NativeProgram, backend_id: str) -> None:
         from edgecore.errors import BackendBroken, ErrorCode, ExecutionError
