@@ -130,11 +130,12 @@ test-kernels: $(DONE)/native-tests $(DONE)/upstream-tests
 	ctest --test-dir build/xnnpack-upstream --output-on-failure --no-tests=error -j $(JOBS)
 
 # Some Python tests drive libraries of the C++ build: the kernels, and the delegate through its test host.
+# The processes of pytest share the cores: threads of PyTorch beside them cost a quarter of the time.
 pytest: install $(DONE)/torchvision $(DONE)/sklearn $(DONE)/test $(DONE)/openvino $(DONE)/openvino-2025 $(DONE)/vulkan $(DONE)/tosa $(DONE)/ethosu $(DONE)/vgf $(DONE)/qnn $(DONE)/coreml $(DONE)/llm $(DONE)/native-tests $(DONE)/arm64-xnnpack
 	$(SAY) "Python tests"
 	EDGECORE_KERNELS_BUILD=$(CURDIR)/build/test/runtime_cpp/kernels EDGECORE_KERNELS_ARM64=$(ARM64_KERNELS) \
 	EDGECORE_XNNPACK_BUILD=$(CURDIR)/build/test-xnnpack EDGECORE_XNNPACK_PLATFORMS=$(CURDIR)/build/platforms \
-	EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 $(PY) -m pytest $(PYTEST_ARGS)
+	EDGECORE_OPENVINO_2025=$(CURDIR)/build/openvino-2025 OMP_NUM_THREADS=1 $(PY) -m pytest $(PYTEST_ARGS)
 
 test-emulated: install $(DONE)/test
 	$(SAY) "XNNPACK for every x86 processor (the first time it is compiled: some minutes)"

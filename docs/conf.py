@@ -74,6 +74,10 @@ PAGES = {
     "plugins/edgecore-qnn/README.md": "qnn.md",
     "plugins/edgecore-vgf/README.md": "vgf.md",
     "plugins/edgecore-coreml/README.md": "coreml.md",
+    **{
+        f"plugins/edgecore-{name}/docs/special-values.md": f"{name}-special-values.md"
+        for name in ("xnnpack", "openvino", "vulkan", "ethosu", "qnn", "vgf", "coreml")
+    },
 }
 """The page that shows a file from outside of this folder."""
 

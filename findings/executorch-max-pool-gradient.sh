@@ -1,16 +1,18 @@
 #!/bin/sh
 # executorch trains networks with max pools on wrong gradients.
 #
-# Expected: a graph of a loss and its gradients (`_export_forward_backward`) of conv, max_pool2d, conv, which loads and runs
-# without a complaint, gives the gradients of autograd, as the same network without the pool does (to 6e-7).
-# What happens (torch 2.13.0, executorch 1.5.1, portable kernels, x86-64): the gradients of the weights are off by 78 times
-# the largest, and by more with each call of the method on the same inputs: 78.4, 78.6, 78.9. The loss is right.
-# What to do: compare the gradients with autograd before training on a device; downsample by a stride instead of a max pool.
+# Expected: a graph of a loss and its gradients (`_export_forward_backward`) of conv, max_pool2d, conv, which loads and
+# runs without a complaint, gives the gradients of autograd, as the same network without the pool does (to 6e-7).
+# What happens (torch 2.13.0, executorch 1.5.1, portable kernels, x86-64): the gradients of the weights are off by 78
+# times the largest, and by more with each call of the method on the same inputs: 78.4, 78.6, 78.9. The loss is right.
+# What to do: compare the gradients with autograd before training on a device; downsample by a stride instead of a max
+# pool.
+# edgecore: edgecore's kernels give the gradients of autograd (`tests/compile/test_training_graphs.py`).
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet torch==2.13.0 executorch==1.5.1
+python=$("$here/environment" "$folder" torch==2.13.0 executorch==1.5.1)
 cat > "$folder/run.py" <<'PY'
 import warnings
 
@@ -55,4 +57,4 @@ print("torch", torch.__version__, "executorch 1.5.1")
 print("largest error of a weight's gradient, relative, in three calls: without a pool", plain, "MaxPool2d", pooled)
 assert max(plain) < 1e-4 and min(pooled) > 0.1, "the behaviour has changed"
 PY
-"$folder/venv/bin/python" "$folder/run.py"
+"$python" "$folder/run.py"

@@ -1,17 +1,18 @@
 #!/bin/sh
 # torchao's convert_pt2e runs in-place operators of the model on the caller's own buffers.
 #
-# Expected: quantizing a model that counts its calls (`self.calls.add_(1)`) leaves the model as it is: the write is part of
-# the exported graph, so `calls` is what it was before, and the quantized module counts from there.
-# What happens (torch 2.13.0, torchao 0.18.0): `convert_pt2e` executes the `add_` while it folds constants, on the tensor of
-# the caller's module, which has counted 1 afterwards. With the functional form of the same program, where the write is a
-# `copy_` of a new value, the buffer stays 0.
+# Expected: quantizing a model that counts its calls (`self.calls.add_(1)`) leaves the model as it is: the write is part
+# of the exported graph, so `calls` is what it was before, and the quantized module counts from there.
+# What happens (torch 2.13.0, torchao 0.18.0): `convert_pt2e` executes the `add_` while it folds constants, on the
+# tensor of the caller's module, which has counted 1 afterwards. With the functional form of the same program, where the
+# write is a `copy_` of a new value, the buffer stays 0.
 # What to do: convert a functional program: torch.export.export(...).run_decompositions({}).module().
+# edgecore: quantizes a functional copy of the program, with a state of its own (`tests/quantize/test_pt2e.py`).
 set -eu
+here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-python3 -m venv "$folder/venv"
-"$folder/venv/bin/pip" install --quiet torch==2.13.0 torchao==0.18.0 numpy
+python=$("$here/environment" "$folder" torch==2.13.0 torchao==0.18.0 numpy==2.4.6)
 cat > "$folder/run.py" <<'PY'
 import copy
 import warnings
@@ -73,4 +74,4 @@ written, functional = count_after(False), count_after(True)
 print("the caller's buffer after convert_pt2e: add_", written, "- functional program", functional)
 assert written == 1.0 and functional == 0.0, "the behaviour has changed"
 PY
-"$folder/venv/bin/python" "$folder/run.py"
+"$python" "$folder/run.py"

@@ -17,7 +17,7 @@ RECIPES = [
     ("", "int8"), ("", "int16x8"), ("xnnpack", "int8"), ("xnnpack", "int8-dynamic"), ("xnnpack", "int8-weights"),
     ("xnnpack", "int4-weights"), ("openvino", "int8"), ("openvino", "int8-weights"), ("openvino", "int4-weights"),
     ("vulkan", "int8"), ("vulkan", "int8-dynamic"), ("vulkan", "int8-weights"), ("vulkan", "int4-weights"),
-    ("qnn", "int8"), ("qnn", "int16x8"),
+    ("qnn", "int8"), ("qnn", "int16x8"), ("ethosu", "int8"), ("ethosu", "int16x8"), ("vgf", "int8"), ("vgf", "int16x8"),
     ("coreml", "int8"), ("coreml", "int8-weights"), ("coreml", "int4-weights"),
 ]  # fmt: skip
 STATIC = ("int8", "int16x8")
@@ -77,7 +77,7 @@ def test_the_magnitude_of_inner_values_does_not_matter(backend: str, recipe: str
             assert got > want - 1
 
 
-@pytest.mark.parametrize("backend, recipe", [("", "int8"), ("xnnpack", "int8"), ("qnn", "int16x8")])
+@pytest.mark.parametrize("backend, recipe", [("", "int8"), ("xnnpack", "int8"), ("vgf", "int8"), ("qnn", "int16x8")])
 def test_training_rounds_small_values_to_steps_of_their_magnitude(backend: str, recipe: str) -> None:
     if backend:
         pytest.importorskip(f"edgecore_{backend}")
@@ -111,7 +111,9 @@ CASES = ("small channel with a bias", "small layer with a bias", "channel of zer
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("backend, recipe", [("", "int8"), ("xnnpack", "int8"), ("qnn", "int8")])
+@pytest.mark.parametrize(
+    "backend, recipe", [("", "int8"), ("xnnpack", "int8"), ("ethosu", "int8"), ("ethosu", "int16x8"), ("qnn", "int8")]
+)
 def test_a_bias_survives_beside_very_small_products(backend: str, recipe: str, case: str) -> None:
     if backend == "qnn" and case != CASES[0]:
         pytest.skip("one case is enough for a slow compiler")

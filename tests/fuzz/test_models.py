@@ -59,6 +59,11 @@ def test_a_wrong_number_is_a_finding_with_the_smallest_model(monkeypatch):
     assert len(small.statements) == 2 and small.results in (("v1",), ("v0",))
 
 
+@pytest.mark.parametrize("target", [Target(None), Target(KERNELS, "int8")], ids=str)
+def test_a_model_that_writes_its_input_has_its_new_content_as_first_result(target):
+    assert check(written("v0 = self.l0(x)", "v1 = x.transpose(1, 0)", "v1[0].add_(v1[1])"), target)
+
+
 def test_a_changed_module_is_a_finding(monkeypatch):
     monkeypatch.setattr("fuzz.models.check._compile", lambda module, *_: module.l0.bias.data.add_(1))
     with pytest.raises(Finding, match=r"compile changed l0.bias of the user's module"):

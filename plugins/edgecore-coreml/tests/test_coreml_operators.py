@@ -62,6 +62,11 @@ def check(tmp_path, model, *inputs):
         torch.testing.assert_close(result.to(value.dtype), value, rtol=rtol, atol=atol)
 
 
+def test_the_reciprocal_of_a_small_number_is_precise(tmp_path):
+    """coremltools alone converts it to 1 / (x + 0.0001)."""
+    check(tmp_path, Call(lambda x: (torch.reciprocal(x), 2 / x)), torch.tensor([1e-3, -1e-4, 1e-6, 3.0]))
+
+
 @pytest.mark.parametrize("name", UNARY)
 def test_an_operator_of_a_tensor(tmp_path, name):
     # The addition stays: edgecore delegates no partition that only moves data.

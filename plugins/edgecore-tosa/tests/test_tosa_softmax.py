@@ -30,6 +30,15 @@ def test_softmax_differs_from_pytorch_by_few_steps(shape, spread, config):
 
 
 @pytest.mark.parametrize("config", CONFIGS)
+@pytest.mark.parametrize("magnitude", [0.0, 1e-6, 1e6, 1e12])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_inputs_have_any_magnitude(name, magnitude, config):
+    outcome = run(Call(lambda x: FUNCTIONS[name](x, 1)), (random(2, 6, 8, scale=magnitude),), config)
+    np.testing.assert_array_equal(outcome.numpy, outcome.simulator)
+    assert outcome.steps.max() <= {"int8": 1, "int16x8": 2}[config], outcome.steps.max()
+
+
+@pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize("shape", ["rows", "channels", "long rows"])
 def test_the_logarithm_of_softmax_differs_by_few_steps(shape, config):
     sizes, dim = SHAPES[shape]

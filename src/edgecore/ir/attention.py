@@ -10,8 +10,14 @@ from torch.fx import Node
 
 from edgecore.ir.graph import same_sizes
 from edgecore.ir.op_args import argument
+from edgecore.ir.op_sets import DATA_MOVEMENT
 
 aten = torch.ops.aten
+
+SOFTMAX = frozenset({
+    aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default
+})  # fmt: skip
+"""Operators that leave out elements far below the others."""
 
 # The operator stays registered as long as this library object exists.
 _library: Any = torch.library.Library("edgecore", "FRAGMENT")  # type: ignore[no-untyped-call]
@@ -85,3 +91,21 @@ def has_hidden_rows(mask: torch.Tensor) -> bool:
     """
     visible = mask if mask.dtype == torch.bool else mask != -torch.inf
     return not bool(visible.any(-1).all())
+
+
+def reaches_softmax(value: Node) -> bool:
+    """Return True if a softmax reads a value, or what elementwise operators and moves make of it, such as masked scores."""
+    open_nodes, seen = [value], set[Node]()
+    while open_nodes:
+        for user in open_nodes.pop().users:
+            if user.target in SOFTMAX:
+                return True
+            if user not in seen and _keeps_elements(user.target):
+                open_nodes.append(user)
+            seen.add(user)
+    return False
+
+
+def _keeps_elements(target: Any) -> bool:
+    is_pointwise = isinstance(target, torch._ops.OpOverload) and torch.Tag.pointwise in target.tags
+    return is_pointwise or target in DATA_MOVEMENT

@@ -91,9 +91,10 @@ def _needed(node: Node, source: QuantizationParameters, constants: Constants) ->
     needed = torch.zeros(1, dtype=torch.float64)
     bias = argument(node, "bias")
     if bias is not None:
-        if not constants.has(bias) or is_lazy(constants.stored(bias)):
+        numbers = _real(bias, constants)
+        if numbers is None:
             return None
-        needed = constants.get(bias).double().abs() / _MAX_BIAS[source.dtype]
+        needed = numbers.abs() / _MAX_BIAS[source.dtype]
     result = node
     while len(result.users) == 1 and next(iter(result.users)).target in _CLAMPS:
         result = next(iter(result.users))
@@ -103,6 +104,18 @@ def _needed(node: Node, source: QuantizationParameters, constants: Constants) ->
         needed = needed.clamp(min=max(steps) * _MIN_RATIO)
     needed = needed / float(source.scale)  # type: ignore[arg-type]  # `_static` has a number
     return torch.as_tensor(needed)
+
+
+def _real(bias: Node, constants: Constants) -> torch.Tensor | None:
+    """Return the numbers of a constant bias, which may be dequantized from integers; None for other biases."""
+    parameters = parameters_of(bias) if is_dequantize(bias) else None
+    source: Any = bias if parameters is None else bias.args[0]
+    if not constants.has(source) or is_lazy(constants.stored(source)):
+        return None
+    scale = 1.0 if parameters is None else parameters.scale
+    if isinstance(scale, Node) and not constants.has(scale):
+        return None
+    return constants.get(source).double() * _numbers(scale, constants)
 
 
 def _numbers(value: float | Node, constants: Constants) -> torch.Tensor:

@@ -91,7 +91,7 @@ EDGE_PASSES = PassList(
         NamedPass(
             "fit_scales",
             fit_scales,
-            "In units of a layer's integer sums, its bias is an integer of 32 bits.",
+            "In units of a layer's sums, its bias is an integer of 32 bits.",
             "the model is quantized",
             stage="exported",
         ),

@@ -18,6 +18,7 @@ from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
 from edgecore.quantize.embeddings import quantize_embeddings
+from edgecore.quantize.masks import hidden_values_found, remove_observers
 from edgecore.quantize.plan import MARK, ChosenRecipe, Plan, marks_of, recipes_of, takes_calibration
 from edgecore.quantize.pt2e import convert, counter_reads, functional_copy, written_weights
 from edgecore.quantize.quality import Inputs, Quantized, copied
@@ -121,7 +122,7 @@ def _convert(
             first_sample.append(tree_map(copied, (positional, {name: named[name] for name in kwargs})))
 
     hook = observed.register_forward_pre_hook(record, with_kwargs=True)
-    with torch.no_grad(), unchanged_buffers(program):
+    with torch.no_grad(), unchanged_buffers(program), hidden_values_found(observed) as hidden:
         if calibration is None:
             observed(*args, **kwargs)  # the observers of weights record ranges only when the model runs
         elif callable(calibration):
@@ -130,6 +131,7 @@ def _convert(
             _calibrate(observed, calibration)
     hook.remove()
     with failures_named(title):
+        remove_observers(observed, hidden)
         quantized = torch.export.export(convert(observed), args, kwargs, dynamic_shapes=dynamic_shapes)
     return first_sample[0] if first_sample else example, quantized
 

@@ -23,7 +23,8 @@ Compiling a partition, in `preprocess`.
 - `dim_order`: the order of a tensor's dims in memory.
 - `allowed_types`: the dtypes that an operator's tensors may have.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
-- `has_hidden_rows`: find masks of attention with a row without a visible key; `without_repeated_heads`: find the keys
+- `has_hidden_rows`: find masks of attention with a row without a visible key; `reaches_softmax`: find values that a
+  softmax reads, maybe in a sum; `without_repeated_heads`: find the keys
   or values of which grouped-query attention reads repeated heads.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
 - `reaches_past_padding`: find poolings with `ceil_mode` whose last windows reach past the input and its padding.
@@ -55,7 +56,7 @@ from edgecore.stability import deprecated, experimental, lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgecore.ir.attention import has_hidden_rows, without_repeated_heads
+    from edgecore.ir.attention import has_hidden_rows, reaches_softmax, without_repeated_heads
     from edgecore.ir.constants import Constants, parameter_of
     from edgecore.ir.dim_orders import dim_order
     from edgecore.ir.dtype_rules import allowed_types
@@ -156,12 +157,13 @@ __all__ = [
     "parameter_of",
     "parameters_of",
     "reaches_past_padding",
+    "reaches_softmax",
     "replace",
     "without_repeated_heads",
 ]
 
 _NAMES_OF = {
-    "edgecore.ir.attention": ("has_hidden_rows", "without_repeated_heads"),
+    "edgecore.ir.attention": ("has_hidden_rows", "reaches_softmax", "without_repeated_heads"),
     "edgecore.ir.constants": ("Constants", "parameter_of"),
     "edgecore.ir.dtype_rules": ("allowed_types",),
     "edgecore.ir.dtypes": ("dtype_name",),

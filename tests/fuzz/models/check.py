@@ -24,6 +24,7 @@ from torch.utils._pytree import tree_leaves
 
 import edgecore
 from edgecore.errors import EdgecoreError, NothingToQuantize
+from edgecore.ir.written import written_inputs
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import QuantizingCompiler, RecipeSupport, registry
 from edgecore.quantize.kernels import RECIPES as KERNEL_RECIPES
@@ -36,15 +37,17 @@ EXPECTED = ("torch.export could not export",)
 """Parts of the sentences that say that PyTorch itself does not take a drawn model."""
 
 RELATIVE = {"float32": 2e-5, "float16": 1e-2}
-"""The largest error of floating-point results, relative to the range of the result, by the dtype of the computation."""
+"""The largest error of floating-point results, relative to the largest value of the result, by the dtype of the
+computation."""
 
 SHARE_OF_RANGE = 0.01
-"""The largest error of the runtime beside quantized eager, relative to the range of the result, if that is more than a step."""
+"""The largest error of the runtime beside quantized eager, relative to the range of the result (with 0),
+if that is more than a step."""
 
 LOSS = {"int4-weights": 0.4}
 MAX_LOSS = 0.15
-"""The largest error of quantized eager beside the user's model, relative to the range of the result. Lost writes cost more
-than this in most drawn models; the noise of three or four quantized layers of 8 bits costs less."""
+"""The largest error of quantized eager beside the user's model, relative to its largest value. Lost writes cost more than
+this in most drawn models; the noise of three or four quantized layers of 8 bits costs less."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +90,6 @@ def check(model: Model, target: Target) -> bool:
     module = model.make()
     before = {name: value.detach().clone() for name, value in module.state_dict().items()}
     inputs = model.inputs()
-    want = _calls(copy.deepcopy(module), inputs)
     with _named(model, target), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -101,18 +103,22 @@ def check(model: Model, target: Target) -> bool:
         for name, value in module.state_dict().items():
             if not torch.equal(value, before[name]):
                 raise Finding(f"compile changed {name} of the user's module")
+        if not torch.equal(inputs[0], model.inputs()[0]):
+            raise Finding("compile changed the example input")
         with tempfile.TemporaryDirectory() as folder:
             needs = {delegate.id for method in program.pte.program.execution_plan for delegate in method.delegates}
             standin = {"coreml": {"standin": sys.executable, "model_cache_folder": folder}}
             loaded = edgecore.load(program.buffer, threads=1, options=standin if "CoreMLBackend" in needs else None)
-            made = [[torch.as_tensor(value).clone() for value in tree_leaves(loaded.forward(x))] for x in inputs]
+            made = [[torch.as_tensor(y).clone() for y in tree_leaves(loaded.forward(x.clone()))] for x in inputs]
             del loaded
+    writes_input = bool(written_inputs(program.exported_program()))
+    want = _calls(copy.deepcopy(module), inputs, writes_input)
     with _named(model, target):
         if target.recipe is None:
             relative = RELATIVE["float16" if target.backend == "qnn" else "float32"]
             _compare("eager", made, want, [relative] * len(want[0]), [0.0] * len(want[0]))
         else:
-            _check_quantized(program.quantized["forward"], target, inputs, made, want)
+            _check_quantized(program.quantized["forward"], target, inputs, writes_input, made, want)
     return True
 
 
@@ -126,7 +132,7 @@ def smallest(model: Model, target: Target) -> tuple[Model, Finding]:
         for smaller in model.smaller():
             try:
                 with torch.no_grad():
-                    _calls(smaller.make(), smaller.inputs())
+                    _calls(smaller.make(), smaller.inputs(), False)
             except Exception:  # a statement that needs the one left out
                 continue
             if (other := _finding(smaller, target)) is not None:
@@ -153,7 +159,7 @@ def _compile(module: torch.nn.Module, inputs: Sequence[torch.Tensor], target: Ta
 
             def calibrate(observed: Callable[..., Any]) -> None:
                 for x in inputs:
-                    observed(x)
+                    observed(x.clone())
 
             settings["calibration"] = calibrate
     return edgecore.compile(module, (inputs[0],), **settings)
@@ -164,21 +170,39 @@ def _calibrates(target: Target) -> bool:
     return bool(_recipes(target.backend)[target.recipe].calibrates)
 
 
-def _calls(module: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> list[list[torch.Tensor]]:
-    """Return the results of calls one after the other."""
+def _calls(module: Callable[..., Any], inputs: Sequence[torch.Tensor], writes_input: bool) -> list[list[torch.Tensor]]:
+    """Return the results of calls one after the other. An input that a file writes is its first result."""
+    calls = []
     with torch.no_grad():
-        return [[value.detach().clone() for value in tree_leaves(module(x.clone()))] for x in inputs]
+        for x in inputs:
+            written = x.clone()
+            results = tree_leaves(module(written))
+            calls.append([value.detach().clone() for value in [*[written] * writes_input, *results]])
+    return calls
 
 
 def _check_quantized(
-    quantized: Any, target: Target, inputs: Sequence[torch.Tensor], made: Any, want: list[list[torch.Tensor]]
+    quantized: Any,
+    target: Target,
+    inputs: Sequence[torch.Tensor],
+    writes_input: bool,
+    made: Any,
+    want: list[list[torch.Tensor]],
 ) -> None:
     program = copy.deepcopy(quantized.program)  # its buffers change with each call
-    expected = _calls(quantized_eager(program, quantized.computes_in), inputs)
-    steps = [step or 0.0 for step in output_steps(quantized.program)]
-    _compare("quantized eager", made, expected, [SHARE_OF_RANGE] * len(steps), [step * 1.01 for step in steps])
+    expected = _calls(quantized_eager(program, quantized.computes_in), inputs, writes_input)
+    steps = [0.0] * writes_input + [step or 0.0 for step in output_steps(quantized.program)]
+    ranges = [_range(results) for results in zip(*expected, strict=True)]
+    bounds = [max(step * 1.01, SHARE_OF_RANGE * size) for step, size in zip(steps, ranges, strict=True)]
+    _compare("quantized eager", made, expected, [0.0] * len(steps), bounds)
     loss = LOSS.get(target.recipe or "", MAX_LOSS)
     _compare("the user's model, by the quantized program in eager mode,", expected, want, [loss] * len(steps), steps)
+
+
+def _range(results: Sequence[torch.Tensor]) -> float:
+    """Return the range of the values of one result in all calls, with 0."""
+    values = torch.stack(tuple(results)).double()
+    return float(values.max().clamp(min=0) - values.min().clamp(max=0))
 
 
 def _compare(

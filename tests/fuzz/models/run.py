@@ -10,6 +10,8 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ from edgecore.plugin import registry
 SLOW = "qnn"
 EVERY = 10
 """Each how many models run on the slow backend."""
+
+PRELOADED = ("torchao", "coremltools", "openvino")
+"""Modules of compilers that take seconds to import."""
 
 
 def installed_backends() -> list[str]:
@@ -58,6 +63,9 @@ def main() -> None:
     parser.add_argument("--progress", type=Path, default=Path("build/fuzz-models"), help="folder of the progress")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    for name in PRELOADED:  # once for all forked processes
+        with suppress(ImportError):
+            import_module(name)
     installed = arguments.backends.split(",") if arguments.backends else installed_backends()
     arguments.progress.mkdir(parents=True, exist_ok=True)
     progress = arguments.progress / f"progress-{arguments.first}.jsonl"

@@ -19,7 +19,7 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
-from edgecore.sdk import PartitionView, debug_handles
+from edgecore.sdk import PartitionView, debug_handles, reaches_softmax
 from edgecore_openvino.blob import VERSION, Argument, Kind, Payload, encode
 from edgecore_openvino.ir import WHOLE, graph_of
 from edgecore_openvino.operators import TABLE
@@ -80,7 +80,10 @@ def build(
     for node, argument in zip(partition.inputs, inputs, strict=True):
         sizes = [ov.Dimension(lower, upper) for lower, upper in argument.sizes]
         parameters.append(ops.parameter(ov.PartialShape(sizes), OV_TYPES[argument.dtype]))
-        builder.values[node] = whole(parameters[-1], argument.dtype)
+        value = whole(parameters[-1], argument.dtype)
+        builder.values[node] = (
+            builder.scores(value) if argument.dtype == torch.float32 and reaches_softmax(node) else value
+        )
         builder.owners[parameters[-1].get_name()] = None
     for node in partition.calls:
         if node.target is operator.getitem:

@@ -6,6 +6,8 @@ import copy
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -22,7 +24,7 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from edgecore.sdk import argument
+from edgecore.sdk import SMALLEST_SCALE, argument
 from edgecore.sdk.annotations import (
     CLAMPS,
     LAYERS,
@@ -129,7 +131,7 @@ class QuantizationConfig:
     is_per_channel: bool = True
     is_qat: bool = False
     weight_range: tuple[int, int] = (-127, 127)
-    eps: float = 2.0**-16
+    eps: float = SMALLEST_SCALE
 
     def weight(self, axis: int | None) -> QuantizationSpec:
         """Return the specification of a weight with scales for the dim `axis`, or a single scale if it is None."""
@@ -144,7 +146,7 @@ def get_symmetric_quantization_config(
     act_qmax: int = 127,
     weight_qmin: int = -127,
     weight_qmax: int = 127,
-    eps: float = 2.0**-16,
+    eps: float = SMALLEST_SCALE,
     *,
     observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
@@ -197,7 +199,7 @@ def get_symmetric_a16w8_quantization_config(
     is_dynamic: bool = False,
     weight_qmin: int = -127,
     weight_qmax: int = 127,
-    epsilon: float = 2.0**-12,
+    epsilon: float = SMALLEST_SCALE,
     *,
     observer: Any = HistogramObserver,
 ) -> QuantizationConfig:
@@ -319,10 +321,11 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
         bias = argument(node, "bias")
         if isinstance(bias, Node) and config.activation.dtype == torch.int8:
             observed: Any = [(value, node), (weight, node)]
+            numbers = attrgetter(str(bias.target))(node.graph.owning_module) if bias.op == "get_attr" else None
             scheme = torch.per_tensor_symmetric if axis is None else torch.per_channel_symmetric
             inputs[bias] = DerivedQuantizationSpec(
                 observed,
-                _bias_parameters,
+                partial(_bias_parameters, numbers),
                 torch.int32,
                 -(2**31) + 1,
                 2**31 - 1,
@@ -361,8 +364,15 @@ def _fixed(limits: tuple[float, float], activation: QuantizationSpec) -> FixedQP
     )  # fmt: skip
 
 
-def _bias_parameters(observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return (scales, zero points) of a bias: the product of the scales of the input and the weight, and 0."""
+def _bias_parameters(bias: torch.Tensor | None, observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return (scales, zero points) of a bias: the product of the scales of the input and the weight, and 0.
+
+    Beside a very small product the bias has a larger scale, so that it has room in 32 bits. The pass `fit_scales` then
+    gives the weight a larger scale, too.
+    """
     (value, _), (weights, _) = (observer.calculate_qparams() for observer in observers)
     scales = (value * weights).to(torch.float32)
+    if bias is not None:
+        numbers = bias.detach().abs().float()
+        scales = torch.maximum(scales, (numbers if scales.numel() > 1 else numbers.max()) / 2**30)
     return scales, torch.zeros_like(scales, dtype=torch.int32)

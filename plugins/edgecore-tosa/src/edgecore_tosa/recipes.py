@@ -54,5 +54,6 @@ def _recipe(config: Callable[..., QuantizationConfig], parameters: Int16x8) -> Q
 
 RECIPES: Mapping[str, RecipeSupport] = {
     "int8": RecipeSupport(Int8, _int8),
-    "int16x8": RecipeSupport(Int16x8, _int16x8),
+    # RESCALE of int48 has multipliers of 15 bits: a result near 2^15 is off by up to 2^-15 of itself, which is a step.
+    "int16x8": RecipeSupport(Int16x8, _int16x8, steps=1),
 }

@@ -59,6 +59,8 @@ COMMON_OPTIONS = [
 ]
 # Hides XNNPACK's symbols in the plugin's shared library: the process may contain another XNNPACK.
 C_FLAGS = "-fvisibility=hidden"
+# No exception passes through C code: tables for that would be a twentieth of the plugin's library.
+NO_UNWIND = "-fno-asynchronous-unwind-tables"
 # Turns off clang's SLP vectorizer, which packs the row pointers of the indirect GEMMs into vectors and unpacks them in
 # the inner loop: with it, fp32 3x3 convolutions take 1.3 to 1.4 times as long. -fno-slp-vectorize would have no effect,
 # because XNNPACK appends its own -O2, which turns the vectorizer on again.
@@ -397,7 +399,7 @@ def build(files: Path, work: Path, stage: Path, compiler: Compiler, pins: list[P
         shutil.copyfile(usr / "share/doc/libsimde-dev/copyright", licenses / "simde.txt")
         ours = [kernel.path for kernel in KERNELS if kernel.template.startswith("src/edgecore/")]
         emulated.prepare(sources["xnnpack"], include, ours)
-    flag_options = [f"-DCMAKE_C_FLAGS={flags}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    flag_options = [f"-DCMAKE_C_FLAGS={flags} {NO_UNWIND}", f"-DCMAKE_CXX_FLAGS={flags}"]
     fxdiv = f"-DFXDIV_SOURCE_DIR={sources['fxdiv']}"
     cpuinfo, pool, xnnpack = (work / f"build-{name}" for name in ("cpuinfo", "pthreadpool", "xnnpack"))
     cmake_build("cpuinfo", CPUINFO, cpuinfo, compiler, flag_options)
@@ -445,7 +447,7 @@ def main() -> int:
         if shutil.which("cmake") is None:
             raise BuildError("cmake was not found; install it (apt-get install cmake ninja-build).")
         compiler = choose_compiler()
-        options = [*COMMON_OPTIONS, compiler.flags, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
+        options = [*COMMON_OPTIONS, compiler.flags, NO_UNWIND, *XNNPACK_OPTIONS, *PTHREADPOOL_OPTIONS]
         checks = [Path(padding.__file__), *padding.FOOTPRINT.glob("*.py")]
         ours = sorted(path for path in CPUINFO.rglob("*") if path.is_file())
         templates = [path.read_text() for path in [*sorted(TEMPLATES.iterdir()), *sorted(checks), *ours]]

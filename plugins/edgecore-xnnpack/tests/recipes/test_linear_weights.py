@@ -38,6 +38,28 @@ def test_int4_weights_of_matmuls_and_of_convolutions_with_kernel_1_are_stored_in
             assert signal_to_noise(got, want) > 18
 
 
+class Viewed(nn.Module):
+    """A convolution with kernel 1, whose result must be contiguous for `view`."""
+
+    def __init__(self):
+        super().__init__()
+        self.pixels = nn.Conv2d(64, 32, 1)
+
+    def forward(self, x):
+        y = self.pixels(x)
+        y.view(-1).mul_(0.25)
+        return y
+
+
+@pytest.mark.parametrize("recipe", ["int4-weights", "int8-weights"])
+def test_a_view_of_the_result_of_a_convolution_with_kernel_1_is_compared_with_quantized_eager(recipe):
+    torch.manual_seed(0)
+    model = Viewed().eval()
+    program = edgecore.compile(model, (torch.randn(1, 64, 4, 4),), backends=["xnnpack"], quantize=recipe)
+    assert program.report().delegates == {"XnnpackBackend": 1}
+    assert program.compare(model).ok
+
+
 @pytest.mark.parametrize("options", [{"stride": 2}, {"padding": 1}, {"groups": 2}, {"kernel_size": 3}])
 def test_int4_weights_leave_other_convolutions(options):
     model = nn.Conv2d(64, 32, **{"kernel_size": 1, **options}).eval()

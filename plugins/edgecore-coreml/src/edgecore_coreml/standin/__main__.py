@@ -23,6 +23,9 @@ from edgecore_coreml.compiled import ONLY_CORE_ML
 from edgecore_coreml.package import SPECIFICATION, WEIGHTS
 from edgecore_coreml.standin.interpreter import MilFunction, Values
 
+UNUSED = ("executorch", "libsvm", "scipy", "sklearn", "tensorflow", "torchao", "transformers", "xgboost")
+"""Modules that coremltools imports for its converters, if they are installed: four of the five seconds of its import."""
+
 Items = list[bytes]
 
 _DTYPES = {"float16": np.float16, "float32": np.float32, "int32": np.int32}
@@ -162,6 +165,7 @@ def main() -> None:
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not get into the replies
     torch.set_num_threads(1)
+    sys.modules.update(dict.fromkeys(UNUSED))  # type: ignore[arg-type] # None: such an import fails
     server = Server()
     while (request := _read(sys.stdin.buffer)) is not None:
         try:

@@ -11,7 +11,7 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import OperatorRow, PartitionView
+from edgecore.sdk import OperatorRow, PartitionView, is_dequantize
 
 OV_TYPES = {
     torch.float32: ov.Type.f32, torch.int8: ov.Type.i8, torch.uint8: ov.Type.u8, torch.int32: ov.Type.i32,
@@ -25,6 +25,9 @@ the delegate and of stored constants, and `precision` says what OpenVINO compute
 LARGEST = {"f16": 61440.0, "bf16": 3.19e38}
 """Magnitude of a number by precision: its sums with numbers below a sixteenth of it stay finite."""
 
+_LARGEST_BESIDE_INTEGERS = 1e30
+"""Magnitude of a number of a mask in float32: OpenVINO divides masks by the scales of the integers that they are added to."""
+
 
 class Builder:
     """Maps the nodes of a partition to values of the OpenVINO model; constants are made when they are first read.
@@ -37,6 +40,9 @@ class Builder:
         self.partition = partition
         self.half_weights = half_weights
         self.precision = precision
+        self.largest = LARGEST.get(precision)
+        if self.largest is None and any(is_dequantize(node) for node in partition.calls):
+            self.largest = _LARGEST_BESIDE_INTEGERS
         self.values: dict[Node, Any] = {}
         self.owners: dict[str, Node | None] = {}
         """The node that needs each operator, by OpenVINO's unique name for the operator; None for a parameter."""
@@ -62,6 +68,15 @@ class Builder:
             op.get_rt_info()["precise_0"] = ""
         return op
 
+    def scores(self, value: Any) -> Any:
+        """Return an input that a softmax reads, maybe in a sum: its finite numbers stay finite within the model."""
+        if self.largest is None:
+            return value
+        is_infinite = self.in_float32(ops.equal(self.in_float32(ops.absolute(value)), number(np.inf)))
+        return self.in_float32(
+            ops.select(is_infinite, value, self.in_float32(ops.clamp(value, -self.largest, self.largest)))
+        )
+
     def own(self, results: Any, node: Node) -> None:
         """Note that `node` needs the operators that compute `results`, as far as no node before it does."""
         found = [*results] if isinstance(results, (list, tuple)) else [results]
@@ -77,11 +92,10 @@ class Builder:
                 found += sources
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a constant whose finite numbers stay finite in the precision of the model."""
-        if self.precision == "f32" or not tensor.is_floating_point():
+        """Return a constant whose finite numbers stay finite within the model."""
+        if self.largest is None or not tensor.is_floating_point():
             return tensor
-        largest = LARGEST[self.precision]
-        return torch.where(tensor.isfinite(), tensor.clamp(-largest, largest), tensor)
+        return torch.where(tensor.isfinite(), tensor.clamp(-self.largest, self.largest), tensor)
 
 
 def _has_infinity(value: Any) -> bool:

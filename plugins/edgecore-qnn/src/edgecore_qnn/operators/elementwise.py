@@ -16,7 +16,6 @@ from edgecore_qnn.operators.quantized import CLAMPS, is_free, limits, result_sca
 aten = torch.ops.aten
 F32, BOOL = (torch.float32,), (torch.bool,)
 F32_OR_BOOL = (torch.float32, torch.bool)
-_NAN = "NaN is not propagated"
 _SATURATED = 10.0
 """A number whose tanh is 1."""
 _GELU = {"none": (0.8001429970, 0.0347073059), "tanh": (math.sqrt(2 / math.pi), 0.044715 * math.sqrt(2 / math.pi))}
@@ -239,9 +238,9 @@ ROWS = [
     *(_row(getattr(operator, kind), F32_OR_BOOL, _compare(op_type), "float32 inputs", _of_floats)
       for operator, op_type in _COMPARE.items() for kind in _KINDS),
     *(_row(getattr(aten.ne, kind), F32_OR_BOOL, _not_equal, "float32 inputs", _of_floats) for kind in _KINDS),
-    *(_row(target, F32, _clamp, _NAN, _finite) for target in CLAMPS),
-    _row(aten.maximum.default, F32, _binary("Max"), _NAN),
-    _row(aten.minimum.default, F32, _binary("Min"), _NAN),
+    *(_row(target, F32, _clamp, check=_finite) for target in CLAMPS),
+    _row(aten.maximum.default, F32, _binary("Max")),
+    _row(aten.minimum.default, F32, _binary("Min")),
     _row(aten.pow.Tensor_Scalar, F32, _binary("Pow")),
     _row(aten.pow.Tensor_Tensor, F32, _binary("Pow")),
     _row(aten.rsub.Scalar, F32, _rsub),

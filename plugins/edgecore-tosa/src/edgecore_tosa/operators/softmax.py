@@ -77,11 +77,16 @@ class _Exponentials:
 
     def _interpolated(self, b: Builder, step: float, width: float) -> Tensor:
         """Return interpolated exponentials; the relative error is (width / 512)**2 / 16: 2**-13.6 for 2,048."""
-        shifted = b.compute(Op.ADD, self.differences(b), round(width / step / 2))
-        index = b.rescale(shifted, step * 65536 / width, DType.INT16)
-        points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * width)
-        points[0] = 0.0  # of all differences below the range, which may be many
-        curvature = (width / (ENTRIES - 1)) ** 2 / 16
+        reach = min(width, step * 65536)  # no difference is larger
+        factor = max(reach / 65536 / step, 2.0**-16)
+        shifted = b.compute(Op.ADD, self.differences(b), round(reach / step / 2))
+        if 65536 / factor >= 2**31:  # differences outside of the table must not leave 32 bits when they are scaled
+            shifted = b.compute(Op.MAXIMUM, shifted, -math.ceil(32768 * factor))
+        index = b.rescale(shifted, 1 / factor, DType.INT16)
+        points = np.exp((np.arange(ENTRIES) / (ENTRIES - 1) - 1) * reach)
+        if reach == width:
+            points[0] = 0.0  # of all differences below the range, which may be many
+        curvature = (reach / (ENTRIES - 1)) ** 2 / 16
         wide = lookup(b, index, np.rint(points * (1 - curvature) * 2**15))
         return shift_right(b, wide, 15 + 7 - self.bits)
 

@@ -23,6 +23,12 @@ FP16_KINDS = HEAVY | {
 WIDE = frozenset({g.Convert, g.Div, g.Exp, g.ReciprocalSquareRoot, g.Square, g.SquareRoot})
 """Kinds whose results may exceed 65504, the maximum of fp16, or round to 0; of `Convert`, the dequantized numbers."""
 
+ELEMENTWISE = frozenset({
+    Alias, g.Add, g.Clamp, g.Copy, g.Maximum, g.Minimum, g.Multiply, g.Negate, g.StaticReshape, g.StaticSlice,
+    g.StaticTranspose, g.Subtract,
+})  # fmt: skip
+"""Kinds of operations between a mask and the softmax of the scores that it hides."""
+
 FP16_MAX = float(np.finfo(np.float16).max)
 
 
@@ -59,13 +65,23 @@ def _in_fp16_range(limit: float) -> float:
     return max(-FP16_MAX, min(limit, FP16_MAX)) if isfinite(limit) else limit
 
 
+def _masks(subgraph: Subgraph) -> set[SubgraphValue]:
+    """Return the fp32 inputs of a subgraph that a softmax reads, or that elementwise operations lead to one."""
+    reached = set[SubgraphValue]()
+    for op in reversed(subgraph.nodes):
+        if op.kind is g.Softmax or (op.kind in ELEMENTWISE and op.output in reached):
+            reached.update(op.inputs)
+    return {value for value in subgraph.inputs if value in reached and not value.is_fp16}
+
+
 class _Fp16Converter:
     """Converts a subgraph, operation by operation.
 
-    A value is called wide if it may exceed the range of fp16: the result of a `WIDE` kind, or of an operation that
-    reads only wide values, such as an average of squares. An operation that reads a wide value stays in fp32. The
-    result of an operation that reads both wide and other values is not wide, such as the product at the end of a
-    normalization.
+    A value is called wide if it may exceed the range of fp16: the result of a `WIDE` kind, an input that a softmax
+    reads, maybe in a sum, as masks have numbers such as the minimum of fp32, or the result of an operation that reads
+    only wide values, such as an average of squares. An operation that reads a wide value stays in fp32, and so does a
+    softmax of fp32 numbers. The result of an operation that reads both wide and other values is not wide, such as the
+    product at the end of a normalization.
 
     Attributes:
         fp16_values: Maps fp32 values of the original subgraph to the fp16 values that replace them or are their copies.
@@ -80,7 +96,7 @@ class _Fp16Converter:
         self.nodes: list[SubgraphNode] = []
         self.fp16_values: dict[SubgraphValue, SubgraphValue] = {}
         self.pending: set[SubgraphValue] = set()
-        self.wide: set[SubgraphValue] = set()
+        self.wide = _masks(subgraph)
         self.results: dict[SubgraphValue, SubgraphValue] = {}
 
     def run(self) -> None:
@@ -97,11 +113,12 @@ class _Fp16Converter:
             if op.kind in WIDE or len(wide) == len(computed):
                 self.wide.add(op.output)
             is_average = op.kind is g.FullyConnected and op.output.shape[-1] == 1
+            is_softmax_of_fp32 = op.kind is g.Softmax and op.inputs[0] not in self.fp16_values
             has_computed_filter = op.kind is g.FullyConnected and op.inputs[1].constant is None  # fp32 only in XNNPACK
             is_wanted = (
                 (self.everything or op.is_fp16) and op.kind in FP16_KINDS and _is_float(op) and not op.needs_fp32
             )
-            if is_wanted and not wide and not is_average and not has_computed_filter:
+            if is_wanted and not (wide or is_average or has_computed_filter or is_softmax_of_fp32):
                 keeps_weight = op.kind is g.ConvTranspose2d  # executorch 1.5 supports only fp32 weights for it
                 op.inputs = [v if keeps_weight and v.constant is not None else self._to_fp16(v, op) for v in op.inputs]
                 if op.clamp is not None:

@@ -104,7 +104,10 @@ def _make_linear(graph_module: GraphModule, constants: Constants, selects: Selec
             channels_last = editor.call(aten.permute.default, node.args[0], [0, *range(2, rank), 1])
             matrix = add_matrix(weight, constants.get(weight).flatten(1))
             result = editor.call(aten.linear.default, channels_last, matrix, argument(node, "bias"))
-            replace(node, editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)]))
+            pixels = editor.call(aten.permute.default, result, [0, rank - 1, *range(1, rank - 1)])
+            if node.meta["val"].is_contiguous():  # for views in eager mode; the edge dialect drops the copy
+                pixels = editor.call(aten.clone.default, pixels, memory_format=torch.contiguous_format)
+            replace(node, pixels)
 
 
 def _is_plain_sum(node: Node, weight: Node) -> bool:

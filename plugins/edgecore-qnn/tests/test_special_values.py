@@ -1,0 +1,14 @@
+"""The page of special values lists every difference from PyTorch; with EDGECORE_WRITE_PAGES=1 this test writes it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgecore.conformance import special_values
+
+PAGE = Path(__file__).parents[1] / "docs" / "special-values.md"
+TOLERANCE = 0.01  # of fp16, in which the NPU computes
+
+
+def test_the_page_lists_every_difference_from_pytorch() -> None:
+    special_values.check_page(PAGE, special_values.measure("qnn", tolerance=TOLERANCE))
