@@ -19,6 +19,7 @@ SEVERAL_UNITS = {
     *(
         "passes/test_all_passes.py",
         "plugin/test_installations.py",
+        "compat/test_arguments.py",
         "compat/test_scripts.py",
         "conformance/test_faults.py",
         "devtools/test_compare_faults.py",

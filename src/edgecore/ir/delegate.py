@@ -52,7 +52,7 @@ class LoweredBackendModule(torch.nn.Module):
 
     @property
     def meta(self) -> dict[str, Any]:
-        """What ExecuTorch's class has here: the map of debug handles, and what a script's backend adds for tools."""
+        """The map of debug handles, and what a script's backend adds for tools, as in ExecuTorch's class."""
         added = getattr(self.result, "_delegate_info_meta", None)
         handles = {"debug_handle_map": self.result.debug_handle_map}
         return handles if added is None else {**handles, "_delegate_info_meta": added}
