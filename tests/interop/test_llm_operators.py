@@ -115,5 +115,5 @@ def test_the_profile_has_the_operators_of_the_installed_library():
 
 
 def test_the_runtime_of_edgecore_needs_a_package_with_the_kernels():
-    with pytest.raises(CompileError, match=r"entry point 'llama' in the group 'edgecore\.kernels'"):
+    with pytest.raises(CompileError, match=r"entry point 'llama' or '.*' in the group 'edgecore\.kernels'"):
         edgecore.compile(Hadamard().eval(), (torch.ones(2, 8),), runtime="edgecore")
