@@ -47,6 +47,22 @@ def test_operators_have_times_that_fit_into_the_run_and_origins(tmp_path: Path, 
         assert call.own >= 0 and sum(event.duration for event in inside) > 0
 
 
+class Chain(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.sigmoid(torch.relu(x * y) - y) * x
+
+
+@pytest.mark.parametrize(("payload", "streams"), [("portable", 1), ("portable", 2), ("blob", 2)])
+def test_openvino_fuses_no_operators_for_streams_of_one_thread(tmp_path: Path, payload: str, streams: int) -> None:
+    # OpenVINO 2026.4.1 crashes while it fuses some perceptrons for one thread.
+    values = torch.randn(64, 512), torch.randn(64, 512)
+    backend = edgecore.Backend("openvino", payload=payload, precision="f32", streams=streams)
+    edgecore.compile(Chain().eval(), values, backends=[backend]).save(tmp_path / "net.pte")
+    measured = profile(tmp_path / "net.pte", *(value.numpy() for value in values), runs=1, threads=streams)
+    names = {event.name for event in measured.trace.runs[0].events if event.kind == "operation"}
+    assert names and "Subgraph" not in names
+
+
 @pytest.mark.parametrize("payload", ["portable", "blob"])
 def test_the_graph_has_the_operators_with_modules_and_shapes(tmp_path: Path, payload: str) -> None:
     program = saved(tmp_path / "net.pte", payload)

@@ -159,6 +159,9 @@ def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
     """Compile the model in a folder in a separate process, and return the compiled model."""
     if device == "CPU" or device.startswith("AUTO"):  # else it rounds the inputs of layers with integer weights
         properties = {**properties, "DYNAMIC_QUANTIZATION_GROUP_SIZE": "0"}
+    if device == "CPU" and "NUM_STREAMS" in properties:
+        # A stream may have one thread: see SNIPPETS_MODE in the delegate.
+        properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
     command = [sys.executable, "-m", "edgecore_openvino.compile_blob", str(folder), device, *pairs]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
