@@ -1,15 +1,15 @@
-"""Vela: in memory and by its command line, errors, estimates."""
+"""Vela: by its module and by its command line, errors, estimates."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 
 import pytest
+import torch
 from ethosu_models import CONV_INPUTS, Conv, compiled, conv_tosa
 
 import edgecore
@@ -28,35 +28,66 @@ def tosa(tmp_path_factory) -> bytes:
     return conv_tosa(tmp_path_factory.mktemp("tosa"))
 
 
-def forbid_commands(monkeypatch) -> None:
-    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("the command line was called"))
+def forbid_the_command_line(monkeypatch) -> None:
+    monkeypatch.setattr(vela, "_compile_by_command", lambda *args: pytest.fail("the command line was called"))
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-512", "ethos-u85-256"])
 def test_both_ways_give_the_same_result(monkeypatch, tosa, target):
     options = EthosUOptions(target=target)
-    monkeypatch.setattr(vela, "_compile_in_memory", lambda *args: None)
+    monkeypatch.setattr(vela, "_compile_by_module", lambda *args: None)
     by_command = compile_tosa(tosa, options)
     monkeypatch.undo()
-    forbid_commands(monkeypatch)
+    forbid_the_command_line(monkeypatch)
     assert compile_tosa(tosa, options) == by_command
     assert by_command.program.command_stream[:4] == b"COP1"
     assert by_command.report.npu_operators > 0
 
 
-@pytest.mark.parametrize("change", ["missing", "signature", "result"])
-def test_another_interface_in_memory_means_the_command_line(monkeypatch, tosa, change):
-    from ethosu import regor
+def regor_that(action: str) -> tuple[str, ...]:
+    """Return a command that compiles with a changed `ethosu.regor`."""
+    lines = ("import sys", "import ethosu.regor", action, "from edgecore_ethosu import regor_process as process")
+    return (sys.executable, "-c", "; ".join((*lines, "process.main()")))
 
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "del ethosu.regor; sys.modules['ethosu.regor'] = None",
+        "ethosu.regor.compile = lambda graph: None",
+        "ethosu.regor.compile = lambda *args, **kwargs: object()",
+    ],
+)
+def test_another_interface_of_the_module_means_the_command_line(monkeypatch, tosa, change):
     expected = compile_tosa(tosa, EthosUOptions())
-    if change == "missing":
-        monkeypatch.setitem(sys.modules, "ethosu.regor", None)
-        monkeypatch.delattr("ethosu.regor")
-    elif change == "signature":
-        monkeypatch.setattr(regor, "compile", lambda graph: None)
-    else:
-        monkeypatch.setattr(regor, "compile", lambda *args, **kwargs: object())
+    monkeypatch.setattr(vela, "REGOR", regor_that(change))
     assert compile_tosa(tosa, EthosUOptions()) == expected
+
+
+def test_what_the_compiler_prints_is_not_its_result(monkeypatch, tosa):
+    expected = compile_tosa(tosa, EthosUOptions())
+    change = (
+        "compile = ethosu.regor.compile; "
+        "ethosu.regor.compile = lambda *args, **kwargs: print('a message', flush=True) or compile(*args, **kwargs)"
+    )
+    monkeypatch.setattr(vela, "REGOR", regor_that(change))
+    assert compile_tosa(tosa, EthosUOptions()) == expected
+
+
+@pytest.mark.parametrize("flags", [(), ("--verbose-performance",)])
+def test_a_crash_of_vela_costs_only_its_partition(monkeypatch, tmp_path, flags):
+    dies = "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"
+    monkeypatch.setattr(vela, "REGOR", (sys.executable, "-c", dies))
+    (tmp_path / "ethosu").mkdir()
+    (tmp_path / "ethosu" / "__init__.py").touch()
+    (tmp_path / "ethosu" / "vela.py").write_text(dies)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    model, backend = Conv().eval(), edgecore.Backend("ethosu", extra_flags=flags)
+    with pytest.warns(
+        FallbackWarning, match=r"Vela ended with status -\d+ while it compiled the TOSA graph for ethos-u55"
+    ):
+        program = edgecore.compile(model, CONV_INPUTS, backends=[backend])
+    torch.testing.assert_close(edgecore.load(program).forward(*CONV_INPUTS), model(*CONV_INPUTS))
 
 
 def test_a_flag_of_the_command_line_only_is_passed_to_it(tmp_path, tosa):
@@ -113,18 +144,12 @@ def test_an_unknown_flag_is_refused_with_its_name(tosa):
 
 
 def test_an_operator_for_a_cpu_is_an_error(monkeypatch, tosa):
-    from ethosu import regor
-
-    class Report:
-        cpuOps = 2
-
-    class Model:
-        command_stream, inputs, outputs, perf_report = b"", (), (), Report()
-        read_only = type("Data", (), {"data": b""})
-        scratch = scratch_fast = type("Memory", (), {"size": 0})
-        opt_database = SimpleNamespace(tables={})
-
-    monkeypatch.setattr(regor, "compile", lambda *args, **kwargs: Model())
+    # The report of the module cannot be written, so the process changes its own result.
+    change = (
+        "from edgecore_ethosu import regor_process as process; compile = process.compile_graph; "
+        "process.compile_graph = lambda *args: {**compile(*args), 'cpu_operators': 2}"
+    )
+    monkeypatch.setattr(vela, "REGOR", regor_that(change))
     with pytest.raises(CompileError, match="Vela cannot compile 2 operators of the TOSA graph for ethos-u55-128"):
         compile_tosa(tosa, EthosUOptions())
 
@@ -166,10 +191,10 @@ def test_the_report_has_the_estimates_of_each_delegate():
     assert "CPU operations 0" in text and "cycles" in text and "SRAM" in text and "flash" in text
 
 
-@pytest.mark.parametrize("is_in_memory", [True, False])
-def test_the_cycles_of_the_operators_are_those_of_the_delegate(monkeypatch, tosa, is_in_memory):
-    if not is_in_memory:
-        monkeypatch.setattr(vela, "_compile_in_memory", lambda *args: None)
+@pytest.mark.parametrize("by_module", [True, False])
+def test_the_cycles_of_the_operators_are_those_of_the_delegate(monkeypatch, tosa, by_module):
+    if not by_module:
+        monkeypatch.setattr(vela, "_compile_by_module", lambda *args: None)
     report = compile_tosa(tosa, EthosUOptions()).report
     assert report.operators
     assert sum(one.cycles for one in report.operators.values()) == report.total_cycles

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -291,10 +293,26 @@ class Builder:
         return self.emit(Op.RESHAPE, [tensor, self.sizes(shape)], shape, tensor.dtype)
 
     def slice(self, tensor: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
-        """Return a part of a tensor."""
+        """Return a part of a tensor.
+
+        In a tensor of more than 4 dims, dims that follow each other and stay whole become one, because Vela 5.2 crashes
+        on some slices of 5 dims: [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6) is written as [1, 0] of (2, 480).
+        """
         if tuple(shape) == tensor.shape:
             return tensor
-        return self.emit(Op.SLICE, [tensor, self.sizes(start), self.sizes(shape)], shape, tensor.dtype)
+        whole = tensor.shape
+        if tensor.rank > 4:
+            groups = [
+                list(dims)
+                for _, dims in groupby(range(tensor.rank), lambda dim: -1 if shape[dim] == whole[dim] else dim)
+            ]
+            tensor = self.reshape(tensor, [prod(whole[dim] for dim in dims) for dims in groups])
+            start = [start[dims[0]] for dims in groups]
+            sizes = [prod(shape[dim] for dim in dims) for dims in groups]
+        else:
+            sizes = list(shape)
+        part = self.emit(Op.SLICE, [tensor, self.sizes(start), self.sizes(sizes)], sizes, tensor.dtype)
+        return self.reshape(part, shape)
 
     def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
         """Return tensors that follow each other along a dim."""
