@@ -110,9 +110,6 @@ WRONG = {
 }
 """Masks of whole rows that become infinite where they enter a partition that computes in float16."""
 WRONG_INTEGERS = {
-    "kernels-int16x8": ("multiplied-rows",),
-    "ethosu": ("constant-rows",),
-    "vgf": ("constant-rows",),
     "qnn": ("added-rows", "constant-rows", "filled-rows", "filled-far-rows", "multiplied-rows", "triangle-infinity"),
 }
 
