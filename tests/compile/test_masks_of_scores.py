@@ -105,7 +105,6 @@ def check(name: str, backends: list, tolerance: float, **settings: object) -> No
 
 WRONG = {
     "coreml": ("added-rows", "filled-rows", "filled-far-rows"),
-    "vulkan": ("added-rows",),
     "qnn": ("added-rows", "filled-rows", "filled-far-rows"),
 }
 """Masks of whole rows that become infinite where they enter a partition that computes in float16."""
