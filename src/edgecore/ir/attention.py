@@ -49,9 +49,10 @@ def _scaled_dot_product_attention(
     return result.contiguous()
 
 
-_ATTENTION = frozenset({
+ATTENTION = frozenset({
     aten.scaled_dot_product_attention.default, torch.ops.edgecore.scaled_dot_product_attention.default
 })  # fmt: skip
+"""Attention as one operator."""
 
 
 def scale_of(node: Node) -> Any:
@@ -107,7 +108,7 @@ def reaches_softmax(value: Node) -> bool:
     while open_nodes:
         node = open_nodes.pop()
         for user in node.users:
-            if user.target in SOFTMAX or (user.target in _ATTENTION and argument(user, "attn_mask") is node):
+            if user.target in SOFTMAX or (user.target in ATTENTION and argument(user, "attn_mask") is node):
                 return True
             if user not in seen and _keeps_elements(user.target):
                 open_nodes.append(user)

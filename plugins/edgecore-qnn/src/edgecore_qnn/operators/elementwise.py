@@ -170,11 +170,11 @@ def _square(b: Builder, node: Node) -> Any:
 
 
 def _not_equal(b: Builder, node: Node) -> Any:
-    return b.add("Not", b.add("Equal", *_operands(b, *node.args[:2])))
+    return b.add("Not", b.add("Equal", *_operands(b, node.args[0], node.args[1])))
 
 
 def _compare(op_type: str) -> Build:
-    return lambda b, node: b.add(op_type, *_operands(b, *node.args[:2]))
+    return lambda b, node: b.add(op_type, *_operands(b, node.args[0], node.args[1]))
 
 
 def _logical(op_type: str) -> Build:
