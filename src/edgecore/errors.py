@@ -43,6 +43,10 @@ class QuantizationWarning(UserWarning):
     """Quantization damaged an output, whose signal to quantization noise ratio is below 10 dB, or left nothing of a layer."""
 
 
+class PrecisionWarning(UserWarning):
+    """A model has numbers that the float16 of a backend does not hold, such as 1e-12, so that its results may be wrong."""
+
+
 class FallbackWarning(UserWarning):
     """A backend failed on a partition, which another backend or a kernel now runs: correct results, but slower.
 

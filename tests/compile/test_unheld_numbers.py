@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import edgecore
+from edgecore.errors import PrecisionWarning
 
 X = torch.randn(2, 16)
 
@@ -23,33 +24,49 @@ class Numbers(torch.nn.Module):
 
 
 CHOICES = {
-    "coreml": {"compute_precision": "FLOAT16"},
-    "openvino": {"precision": "f16"},
-    "qnn": {},
+    "coreml": ({"compute_precision": "FLOAT16"}, {}),
+    "openvino": ({"precision": "f16"}, {}),
+    "vulkan": ({"force_fp16": True}, {}),
+    "xnnpack": ({"force_fp16": True}, {}),
+    "qnn": ({}, {}),
+    "vulkan-fp16": ({}, {"quantize": "fp16"}),
+    "xnnpack-fp16": ({}, {"quantize": "fp16"}),
+    "qnn-fp16": ({}, {"quantize": "fp16"}),
 }
+"""Options and settings with which backends compute in float16."""
 
 
-def report(backend, **settings):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return edgecore.compile(Numbers().eval(), (X,), backends=[backend], **settings).report()
+def compiled(name, options, settings):
+    """Compile `Numbers`; return the program and the texts of the warnings about precision."""
+    backend = name.partition("-")[0]
+    pytest.importorskip(f"edgecore_{backend}")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", PrecisionWarning)
+        program = edgecore.compile(Numbers().eval(), (X,), backends=[edgecore.Backend(backend, **options)], **settings)
+    assert all(warning.filename == __file__ for warning in caught if warning.category is PrecisionWarning)
+    return program, [str(warning.message) for warning in caught if warning.category is PrecisionWarning]
 
 
 @pytest.mark.parametrize("name", CHOICES)
-def test_numbers_that_float16_does_not_hold_are_named(name):
-    pytest.importorskip(f"edgecore_{name}")
-    lines = report(edgecore.Backend(name, **CHOICES[name])).unheld
-    assert all(__file__.rpartition("/")[2] in line for line in lines)
-    text = "\n".join(lines)
-    assert "mask = -3.403e+38 is beyond float16" in text and "= 1e-12 is 0 in float16" in text
-    assert "aten.add" in text and "eps" in text
+def test_one_warning_names_the_numbers_that_float16_does_not_hold(name):
+    program, (text,) = compiled(name, *CHOICES[name])
+    assert "aten.add" in text and "eps = 1e-12 is 0 in float16" in text and "1e+38 is beyond float16" in text
+    lines = program.report().unheld
+    assert all(__file__.rpartition("/")[2] in line for line in lines) and len(lines) == 4
+    (mask,) = (line for line in lines if line not in text)
+    assert "mask = -3.403e+38 is beyond float16" in mask
 
 
-def test_the_recipe_fp16_names_them():
-    pytest.importorskip("edgecore_xnnpack")
-    assert any("beyond float16" in line for line in report("xnnpack", quantize="fp16").unheld)
+@pytest.mark.parametrize(
+    "options, settings",
+    [({}, {}), ({"half_weights": True}, {}), ({}, {"quantize": "fp16"})],
+    ids=["float32", "half-weights", "fp16"],
+)
+def test_openvino_in_float32_holds_all_of_them(options, settings):
+    program, texts = compiled("openvino", options, settings)
+    assert program.report().unheld == texts == []
 
 
 def test_float32_holds_all_of_them():
-    pytest.importorskip("edgecore_xnnpack")
-    assert report("xnnpack").unheld == []
+    program, texts = compiled("xnnpack", {}, {})
+    assert program.report().unheld == texts == []

@@ -73,6 +73,8 @@ def test_a_truncated_blob_is_an_error(size: int):
         (make_blob(outputs=[]), "has no outputs"),
         (make_blob(inputs=[Tensor("x", "text", [1])]), "tensor 'x' is 'text'"),
         (make_blob(inputs=[Tensor("x", "float32", [0])]), r"tensor 'x' is 'float32' \[0\]"),
+        (make_blob(inputs=[Tensor("x", "float32", [1], largest=float("nan"))]), "largest number of tensor 'x' is nan"),
+        (make_blob(inputs=[Tensor("x", "uint8", [1], largest=2.0)]), "largest number of tensor 'x' is 2.0"),
     ],
 )
 def test_an_error_says_what_is_wrong_with_a_blob(blob: bytes, message: str):

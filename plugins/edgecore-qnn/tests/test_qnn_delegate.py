@@ -14,6 +14,7 @@ import torch
 import edgecore
 import edgecore_qnn
 from edgecore.errors import ExecutionError
+from edgecore_qnn.blob import Tensor
 
 pytest.importorskip("onnxruntime_qnn")
 from qnn_files import SCALE, SHAPE, ZERO_POINT, file_of, relu_blob
@@ -107,6 +108,17 @@ def test_each_run_uses_the_memory_of_its_caller():
         x = numbers(seed)
         result = torch.as_tensor(loaded.forward(x)).clone()
         torch.testing.assert_close(result, torch.relu(x), rtol=2e-3, atol=2e-3)
+
+
+def test_finite_numbers_of_an_input_are_reduced_to_its_largest_number():
+    loaded = edgecore.load(file_of(relu_blob(inputs=[Tensor("x", "float32", SHAPE, largest=20.0)])), trust=True)
+    for seed in range(2):
+        x = numbers(seed)
+        x[0, 0, 0, :4] = torch.tensor([torch.finfo().max, torch.finfo().min, 30.0, 10.0 + seed])
+        kept = x.clone()
+        result = torch.as_tensor(loaded.forward(x))
+        torch.testing.assert_close(result, torch.relu(x.clamp(max=20.0)), rtol=2e-3, atol=2e-3)
+        assert torch.equal(x, kept)
 
 
 def test_a_file_without_hashes_is_refused_unless_trusted():

@@ -140,6 +140,13 @@ def test_a_mask_that_hides_a_row_is_refused():
     assert "its mask hides all elements of a row" in str(edge.report())
 
 
+def test_a_sum_with_low_numbers_is_no_mask_unless_a_softmax_reads_it():
+    call = Call(lambda x: x + torch.tensor([0.0, -2000.0]))
+    sample = random(8, 2)
+    result = quantized(call, (sample,), CONFIGS["int8"]()).module()(sample)
+    torch.testing.assert_close(result, call(sample), atol=8.0, rtol=0)
+
+
 def test_a_mask_before_another_operator_than_softmax_is_refused():
     call = Call(lambda x: torch.relu(x.masked_fill(SEEN, -math.inf)))
     _, edge = graphs_of(quantized(call, (random(8, 8),), CONFIGS["int8"]()))

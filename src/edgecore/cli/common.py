@@ -19,7 +19,14 @@ import typer
 from rich.console import Console
 from rich.status import Status
 
-from edgecore.errors import CalibrationMissing, CompileError, EdgecoreError, FallbackWarning, QuantizationWarning
+from edgecore.errors import (
+    CalibrationMissing,
+    CompileError,
+    EdgecoreError,
+    FallbackWarning,
+    PrecisionWarning,
+    QuantizationWarning,
+)
 
 if TYPE_CHECKING:
     from edgecore.format import BpteFile, PtdFile, PteFile
@@ -138,7 +145,7 @@ def hold_stderr() -> Iterator[None]:
         sys.stderr.write(held.getvalue())
 
 
-_OWN_WARNINGS = (FallbackWarning, QuantizationWarning)
+_OWN_WARNINGS = (FallbackWarning, PrecisionWarning, QuantizationWarning)
 
 
 def _show_warning(show: Callable[..., None], message: Warning | str, category: type[Warning], *position: Any) -> None:

@@ -49,6 +49,12 @@ def _scaled_dot_product_attention(
     return result.contiguous()
 
 
+ATTENTION = frozenset({
+    aten.scaled_dot_product_attention.default, torch.ops.edgecore.scaled_dot_product_attention.default
+})  # fmt: skip
+"""Attention as one operator."""
+
+
 def scale_of(node: Node) -> Any:
     """Return the scale of an attention node: its argument, or 1 / sqrt(channels); None if `channels` is symbolic.
 
@@ -94,11 +100,15 @@ def has_hidden_rows(mask: torch.Tensor) -> bool:
 
 
 def reaches_softmax(value: Node) -> bool:
-    """Return True if a softmax reads a value, or what elementwise operators and moves make of it, such as masked scores."""
+    """Return True if a softmax reads a value, or what elementwise operators and moves make of it, such as masked scores.
+
+    Attention reads its mask so.
+    """
     open_nodes, seen = [value], set[Node]()
     while open_nodes:
-        for user in open_nodes.pop().users:
-            if user.target in SOFTMAX:
+        node = open_nodes.pop()
+        for user in node.users:
+            if user.target in SOFTMAX or (user.target in ATTENTION and argument(user, "attn_mask") is node):
                 return True
             if user not in seen and _keeps_elements(user.target):
                 open_nodes.append(user)

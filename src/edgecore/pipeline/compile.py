@@ -30,8 +30,8 @@ from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
 from edgecore.pipeline.lower import lower
 from edgecore.pipeline.pass_dump import PassDump
 from edgecore.pipeline.preprocess import compiler_of
-from edgecore.pipeline.unheld import unheld_constants
-from edgecore.plugin import BackendCompiler, LowPrecisionCompiler, registry
+from edgecore.pipeline.unheld import unheld_constants, warn_of_unheld
+from edgecore.plugin import BackendCompiler, LowPrecisionCompiler, WeightRoundingCompiler, registry
 from edgecore.quantize import (
     Calibration,
     Plan,
@@ -235,6 +235,7 @@ def compile(
     Warns:
         FallbackWarning: A backend failed on a part of the model; the next backend or edgecore's kernels run this part.
         QuantizationWarning: An output of the quantized program has an SQNR below 10 dB.
+        PrecisionWarning: The model has numbers that the float16 of a backend does not hold, other than in masks.
 
     Example:
         >>> program = edgecore.compile(model, (torch.randn(1, 3, 224, 224),), backends=["xnnpack"])
@@ -320,8 +321,9 @@ def compile(
         if computes_in == "float16"
         else {backend for backend in used if _float_dtype(chosen, {backend}) != "float32"}
     )
-    unheld = unheld_constants(finished.programs, torch.float16, half)
-    return CompiledProgram(finished, seconds, quantized, references, chosen, unheld)
+    unheld = unheld_constants(finished.programs, torch.float16, half - _rounding_weights_only(chosen))
+    warn_of_unheld(unheld, torch.float16, stacklevel=2)
+    return CompiledProgram(finished, seconds, quantized, references, chosen, [str(constant) for constant in unheld])
 
 
 def prepare_qat(
@@ -389,6 +391,19 @@ def _float_dtype(backends: Sequence[Backend], used: Set[str]) -> str:
             if found != "float32":
                 return found
     return "float32"
+
+
+def _rounding_weights_only(backends: Sequence[Backend]) -> set[str]:
+    """Return the ids of the backends that compute in float32 with weights of a lower precision."""
+    ids = set()
+    for backend in backends:
+        info = registry.find_by_name(backend.name)
+        compiler = compiler_of(info)
+        if isinstance(compiler, WeightRoundingCompiler):
+            with failures_named(f"backend {backend.name!r}"):
+                if compiler.rounds_weights_only(compiler.Options(**backend.options)):
+                    ids.add(info.backend_id)
+    return ids
 
 
 def _reference(exported: ExportedProgram, quantized: Quantized | None, plan: Plan, float_dtype: str) -> Reference:

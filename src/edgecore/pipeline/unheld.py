@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping
+import warnings
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch._ops import OpOverload
@@ -11,6 +13,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 from torch.utils import _pytree as pytree
 
+from edgecore.errors import PrecisionWarning
+from edgecore.ir.attention import ATTENTION, reaches_softmax
 from edgecore.ir.constants import Constants
 from edgecore.ir.delegate import delegates
 from edgecore.ir.graph import calls, describe
@@ -20,9 +24,30 @@ LOST = 0.1
 """The relative error of a small number from which it counts as not held."""
 
 
+_LISTED = 3
+
+
+@dataclass(frozen=True)
+class Unheld:
+    """A number that a dtype does not hold.
+
+    Attributes:
+        call: The call that reads the number.
+        number: The number, and what it is in the dtype.
+        hides: True for a number that hides elements from a softmax, for which the end of the range does as well.
+    """
+
+    call: str
+    number: str
+    hides: bool
+
+    def __str__(self) -> str:
+        return f"{self.call}: {self.number}"
+
+
 def unheld_constants(
     programs: Mapping[str, ExportedProgram], dtype: torch.dtype, backend_ids: Collection[str]
-) -> list[str]:
+) -> list[Unheld]:
     """List the numbers in the partitions of some backends that a dtype does not hold, with the calls that read them.
 
     Args:
@@ -31,25 +56,42 @@ def unheld_constants(
         backend_ids: Ids of the backends.
 
     Returns:
-        Sentences such as "aten.add.Scalar (node add, model.py:3): other = 1e-12 is 0 in float16".
+        The numbers; as text "aten.add.Scalar (node add, model.py:3): other = 1e-12 is 0 in float16".
     """
     modules = [module for program in programs.values() for _, module in delegates(program)]
     return [
-        sentence
+        constant
         for module in modules
         if module.backend_id in backend_ids
-        for sentence in _sentences(module.original_module, dtype)
+        for constant in _unheld(module.original_module, dtype)
     ]
 
 
-def _sentences(program: ExportedProgram, dtype: torch.dtype) -> Iterator[str]:
+def warn_of_unheld(constants: Sequence[Unheld], dtype: torch.dtype, stacklevel: int) -> None:
+    """Warn of numbers that hide nothing; `stacklevel` is as for `warnings.warn`, counted from the caller."""
+    texts = [str(constant) for constant in constants if not constant.hides]
+    if texts:
+        more = [f"{len(texts) - _LISTED} more, see the report"] if len(texts) > _LISTED else []
+        name, info = str(dtype).removeprefix("torch."), torch.finfo(dtype)
+        warnings.warn(
+            f"{name} does not hold {len(texts)} number{'s' * (len(texts) > 1)} of the model, whose results may be wrong: "
+            f"{'; '.join([*texts[:_LISTED], *more])}; write numbers from {info.tiny:.1g} to {info.max:g}, or compile in "
+            "float32",
+            PrecisionWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def _unheld(program: ExportedProgram, dtype: torch.dtype) -> Iterator[Unheld]:
     constants = Constants(program)
     for node in calls(program.graph_module):
         for name, value in _numbers(node, constants):
             rounded = float(torch.tensor(value, dtype=torch.float64).to(dtype))
             if value and math.isfinite(value) and not abs(rounded - value) <= LOST * abs(value):
                 held = "beyond" if math.isinf(rounded) else f"{rounded:.3g} in"
-                yield f"{describe(node)}: {name} = {value:.4g} is {held} {str(dtype).removeprefix('torch.')}"
+                hides = value < -1 and (reaches_softmax(node) or node.target in ATTENTION)
+                text = f"{name} = {value:.4g} is {held} {str(dtype).removeprefix('torch.')}"
+                yield Unheld(describe(node), text, hides)
 
 
 def _numbers(node: Node, constants: Constants) -> Iterator[tuple[str, float]]:

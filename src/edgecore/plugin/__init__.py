@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         RewriteRecipe,
         Selects,
         TargetingCompiler,
+        WeightRoundingCompiler,
     )
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.hookspecs import hookspec
@@ -85,6 +86,7 @@ __all__ = [
     "RewriteRecipe",
     "Selects",
     "TargetingCompiler",
+    "WeightRoundingCompiler",
     "hookimpl",
     "hookspec",
     "installed_file",

@@ -306,6 +306,18 @@ class LowPrecisionCompiler(BackendCompiler, Protocol):
 
 
 @runtime_checkable
+class WeightRoundingCompiler(LowPrecisionCompiler, Protocol):
+    """A compiler whose `computes_in` may be about stored weights alone, so that numbers of a model keep their values."""
+
+    def rounds_weights_only(self, options: BaseModel) -> bool:
+        """Return True if the backend computes in float32 with weights that are rounded to the dtype of `computes_in`.
+
+        Args:
+            options: An instance of `Options` with the values of the user.
+        """
+
+
+@runtime_checkable
 class ReportingCompiler(BackendCompiler, Protocol):
     """A compiler that adds lines to the report of a compilation, such as cycles, use of its memories, or warnings."""
 

@@ -5,10 +5,8 @@ A scale for -1e9, or for infinity, would leave no integers for the scores beside
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any
 
 import torch
 from torch.fx import GraphModule, Node
@@ -23,6 +21,9 @@ HIDDEN = 1000.0
 
 _TRIANGLES = frozenset({aten.triu.default, aten.tril.default})
 
+_PRODUCTS = frozenset({aten.mul.Tensor, aten.mul.Scalar, aten.mul_.Tensor, aten.mul_.Scalar})
+_QUOTIENTS = frozenset({aten.div.Tensor, aten.div.Scalar, aten.div_.Tensor, aten.div_.Scalar})
+
 _SCORES = {
     aten.softmax.int: 0, aten._softmax.default: 0, aten.log_softmax.int: 0, aten._log_softmax.default: 0,
     aten.scaled_dot_product_attention.default: 3,
@@ -34,29 +35,31 @@ _SCORES = {
 def hidden_values_found(observed: GraphModule) -> Iterator[set[str]]:
     """Yield a set that receives the names of observers that see hidden elements on the way to a softmax.
 
+    Such an observer observes nothing: a histogram of these numbers fails. At the end, the set receives the observers of
+    what a multiplication makes hidden elements of, too.
+
     Args:
         observed: A module with observers, which runs on the calibration samples within the context.
     """
     names: set[str] = set()
 
-    def look(name: str, observer: torch.nn.Module, values: tuple[Any, ...]) -> None:
-        if name not in names and values[0].numel() and bool(values[0].abs().max() >= HIDDEN):
-            names.add(name)
-            observer.forward = _unobserved  # a histogram of such numbers fails
+    def watched(name: str, observe: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
+        def forward(value: torch.Tensor) -> torch.Tensor:
+            if name not in names and value.numel() and bool(value.abs().max() >= HIDDEN):
+                names.add(name)
+            return value if name in names else observe(value)
 
-    hooks = [
-        observed.get_submodule(name).register_forward_pre_hook(partial(look, name))
-        for name in _before_softmax(observed)
-    ]
+        return forward
+
+    observers = {observed.get_submodule(name): name for name in _before_softmax(observed)}
+    for observer, name in observers.items():
+        observer.forward = watched(name, observer.forward)
     try:
         yield names
+        names |= _multiplied(observed, names)
     finally:
-        for hook in hooks:
-            hook.remove()
-
-
-def _unobserved(value: torch.Tensor) -> torch.Tensor:
-    return value
+        for observer in observers:
+            del observer.forward
 
 
 def remove_observers(observed: GraphModule, names: set[str]) -> None:
@@ -83,6 +86,42 @@ def _before_softmax(observed: GraphModule) -> set[str]:
         if node.op == "call_module" or _keeps_elements(node):
             open_nodes += node.all_input_nodes
     return names
+
+
+def _multiplied(observed: GraphModule, hidden: set[str]) -> set[str]:
+    """Return the names of the observers of values whose large multiples hide elements, such as `keep - 1`.
+
+    A rounding error of a thousandth, times 1e9, would hide all elements.
+
+    Args:
+        observed: The module with observers.
+        hidden: The names of the observers that have seen hidden elements.
+    """
+    names = set[str]()
+    starts = [node for node in observed.graph.nodes if node.op == "call_module" and node.target in hidden]
+    open_nodes, seen = [(node, False) for start in starts for node in start.all_input_nodes], set[tuple[Node, bool]]()
+    while open_nodes:
+        node, is_multiplied = open_nodes.pop()
+        if (node, is_multiplied) in seen:
+            continue
+        seen.add((node, is_multiplied))
+        if node.op == "call_module":
+            if not is_multiplied or node.target in hidden:
+                continue
+            names.add(str(node.target))
+        elif not _keeps_elements(node):
+            continue
+        multiplies = is_multiplied or (node.target in _PRODUCTS | _QUOTIENTS and _is_large(node))
+        open_nodes += [(source, multiplies) for source in node.all_input_nodes]
+    return names
+
+
+def _is_large(node: Node) -> bool:
+    """Return True for a multiplication, or division, but those by a number that makes no large multiples."""
+    factor = node.args[1]
+    if not isinstance(factor, (int, float)):
+        return True
+    return bool(abs(factor) >= HIDDEN if node.target in _PRODUCTS else abs(factor) <= 1 / HIDDEN)
 
 
 def _scores(node: Node) -> Node | None:

@@ -15,8 +15,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from edgecore.sdk import Constants, argument, has_hidden_rows
-from edgecore_coreml.masks import LARGEST, masked
+from edgecore.sdk import Constants, argument, has_hidden_rows, reaches_softmax
+from edgecore_coreml.masks import LARGEST, finite_scores, masked
 from edgecore_coreml.quantized import WEIGHTS, stored
 from edgecore_coreml.updates import REWRITES
 
@@ -67,7 +67,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
     With `in_half`, the model computes in float16: its finite constants stay finite.
     """
     graph, copies, constants = Graph(), dict[Any, Any](), Constants(program)
-    weights = set[Node]()
+    weights, inputs = set[Node](), set(program.graph_signature.user_inputs)
     for node in program.graph.nodes:
         copies[node] = copied = graph.node_copy(node, copies.__getitem__)
         copied.meta = {"val": node.meta["val"]} if "val" in node.meta else {}
@@ -75,6 +75,8 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
             copied.meta["val"] = val.new_empty(val.shape)  # coremltools refuses unusual strides, also of dims of size 1
         if constants.has(node):
             weights.add(copied)
+        elif in_half and node.name in inputs and _holds_scores(node):
+            copies[node] = _added(graph, finite_scores, (copied,))
         if node.op == "call_function":
             copied.kwargs = {key: value for key, value in copied.kwargs.items() if key not in _NO_LAYOUT}
             with graph.inserting_before(copied):
@@ -93,6 +95,11 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
     converted._graph_module = GraphModule({}, graph)
     converted._verifiers = [Verifier]
     return converted
+
+
+def _holds_scores(node: Node) -> bool:
+    val = node.meta["val"]
+    return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(node)
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgecore_coreml.masks import IN_FLOAT32, LARGEST, finite_mask, without_hidden_rows
+from edgecore_coreml.masks import IN_FLOAT32, LARGEST, finite_mask, finite_scores, without_hidden_rows
 from edgecore_coreml.quantized import block_weight, channel_weight, table_weight
 
 SUFFIX = "_dequantized"
@@ -75,6 +75,14 @@ def register() -> None:
         (mask,) = _get_inputs(context, node, expected=1)
         lowest = types.nptype_from_builtin(mask.dtype)(-LARGEST)
         context.add(Builder.maximum(x=mask, y=lowest, name=f"{IN_FLOAT32}{node.name}"), node.name)
+
+    @register_torch_op(torch_alias=[finite_scores.__name__])  # type: ignore[untyped-decorator]
+    def _finite_scores(context: Any, node: Any) -> None:
+        (scores,) = _get_inputs(context, node, expected=1)
+        name = f"{IN_FLOAT32}{node.name}"
+        is_hidden = Builder.equal(x=scores, y=np.float32(-np.inf), name=f"{name}_hidden")
+        reduced = Builder.maximum(x=scores, y=np.float32(-LARGEST), name=f"{name}_reduced")
+        context.add(Builder.select(cond=is_hidden, a=scores, b=reduced, name=name), node.name)
 
     @register_torch_op(torch_alias=[without_hidden_rows.__name__])  # type: ignore[untyped-decorator]
     def _without_hidden_rows(context: Any, node: Any) -> None:

@@ -30,6 +30,15 @@ def finite_mask(mask: torch.Tensor) -> torch.Tensor:
     return mask.clamp(min=-LARGEST)
 
 
+def finite_scores(scores: torch.Tensor) -> torch.Tensor:
+    """Return scores, or a mask to add to them, whose finite numbers, and their sums, stay finite in float16.
+
+    Args:
+        scores: float32, any shape.
+    """
+    return torch.where(scores == -torch.inf, scores, scores.clamp(min=-LARGEST))
+
+
 def without_hidden_rows(attention: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     """Return the result of attention with zeros in the rows without a visible key.
 

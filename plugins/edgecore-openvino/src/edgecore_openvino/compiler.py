@@ -23,7 +23,7 @@ INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
 
 class OpenvinoCompiler:
-    """Implements `QuantizingCompiler`, `LowPrecisionCompiler`, `ReportingCompiler` and `BlobGraphReader`."""
+    """Implements `QuantizingCompiler`, `WeightRoundingCompiler`, `ReportingCompiler` and `BlobGraphReader`."""
 
     Options = OpenvinoOptions
 
@@ -74,6 +74,10 @@ class OpenvinoCompiler:
         """Return "float16" if weights are stored, or results computed, in float16; nothing stands for bf16."""
         checked = OpenvinoOptions.model_validate(options.model_dump())
         return "float16" if checked.half_weights or checked.precision == "f16" else "float32"
+
+    def rounds_weights_only(self, options: BaseModel) -> bool:
+        """Return True for `half_weights` unless OpenVINO computes in f16, too."""
+        return OpenvinoOptions.model_validate(options.model_dump()).precision != "f16"
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: kind of the model, device, size and properties."""

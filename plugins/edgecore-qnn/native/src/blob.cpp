@@ -1,6 +1,7 @@
 #include "blob.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <iterator>
 #include <set>
 
@@ -97,6 +98,11 @@ Argument read_argument(const wire::Tensor &table) {
       damaged("a tensor has a dim of size %lld", static_cast<long long>(size));
     }
     argument.bytes *= static_cast<uint64_t>(size);
+  }
+  argument.largest = table.largest();
+  const bool is_float = type->onnx == kTypes[0].onnx;
+  if (!(argument.largest >= 0 && argument.largest <= FLT_MAX) || (argument.largest != 0 && !is_float)) {
+    damaged("the largest number of a tensor is %g", static_cast<double>(argument.largest));
   }
   return argument;
 }

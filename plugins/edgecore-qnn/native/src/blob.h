@@ -27,6 +27,7 @@ struct Argument {
   ElementType type;
   std::vector<int64_t> shape;
   uint64_t bytes;
+  float largest;  // of an input: the magnitude to which its finite numbers are reduced; 0: none
 
   int32_t rank() const { return static_cast<int32_t>(shape.size()); }
 };

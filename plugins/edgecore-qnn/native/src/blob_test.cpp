@@ -1,6 +1,7 @@
 // Tests of the reader of blobs: a damaged blob is refused, or read as a payload whose numbers are all in bounds.
 #include "blob.h"
 
+#include <cmath>
 #include <random>
 
 #include "test_support.h"
@@ -104,6 +105,10 @@ TEST(Blob, ADamageOfTheHeaderIsNamed) {
   refused("a tensor has 9 dims", [](wire::HeaderT &h) { h.inputs[0]->dims.assign(9, 1); });
   refused("a dim of size 0", [](wire::HeaderT &h) { h.inputs[0]->dims[0] = 0; });
   refused("a dim of size 2147483647", [](wire::HeaderT &h) { h.inputs[0]->dims = {8, 0x7fffffff}; });
+  refused("the largest number of a tensor is -1", [](wire::HeaderT &h) { h.inputs[0]->largest = -1; });
+  refused("the largest number of a tensor is nan", [](wire::HeaderT &h) { h.inputs[0]->largest = NAN; });
+  refused("the largest number of a tensor is inf", [](wire::HeaderT &h) { h.inputs[0]->largest = INFINITY; });
+  refused("the largest number of a tensor is 2", [](wire::HeaderT &h) { h.outputs[0]->largest = 2; });  // of uint8
   refused("no inputs or no outputs", [](wire::HeaderT &h) { h.outputs.clear(); });
 }
 

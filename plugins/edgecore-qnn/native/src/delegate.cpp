@@ -1,5 +1,7 @@
 // The QNN backend: gives the context binary in a delegate's blob to ONNX Runtime's QNN provider, and runs it. The
-// tensors that QNN reads and writes are the runtime's own buffers, without copies.
+// tensors that QNN reads and writes are the runtime's own buffers, without copies but of masks.
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,6 +111,7 @@ class Instance {
       : delegate_(delegate),
         host_(host),
         inputs_(delegate.payload.inputs.size()),
+        reduced_(delegate.payload.inputs.size()),
         outputs_(delegate.payload.outputs.size()),
         bound_(delegate.argument_count(), nullptr) {}
 
@@ -136,7 +139,7 @@ class Instance {
 
   void execute(const Arguments &args, const Memory &) {
     for (size_t i = 0; i < bound_.size(); ++i) {
-      void *data = args.data<void>(i);
+      void *data = i < inputs_.size() ? reduced(i, args.data<void>(i)) : args.data<void>(i);
       if (data == bound_[i]) continue;
       const size_t output = i - inputs_.size();
       if (i < inputs_.size()) {
@@ -151,10 +154,25 @@ class Instance {
   }
 
  private:
+  // Returns the memory of an input for QNN: a copy with smaller numbers if float16 would make infinities of its own.
+  void *reduced(size_t input, void *data) {
+    const Argument &argument = delegate_.payload.inputs[input];
+    const float largest = argument.largest;
+    if (largest == 0) return data;
+    std::vector<float> &copy = reduced_[input];
+    copy.resize(static_cast<size_t>(argument.bytes) / sizeof(float));
+    const auto *numbers = static_cast<const float *>(data);
+    std::transform(numbers, numbers + copy.size(), copy.begin(), [largest](float number) {
+      return std::isfinite(number) ? std::clamp(number, -largest, largest) : number;
+    });
+    return copy.data();
+  }
+
   const Delegate &delegate_;
   Host host_;
   std::vector<Value> inputs_, outputs_;
-  std::vector<void *> bound_;  // by argument: the memory that its value uses; null: it has no value
+  std::vector<std::vector<float>> reduced_;  // by input: its copy, if it has a largest number
+  std::vector<void *> bound_;                // by argument: the memory that its value uses; null: it has no value
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from math import inf
 
 from edgecore.errors import FormatError
 from edgecore.sdk.flat import pack, unpack
@@ -99,7 +100,8 @@ def describe(blob: bytes) -> list[str]:
     for kind, tensors in (("input", header.inputs), ("output", header.outputs)):
         for index, tensor in enumerate(tensors):
             scale = f", scale {tensor.scale:.6g}, zero point {tensor.zero_point}" if tensor.scale else ""
-            lines.append(f"{kind} {index}: {tensor.name}, {tensor.dtype} {list(tensor.dims)}{scale}")
+            largest = f", finite numbers up to {tensor.largest:g}" if tensor.largest else ""
+            lines.append(f"{kind} {index}: {tensor.name}, {tensor.dtype} {list(tensor.dims)}{scale}{largest}")
     return lines
 
 
@@ -109,6 +111,8 @@ def _check_tensors(header: Header) -> None:
     for tensor in (*header.inputs, *header.outputs):
         if tensor.dtype not in DTYPES or len(tensor.dims) > _MAX_RANK or any(size < 1 for size in tensor.dims):
             raise FormatError(f"the blob is damaged: tensor {tensor.name!r} is {tensor.dtype!r} {list(tensor.dims)}")
+        if not 0 <= tensor.largest < inf or (tensor.largest and tensor.dtype != "float32"):
+            raise FormatError(f"the blob is damaged: the largest number of tensor {tensor.name!r} is {tensor.largest}")
 
 
 __all__ = ["CONTEXT_OFFSET", "DTYPES", "MAGIC", "Header", "Tensor", "decode", "describe", "encode"]

@@ -12,7 +12,7 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.plugin import BlobGraph, BlobNode
-from edgecore.sdk import PartitionView, debug_handles
+from edgecore.sdk import PartitionView, debug_handles, reaches_softmax
 from edgecore_qnn.operators import TABLE
 from edgecore_qnn.operators.builder import Builder, shape
 from edgecore_qnn.operators.quantized import scale_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 OPSET = 21
 """The version of ONNX's operators: the first one with uint16 in QuantizeLinear."""
 _IR_VERSION = 10
+LARGEST = 61440.0
+"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
+
 _TYPES = {
     torch.float32: "FLOAT", torch.float16: "FLOAT16", torch.uint8: "UINT8", torch.int8: "INT8", torch.uint16: "UINT16",
     torch.int16: "INT16", torch.int32: "INT32", torch.int64: "INT64", torch.bool: "BOOL",
@@ -132,7 +135,7 @@ def build(
     return OnnxGraph(
         model,
         builder.owners,
-        [_tensor(f"input_{index}", node) for index, node in enumerate(inputs)],
+        [_input(f"input_{index}", node) for index, node in enumerate(inputs)],
         [_tensor(f"output_{index}", node) for index, node in enumerate(outputs)],
     )
 
@@ -145,6 +148,13 @@ def _info(name: str, node: Node) -> ValueInfoProto:
     from onnx import TensorProto, helper
 
     return helper.make_tensor_value_info(name, TensorProto.DataType.Value(_TYPES[node.meta["val"].dtype]), shape(node))
+
+
+def _input(name: str, node: Node) -> Tensor:
+    tensor = _tensor(name, node)
+    if tensor.dtype == "float32" and reaches_softmax(node):
+        tensor.largest = LARGEST
+    return tensor
 
 
 def _tensor(name: str, node: Node) -> Tensor:

@@ -20,6 +20,11 @@ aten = torch.ops.aten
 MASKS = frozenset({aten.masked_fill.Scalar, aten.masked_fill_.Scalar})
 """Operators that set elements to a number."""
 
+SOFTMAX = frozenset({
+    aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default
+})  # fmt: skip
+"""Operators that leave out elements that are minus infinity."""
+
 HIDDEN = -1000.0
 """A number in a mask from which on it counts as minus infinity: the exponential of scores with it is 0 in float32."""
 
@@ -93,16 +98,21 @@ def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) ->
 
 
 def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
-    """A sum with a constant that has infinite elements; None for other sums."""
+    """A sum with a constant that hides elements of each row, but not all; None for other sums."""
     node = editor.origin
+    if not node.users or not all(user.target in SOFTMAX for user in node.users):
+        return None
     scores, mask = argument(node, "self"), argument(node, "other")
     if not isinstance(mask, Node) or not isinstance(scores, Node):
         return None
     if _tensor(model, mask) is None:
         scores, mask = mask, scores
     found = _tensor(model, mask)
-    if found is None or not found.is_floating_point() or not bool((found <= HIDDEN).any()):
+    if found is None or not found.is_floating_point():
         return None
+    hidden = (found <= HIDDEN)[(None,) * (node.meta["val"].dim() - found.dim())]
+    if not bool(hidden.any()) or any(bool(hidden.all(argument(user, "dim")).any()) for user in node.users):
+        return None  # a row that sees nothing is NaN, or sees everything if the numbers are finite
     return _masked_sum(model, editor, scores, mask)
 
 

@@ -9,12 +9,15 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.sdk import Bounds, PartitionView
+from edgecore.sdk import Bounds, PartitionView, reaches_softmax
 from edgecore_vulkan.calls import Call, CallGraph, SizeValue, TensorValue
 from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.operators.builder import Builder
 from edgecore_vulkan.operators.state import add_states, store_states
 from edgecore_vulkan.profile import Profile
+
+LARGEST = 61440.0
+"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
 
 
 def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
@@ -31,6 +34,8 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
             TensorValue(max_shape(val, node), val.dtype) if isinstance(val, torch.Tensor) else SizeValue()
         )
         builder.graph.inputs.append(builder.values[node])
+        if profile.force_fp16 and _holds_scores(node):
+            builder.values[node] = _finite_in_fp16(builder, builder.values[node])
     stored = add_states(builder, part.buffers)
     for node in part.calls:
         builder.nodes = (node,)
@@ -46,6 +51,27 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
     store_states(builder, stored)
     builder.graph.outputs = [builder.value(node) for node in part.outputs]
     return builder.graph
+
+
+def _holds_scores(node: Node) -> bool:
+    val = node.meta["val"]
+    return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(node)
+
+
+def _finite_in_fp16(b: Builder, value: TensorValue) -> TensorValue:
+    """Return an input in float16 whose finite numbers stay finite, also in sums: masks have numbers such as -1e9.
+
+    What `value` is beyond the finite numbers of float32, an infinity or NaN, is added again; it is 0 for others.
+    """
+    value.is_exact = True
+    reduced, finite, rest, result = (TensorValue(value.shape, torch.float32, is_exact=True) for _ in range(4))
+    largest = torch.finfo(torch.float32).max
+    b.call("aten.clamp.default", [value, -LARGEST, LARGEST], reduced)
+    b.call("aten.clamp.default", [value, -largest, largest], finite)
+    b.call("aten.sub.Tensor", [value, finite, 1], rest)
+    b.call("aten.add.Tensor", [reduced, rest, 1], result)
+    half: TensorValue = b.call("aten._to_copy.default", [result, *[None] * 4, False, None], value.like())
+    return half
 
 
 def separate_outputs(graph: CallGraph, dtypes: list[torch.dtype]) -> None:

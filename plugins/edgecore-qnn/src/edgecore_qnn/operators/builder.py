@@ -103,13 +103,13 @@ class Builder:
     def value(self, argument: Any, like: str = "") -> str:
         """Return the name of an argument: a node's result, or a number.
 
-        A number, and a constant of floats, is quantized if the value `like` is.
+        A number, and a constant of finite floats, is quantized if the value `like` is.
         """
         if not isinstance(argument, Node):
             return self.number(float(argument), like)
         if argument not in self.values:
             tensor = self.partition.constants[argument].contiguous()
-            if like in self.scales and tensor.dtype == torch.float32:
+            if like in self.scales and tensor.dtype == torch.float32 and bool(tensor.isfinite().all()):
                 return self.quantized_constant(tensor.numpy(), self.scales[like].dtype)
             self.values[argument] = self.array(tensor.numpy())
         name: str = self.values[argument]

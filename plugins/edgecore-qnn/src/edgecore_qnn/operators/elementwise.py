@@ -31,7 +31,7 @@ def _binary(op_type: str) -> Build:
 
     def build(b: Builder, node: Node) -> Any:
         args, (left, right) = arguments_by_name(node), node.args[:2]
-        first, second = _operands(b, left, right)
+        first, second = _operands(b, left, right, result_scale(node) is not None)
         if (alpha := args.get("alpha", 1)) != 1:
             second = b.add("Mul", second, b.number(float(alpha), second))
         return b.add(op_type, first, second)
@@ -39,13 +39,16 @@ def _binary(op_type: str) -> Build:
     return build
 
 
-def _operands(b: Builder, left: Any, right: Any) -> tuple[str, str]:
-    """Return both operands; a constant or a number is quantized like the operand that is computed."""
+def _operands(b: Builder, left: Any, right: Any, is_quantized: bool = True) -> tuple[str, str]:
+    """Return both operands; a constant or a number is quantized like the operand that is computed.
+
+    Without `is_quantized` it stays in floating point: the integers of a mask would leave none for the scores beside it.
+    """
     if isinstance(left, Node) and left not in b.partition.constants:
         first = b.value(left)
-        return first, b.value(right, first)
+        return first, b.value(right, first if is_quantized else "")
     second = b.value(right)
-    return b.value(left, second), second
+    return b.value(left, second if is_quantized else ""), second
 
 
 def _alpha(query: NodeQuery) -> str | None:
@@ -167,11 +170,11 @@ def _square(b: Builder, node: Node) -> Any:
 
 
 def _not_equal(b: Builder, node: Node) -> Any:
-    return b.add("Not", b.add("Equal", *_operands(b, *node.args[:2])))
+    return b.add("Not", b.add("Equal", *_operands(b, node.args[0], node.args[1])))
 
 
 def _compare(op_type: str) -> Build:
-    return lambda b, node: b.add(op_type, *_operands(b, *node.args[:2]))
+    return lambda b, node: b.add(op_type, *_operands(b, node.args[0], node.args[1]))
 
 
 def _logical(op_type: str) -> Build:
@@ -180,7 +183,7 @@ def _logical(op_type: str) -> Build:
 
 def _where(b: Builder, node: Node) -> Any:
     condition, left, right = node.args
-    first, second = _operands(b, left, right)
+    first, second = _operands(b, left, right, result_scale(node) is not None)
     return b.add("Where", b.value(condition), first, second)
 
 

@@ -12,13 +12,17 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Tensor:
-    """An input or output of the graph; the scale is 0 if it is not quantized."""
+    """An input or output of the graph; the scale is 0 if it is not quantized.
+
+    The delegate reduces the finite numbers of a float32 input to the magnitude `largest`, unless that is 0.
+    """
 
     name: str = string(0)
     dtype: str = string(1)
     dims: list[int] = vector(2, "i64")
     scale: float = scalar(3, "f32")
     zero_point: int = scalar(4, "i32")
+    largest: float = scalar(5, "f32")
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import torch
 
 from edgecore.sdk import NodeQuery, argument
-from edgecore_tosa.attention import is_mask
+from edgecore_tosa.attention import SOFTMAX, is_mask
 from edgecore_tosa.builder import Builder, Value
 from edgecore_tosa.graph import Array
 from edgecore_tosa.operators.elementwise import aligned
@@ -81,7 +81,7 @@ def _check(query: NodeQuery) -> str | None:
 def _check_readers(query: Query) -> str | None:
     """Return why elements that become minus infinity are not those that a softmax leaves out, or None."""
     for user in query.node.users:
-        if user.target not in _READERS:
+        if user.target not in SOFTMAX:
             return "a user that is not softmax"
         dim, hidden = argument(user, "dim"), query.constant(query.argument("mask"))
         rank = len(query.sizes("self"))
@@ -90,10 +90,6 @@ def _check_readers(query: Query) -> str | None:
             return "its mask hides all elements of a row"
     return None
 
-
-_READERS = frozenset({
-    aten.softmax.int, aten._softmax.default, aten.log_softmax.int, aten._log_softmax.default
-})  # fmt: skip
 
 ROWS = (
     Row(aten.masked_fill.Scalar, FLOAT, "-inf by a constant mask before softmax, or a finite number", _check, True, _mask,

@@ -25,13 +25,13 @@ def assign_memory_objects(graph: CallGraph) -> None:
     Constants, results in memory of their own and sizes have no number. A list of results starts at its call.
     """
     last = last_uses(graph)
-    free: list[tuple[tuple[object, Memory], int, int]] = []  # (kind, elements, number)
+    free: list[tuple[tuple[object, bool, Memory], int, int]] = []  # (kind, elements, number)
     ends: dict[int, list[TensorValue]] = {}
     count = 0
 
     def place(value: TensorValue) -> None:
         nonlocal count
-        kind = (value.dtype, value.memory)
+        kind = (value.dtype, value.is_exact, value.memory)
         candidates = [entry for entry in free if entry[0] == kind]
         if candidates:
             best = min(candidates, key=lambda entry: (abs(entry[1] - value.elements), entry[2]))
@@ -46,7 +46,7 @@ def assign_memory_objects(graph: CallGraph) -> None:
 
     def release(index: int) -> None:
         for value in ends.get(index, []):
-            free.append(((value.dtype, value.memory), sizes[value.memory_object], value.memory_object))
+            free.append(((value.dtype, value.is_exact, value.memory), sizes[value.memory_object], value.memory_object))
 
     for value in graph.inputs:
         if isinstance(value, TensorValue):
