@@ -1,5 +1,7 @@
 """`external_data` for quantized weights: patterns name the parameters of the model, and programs share a base."""
 
+import warnings
+
 import pytest
 import torch
 from torch import nn
@@ -103,3 +105,32 @@ def test_weights_in_the_blob_of_a_backend_are_an_error():
     pytest.importorskip("edgecore_openvino")
     with pytest.raises(CompileError, match=r"matches only weights that the backend OpenvinoBackend keeps in its own"):
         compiled(Base(), "openvino", "int8-weights", {"layers.1.weight": "w"})
+
+
+@pytest.mark.parametrize("backend", ["xnnpack", "vulkan", "openvino", "vgf", "qnn", "coreml", "ethosu"])
+def test_weights_move_or_one_warning_names_the_backend_that_keeps_them(backend):
+    pytest.importorskip(f"edgecore_{backend}")
+    model, x = nn.Sequential(nn.Linear(32, 64), nn.ReLU(), nn.Linear(64, 32)).eval(), torch.randn(2, 32)
+    options = {"quantize": "int8", "calibration": [x]} if backend == "ethosu" else {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        program = edgecore.compile(model, (x,), backends=[backend], external_data="w", **options)
+    messages = [warning for warning in caught if "external_data" in str(warning.message)]
+    if backend in ("xnnpack", "vulkan"):
+        assert outside(program)["w"] >= 4 * sum(parameter.numel() for parameter in model.parameters())
+        assert not messages
+    else:
+        (message,) = messages
+        assert message.filename == __file__
+        (name,) = program.report().delegates
+        assert str(message.message).startswith(
+            f"external_data: 4 weights, such as 0.weight, cannot leave the .pte, because {name} keeps weights in the blob"
+        )
+
+
+def test_only_the_weights_that_stay_are_counted():
+    pytest.importorskip("edgecore_vgf")
+    model = nn.Sequential(nn.Embedding(10, 16), nn.Linear(16, 8)).eval()  # VGF takes no embedding
+    with pytest.warns(UserWarning, match="2 weights, such as 1.weight, cannot leave"):
+        program = edgecore.compile(model, (torch.tensor([[1, 2]]),), backends=["vgf"], external_data={"*": "w"})
+    assert outside(program)["w"] == 640

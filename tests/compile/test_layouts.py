@@ -240,6 +240,21 @@ def test_calibration_data_may_have_another_layout_than_the_example(backend, reci
         check(model, x, (from_numpy(x),), [backend], 0.02, quantize=recipe)
 
 
+@pytest.mark.parametrize("recipe", ["int8", "int16x8"])
+@pytest.mark.parametrize("name", ["conv, pools and linear", "residual", "depthwise", "inner"])
+def test_integer_kernels_compute_models_in_channels_last(name, recipe):
+    torch.manual_seed(0)
+    model, x = MODELS[name]()
+    options = {"runtime": "edgecore", "quantize": recipe, "calibration": [x]}
+    plain, outputs = check(model.eval(), x, (from_numpy(x), permuted(x)), (), 0, **options)
+    other, again = check(model.to(memory_format=LAST), x, (from_numpy(x),), (), 0, **options)
+    assert delegated(other) == delegated(plain)
+    for result, value in zip(again, outputs, strict=True):  # PyTorch adds in another order when it observes ranges
+        assert float((result - value).abs().max()) <= 0.02 * float(value.abs().max())
+    integers = [row.operator for row in other.report().rows if row.operator.startswith("edgecore.int")]
+    assert len(integers) >= sum(isinstance(layer, (nn.Conv2d, nn.Linear)) for layer in model.modules())
+
+
 NETWORKS = ("resnet18", "mobilenet_v3_small")
 
 

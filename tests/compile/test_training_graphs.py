@@ -13,6 +13,9 @@ from torch.export.experimental import _export_forward_backward
 from torch.export.graph_signature import OutputKind
 
 import edgecore
+from edgecore.devtools.comparison import compare
+from edgecore.errors import CompileError
+from edgecore.pipeline.bundled import eager_suite
 
 IMAGE, SERIES = (2, 3, 8, 8), (2, 3, 9)
 
@@ -127,6 +130,64 @@ def test_gradients_follow_the_loss_and_other_results(name, backends):
     assert names[:2] == ["loss", "result"]
     parameters = [f"net.{parameter}.grad" for parameter, _ in net.named_parameters()]
     assert names[2:-1] == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "backends", "more"),
+    [("with bias", [], False), ("with bias", ["xnnpack"], True), ("norm in training", [], True)],
+)
+def test_a_comparison_takes_the_exported_program_and_names_the_gradients(name, backends, more):
+    joint = joint_of(*NETS[name], more=more, of_input=more)
+    before = {name: buffer.clone() for name, buffer in joint.program.named_buffers()}
+    program = edgecore.compile(joint.program, backends=backends)
+    comparison = program.compare(joint.program, [joint.inputs] * 2)
+    assert comparison.ok
+    names = [output.name for output in edgecore.load(program.buffer).forward.outputs]
+    assert {row.output for row in comparison.rows} == {*names}
+    assert all(torch.equal(buffer, before[name]) for name, buffer in joint.program.named_buffers())
+    report = compare(joint.program, [joint.inputs], backends=backends)
+    assert report.ok
+    assert len(report.outputs) == len(names)
+
+
+class Half(nn.Module):
+    """Has the loss of another module, and half of its gradients."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.module = module
+
+    def forward(self, x, y):
+        loss = self.module(x, y)
+        return (loss + loss.detach()) / 2
+
+
+def test_a_comparison_names_the_gradients_that_are_wrong():
+    net, shape = NETS["with bias"]
+    joint = joint_of(net, shape)
+    model = WithLoss(net, more=False)
+    half = _export_forward_backward(torch.export.export(Half(model), joint.inputs, strict=True))
+    comparison = edgecore.compile(joint.program).compare(half)
+    assert {row.output: row.exceeded for row in comparison.rows} == {
+        "output_0": False, "net.weight.grad": True, "net.bias.grad": True,
+    }  # fmt: skip
+
+
+def test_a_bundle_has_the_loss_and_the_gradients(tmp_path):
+    joint = joint_of(*NETS["without bias"], of_input=True)
+    suite = eager_suite("forward", joint.program)
+    edgecore.BundledProgram(edgecore.compile(joint.program), [suite]).save(tmp_path / "joint.bpte")
+    verdict = edgecore.verify_bundled(tmp_path / "joint.bpte")
+    assert verdict.passed
+    assert len(verdict.results) == len(joint.expected)
+
+
+@pytest.mark.parametrize("recipe", ["int8", "int8-dynamic"])
+def test_a_recipe_of_activations_refuses_gradients(recipe):
+    joint = joint_of(*NETS["average"])
+    calibration = [joint.inputs] if recipe == "int8" else None
+    with pytest.raises(CompileError, match="the program computes gradients, .* quantize the model alone"):
+        edgecore.compile(joint.program, backends=["xnnpack"], quantize=recipe, calibration=calibration)
 
 
 class Sum(nn.Module):

@@ -10,6 +10,7 @@ from torch import nn
 import edgecore
 from edgecore import runtime
 from edgecore.errors import BackendError, CompileError, QuantizationWarning
+from edgecore.pipeline.bundled import eager_suite
 from edgecore.pipeline.compare import Comparison, Difference, _row
 
 X = torch.randn(15, 64, generator=torch.Generator().manual_seed(0))
@@ -149,9 +150,12 @@ def test_a_comparison_leaves_the_state_of_the_model_as_it_was():
 
     model = Counter().eval()
     program = edgecore.compile(model, (torch.zeros(2),))
-    for _ in range(2):
-        assert program.compare(model, [torch.zeros(2)] * 3).ok
+    exported = torch.export.export(model, (torch.zeros(2),))
+    for compared in (model, exported, model, exported):
+        assert program.compare(compared, [torch.zeros(2)] * 3).ok
+        eager_suite("forward", compared, torch.zeros(2))
     assert model.count.item() == 0
+    assert exported.state_dict["count"].item() == 0
 
 
 def test_a_model_that_rounds_by_itself_is_compared_within_its_roundings():

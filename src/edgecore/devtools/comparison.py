@@ -38,7 +38,7 @@ from edgecore.devtools.taps import (
     with_last,
 )
 from edgecore.errors import CompileError
-from edgecore.ir.program import copy_program, unchanged_buffers
+from edgecore.ir.program import copy_program, module_to_run, unchanged_buffers
 from edgecore.ir.written import written_inputs
 from edgecore.passes.pass_list import PassList
 from edgecore.passes.pipeline import EDGE_PASSES
@@ -249,7 +249,7 @@ class Comparison:
         self.has_state = bool(self.edge.graph_signature.buffers_to_mutate)
         self.sites = sites_of(self.edge, compiled.pte)
         self._exported = snapshot.exported
-        self._module = snapshot.exported.module(check_guards=False)
+        self._module = module_to_run(snapshot.exported, check_guards=False)
         self._passes = passes
         self.computes_in: torch.dtype = getattr(torch, compiled.computes_in)
         self.steps: int = compiled.steps

@@ -169,6 +169,8 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     """Run a program; return values and names of nodes by debug handle. Of several nodes with one, the last counts."""
     import torch
 
+    from edgecore.ir.program import module_to_run
+
     tensors = (*program.state_dict.values(), *program.constants.values())
     if any(isinstance(one, torch.Tensor) and one.is_meta for one in tensors):
         raise ValueError("the ETRecord has no weights to run the graph with; save it with weights=True")
@@ -185,8 +187,7 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
                 names.setdefault(handle, []).append(n.name)
             return result
 
-    module = program.module()
-    assert isinstance(module, torch.fx.GraphModule)
+    module = module_to_run(program)
     try:
         with torch.no_grad():
             Recorder(module).run(*arguments)

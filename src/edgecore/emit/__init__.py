@@ -10,7 +10,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.emit.constant_methods import constant_plan
 from edgecore.emit.emitter import Emitter
-from edgecore.emit.external import ExternalConstants, Patterns, Rule, external_rule
+from edgecore.emit.external import ExternalConstants, Rule, external_rule
 from edgecore.emit.program_data import ProgramData
 from edgecore.memory import MemoryPlan
 
@@ -63,4 +63,4 @@ def emit(
     return pte, program_data.external
 
 
-__all__ = ["Emitter", "ExternalConstants", "Patterns", "emit", "external_rule"]
+__all__ = ["Emitter", "ExternalConstants", "emit", "external_rule"]

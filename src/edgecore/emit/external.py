@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -15,6 +16,7 @@ from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants, parameter_of
 from edgecore.ir.delegate import LoweredBackendModule
+from edgecore.ir.failures import level_of_caller
 from edgecore.ir.graph import calls, handles_of
 from edgecore.plugin import NamedBlob
 
@@ -25,37 +27,48 @@ _LISTED = 5
 """Number of names that an error message lists."""
 
 ExternalConstants = bool | str | Mapping[str, str] | Callable[[Node], str | None]
-Rule = Callable[[Node, str], str | None]
-"""A function (placeholder, qualified name of the constant) -> file name without `.ptd`, or None for the `.pte`."""
 
 
-def external_rule(choice: ExternalConstants) -> Rule:
-    """Make the rule for the option `external_constants`.
+class Rule:
+    """Chooses the file of each constant, and knows afterwards which constants stayed in the `.pte`.
 
     Args:
-        choice: True for all constants in one file with a default name; the name of one file; a mapping from patterns
-            of qualified names (see `Patterns`) to file names; or a function that takes the
-            placeholder and returns a file name, or None for the `.pte`.
-
-    Raises:
-        CompileError: A file name is not valid. If `choice` is a function, the error comes when the rule is called.
+        choose: A function (placeholder, qualified name of the constant) -> file name without `.ptd`, or None for the
+            `.pte`.
     """
-    if isinstance(choice, bool):
-        return lambda node, name: DEFAULT_FILE if choice else None
-    if isinstance(choice, str):
-        only = _file_name(choice)
-        return lambda node, name: only
-    if isinstance(choice, Mapping):
-        return Patterns({pattern: _file_name(file) for pattern, file in choice.items()})
 
-    def of_node(node: Node, name: str) -> str | None:
-        file = choice(node)
-        return None if file is None else _file_name(file)
+    def __init__(self, choose: Callable[[Node, str], str | None]) -> None:
+        self._choose = choose
+        self._inside: dict[str, str] = {}  # name of a weight in the blob of a backend -> the backend
+        self._stored: set[str] = set()
 
-    return of_node
+    def __call__(self, node: Node, name: str) -> str | None:
+        """Return the name of the file of a constant, or None for the `.pte`."""
+        return self._choose(node, name)
+
+    def store(self, name: str) -> None:
+        """Note that a constant, or data that were computed of it, are in a file."""
+        self._stored.add(parameter_of(name))
+
+    def keep(self, name: str, backend: str) -> None:
+        """Note that a constant, for which a file was chosen, is a part of the blob of a backend."""
+        self._inside[parameter_of(name)] = backend
+
+    def check(self) -> None:
+        """Warn of weights that stay in the `.pte` against the choice, after all methods were emitted."""
+        kept = {name: backend for name, backend in self._inside.items() if name not in self._stored}
+        if kept:
+            backends = list(dict.fromkeys(kept.values()))
+            weights = "1 weight" if len(kept) == 1 else f"{len(kept)} weights"
+            warnings.warn(
+                f"external_data: {weights}, such as {next(iter(kept))}, cannot leave the .pte, because "
+                f"{' and '.join(backends)} {'keeps' if len(backends) == 1 else 'keep'} weights in the blob; compile these "
+                "layers for another backend to store their weights in a .ptd file",
+                stacklevel=level_of_caller(),
+            )
 
 
-class Patterns:
+class Patterns(Rule):
     """The rule of a mapping from patterns of qualified names, as in `fnmatch`, to file names; the first match counts.
 
     A pattern names parameters and buffers of the model. What was computed of one of them, such as its integers and
@@ -63,23 +76,13 @@ class Patterns:
     """
 
     def __init__(self, files: Mapping[str, str]) -> None:
+        super().__init__(self._first_match)
         self.files = files
         self._names: dict[str, None] = {}
-        self._inside: dict[str, str] = {}  # name of a weight in the blob of a backend -> the backend
-        self._stored: set[str] = set()
 
-    def __call__(self, node: Node, name: str) -> str | None:
-        """Return the name of the file of a constant, or None for the `.pte`."""
+    def _first_match(self, node: Node, name: str) -> str | None:
         self._names[parameter_of(name)] = None
         return next((file for pattern, file in self.files.items() if _matches(pattern, name)), None)
-
-    def store(self, name: str) -> None:
-        """Note that a constant, or data that were computed of it, are in a file."""
-        self._stored.add(parameter_of(name))
-
-    def keep(self, name: str, backend: str) -> None:
-        """Note that a constant is a part of the blob of a backend."""
-        self._inside[parameter_of(name)] = backend
 
     def check(self) -> None:
         """Check that each pattern had an effect, after all methods were emitted.
@@ -102,6 +105,33 @@ class Patterns:
                     f"{self._inside[inside[0]]} keeps in its own blob, such as {inside[0]}; leave the pattern out, or "
                     "compile these layers for another backend"
                 )
+        super().check()
+
+
+def external_rule(choice: ExternalConstants) -> Rule:
+    """Make the rule for the option `external_constants`.
+
+    Args:
+        choice: True for all constants in one file with a default name; the name of one file; a mapping from patterns
+            of qualified names (see `Patterns`) to file names; or a function that takes the
+            placeholder and returns a file name, or None for the `.pte`.
+
+    Raises:
+        CompileError: A file name is not valid. If `choice` is a function, the error comes when the rule is called.
+    """
+    if isinstance(choice, bool):
+        return Rule(lambda node, name: DEFAULT_FILE if choice else None)
+    if isinstance(choice, str):
+        only = _file_name(choice)
+        return Rule(lambda node, name: only)
+    if isinstance(choice, Mapping):
+        return Patterns({pattern: _file_name(file) for pattern, file in choice.items()})
+
+    def of_node(node: Node, name: str) -> str | None:
+        file = choice(node)
+        return None if file is None else _file_name(file)
+
+    return Rule(of_node)
 
 
 def _matches(pattern: str, name: str) -> bool:
@@ -132,8 +162,7 @@ def files_of_constants(program: ExportedProgram, rule: Rule) -> dict[str, str]:
             file = rule(node, spec.target)
             if file is not None:
                 files[node.name] = file
-                if isinstance(rule, Patterns):
-                    rule.store(spec.target)
+                rule.store(spec.target)
     return files
 
 
@@ -160,7 +189,7 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
         (file,) = set(chosen.values())
         if file is not None and others:
             files |= dict.fromkeys(others, file)
-            moved.update(nodes)
+            moved.update(() if all(blob.repeats_blob for blob in others.values()) else nodes)
     elif others:
         by_content = {}
         for node in nodes:
@@ -171,14 +200,13 @@ def files_of_delegate(module: LoweredBackendModule, rule: Rule) -> dict[str, str
             node = by_content.get(hashlib.sha256(blob.data).digest()) or _packed_from(blob, readers, constants)
             if node is not None and (file := chosen[node]) is not None:
                 files[key] = file
-                moved.add(node)
-    if isinstance(rule, Patterns):
-        _note(rule, module, chosen, moved, files)
+                moved.update(() if blob.repeats_blob else (node,))
+    _note(rule, module, chosen, moved, files)
     return files
 
 
 def _note(
-    rule: Patterns,
+    rule: Rule,
     module: LoweredBackendModule,
     chosen: Mapping[Node, str | None],
     moved: Collection[Node],

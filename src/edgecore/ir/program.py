@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from torch.fx._lazy_graph_module import _LazyGraphModule
 from torch.utils import _pytree as pytree
 
 from edgecore.ir.lazy_constants import load
-from edgecore.ir.written import is_result
+from edgecore.ir.written import has_gradients, is_result
 
 
 def make_program(
@@ -77,6 +78,20 @@ def copy_program(program: ExportedProgram) -> ExportedProgram:
     )
     copied._module_call_graph = program._module_call_graph
     return copied
+
+
+def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> GraphModule:
+    """Return `program.module()`; if the program has gradients, a module that returns a tuple of all results.
+
+    torch keeps the signature of the model without gradients for such a program, so that its `module()` cannot be called.
+    """
+    if has_gradients(program):
+        entry, *others = program.module_call_graph
+        assert entry.signature is not None
+        _, out_spec = pytree.tree_flatten((0,) * sum(map(is_result, program.graph_signature.output_specs)))
+        program = copy.copy(program)
+        program._module_call_graph = [replace(entry, signature=replace(entry.signature, out_spec=out_spec)), *others]
+    return program.module(check_guards=check_guards)  # type: ignore[return-value]
 
 
 @contextmanager

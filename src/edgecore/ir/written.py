@@ -8,6 +8,7 @@ from __future__ import annotations
 from torch.export import ExportedProgram
 from torch.export.graph_signature import OutputKind, OutputSpec
 
+_GRADIENTS = (OutputKind.GRADIENT_TO_PARAMETER, OutputKind.GRADIENT_TO_USER_INPUT)
 _CONTENTS = (OutputKind.BUFFER_MUTATION, OutputKind.PARAMETER_MUTATION, OutputKind.USER_INPUT_MUTATION)
 
 
@@ -17,6 +18,11 @@ def is_result(spec: OutputSpec) -> bool:
     The other outputs are the new contents of tensors that the program writes.
     """
     return spec.kind not in _CONTENTS
+
+
+def has_gradients(program: ExportedProgram) -> bool:
+    """Return True for a program of a loss and its gradients, as `_export_forward_backward` makes it."""
+    return any(spec.kind in _GRADIENTS for spec in program.graph_signature.output_specs)
 
 
 def written_buffers(program: ExportedProgram) -> set[str]:

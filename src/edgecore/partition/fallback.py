@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import operator
-import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from torch.fx import Node
 
 from edgecore.errors import CompileError, FallbackWarning
-from edgecore.ir.failures import failing_node, text_of
+from edgecore.ir.failures import failing_node, level_of_caller, text_of
 from edgecore.ir.graph import describe
 
 _MAX_NODES = 5
 """Maximum number of nodes that an error message names if the node at fault is not known."""
-
-_PACKAGE = str(Path(__file__).parents[1])
 
 
 @dataclass(frozen=True)
@@ -132,7 +128,7 @@ class PartitionDiagnostics:
 def _warn(sentence: str, outcome: str) -> None:
     """Warn of a failure at the line of the user's code."""
     advice = "Please report it to the authors of the backend; its required=True makes this an error"
-    warnings.warn(f"{sentence}; {outcome}. {advice}", category=FallbackWarning, stacklevel=_level_of_caller())
+    warnings.warn(f"{sentence}; {outcome}. {advice}", category=FallbackWarning, stacklevel=level_of_caller())
 
 
 def operator_calls(nodes: Sequence[Node]) -> list[Node]:
@@ -144,14 +140,3 @@ def counted(nodes: Sequence[Node]) -> str:
     """Return the number of operators in words: `1 operator`, `3 operators`."""
     count = len(operator_calls(nodes))
     return "1 operator" if count == 1 else f"{count} operators"
-
-
-def _level_of_caller() -> int:
-    """Return the `stacklevel` with which the caller's `warnings.warn` shows the line of the user's code.
-
-    This line is in the innermost frame outside edgecore.
-    """
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level

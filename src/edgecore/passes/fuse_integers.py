@@ -17,6 +17,7 @@ from edgecore.ir.op_args import argument
 from edgecore.passes.integer_layers import MAX_DEPTH, fuse_layer
 from edgecore.passes.integer_pools import fuse_average, fuse_windows
 from edgecore.passes.integer_values import Integers, call_operator, input_value, limits_of, without_clamps
+from edgecore.passes.make_contiguous import make_contiguous
 from edgecore.passes.quantized import is_dequantize, is_quantize, propagate_quantize
 
 aten = torch.ops.aten
@@ -29,10 +30,14 @@ _ALL = (-math.inf, math.inf)
 def fuse_integers(program: ExportedProgram) -> ExportedProgram:
     """Fuse the operators between dequantize and quantize nodes of int8, or of int16, in place.
 
-    What cannot be fused stays: it is dequantized, computed in floating point, and quantized.
+    What cannot be fused stays: it is dequantized, computed in floating point, and quantized. The integer kernels take
+    values in row-major order, so a program with integers in another dim order is converted.
     """
-    if not any(limits_of(node) for node in calls(program.graph_module)):
+    quantized = [node for node in calls(program.graph_module) if limits_of(node)]
+    if not quantized:
         return program
+    if not all(node.meta["val"].is_contiguous() for node in quantized):
+        program = make_contiguous(program)
     program = propagate_quantize(program)
     constants = Constants(program)
     with edit(program) as graph_module:

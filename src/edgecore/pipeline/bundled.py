@@ -15,6 +15,7 @@ from edgecore import format as fmt
 from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import scalar_type, torch_dtype
+from edgecore.ir.program import module_to_run
 from edgecore.pipeline.executorch_program import ExecutorchProgramManager
 from edgecore.pipeline.save import write_files
 
@@ -80,7 +81,7 @@ def eager_suite(
         calls = list(read_samples([example_inputs] if samples is None else samples))
     cases = []
     with torch.no_grad(), restored_buffers(model):
-        module = model.module() if is_exported else model
+        module = module_to_run(model) if is_exported else model
         for number, (args, kwargs) in enumerate(calls):
             inputs = pytree.tree_map(copied, (args, kwargs))  # before the model writes into one
             try:

@@ -16,7 +16,8 @@ from edgecore import runtime
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import dtype_name
 from edgecore.ir.lazy_constants import load_all
-from edgecore.ir.program import unchanged_buffers
+from edgecore.ir.program import module_to_run, unchanged_buffers
+from edgecore.ir.written import has_gradients
 from edgecore.quantize.quality import copied, decibels, signal_to_noise
 from edgecore.quantize.rounding import chooses_scales, output_steps, perturbed_eager, quantized_eager
 from edgecore.runtime.nesting import leaves
@@ -269,7 +270,10 @@ def _compare_method(
     tolerance: float | None,
 ) -> list[OutputRow]:
     """Run all calls. Return one row for each output, for the call with the largest ratio of the error to its bound."""
-    model_results = _run(model.module() if isinstance(model, ExportedProgram) else model, calls)
+    model_results = _run(model, calls)
+    if isinstance(model, ExportedProgram) and has_gradients(model):
+        names = [output.name for output in method.outputs]
+        model_results = [[(name, value) for name, (_, value) in zip(names, call)] for call in model_results]
     program_results = [leaves(method(*pytree.tree_leaves(call))) for call in calls]
     quantized: list[list[list[Any]]] = []  # indices: way to choose dynamic scales, call, output
     noisy: list[list[list[Any]]] = []  # indices: seed of the noise, call, output
@@ -350,9 +354,10 @@ def _excess(row: OutputRow) -> float:
 
 def _run(model: Any, calls: Sequence[Call]) -> list[list[tuple[str, Any]]]:
     """Return (name, value) of all results of each call; the name of a result is its key in a dict, or its position."""
+    module = module_to_run(model) if isinstance(model, ExportedProgram) else model
     with torch.no_grad(), restored_buffers(model):
         return [
-            [(_label(path), copied(value)) for path, value in pytree.tree_leaves_with_path(model(*args, **kwargs))]
+            [(_label(path), copied(value)) for path, value in pytree.tree_leaves_with_path(module(*args, **kwargs))]
             for args, kwargs in calls
         ]
 
@@ -369,8 +374,8 @@ def _label(path: Sequence[Any]) -> str:
 
 @contextmanager
 def restored_buffers(model: Any) -> Iterator[None]:
-    """Restore the buffers of the user's module, such as a cache, at the end of the `with` block."""
-    named = list(model.named_buffers()) if isinstance(model, torch.nn.Module) else []
+    """Restore the buffers of the user's module or program, such as a cache, at the end of the `with` block."""
+    named = list(model.named_buffers()) if isinstance(model, (torch.nn.Module, ExportedProgram)) else []
     saved = [(buffer, buffer.detach().clone()) for _, buffer in named]
     try:
         yield

@@ -10,7 +10,7 @@ from functools import partial
 from torch._ops import OpOverload
 from torch.export import ExportedProgram
 
-from edgecore.emit import Patterns, emit, external_rule
+from edgecore.emit import emit, external_rule
 from edgecore.errors import CompileError
 from edgecore.ir.complete import complete_program
 from edgecore.ir.failures import failures_named
@@ -237,8 +237,7 @@ class EdgeProgramManager:
                 shared_state=sorted(shared),
                 alignments=alignments,
             )
-            if isinstance(rule, Patterns):
-                rule.check()
+        rule.check()
         report = replace(self.report(), memory=arena_reports(planned))
         programs = {name: program for name, (program, _) in planned.items()}
         finished = ExecutorchProgramManager(pte, data, report, programs, self.config_methods)

@@ -60,12 +60,15 @@ class NamedBlob:
         sha256: SHA-256 of `data` (32 bytes) if the backend has computed it; if empty, edgecore computes it.
         readers: The `debug_handle`s of the nodes that read the data, if the backend packs or converts weights: with
             `external_data` the data go to the file of the weights of these nodes.
+        repeats_blob: True if the blob has the weights in `data` too, as if `data` are the partition for a simulator:
+            they go to the file of the weights, but the weights stay in the `.pte`.
     """
 
     data: bytes | memoryview
     alignment: int = 16
     sha256: bytes = b""
     readers: tuple[int, ...] = ()
+    repeats_blob: bool = False
 
 
 @dataclass(frozen=True)

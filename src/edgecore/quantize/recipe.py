@@ -14,6 +14,7 @@ from edgecore.ir.failures import failures_named
 from edgecore.ir.graph import calls
 from edgecore.ir.lazy_constants import load_all
 from edgecore.ir.program import copy_program, unchanged_buffers
+from edgecore.ir.written import has_gradients
 from edgecore.passes.quantized import dequantized_inputs
 from edgecore.plugin import QuantizerRecipe, RewriteRecipe
 from edgecore.quantize.calibration import Calibration, with_progress
@@ -109,6 +110,11 @@ def _convert(
     if example is None:
         raise CompileError(
             f"{title}: the exported program has no example inputs; export the model again with example inputs"
+        )
+    if has_gradients(program):
+        raise CompileError(
+            f"{title}: the program computes gradients, whose ranges no calibration foresees; quantize the model alone, or "
+            "train it quantized with edgecore.prepare_qat"
         )
     args, kwargs = tree_map(copied, example)  # the model may write its inputs
     with failures_named(title):

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import GraphModule, Interpreter, Node
 
 from edgecore.ir.op_args import argument
+from edgecore.ir.program import module_to_run
 from edgecore.ir.written import is_result
 
 library = torch.ops.quantized_decomposed
@@ -126,8 +127,7 @@ def choose_by_row(x: torch.Tensor, dtype: torch.dtype, has_images: bool) -> tupl
 
 
 def _runner(program: ExportedProgram, computes_in: str, noise: float, seed: int, by_row: bool) -> Callable[..., Any]:
-    module = program.module()
-    assert isinstance(module, GraphModule)
+    module = module_to_run(program)
     interpreter = Rounding(module, getattr(torch, computes_in), noise, seed, by_row)
 
     def run(*inputs: Any) -> Any:

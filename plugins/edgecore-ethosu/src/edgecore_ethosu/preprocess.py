@@ -71,7 +71,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> EthosU
         memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the constants
     return EthosUResult(
         blob=blob,
-        named_data={tosa_key(blob): NamedBlob(tosa)} if options.include_tosa else {},
+        named_data={tosa_key(blob): NamedBlob(tosa, repeats_blob=True)} if options.include_tosa else {},
         debug_handle_map=debug_handle_map(graph),
         compatibility=compatibility,
         memory=tuple(memory),
