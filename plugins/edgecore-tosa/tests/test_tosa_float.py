@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -72,6 +74,27 @@ def test_real_numbers_are_those_of_pytorch(dtype, bound):
         scale = max(float(np.abs(outcome.torch).max()), 1.0)
         np.testing.assert_allclose(outcome.numpy, outcome.simulator, rtol=bound, atol=bound * scale, err_msg=name)
         np.testing.assert_allclose(outcome.simulator, outcome.torch, rtol=bound, atol=bound * scale, err_msg=name)
+
+
+SMALL = {
+    "expm1": torch.expm1,
+    "log1p": torch.log1p,
+    "elu": functional.elu,
+    "celu": lambda x: functional.celu(x, 0.7),
+    "selu": functional.selu,
+}
+"""Functions that are near a multiple of x for small x, as `exp(x) - 1` and `log(1 + x)` as written are not."""
+
+
+@pytest.mark.parametrize(("dtype", "bound"), [(torch.float32, 2e-6), (torch.float16, 4e-3)])
+def test_small_numbers_keep_their_digits(dtype, bound):
+    tiny = torch.finfo(dtype).tiny
+    sizes = torch.logspace(math.log10(tiny) + 1, math.log10(0.6), 40, dtype=torch.float64)
+    x = torch.cat([sizes, -sizes]).to(dtype).reshape(1, 80)
+    exact = {name: function(x.double()) for name, function in SMALL.items()}
+    for name, outcome in run_real({name: (Call(function), (x,)) for name, function in SMALL.items()}).items():
+        for got in (outcome.numpy, outcome.simulator):
+            np.testing.assert_allclose(got.astype(np.float64), exact[name].numpy(), rtol=bound, err_msg=name)
 
 
 class Parts(nn.Module):

@@ -16,6 +16,7 @@ from edgecore import format as fmt
 from edgecore.backend import Backend
 from edgecore.emit import ExternalConstants
 from edgecore.errors import CompileError
+from edgecore.ir.dense_tensors import check_dense
 from edgecore.ir.failures import failures_named
 from edgecore.ir.func_transforms import check_transforms
 from edgecore.memory import MemoryPlanningPass
@@ -283,7 +284,8 @@ def compile(
     check_rules(plan, exported)
     for name, program in exported.items():
         if plan:
-            check_transforms(program)  # without a recipe, lowering does
+            check_dense(program)  # without a recipe, lowering checks
+            check_transforms(program)
             samples = calibration[name] if isinstance(calibration, Mapping) else calibration
             quantized[name] = quantize_model(program, plan, samples, shapes_of[name], computes_in)
             exported[name] = quantized[name].program

@@ -12,6 +12,7 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.ir.complete import complete_program
+from edgecore.ir.dense_tensors import check_dense
 from edgecore.ir.func_transforms import check_transforms
 from edgecore.ir.graph import all_calls, operator_name
 from edgecore.ir.program import copy_program
@@ -278,6 +279,7 @@ class _Lowering:
         self.is_single = len(by_name) == 1
         methods = {}
         for name, program in by_name.items():
+            check_dense(program)
             check_transforms(program)
             self.dump_step(name, "exported", program)
             passes = self.passes.of_stage("exported")

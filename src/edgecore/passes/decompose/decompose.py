@@ -34,6 +34,7 @@ from edgecore.passes.decompose import (  # noqa: F401  (they register their rewr
     in_place_forms,
     ordering,
     pooling,
+    resampling,
     rewrites_complex,
     scatters,
     volumes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -91,10 +91,34 @@ def _leaky_relu(b: Builder, x: Tensor) -> Tensor:
     return b.compute(Op.SELECT, b.compute(Op.GREATER, x, 0.0), x, slope)
 
 
+def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """The sum of c x^i over the `coefficients`, which begin with i = 0."""
+    *lower, highest = coefficients
+    total = b.compute(Op.MUL, x, highest)
+    for coefficient in reversed(lower[1:]):
+        total = b.compute(Op.MUL, b.compute(Op.ADD, total, coefficient), x)
+    return b.compute(Op.ADD, total, lower[0])
+
+
+def _expm1(b: Builder, x: Tensor) -> Tensor:
+    """e^x - 1; near 0, where the difference would lose all digits, by its series."""
+    far = b.compute(Op.SUB, b.compute(Op.EXP, x), 1.0)
+    near = b.compute(Op.MUL, x, _polynomial(b, x, [1 / math.factorial(i) for i in range(1, 9)]))
+    return b.compute(Op.SELECT, b.compute(Op.GREATER, b.compute(Op.ABS, x), 0.5), far, near)
+
+
+def _log1p(b: Builder, x: Tensor) -> Tensor:
+    """log(1 + x); near 0, where the sum would lose the digits of x, as 2 atanh(y) = 2 (y + y^3 / 3 + ...) of y = x / (2 + x)."""
+    far = b.compute(Op.LOG, b.compute(Op.ADD, x, 1.0))
+    y = b.compute(Op.MUL, x, b.compute(Op.RECIPROCAL, b.compute(Op.ADD, x, 2.0)))
+    series = _polynomial(b, b.compute(Op.MUL, y, y), [2 / (2 * i + 1) for i in range(5)])
+    near = b.compute(Op.MUL, y, series)
+    return b.compute(Op.SELECT, b.compute(Op.GREATER, b.compute(Op.ABS, x), 0.25), far, near)
+
+
 def _elu(b: Builder, x: Tensor) -> Tensor:
     alpha, scale, input_scale = (float(b.argument(name)) for name in ("alpha", "scale", "input_scale"))
-    exponential = b.compute(Op.EXP, b.compute(Op.MUL, x, input_scale))
-    below = b.compute(Op.MUL, b.compute(Op.SUB, exponential, 1.0), alpha * scale)
+    below = b.compute(Op.MUL, _expm1(b, b.compute(Op.MUL, x, input_scale)), alpha * scale)
     above = b.compute(Op.MUL, x, scale)
     return b.compute(Op.SELECT, b.compute(Op.GREATER, x, 0.0), above, below)
 
@@ -198,8 +222,8 @@ _DIRECT = {
 
 _COMPOSED: dict[Any, Real] = {
     aten.sqrt.default: lambda b, x: b.compute(Op.POW, x, 0.5),
-    aten.expm1.default: lambda b, x: b.compute(Op.SUB, b.compute(Op.EXP, x), 1.0),
-    aten.log1p.default: lambda b, x: b.compute(Op.LOG, b.compute(Op.ADD, x, 1.0)),
+    aten.expm1.default: _expm1,
+    aten.log1p.default: _log1p,
     aten.log2.default: _scaled_log(1 / math.log(2)),
     aten.log10.default: _scaled_log(1 / math.log(10)),
     aten.leaky_relu.default: _leaky_relu,
