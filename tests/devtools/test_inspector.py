@@ -272,6 +272,21 @@ def test_sizes_and_strides_that_no_tensor_has_are_missing_values(
     assert large.shape == (0, 1 << 62, 1 << 62)
 
 
+def test_times_and_values_are_read_as_the_arguments_say(tmp_path: Path) -> None:
+    tensor = Tensor(6, [2], [1])
+    events = [Event(ProfileEvent("native_call_add", 0, 0, start_time=5, end_time=9)),
+              Event(debug_event=DebugEvent(0, 0, Value(ValueType.TENSOR, tensor), name="add"))]  # fmt: skip
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=events)]))
+    (tmp_path / "values.bin").write_bytes(torch.tensor([1.5, -2.0]).numpy().tobytes())
+    for source, average in ((TimeScale.US, 4e-3), (TimeScale.S, 4e3), (TimeScale.NS, 4e-6)):
+        inspector = Inspector(etdump_data=dump, source_time_scale=source, buffer_path=str(tmp_path / "values.bin"))
+        (event,) = inspector.event_blocks[0].events
+        assert inspector.rows()[0]["avg (ms)"] == pytest.approx(average)
+        assert event.debug_data[0].tolist() == [1.5, -2.0]
+    cycles = Inspector(etdump_data=dump, source_time_scale=TimeScale.CYCLES, target_time_scale=TimeScale.CYCLES)
+    assert cycles.rows()[0]["avg (cycles)"] == 4
+
+
 def test_arguments_that_exclude_each_other_are_errors() -> None:
     with pytest.raises(ValueError, match="exactly one of etdump_path and etdump_data"):
         Inspector()

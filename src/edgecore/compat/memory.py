@@ -126,7 +126,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
         **options: Any,
     ) -> None:
         if allow_lifetime_and_storage_overlap:
-            reason = "tensors share bytes only where the compiler has proved that this is safe"
+            reason = "tensors share bytes wherever that is safe"
             warn_no_effect("MemoryPlanningPass(allow_lifetime_and_storage_overlap=True)", reason)
         if not alloc_mutable_buffers:
             reason = "the runtime keeps mutable buffers in an arena of the method"
