@@ -30,6 +30,8 @@ def test_a_session_of_two_methods_runs_each_with_its_inputs():
             return -x
 
     session = export({"double": Double(), "negate": Negate()}, inputs, constant_methods={"one": 1})
+    assert session.get_example_input(method_name="negate")[0].shape == (3,)
+    assert session.get_exported_program(method_name="double").example_inputs[0][0].shape == (2,)
     assert session.run_method("double")[0].tolist() == [2, 2] and session.run_method("negate")[0].tolist() == [-1] * 3
     assert session.get_executorch_program().execution_plan[0].name == "double"
 

@@ -10,7 +10,7 @@ from functorch.experimental import control_flow
 from torch._higher_order_ops.scan import scan
 
 from edgecore.compat.lowering import to_edge
-from edgecore.passes import ExportPass, PassResult
+from edgecore.passes import ExportPass, PassResult, map_args
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")
 aten = torch.ops.aten
@@ -200,3 +200,26 @@ def test_a_pass_interprets_with_the_inputs_that_it_gives():
         one = passes_of(library)["inputs"]()
         one(edge_of(library, Branches).exported_program().graph_module)
         assert one.seen[0].tolist() == [[3.0] * 3] * 2 and one.seen[1].item() is True
+
+
+@pytest.mark.parametrize(
+    ("op", "args", "kwargs"),
+    [
+        (aten.add.Tensor, (1, 2), {"alpha": 3}),
+        (aten.full.default, ([1], 2), {"dtype": torch.int64}),
+        (aten.sum.dim_IntList, (1, [0]), {"keepdim": True, "dtype": None}),
+        (aten.add.Tensor, (1,), {"other": 2}),
+    ],
+)
+def test_arguments_are_mapped_with_their_names_in_the_schema_as_in_executorch(op, args, kwargs):
+    results = []
+    for function in (map_args, pytest.importorskip("executorch.exir.pass_base").map_args):
+        seen = []
+
+        def note(value, spec, seen=seen):
+            seen.append((value, spec.name))
+            return (value,)
+
+        results.append((function(op, note, args, kwargs), seen))
+    assert results[0] == results[1]
+    assert len(results[0][1]) == len(args) + len(kwargs)

@@ -12,7 +12,7 @@ import torch
 import zoo
 
 import edgecore
-from edgecore.devtools import Inspector, TimeScale
+from edgecore.devtools import Inspector, L1Comparator, TimeScale
 from edgecore.errors import FormatError
 from edgecore.format.etdump import (
     DebugEvent,
@@ -82,6 +82,31 @@ def compare_gaps(files: dict[str, str], rows: int) -> None:
         theirs = dict(zip(expected["runtime_debug_handle"], expected["gap"], strict=True))
         for handles, gap in zip(found["runtime_debug_handle"], found["gap"], strict=True):
             assert gap == pytest.approx(theirs[handles])
+    theirs = pytest.importorskip("executorch.devtools.inspector.numerical_comparator").L1Comparator
+    gaps = [
+        one.calculate_numeric_gap(without_reference(kind, one))["gap"]
+        for one, kind in ((ours, L1Comparator), (peer, theirs))
+    ]
+    assert len(gaps[0]) == rows
+    assert sorted(gap[0] for gap in gaps[0]) == pytest.approx(sorted(gap[0] for gap in gaps[1]))
+
+
+def without_reference(base: Any, inspector: Any) -> Any:
+    """Return a comparator of a script that takes zeros as what to expect."""
+
+    class WithoutReference(base):
+        def preprocessing(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+            assert self.inspector is inspector
+            return {(handles, torch.zeros_like(value)): recorded for (handles, value), recorded in mapping.items()}
+
+    return WithoutReference(inspector=inspector)
+
+
+def titles(inspector: Any, **options: bool) -> list[str]:
+    """Return the titles of the columns that are written."""
+    text = io.StringIO()
+    inspector.save_data_to_tsv(file=text, **options)
+    return text.getvalue().splitlines()[0].split("\t")
 
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
@@ -109,9 +134,18 @@ def test_a_trace_and_a_record_of_executorch_give_the_same_columns(tmp_path: Path
     program.write_etdump_result_to_file(str(tmp_path / "runs.etdp"), str(tmp_path / "values.bin"))
     files = {"etdump_path": str(tmp_path / "runs.etdp"), "etrecord": str(tmp_path / "model.etrecord")}
     ours = compare(("first", "block", "block.0"), **files, debug_buffer_path=str(tmp_path / "values.bin"))
+    peer = pytest.importorskip("executorch.devtools").Inspector(**files)
+    for units in (True, False):
+        for metadata in (True, False):
+            options = {"include_units": units, "include_delegate_debug_data": metadata}
+            assert titles(ours, **options) == titles(peer, **options)
+            text = io.StringIO()
+            ours.print_data_tabular(text, **options)
+            assert ("avg (ms)" in text.getvalue()) == units
     assert {block.name for block in ours.event_blocks} == {"Default", "Execute"}
     compare_gaps(files | {"debug_buffer_path": str(tmp_path / "values.bin")}, rows=5 if backend == "portable" else 1)
     torch.testing.assert_close(ours.get_exported_program().module()(x), model(x))
+    assert ours.get_exported_program(graph="nothing") is peer.get_exported_program(graph="nothing") is None
     text = io.StringIO()
     ours.print_data_tabular(text)
     assert "Method::execute" in text.getvalue()

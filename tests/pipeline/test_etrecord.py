@@ -214,6 +214,7 @@ def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(t
     extra = {"aten": exported, "edge": before}
     generate_etrecord(tmp_path / "m.etrecord", before, program, extra_recorded_export_modules=extra, weights=True)
     record = ETRecord()
+    record.add_exported_program(exported_program=None)
     record.add_edge_dialect_program(edge_dialect_program=before)
     record.add_executorch_program(program)
     record.add_extra_export_modules(extra)

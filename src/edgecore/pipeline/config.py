@@ -96,28 +96,29 @@ class ExecutorchBackendConfig:
             `MemoryPlanningPass(reuse=False)`.
     """
 
+    # The order is that of ExecuTorch, whose scripts may give the first fields by position.
+    passes: Sequence[Pass | NamedPass] = ()
     memory_planning_pass: MemoryPlanningPass | Mapping[str, MemoryPlanningPass] = field(
         default_factory=MemoryPlanningPass
     )
-    passes: Sequence[Pass | NamedPass] = ()
-    runtime: str = fmt.EXECUTORCH_1_5
-    external_constants: ExternalConstants = False
-    segment_alignment: int = fmt.DEFAULT_ALIGNMENTS.segment
-    constant_tensor_alignment: int | None = None
-    delegate_alignment: int | None = None
-    remove_view_copy: bool = True
     propagate_device_config: Any = None
     to_out_var_pass: Callable[..., Any] | None = None
     dynamic_memory_planning_mode: Any = None
     emit_stacktrace: bool = False
     extract_delegate_segments: bool = True
+    segment_alignment: int = fmt.DEFAULT_ALIGNMENTS.segment
+    constant_tensor_alignment: int | None = None
+    delegate_alignment: int | None = None
     sym_shape_eval_pass: Any = None
+    remove_view_copy: bool = True
+    external_constants: ExternalConstants = False
     external_mutable_weights: bool = False
     emit_mutable_buffer_names: bool = False
     do_quant_fusion_and_const_prop: bool = False
     run_reinplace_pass: bool = False
     enable_non_cpu_memory_planning: bool = True
     reinplace_extra_ops: Collection[Any] | None = None
+    runtime: str = fmt.EXECUTORCH_1_5
 
     def __post_init__(self) -> None:
         for setting in fields(self):
