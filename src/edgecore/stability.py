@@ -93,27 +93,31 @@ def experimental(marked: Marked) -> Marked:
 _without_effect: set[str] = set()
 
 
-def warn_no_effect(argument: str, reason: str, stacklevel: int = 3) -> None:
+def warn_no_effect(argument: str, reason: str) -> None:
     """Issue a `NoEffectWarning` about an argument of ExecuTorch's interface, the first time that one is given.
+
+    The warning has the line of the caller: that of the innermost function that is not in edgecore or a backend.
 
     Args:
         argument: The argument as callers write it: `EdgeCompileConfig(_skip_dim_order=True)`.
         reason: Why edgecore does not need it; the end of a sentence.
-        stacklevel: The frame of the user's call: 3 if a function calls this one, 4 if a dataclass does.
     """
+    import sys
     import warnings
 
     from edgecore.errors import NoEffectWarning
 
-    if argument not in _without_effect:
-        _without_effect.add(argument)
-        warnings.warn(
-            f"{argument} has no effect in edgecore: {reason}", category=NoEffectWarning, stacklevel=stacklevel
-        )
+    if argument in _without_effect:
+        return
+    _without_effect.add(argument)
+    frame, level = sys._getframe(), 1
+    while frame.f_back and str(frame.f_globals.get("__name__")).startswith("edgecore"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(f"{argument} has no effect in edgecore: {reason}", category=NoEffectWarning, stacklevel=level)
 
 
 def _warn(name: str, use: str, since: str) -> None:
     import warnings
 
     message = f"{name} is deprecated since edgecore {since}; use {use}"
-    warnings.warn(message, category=DeprecationWarning, stacklevel=3)
+    warnings.warn(message, category=DeprecationWarning)

@@ -2,11 +2,20 @@
 
 import pytest
 import torch
+from torchao.quantization import Int8WeightOnlyConfig
 
 from edgecore import stability
 from edgecore.compat.config import ExecutorchBackendConfig
-from edgecore.compat.export import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType, export
+from edgecore.compat.export import (
+    AOQuantizationConfig,
+    ExportRecipe,
+    LoweringRecipe,
+    QuantizationRecipe,
+    StageType,
+    export,
+)
 from edgecore.errors import CompileError, NoEffectWarning
+from edgecore.pipeline import EdgeCompileConfig
 
 
 def test_a_session_of_two_methods_runs_each_with_its_inputs():
@@ -21,6 +30,8 @@ def test_a_session_of_two_methods_runs_each_with_its_inputs():
             return -x
 
     session = export({"double": Double(), "negate": Negate()}, inputs, constant_methods={"one": 1})
+    assert session.get_example_input(method_name="negate")[0].shape == (3,)
+    assert session.get_exported_program(method_name="double").example_inputs[0][0].shape == (2,)
     assert session.run_method("double")[0].tolist() == [2, 2] and session.run_method("negate")[0].tolist() == [-1] * 3
     assert session.get_executorch_program().execution_plan[0].name == "double"
 
@@ -82,7 +93,7 @@ def test_only_the_stages_of_the_recipe_run(monkeypatch):
         session = export(torch.nn.Tanh(), [(torch.ones(2),)], recipe)
     torch.testing.assert_close(session.run_method()[0], torch.ones(2).tanh())
     texts = "\n".join(str(one.message) for one in warned)
-    assert "quantizers=...) has no effect in edgecore: pipeline_stages has no QUANTIZE" in texts
+    assert "quantizers=...) has no effect in edgecore: no QUANTIZE in pipeline_stages" in texts
     assert "no TO_EDGE_TRANSFORM_AND_LOWER or TO_BACKEND" in texts and len(warned) == 4
 
 
@@ -113,3 +124,44 @@ def test_shapes_and_inputs_are_given_by_method():
         assert session.run_method("forward", (torch.ones(5, 3),))[0].shape == (5, 3)
     with pytest.raises(CompileError, match="example_inputs has the method 'forwrd', but the program has: forward"):
         export(torch.nn.Tanh(), {"forwrd": [(x,)]})
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_the_layers_that_a_filter_chooses_are_quantized_in_the_given_model_or_in_a_copy(in_place):
+    torch.manual_seed(0)
+    model, x = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.Linear(32, 32)).eval(), torch.randn(1, 32)
+    before = model(x)
+    config = AOQuantizationConfig(ao_base_config=Int8WeightOnlyConfig(), filter_fn=lambda module, name: name == "0")
+    quantization = QuantizationRecipe(ao_quantization_configs=[config])
+    session = export(model, [(x,)], ExportRecipe("int8", quantization, source_transform_in_place=in_place))
+    kinds = ["Int8Tensor" if in_place else "Parameter", "Parameter"]
+    assert [type(layer.weight).__name__ for layer in model] == kinds
+    (result,) = session.run_method()
+    assert 0 < (result - before).abs().max() < 0.05
+    if in_place:
+        torch.testing.assert_close(result, model(x))
+
+
+def test_programs_are_transformed_before_and_operators_kept_after_they_are_lowered():
+    seen = []
+
+    def to_hardswish(method, program):
+        (node,) = program.graph.find_nodes(op="call_function", target=torch.ops.aten.tanh.default)
+        node.target = torch.ops.aten.hardswish.default
+        seen.append(method)
+        return program
+
+    config = EdgeCompileConfig(preserve_ops=[torch.ops.aten.hardswish.default])
+    kept = []
+    for lowering in (LoweringRecipe(), LoweringRecipe(edge_compile_config=config)):
+        recipe = ExportRecipe("swish", aten_transform_passes=[to_hardswish], lowering_recipe=lowering)
+        recipe.pipeline_stages = [StageType.TORCH_EXPORT, StageType.TO_EDGE_TRANSFORM_AND_LOWER]
+        program = export(torch.nn.Tanh(), [(torch.ones(2),)], recipe).get_edge_program_manager().exported_program()
+        torch.testing.assert_close(program.module()(torch.ones(2)), torch.nn.functional.hardswish(torch.ones(2)))
+        kept.append(bool(program.graph.find_nodes(op="call_function", target=torch.ops.aten.hardswish.default)))
+    assert kept == [False, True] and seen == ["forward", "forward"]
+
+
+def test_a_session_saves_its_file_in_its_folder(tmp_path):
+    export(torch.nn.Tanh(), [(torch.ones(2),)], artifact_dir=str(tmp_path)).save_to_pte("model")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.pte"]

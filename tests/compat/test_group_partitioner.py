@@ -35,6 +35,27 @@ def proposed(graph_module, names=(), **options):
     return sorted(sorted(node.name for node in partition.nodes) for partition in partitioner.propose_partitions())
 
 
+@pytest.mark.parametrize(
+    ("options", "parts"),
+    [
+        ({}, [["add", "relu"]]),
+        ({"non_compute_ops": ["torch.ops.aten.relu.default"]}, []),
+        ({"non_compute_ops": ["torch.ops.aten.neg.default"]}, [["add", "relu"]]),
+        (
+            {"non_compute_ops": ["torch.ops.aten.relu.default"],
+             "allowed_single_node_partition_ops": ["torch.ops.aten.add.Tensor", "torch.ops.aten.mul.Tensor"]},
+            [["add", "relu"], ["mul"]],
+        ),
+    ],
+)  # fmt: skip
+def test_partitions_with_one_operator_that_counts_need_permission_as_in_executorch(options, parts):
+    graph_module = graph_of(lambda x: ((x + 1).relu().sin() * 2).sin().abs())
+    assert proposed(graph_module, **options) == parts
+    peer = pytest.importorskip("executorch.exir.backend.canonical_partitioners.group_partitioner")
+    theirs = peer.GroupBasedPartitioner(graph_module, NoSine(), **options).propose_partitions()
+    assert sorted(sorted(node.name for node in partition.nodes) for partition in theirs) == parts
+
+
 def test_partitions_are_convex_and_acyclic_among_each_other():
     def crossing(x):  # without sines all would be one partition
         a, b = x + 1, x * 2

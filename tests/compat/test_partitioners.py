@@ -7,7 +7,7 @@ import torch
 from fake_backends import echo_backend  # noqa: F401
 
 from edgecore import format as fmt
-from edgecore.compat.backend import BackendDetails, NamedDataStore, preprocess_result
+from edgecore.compat.backend import BackendDetails, NamedDataStore, preprocess_result, tag_constant_data
 from edgecore.compat.lowering import to_edge_transform_and_lower
 from edgecore.compat.partitioners import (
     AllNodePartitioner,
@@ -40,7 +40,8 @@ def script_backend(monkeypatch):
             store = NamedDataStore()
             store.add_named_data("weight", torch.arange(3.0), alignment=32)
             store.add_named_data("weight", torch.arange(3.0))
-            return preprocess_result(b"blob", {}, store.get_named_data_store_output())
+            added = {"nodes": len(edge_program.graph.nodes)}
+            return preprocess_result(b"blob", {}, store.get_named_data_store_output(), _delegate_info_meta=added)
 
     class AllAtOnceBackend(BackendDetails):
         @staticmethod
@@ -111,6 +112,30 @@ def test_a_backend_that_forgets_a_partition_is_named(script_backend):
     script_backend.drops_results = True
     with pytest.warns(FallbackWarning, match=r"AllAtOnceBackend\.preprocess_multimethod gave 0 results for the 1 part"):
         methods().to_backend(Everything())
+
+
+def test_a_backend_that_compiles_partitions_one_by_one_may_be_asked_for_all_of_them():
+    class Counts(BackendDetails):
+        @staticmethod
+        def preprocess(edge_program, compile_specs):
+            return preprocess_result(f"{edge_program} {compile_specs}".encode())
+
+    results = Counts.preprocess_multimethod(edge_programs={"one": [1, 2]}, compile_specs={"one": [[], [3]]})
+    assert [result.blob for result in results["one"]] == [b"1 []", b"2 [3]"]
+
+
+def test_what_a_backend_adds_for_tools_is_in_the_lowered_module():
+    (module,) = get_lowered_backend_modules(lowered(Sines()).exported_program().graph_module)
+    assert module.meta == {"debug_handle_map": {}, "_delegate_info_meta": {"nodes": 3}}
+
+
+def test_constants_get_the_first_tag_of_their_users():
+    program = torch.export.export(torch.nn.Linear(4, 4).eval(), (torch.ones(1, 4),))
+    (node,) = [node for node in program.graph.nodes if node.op == "call_function"]
+    node.meta["delegation_tag"] = "part"
+    tag_constant_data(program)
+    tags = {node.name: node.meta.get("delegation_tag") for node in program.graph.find_nodes(op="placeholder")}
+    assert tags == {"p_weight": "part", "p_bias": "part", "input": None}
 
 
 def test_a_partitioner_has_the_settings_that_it_was_made_with():

@@ -8,6 +8,7 @@ import torch
 import edgecore
 from edgecore.devtools import (
     DelegateMappingBuilder,
+    DelegationBreakdown,
     format_delegated_graph,
     get_delegation_info,
     inspect_node,
@@ -35,6 +36,8 @@ def test_nodes_in_delegates_are_counted_as_by_executorch(graph_module: torch.fx.
     assert peer.num_delegated_nodes == info.num_delegated_nodes == 3
     theirs = {row.op_type: row.delegated for row in peer.delegation_by_operator.values() if row.delegated}
     assert {row.op_type: row.delegated for row in info.delegation_by_operator.values() if row.delegated} == theirs
+    made = DelegationBreakdown(op_type="linear", delegated=2, non_delegated=0)
+    assert made in info.delegation_by_operator.values()
 
 
 def test_a_node_is_shown_in_its_graph_with_its_lines_of_code() -> None:

@@ -12,7 +12,7 @@ import torch
 import zoo
 
 import edgecore
-from edgecore.devtools import Inspector, TimeScale
+from edgecore.devtools import Inspector, L1Comparator, TimeScale
 from edgecore.errors import FormatError
 from edgecore.format.etdump import (
     DebugEvent,
@@ -82,6 +82,31 @@ def compare_gaps(files: dict[str, str], rows: int) -> None:
         theirs = dict(zip(expected["runtime_debug_handle"], expected["gap"], strict=True))
         for handles, gap in zip(found["runtime_debug_handle"], found["gap"], strict=True):
             assert gap == pytest.approx(theirs[handles])
+    theirs = pytest.importorskip("executorch.devtools.inspector.numerical_comparator").L1Comparator
+    gaps = [
+        one.calculate_numeric_gap(without_reference(kind, one))["gap"]
+        for one, kind in ((ours, L1Comparator), (peer, theirs))
+    ]
+    assert len(gaps[0]) == rows
+    assert sorted(gap[0] for gap in gaps[0]) == pytest.approx(sorted(gap[0] for gap in gaps[1]))
+
+
+def without_reference(base: Any, inspector: Any) -> Any:
+    """Return a comparator of a script that takes zeros as what to expect."""
+
+    class WithoutReference(base):
+        def preprocessing(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+            assert self.inspector is inspector
+            return {(handles, torch.zeros_like(value)): recorded for (handles, value), recorded in mapping.items()}
+
+    return WithoutReference(inspector=inspector)
+
+
+def titles(inspector: Any, **options: bool) -> list[str]:
+    """Return the titles of the columns that are written."""
+    text = io.StringIO()
+    inspector.save_data_to_tsv(file=text, **options)
+    return text.getvalue().splitlines()[0].split("\t")
 
 
 @pytest.mark.parametrize("backend", ["portable", "xnnpack"])
@@ -109,9 +134,18 @@ def test_a_trace_and_a_record_of_executorch_give_the_same_columns(tmp_path: Path
     program.write_etdump_result_to_file(str(tmp_path / "runs.etdp"), str(tmp_path / "values.bin"))
     files = {"etdump_path": str(tmp_path / "runs.etdp"), "etrecord": str(tmp_path / "model.etrecord")}
     ours = compare(("first", "block", "block.0"), **files, debug_buffer_path=str(tmp_path / "values.bin"))
+    peer = pytest.importorskip("executorch.devtools").Inspector(**files)
+    for units in (True, False):
+        for metadata in (True, False):
+            options = {"include_units": units, "include_delegate_debug_data": metadata}
+            assert titles(ours, **options) == titles(peer, **options)
+            text = io.StringIO()
+            ours.print_data_tabular(text, **options)
+            assert ("avg (ms)" in text.getvalue()) == units
     assert {block.name for block in ours.event_blocks} == {"Default", "Execute"}
     compare_gaps(files | {"debug_buffer_path": str(tmp_path / "values.bin")}, rows=5 if backend == "portable" else 1)
     torch.testing.assert_close(ours.get_exported_program().module()(x), model(x))
+    assert ours.get_exported_program(graph="nothing") is peer.get_exported_program(graph="nothing") is None
     text = io.StringIO()
     ours.print_data_tabular(text)
     assert "Method::execute" in text.getvalue()
@@ -270,6 +304,21 @@ def test_sizes_and_strides_that_no_tensor_has_are_missing_values(
     assert missing is None
     assert empty.shape == (0, 3)
     assert large.shape == (0, 1 << 62, 1 << 62)
+
+
+def test_times_and_values_are_read_as_the_arguments_say(tmp_path: Path) -> None:
+    tensor = Tensor(6, [2], [1])
+    events = [Event(ProfileEvent("native_call_add", 0, 0, start_time=5, end_time=9)),
+              Event(debug_event=DebugEvent(0, 0, Value(ValueType.TENSOR, tensor), name="add"))]  # fmt: skip
+    dump = write_etdump(ETDump(0, [RunData("Execute", events=events)]))
+    (tmp_path / "values.bin").write_bytes(torch.tensor([1.5, -2.0]).numpy().tobytes())
+    for source, average in ((TimeScale.US, 4e-3), (TimeScale.S, 4e3), (TimeScale.NS, 4e-6)):
+        inspector = Inspector(etdump_data=dump, source_time_scale=source, buffer_path=str(tmp_path / "values.bin"))
+        (event,) = inspector.event_blocks[0].events
+        assert inspector.rows()[0]["avg (ms)"] == pytest.approx(average)
+        assert event.debug_data[0].tolist() == [1.5, -2.0]
+    cycles = Inspector(etdump_data=dump, source_time_scale=TimeScale.CYCLES, target_time_scale=TimeScale.CYCLES)
+    assert cycles.rows()[0]["avg (cycles)"] == 4
 
 
 def test_arguments_that_exclude_each_other_are_errors() -> None:

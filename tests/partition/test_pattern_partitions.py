@@ -38,6 +38,14 @@ def test_a_pattern_and_supported_operators_make_one_partition():
     assert names(generate_pattern_op_partitions(graph_module(), op_support=support)) == [["mul"]]
 
 
+def test_numbers_in_a_pattern_match_any_number_if_they_are_ignored():
+    graph = edge_of(lambda self, x: torch.sin(x * 2.0) * 3.0, X).graph_module
+    tripled = edge_of(lambda self, x: x * 3.0, X).graph_module.graph
+    assert names(generate_pattern_op_partitions(graph, [tripled])) == [["mul_scalar_1"]]
+    ignoring = generate_pattern_op_partitions(graph, [tripled], ignore_literals=True)
+    assert names(ignoring) == [["mul_scalar"], ["mul_scalar_1"]]
+
+
 def test_listed_nodes_that_are_apart_make_partitions_of_their_own():
     graph = graph_module()
     tanh, _, _, mul = calls(graph)

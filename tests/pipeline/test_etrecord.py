@@ -206,25 +206,99 @@ def test_a_record_that_nobody_asked_for_is_an_error() -> None:
     assert asked.to_executorch().get_etrecord().content().methods == ["forward"]
 
 
-def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates(tmp_path: Path) -> None:
-    partitioner = pytest.importorskip("edgecore_xnnpack.partitioner").XnnpackPartitioner()
+def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(tmp_path: Path) -> None:
     exported = torch.export.export(Network().eval(), (X,))
-    edge = edgecore.to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    edge = edgecore.to_edge(exported)
     before = copy.deepcopy(edge)
-    (lowered,) = [one for _, one in delegates(before.exported_program())]
-    path = tmp_path / "lowered.etrecord"
-    generate_etrecord(path, before, edge.to_executorch())
-    target = torch.ops.higher_order.executorch_call_delegate
-    assert [node.target for node in parse_etrecord(path).edge_dialect_program.graph.nodes].count(target) == 1
+    program = edge.to_executorch()
+    extra = {"aten": exported, "edge": before}
+    generate_etrecord(tmp_path / "m.etrecord", before, program, extra_recorded_export_modules=extra, weights=True)
+    record = ETRecord()
+    record.add_exported_program(exported_program=None)
+    record.add_edge_dialect_program(edge_dialect_program=before)
+    record.add_executorch_program(program)
+    record.add_extra_export_modules(extra)
+    read = read_etrecord(tmp_path / "m.etrecord")
+    assert [*read.graphs] == ["edge_dialect_exported_program/forward", "aten/forward", "edge/forward"]
+    for name, graph in record.content(weights=True).graphs.items():
+        assert graph_nodes(graph) == graph_nodes(read.graphs[name])
+    for one in parse_etrecord(tmp_path / "m.etrecord").graph_map.values():
+        torch.testing.assert_close(one.module()(X), Network().eval()(X))
+
+
+class Middle(torch.nn.Module):
+    """Two delegates around an operator that the backend does not take."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.network = Network()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.network(torch.sort(self.network.first(x), 1).values)
+
+
+@pytest.fixture(scope="module")
+def lowered(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A record of the copy of a lowered manager, with the copy and the finished program, as the documentation writes it."""
+    partitioner = pytest.importorskip("edgecore_xnnpack.partitioner").XnnpackPartitioner()
+    edge = edgecore.to_edge_transform_and_lower(torch.export.export(Middle().eval(), (X,)), partitioner=[partitioner])
+    before = copy.deepcopy(edge)
+    program = edge.to_executorch()
+    path = tmp_path_factory.mktemp("lowered") / "model.etrecord"
+    generate_etrecord(path, before, program, weights=True)
+    return path, before.exported_program(), program
+
+
+def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates_with_their_data(lowered: Any) -> None:
+    path, before, _ = lowered
     pytest.importorskip("executorch.devtools")
     from executorch.devtools.etrecord import parse_etrecord as parse_of_executorch
 
-    program = parse_of_executorch(str(path)).edge_dialect_program
-    (module,) = [one for one in program.graph_module.children() if hasattr(one, "processed_bytes")]
-    assert module.backend_id == "XnnpackBackend"
-    assert module.processed_bytes == bytes(lowered.processed_bytes)
-    theirs, ours = (
-        [node.name for node in one.original_module.graph.nodes if node.op == "call_function"]
-        for one in (module, lowered)
-    )
-    assert len(theirs) == len(ours) > 0
+    theirs, ours = parse_of_executorch(str(path)).edge_dialect_program, parse_etrecord(path).edge_dialect_program
+    expected = Middle().eval()(X)
+    for program in (theirs, ours):
+        torch.testing.assert_close(program.module()(X), expected)
+    modules = [one for one in theirs.graph_module.children() if hasattr(one, "processed_bytes")]
+    assert len(modules) == len(delegates(before)) == 2
+    for module, (_, read), (_, own) in zip(modules, delegates(ours), delegates(before), strict=True):
+        store = module.named_data_store_output
+        data = {key: bytes(store.buffers[entry.buffer_index]) for key, entry in store.pte_data.items()}
+        assert data == {key: bytes(blob.data) for key, blob in own.named_data.items()} != {}
+        assert data == {key: bytes(blob.data) for key, blob in read.named_data.items()}
+        assert {blob.alignment for blob in read.named_data.values()} == {
+            entry.alignment for entry in store.pte_data.values()
+        }
+        assert module.backend_id == read.backend_id == "XnnpackBackend"
+        assert module.processed_bytes == bytes(read.processed_bytes) == bytes(own.processed_bytes)
+        names = [
+            [node.target for node in one.original_module.graph.nodes if node.op == "call_function"]
+            for one in (module, read, own)
+        ]
+        assert len(names[0]) == len(names[1]) > 0 and names[1] == names[2]
+
+
+def test_the_inspector_finds_operators_and_values_inside_the_delegates_of_a_record(
+    lowered: Any, tmp_path: Path
+) -> None:
+    path, _, program = lowered
+    program.save(tmp_path / "model.pte")
+    loaded = edgecore.load(tmp_path / "model.pte", trace=True, debug="values")
+    loaded.forward(X)
+    loaded.write_trace(tmp_path / "runs.etdp", tmp_path / "values.bin")
+    files = {"etdump_path": str(tmp_path / "runs.etdp"), "debug_buffer_path": str(tmp_path / "values.bin")}
+    record = parse_etrecord(path)
+    record.update_representative_inputs([X])
+    record.save(tmp_path / "again.etrecord")
+    inspector = Inspector(**files, etrecord=str(tmp_path / "again.etrecord"))
+    events = [event for block in inspector.event_blocks for event in block.events if event.name != "DELEGATE_CALL"]
+    operators = [name for event in events for name in event.op_types]
+    assert operators.count("linear.default") == 3 and {"topk.default", "gelu.default"} <= {*operators}
+    assert inspector.find_total_for_module("network.block.1") > 0
+    gaps = inspector.calculate_numeric_gap("MSE")
+    assert len(gaps) > 4 and all(gap[0] < 1e-9 for gap in gaps["gap"])
+    labels = {row.label for row in summarize(Trace.read(tmp_path / "runs.etdp", etrecord=path), "module").rows}
+    assert {"network.first", "network.block.0", "network.block.1"} <= labels
+    peer = pytest.importorskip("executorch.devtools").Inspector(**files, etrecord=str(tmp_path / "again.etrecord"))
+    for block, theirs in zip(inspector.event_blocks, peer.event_blocks, strict=True):
+        assert [event.debug_handles for event in block.events] == [event.debug_handles for event in theirs.events]
+    assert len(peer.calculate_numeric_gap("MSE")) <= len(gaps)  # it has no row for what delegates compute

@@ -8,6 +8,7 @@ from torch import nn
 
 import edgecore
 from edgecore import stability
+from edgecore.compat.pybindings import _is_available
 from edgecore.errors import ExecutionError, FormatError, NoEffectWarning
 from edgecore.runtime import Runtime, Verification
 
@@ -93,6 +94,7 @@ def test_the_registries_list_kernels_and_backends(install):
     assert "ToyBackend" in runtime.backend_registry.registered_backend_names
     assert runtime.backend_registry.is_available("ToyBackend")
     assert not runtime.backend_registry.is_available("NoBackend")
+    assert _is_available(backend_name="ToyBackend") and not _is_available("NoBackend")
 
 
 def test_a_damaged_file_fails_when_the_program_is_loaded(path):

@@ -242,8 +242,8 @@ class ExportSession:
         }  # fmt: skip
         for setting, (given, stages) in needs.items():
             if given and not any(map(self._runs, stages)):
-                reason = f"pipeline_stages has no {' or '.join(stage.name for stage in stages)}"
-                warn_no_effect(f"ExportRecipe(...{setting}=...)", reason, stacklevel=5)
+                reason = f"no {' or '.join(stage.name for stage in stages)} in pipeline_stages"
+                warn_no_effect(f"ExportRecipe(...{setting}=...)", reason)
 
     def _runs(self, stage: StageType) -> bool:
         return not self._recipe.pipeline_stages or stage in self._recipe.pipeline_stages
@@ -362,8 +362,8 @@ class ExportSession:
 
 
 def _warn_not_quantized() -> None:
-    reason = "a model that is a graph or an exported program already is not quantized; give the nn.Module"
-    warn_no_effect("ExportRecipe(quantization_recipe=...)", reason, stacklevel=5)
+    reason = "an exported program or its graph is not quantized; give the nn.Module"
+    warn_no_effect("ExportRecipe(quantization_recipe=...)", reason)
 
 
 def _present(result: Result | None, stage: StageType) -> Result:

@@ -100,7 +100,8 @@ def _order(spec: TensorSpec) -> tuple[object, ...]:
 class MemoryPlanningPass(memory.MemoryPlanningPass):
     """The memory planning pass with ExecuTorch's arguments and defaults.
 
-    A subclass that overrides `run` finds the out variants of operators as the targets of nodes, as in ExecuTorch.
+    A subclass that overrides `run` finds the out variants of operators as the targets of nodes, as in ExecuTorch. Its
+    `run_multimethod` is not called.
 
     Args:
         memory_planning_algo: The planner, with ExecuTorch's arguments or with edgecore's; by default that of edgecore
@@ -126,7 +127,7 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
         **options: Any,
     ) -> None:
         if allow_lifetime_and_storage_overlap:
-            reason = "tensors share bytes only where the compiler has proved that this is safe"
+            reason = "tensors share bytes wherever that is safe"
             warn_no_effect("MemoryPlanningPass(allow_lifetime_and_storage_overlap=True)", reason)
         if not alloc_mutable_buffers:
             reason = "the runtime keeps mutable buffers in an arena of the method"
@@ -140,6 +141,12 @@ class MemoryPlanningPass(memory.MemoryPlanningPass):
             share_mutable_buffers,
             **options,
         )
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "run_multimethod" in vars(cls):
+            reason = "share_mutable_buffers=True places what methods share"
+            warn_no_effect("MemoryPlanningPass.run_multimethod", reason)
 
     def __setattr__(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # ExecuTorch's class is not frozen: subclasses may set attributes

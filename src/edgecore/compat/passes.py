@@ -59,13 +59,37 @@ class PassManager(edgecore_passes.PassManager):
         """Order the passes by a function of two passes, too."""
         self.constraints.append(constraint)
 
+    def solve_constraints(self) -> None:
+        """Bring the passes into an order that the constraints allow, which a call of the manager does, too.
+
+        Raises:
+            RuntimeError: There is no such order.
+        """
+        ordered = self._ordered()
+        ordered.solve_constraints()
+        self.passes = [*ordered.passes]
+
+    def validate_constraints(self) -> None:
+        """Check that the constraints allow the order of the passes.
+
+        Raises:
+            RuntimeError: They do not.
+        """
+        self._ordered().validate_constraints()
+
+    def check(self, module: GraphModule) -> None:
+        """Run the checks of `set_checks` and `add_checks` on a graph module."""
+        for check in self.checks:
+            check(module)
+
+    def _ordered(self) -> pass_manager.PassManager:
+        passes: list[Any] = [*self.passes]
+        return pass_manager.PassManager(passes, self.constraints)
+
     def __call__(self, program: Any) -> Any:
         """Run the passes, in an order that the constraints allow."""
         if self.constraints:
-            passes: list[Any] = [*self.passes]
-            ordered = pass_manager.PassManager(passes, self.constraints)
-            ordered.solve_constraints()
-            self.passes = [*ordered.passes]
+            self.solve_constraints()
         result = super().__call__(program)
         modified = isinstance(result, PassResult) and result.modified
         for _ in range(self.steps - 1):
@@ -107,7 +131,7 @@ def constant_prop_pass(
         _skip_dim_order: Without effect if False. No operator of an edge program only names dim orders.
     """
     if custom_skip_targets is not None:
-        reason = "dequantizations of weights stay and all other operators on constants are computed"
+        reason = "all operators on constants are computed, but not dequantizations of weights"
         warn_no_effect("constant_prop_pass(custom_skip_targets=...)", reason)
     if not _skip_dim_order:
         warn_no_effect("constant_prop_pass(_skip_dim_order=False)", "dim orders are read off the strides of values")
@@ -121,20 +145,20 @@ class _Nothing:
 
     def __call__(self, graph_module: GraphModule) -> PassResult:
         """Return the graph as it is."""
-        warn_no_effect(f"the pass {type(self).__name__}", self.reason)
+        warn_no_effect(f"{type(self).__name__}()", self.reason)
         return PassResult(graph_module, False)
 
 
 class ConstraintBasedSymShapeEvalPass(_Nothing):
     """Upper bounds of sizes from the ranges of the exported program: what edgecore always does."""
 
-    reason = "memory is always planned for the upper bounds of sizes in the exported program"
+    reason = "memory always is planned for the upper bounds of sizes in the program"
 
 
 class HintBasedSymShapeEvalPass(_Nothing):
     """Upper bounds of sizes from the example inputs. edgecore takes them from the ranges of the exported program."""
 
-    reason = "upper bounds of sizes come from the exported program, not from the example inputs"
+    reason = "upper bounds of sizes come from the program, not from the example inputs"
 
 
 class DuplicateDynamicQuantChainPass(_Nothing):

@@ -56,7 +56,7 @@ class ExecuTorchModule:
 def _warn_of_aliases(clone_outputs: bool) -> None:
     if not clone_outputs:
         reason = "later runs never change the outputs of an earlier one"
-        warn_no_effect("ExecuTorchModule(clone_outputs=False)", reason, stacklevel=4)
+        warn_no_effect("ExecuTorchModule(clone_outputs=False)", reason)
 
 
 class BundledModule:

@@ -17,14 +17,6 @@ def names_markdown(modules: Mapping[str, Mapping[str, str]]) -> str:
     return "\n\n".join("\n".join(_section(module, modules[module])) for module in sorted(modules))
 
 
-def settings_markdown() -> str:
-    """Return the table of fields of `ExecutorchBackendConfig` that have no effect, with the reasons."""
-    from edgecore.pipeline.config import NO_EFFECT
-
-    rows = [f"| `{name}` | {reason} |" for name, reason in NO_EFFECT.items()]
-    return "\n".join(["| field | why edgecore does not need it |", "|---|---|", *rows])
-
-
 def reasons_markdown() -> str:
     """Return the table of names without counterpart."""
     rows = [f"| `{name}` | {text} |" for name, text in REASONS.items() if not name.startswith("executorch.backends")]

@@ -32,6 +32,7 @@ from edgecore.devtools.values import Values
 from edgecore.errors import FormatError
 from edgecore.format import PteFile
 from edgecore.format.etrecord import EDGE, EtRecordFile, Graph, GraphNode, graph_nodes
+from edgecore.stability import warn_no_effect
 
 _EDGE_NAMES = ("edge_dialect_graph_module", EDGE)
 _NOT_PRINTED = ("raw", "delegate_debug_identifier", "stack_traces", "module_hierarchy", "debug_data")
@@ -78,7 +79,7 @@ class Inspector:
                 of each run.
             delegate_time_scale_converter: Function of an event's name and a time that a delegate measured; by default
                 such times are converted as all others.
-            enable_module_hierarchy: Accepted for scripts of ExecuTorch; without effect.
+            enable_module_hierarchy: Without effect. Each event always has the modules of its operators.
             reference_graph_name: Name of the graph of the record that operators are read from.
             program: The `.pte` that ran: path or bytes. Its metadata stand for an ETRecord. If both are given, the
                 ETRecord counts.
@@ -91,6 +92,9 @@ class Inspector:
             RuntimeError: One unit is cycles and the other is not.
             FormatError: A file is damaged, or of another kind.
         """
+        if enable_module_hierarchy:
+            reason = "each event always has the modules of its operators"
+            warn_no_effect("Inspector(enable_module_hierarchy=True)", reason)
         if (source_time_scale == TimeScale.CYCLES) != (target_time_scale == TimeScale.CYCLES):
             raise RuntimeError("if one of source_time_scale and target_time_scale is CYCLES, both must be")
         if (etdump_path is None) == (etdump_data is None):
@@ -254,7 +258,7 @@ class Inspector:
 
         Args:
             distance: "MSE", "L1" (a sum), "SNR" (in dB), or a `NumericalComparatorBase`.
-            disable_debug_handle_valdiation: Accepted for scripts of ExecuTorch; without effect.
+            disable_debug_handle_valdiation: Without effect. Only the nodes of `reference_graph` need debug handles.
             reference_graph: Name of the graph; by default the edge program of the method.
 
         Returns:
@@ -270,6 +274,9 @@ class Inspector:
 
         from edgecore.devtools.numeric_gap import COLUMNS, numeric_gap
 
+        if disable_debug_handle_valdiation:
+            argument = "Inspector.calculate_numeric_gap(disable_debug_handle_valdiation=True)"
+            warn_no_effect(argument, "debug handles are not validated")
         if self._record is None:
             raise ValueError("the numeric gap needs an ETRecord; pass etrecord to the Inspector")
         found = _graph(self._record, reference_graph or EDGE, self._method)

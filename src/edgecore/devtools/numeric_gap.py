@@ -34,6 +34,8 @@ def load_graph(graph: Graph) -> ExportedProgram:
     """
     from torch._export.serde.serialize import SerializedArtifact, deserialize
 
+    from edgecore.pipeline.etrecord_delegates import read_delegates
+
     handles = {node.name: node.handle for node in graph_nodes(graph) if node.handle}
     try:
         content = json.loads(graph.program)
@@ -45,6 +47,7 @@ def load_graph(graph: Graph) -> ExportedProgram:
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))
+        read_delegates(program, load_graph)
     except Exception as error:  # torch raises errors of many types here
         raise FormatError(f"torch cannot load a program of the ETRecord: {error!r}") from error
     for node in program.graph.nodes:
@@ -169,9 +172,11 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     """Run a program; return values and names of nodes by debug handle. Of several nodes with one, the last counts."""
     import torch
 
+    from edgecore.ir.delegate import call_delegate, delegates
     from edgecore.ir.program import module_to_run
 
-    tensors = (*program.state_dict.values(), *program.constants.values())
+    programs = (program, *(lowered.original_module for _, lowered in delegates(program)))
+    tensors = [one for some in programs for one in (*some.state_dict.values(), *some.constants.values())]
     if any(isinstance(one, torch.Tensor) and one.is_meta for one in tensors):
         raise ValueError("the ETRecord has no weights to run the graph with; save it with weights=True")
     arguments = loaded_values(inputs)
@@ -179,6 +184,12 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     names: dict[int, list[str]] = {}
 
     class Recorder(torch.fx.Interpreter):
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            if target is not call_delegate:
+                return super().call_function(target, args, kwargs)
+            lowered, *operands = args
+            return Recorder(module_to_run(lowered.original_module)).run(*operands)
+
         def run_node(self, n: torch.fx.Node) -> Any:
             result = super().run_node(n)
             handle = n.meta.get("debug_handle")

@@ -198,7 +198,7 @@ def _json(archive: zipfile.ZipFile, name: str) -> Any:
 
 
 def graph_nodes(graph: Graph) -> list[GraphNode]:
-    """Return the nodes of a graph that call operators, also those of the graphs of branches and loops.
+    """Return the nodes of a graph that call operators, also those of the graphs of branches, loops and delegates.
 
     Raises:
         FormatError: The JSON is damaged.
@@ -224,6 +224,9 @@ def _nodes(graph: Any) -> Any:
         if not all(isinstance(text, str) for text in (name, target, trace)):
             raise TypeError(f"the node {name!r} has no text where a name is needed")
         yield GraphNode(name, target, int(handle) if handle.isdecimal() else 0, trace, stack)
+        if target.endswith(".executorch_call_delegate"):
+            delegate = json.loads(node["inputs"][0]["arg"]["as_string"])
+            yield from _nodes(delegate["original_module"]["graph_module"]["graph"])
         for argument in node.get("inputs", ()):
             inner = argument["arg"].get("as_graph") if isinstance(argument.get("arg"), dict) else None
             if inner:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection
 from typing import Any
 
@@ -78,6 +79,7 @@ def _verify_control_flow(node: Node) -> None:
 
 def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
     if not is_edge_operator(node.target) and node.target not in preserved:
+        _verify_complex_readers(node, preserved)
         advice = _ADVICE.get(node.target, "register it with torch.library, or replace it in the model")
         raise VerificationError(
             f"{describe(node)} is not an operator of the edge dialect and torch has no decomposition for it; "
@@ -96,8 +98,20 @@ def _verify_call(node: Node, preserved: Collection[OpOverload]) -> None:
     if isinstance(node.target, OpOverload):
         finding = dtype_finding(node.target, vals(node.args), vals(node.kwargs), node.meta["val"])
         if finding is not None:
+            _verify_complex_readers(node, preserved)
             advice = f"; {_COMPLEX_ADVICE}" if _is_complex(node) else ""
             raise VerificationError(f"{describe(node)} {finding} (dtype rule of {node.target}){advice}")
+
+
+def _verify_complex_readers(node: Node, preserved: Collection[OpOverload]) -> None:
+    """Verify the readers of a refused call that gives complex numbers.
+
+    A call whose readers all have a form in real numbers is gone, so the one without it is the reason.
+    """
+    if any(val.is_complex() for val in _tensors(node.meta.get("val"))):
+        for reader in node.users:
+            if reader.op == "call_function" and reader.target is not operator.getitem:
+                _verify_call(reader, preserved)
 
 
 def _is_complex(node: Node) -> bool:

@@ -35,15 +35,11 @@ class EdgeCompileConfig:
 
     def __post_init__(self) -> None:
         if not self._check_ir_validity:
-            warn_no_effect(
-                "EdgeCompileConfig(_check_ir_validity=False)",
-                "every program is verified, because later steps rely on it; an operator that the verifier refuses can "
-                "be allowed by _core_aten_ops_exception_list",
-                stacklevel=4,
-            )
+            reason = "every program is verified; _core_aten_ops_exception_list allows operators"
+            warn_no_effect("EdgeCompileConfig(_check_ir_validity=False)", reason)
         if self._skip_dim_order:
             reason = "dim orders are read off the strides of values"
-            warn_no_effect("EdgeCompileConfig(_skip_dim_order=True)", reason, stacklevel=4)
+            warn_no_effect("EdgeCompileConfig(_skip_dim_order=True)", reason)
         for setting in ("_core_aten_ops_exception_list", "preserve_ops"):
             for operator in getattr(self, setting) or ():
                 if not isinstance(operator, OpOverload):
@@ -63,7 +59,7 @@ NO_EFFECT = {
     "to_out_var_pass": "the compiler chooses the out variant of each operator when it writes the file",
     "dynamic_memory_planning_mode": "memory is planned for the upper bounds of sizes",
     "emit_stacktrace": "the file always has the source line of each operator",
-    "extract_delegate_segments": "the blobs of delegates always are segments of their own, which a runtime can free",
+    "extract_delegate_segments": "blobs of delegates always are segments of their own, which a runtime can free",
     "sym_shape_eval_pass": "upper bounds of sizes come from the ranges of the exported program",
     "external_mutable_weights": "initial values of mutable buffers always are in the .pte",
     "emit_mutable_buffer_names": "the file always has the names of mutable buffers",
@@ -100,34 +96,35 @@ class ExecutorchBackendConfig:
             `MemoryPlanningPass(reuse=False)`.
     """
 
+    # The order is that of ExecuTorch, whose scripts may give the first fields by position.
+    passes: Sequence[Pass | NamedPass] = ()
     memory_planning_pass: MemoryPlanningPass | Mapping[str, MemoryPlanningPass] = field(
         default_factory=MemoryPlanningPass
     )
-    passes: Sequence[Pass | NamedPass] = ()
-    runtime: str = fmt.EXECUTORCH_1_5
-    external_constants: ExternalConstants = False
-    segment_alignment: int = fmt.DEFAULT_ALIGNMENTS.segment
-    constant_tensor_alignment: int | None = None
-    delegate_alignment: int | None = None
-    remove_view_copy: bool = True
     propagate_device_config: Any = None
     to_out_var_pass: Callable[..., Any] | None = None
     dynamic_memory_planning_mode: Any = None
     emit_stacktrace: bool = False
     extract_delegate_segments: bool = True
+    segment_alignment: int = fmt.DEFAULT_ALIGNMENTS.segment
+    constant_tensor_alignment: int | None = None
+    delegate_alignment: int | None = None
     sym_shape_eval_pass: Any = None
+    remove_view_copy: bool = True
+    external_constants: ExternalConstants = False
     external_mutable_weights: bool = False
     emit_mutable_buffer_names: bool = False
     do_quant_fusion_and_const_prop: bool = False
     run_reinplace_pass: bool = False
     enable_non_cpu_memory_planning: bool = True
     reinplace_extra_ops: Collection[Any] | None = None
+    runtime: str = fmt.EXECUTORCH_1_5
 
     def __post_init__(self) -> None:
         for setting in fields(self):
             if setting.name in NO_EFFECT and getattr(self, setting.name) != setting.default:
                 argument = f"ExecutorchBackendConfig({setting.name}=...)"
-                warn_no_effect(argument, NO_EFFECT[setting.name], stacklevel=4)
+                warn_no_effect(argument, NO_EFFECT[setting.name])
 
     def alignments(self) -> fmt.Alignments:
         """Return the alignments of segments and constants.

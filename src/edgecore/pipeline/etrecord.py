@@ -19,6 +19,7 @@ from torch.export import ExportedProgram
 from edgecore import format as fmt
 from edgecore.errors import CompileError
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
+from edgecore.ir.delegate import delegates
 from edgecore.ir.graph import all_calls, operator_name
 from edgecore.pipeline.etrecord_delegates import with_serializable_delegates, write_delegates
 from edgecore.pipeline.same_nodes import same_nodes
@@ -208,8 +209,8 @@ class ETRecord:
 
         Args:
             path: Path of the file, or an open binary file.
-            weights: Write the weights too, which only running its graphs needs: for the numeric gap, or to call
-                `get_exported_program().module()`. By default they are written if there are representative inputs.
+            weights: Write the weights too, also those of delegates, which only running its graphs needs: for the
+                numeric gap, or to call `get_exported_program().module()`. By default they are written if there are representative inputs.
 
         Raises:
             CompileError: As for `content`.
@@ -224,6 +225,7 @@ def generate_etrecord(
     executorch_program: ExecutorchProgramManager | BundledProgram,
     exported_program: Programs | None = None,
     extra_recorded_export_modules: Mapping[str, ExportedProgram | EdgeProgramManager] | None = None,
+    weights: bool | None = None,
 ) -> None:
     """Write an ETRecord of programs that were lowered without `generate_etrecord=True`.
 
@@ -234,6 +236,7 @@ def generate_etrecord(
         executorch_program: The finished program; of a `BundledProgram` inputs and outputs are written too.
         exported_program: The program before lowering.
         extra_recorded_export_modules: Other programs by names of their own.
+        weights: As for `ETRecord.save`. ExecuTorch always writes them.
 
     Raises:
         CompileError: torch cannot serialize a program.
@@ -248,7 +251,7 @@ def generate_etrecord(
     record = ETRecord(exported_program, edge_dialect_program)
     record.add_executorch_program(executorch_program)
     record.add_extra_export_modules(extra_recorded_export_modules or {})
-    record.save(et_record)
+    record.save(et_record, weights)
 
 
 def _by_method(programs: Programs | EdgeProgramManager) -> dict[str, ExportedProgram]:
@@ -271,7 +274,9 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
         changed[method] = {}
         if method not in programs:
             continue
-        quantizing = {node.meta.get("debug_handle") for node in all_calls(programs[method].graph_module)
+        inside = [lowered.original_module for _, lowered in delegates(programs[method])]
+        nodes = [node for one in (programs[method], *inside) for node in all_calls(one.graph_module)]
+        quantizing = {node.meta.get("debug_handle") for node in nodes
                       if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
         for call, delegate in calls.items():
             ids = delegate.get("delegate_map") or {}
@@ -295,7 +300,7 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     """Serialize a program; `sources` maps nodes to those of the exported program that compute the same."""
     from torch._export.serde.serialize import serialize
 
-    program, delegates = with_serializable_delegates(program)
+    program, modules = with_serializable_delegates(program)
     try:
         artifact = serialize(program if weights else _without_weights(program))
     except Exception as error:  # torch raises errors of many types for what it cannot serialize
@@ -309,7 +314,8 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
     handles = {node.name: node.meta["debug_handle"] for node in nodes if isinstance(node.meta.get("debug_handle"), int)}
     _add_handles(content["graph_module"]["graph"], handles, sources or {})
     _name_unused(content["graph_module"]["graph"], {node.name for node in nodes})
-    write_delegates(content["graph_module"]["graph"], delegates, lambda original: _graph(name, original, weights))
+    nested = content["graph_module"]["graph"]
+    write_delegates(nested, modules, lambda original: _graph(name, original, weights), weights)
     return Graph(json.dumps(content).encode(), artifact.state_dict, artifact.constants, artifact.example_inputs)
 
 

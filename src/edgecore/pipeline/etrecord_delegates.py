@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from base64 import b64encode
-from collections.abc import Callable
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,10 +13,17 @@ from torch.export import ExportedProgram
 
 from edgecore.format.etrecord import Graph
 from edgecore.ir import delegate
+from edgecore.ir.graph import all_calls, handles_of
 from edgecore.ir.program import copy_program
+from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
 
 Serialize = Callable[[ExportedProgram], Graph]
 """A function that serializes the program of a partition."""
+
+Load = Callable[[Graph], ExportedProgram]
+"""A function that loads it again."""
+
+_PARTS = {"original_state_dict": "state_dict", "original_constants": "constants"}
 
 
 class LoweredBackendModule(torch.nn.Module):
@@ -28,16 +35,21 @@ class LoweredBackendModule(torch.nn.Module):
         self.backend_id = lowered.backend_id
         self.processed_bytes = bytes(lowered.processed_bytes)
         self.compile_specs = list(lowered.compile_specs)
+        self.named_data = lowered.named_data
         self.original_module = lowered.original_module
 
 
 def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgram, list[LoweredBackendModule]]:
-    """Return a copy of a program whose delegates torch can serialize, and these; a program without delegates itself."""
+    """Return a copy of a program whose delegates torch can serialize, and these; a program without delegates itself.
+
+    The calls of delegates have debug handles after those of all other nodes, as ExecuTorch numbers them.
+    """
     if not delegate.delegates(program):
         return program, []
     copied = copy_program(program)
     modules = []
-    for node, lowered in delegate.delegates(copied):
+    for handle, (node, lowered) in enumerate(delegate.delegates(copied), 1 + max(_handles(program), default=0)):
+        node.meta["debug_handle"] = handle
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
         modules.append(LoweredBackendModule(lowered, name))
@@ -47,34 +59,90 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
     return copied, modules
 
 
-def write_delegates(graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize) -> None:
-    """Give each call of a delegate in a serialized graph the text of its module."""
+def _handles(program: ExportedProgram) -> set[int]:
+    """Return the debug handles of a program's nodes, also of those in delegates."""
+    programs = (program, *(lowered.original_module for _, lowered in delegate.delegates(program)))
+    nodes = (node for one in programs for node in all_calls(one.graph_module))
+    return {handle for node in nodes if not delegate.is_delegate_call(node) for handle in handles_of(node)}
+
+
+def write_delegates(
+    graph: dict[str, Any], modules: list[LoweredBackendModule], serialize: Serialize, weights: bool
+) -> None:
+    """Give each call of a delegate in a serialized graph the text of its module; its named data count as weights."""
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
     for node in graph["nodes"]:
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
             first, *others = node["inputs"]
             module = by_text[first["arg"]["as_string"]]
-            first |= {"name": module.module_name, "arg": {"as_string": _text(module, serialize)}}
+            first |= {"name": module.module_name, "arg": {"as_string": _text(module, serialize, weights)}}
             node["outputs"] = [{"as_tensors": [output["as_tensor"] for output in node["outputs"]]}]
             for index, other in enumerate(others):
                 other["name"] = f"delegate_arg_{index}"
 
 
-def _text(module: LoweredBackendModule, serialize: Serialize) -> str:
+def read_delegates(program: ExportedProgram, load: Load) -> None:
+    """Let each call of a delegate that torch has loaded read the delegate, instead of its text.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: A text is damaged.
+    """
+    graph_module = program.graph_module
+    for index, node in enumerate(graph_module.graph.find_nodes(op="call_function", target=executorch_call_delegate)):
+        text, *operands = (*node.args, *node.kwargs.values())
+        name = f"lowered_module_{index}"
+        graph_module.add_submodule(name, _lowered(json.loads(text), load))
+        with graph_module.graph.inserting_before(node):
+            module = graph_module.graph.get_attr(name)
+        node.target, node.args, node.kwargs = delegate.call_delegate, (module, *operands), {}
+    graph_module.recompile()
+
+
+def _lowered(content: Mapping[str, Any], load: Load) -> delegate.LoweredBackendModule:
+    parts = {part: b64decode(content[key]) for key, part in _PARTS.items()}
+    store = json.loads(content.get("named_data_store") or '{"pte_data": {}}')
+    named = {
+        key: NamedBlob(b64decode(store["buffers"][entry["buffer_index"]]), entry["alignment"] or 1)
+        for key, entry in store["pte_data"].items()
+    }
+    return delegate.LoweredBackendModule(
+        content["backend_id"],
+        PreprocessResult(b64decode(content["processed_bytes"]), named),
+        [CompileSpec(spec["key"], b64decode(spec["value"])) for spec in content["compile_specs"]],
+        load(Graph(json.dumps(content["original_module"]).encode(), **parts)),
+        ("", ""),
+    )
+
+
+def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> str:
     original = serialize(module.original_module)
     program = json.loads(original.program)
     for entry in program["graph_module"]["module_call_graph"]:
         if entry["signature"]:  # a reader that renames inputs would not find them
             entry["signature"] |= {"inputs": [], "outputs": []}
-    return json.dumps(
-        {
-            "backend_id": module.backend_id,
-            "processed_bytes": b64encode(module.processed_bytes).decode(),
-            "compile_specs": [
-                {"key": spec.key, "value": b64encode(spec.value).decode()} for spec in module.compile_specs
-            ],
-            "original_module": program,
-            "original_state_dict": b64encode(original.state_dict).decode(),
-            "original_constants": b64encode(original.constants).decode(),
-        }
-    )
+    content = {
+        "backend_id": module.backend_id,
+        "processed_bytes": _encoded(module.processed_bytes),
+        "compile_specs": [{"key": spec.key, "value": _encoded(spec.value)} for spec in module.compile_specs],
+        "original_module": program,
+    }
+    content |= {key: _encoded(getattr(original, part)) for key, part in _PARTS.items()}
+    if weights:
+        content["named_data_store"] = json.dumps(_store(module.named_data))
+    return json.dumps(content)
+
+
+def _store(named_data: Mapping[str, NamedBlob]) -> dict[str, Any]:
+    """Return named data as ExecuTorch serializes them: equal data once."""
+    numbers = {
+        data: number for number, data in enumerate(dict.fromkeys(bytes(one.data) for one in named_data.values()))
+    }
+    entries = {
+        key: {"buffer_index": numbers[bytes(blob.data)], "alignment": blob.alignment, "tensor_layout": None}
+        for key, blob in named_data.items()
+    }
+    return {"buffers": [_encoded(data) for data in numbers], "pte_data": entries, "external_data": {}}
+
+
+def _encoded(content: bytes) -> str:
+    return b64encode(content).decode()

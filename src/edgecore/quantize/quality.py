@@ -38,7 +38,8 @@ _LISTED = 3
 
 _RECURRENT = frozenset({
     "aten.lstm.input", "aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input", "aten.lstm.data",
-    "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data",
+    "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data", "aten.lstm_cell.default", "aten.gru_cell.default",
+    "aten.rnn_tanh_cell.default", "aten.rnn_relu_cell.default",
 })  # fmt: skip
 _NO_INTEGERS = " (no recipe quantizes recurrent layers)"
 
@@ -373,9 +374,10 @@ def _row(node: Node, sqnr: float, ratios: Mapping[Node, float], quantized: Quant
     worst = min((ratio for ratio in inputs if not math.isnan(ratio)), default=math.inf)
     name = quantized.names.get(node.name, "")
     rule, weights = quantized.rules.get(name), quantized.weights.get(name)
-    parts = [*([f"{quantized.computes_in} by {rule}"] if rule else []), *([weights] if weights else []), *_scheme(node)]
-    is_recurrent = operator_name(node.target) in _RECURRENT
-    scheme = ", ".join(parts) or quantized.computes_in + (_NO_INTEGERS if is_recurrent and not rule else "")
+    parts = [*([f"{quantized.computes_in} by {rule}"] if rule else []), *([weights] if weights else [])]
+    if not parts and operator_name(node.target) in _RECURRENT:
+        parts.append(quantized.computes_in + _NO_INTEGERS)
+    scheme = ", ".join([*parts, *_scheme(node)]) or quantized.computes_in
     return LayerQuality(
         method, module_path(node), node.name, operator_name(node.target), scheme, sqnr, worst, source_line(node)
     )

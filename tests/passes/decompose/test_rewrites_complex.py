@@ -94,6 +94,7 @@ COMPLEX = {
     "shifted": lambda x: torch.fft.fftshift(torch.fft.fft(x)).abs(),
     "matrices": lambda x: torch.view_as_real(torch.fft.rfft(x[0]) @ torch.fft.rfft(x[1]).transpose(1, 2)),
     "mean": lambda x: (torch.fft.rfft(x) * 2).mean(1).abs(),
+    "transform of a conjugate": lambda x: torch.fft.hfft(torch.complex(x, x.flip(0)), dim=1),
     "angle of a product": lambda x: (torch.fft.rfft(x) * torch.fft.rfft(x)).angle(),
 }
 
@@ -118,4 +119,23 @@ def test_what_has_no_real_form_is_refused_with_what_to_do(function):
     with pytest.raises(
         CompileError, match="compute this with real and imaginary parts, which torch.view_as_real gives"
     ):
+        method_of(function, torch.randn(8))
+
+
+@pytest.mark.parametrize(
+    ("function", "operator"),
+    [
+        (lambda x: torch.complex(x, x).sqrt().real, "aten.sqrt"),
+        (lambda x: ((torch.complex(x, x) * torch.complex(x, -x)).log() * 2j).abs(), "aten.log"),
+        (lambda x: torch.complex(x, x) == torch.complex(x, -x), "aten.eq"),
+        (lambda x: torch.view_as_complex(x.reshape(4, 2)).cumsum(0).imag, "aten.cumsum"),
+        (
+            lambda x: torch.linalg.solve(torch.complex(x.outer(x), x.outer(x)), torch.complex(x, x)).real,
+            "aten._linalg_solve",
+        ),
+        (lambda x: torch.complex(x, x), "aten.complex"),
+    ],
+)
+def test_the_operator_without_real_form_is_named_and_not_the_one_that_makes_its_operand(function, operator):
+    with pytest.raises(CompileError, match=f"^after the pass decompose: {operator}.*with real and"):
         method_of(function, torch.randn(8))

@@ -67,7 +67,9 @@ class XnnpackPartitioner(CapabilityPartitioner):
         if enable_bf16:
             reason = "operators in bfloat16 run in edgecore's kernels"
             warnings.warn(
-                f"XnnpackPartitioner(enable_bf16=True) has no effect: {reason}", NoEffectWarning, stacklevel=2
+                f"XnnpackPartitioner(enable_bf16=True) has no effect in edgecore: {reason}",
+                NoEffectWarning,
+                stacklevel=2,
             )
         flags = {
             "per_op_mode": per_op_mode,

@@ -59,9 +59,14 @@ def parts(editor: Editor, value: Node) -> Node:
 
 
 def has_kernels(value: Node) -> bool:
-    """Return True if kernels compute a complex value: an input, a constant, or the transform of real numbers."""
+    """Return True if kernels compute a complex value: an input, a constant, or the transform of real numbers.
+
+    They compute the conjugates of these, too.
+    """
     value = skip_copies(value)
-    return value.op == "placeholder" or value.target in (aten._fft_r2c.default, aten._conj_physical.default)
+    if value.target is aten._conj_physical.default:
+        return has_kernels(value.args[0])  # type: ignore[arg-type]
+    return value.op == "placeholder" or value.target is aten._fft_r2c.default
 
 
 def skip_copies(value: Node) -> Node:
