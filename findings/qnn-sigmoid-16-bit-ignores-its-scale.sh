@@ -1,12 +1,12 @@
 #!/bin/sh
 # onnxruntime-qnn ignores the scale of a 16-bit sigmoid, tanh or hard sigmoid, and the limits that come with it.
 #
-# Expected: a QuantizeLinear limits its input to what its integers can stand for. Quantizers rely on it: they drop a clamp
-# to [0, 0.5] behind a sigmoid if the integers from 0 to 65535 stand for 0 to 0.5.
-# What happens (onnxruntime-qnn 2.7.0, HTP emulator of the wheel, SM8650): for uint16 the NPU's operator gets a scale that
-# is fixed for it (1/65536 for sigmoid). Nothing limits its result to the model's scale, neither at the output of the
-# graph nor in the multiplication that follows: sigmoid(2.5) stays 0.92, and tanh(-2.5), which the integers cannot stand
-# for, stays -0.99. With uint8, and with ONNX Runtime's CPU provider, both are limited.
+# Expected: a QuantizeLinear limits its input to what its integers can stand for. Quantizers rely on it: they drop a
+# clamp to [0, 0.5] behind a sigmoid if the integers from 0 to 65535 stand for 0 to 0.5.
+# What happens (onnxruntime-qnn 2.7.0, HTP emulator of the wheel, SM8650): for uint16 the NPU's operator gets a scale
+# that is fixed for it (1/65536 for sigmoid). Nothing limits its result to the model's scale, neither at the output of
+# the graph nor in the multiplication that follows: sigmoid(2.5) stays 0.92, and tanh(-2.5), which the integers cannot
+# stand for, stays -0.99. With uint8, and with ONNX Runtime's CPU provider, both are limited.
 # What to do: keep a Clip between two QuantizeLinear and DequantizeLinear pairs behind these operators; it is obeyed.
 # edgecore: leaves no clamp out behind these operators (`plugins/edgecore-qnn/tests/test_qnn_networks.py`).
 set -eu
