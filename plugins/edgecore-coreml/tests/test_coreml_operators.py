@@ -67,6 +67,30 @@ def test_the_reciprocal_of_a_small_number_is_precise(tmp_path):
     check(tmp_path, Call(lambda x: (torch.reciprocal(x), 2 / x)), torch.tensor([1e-3, -1e-4, 1e-6, 3.0]))
 
 
+def test_a_quotient_that_is_rounded_is_divided(tmp_path):
+    """coremltools alone multiplies by the reciprocal, which gives 0 for 41 / 41."""
+    divisors = torch.tensor([41.0, 41.0, 47.0, -61.0])
+
+    def quotients(x):
+        return (torch.div(x, divisors, rounding_mode="trunc"), torch.floor(x / 41), (x / 41).to(torch.int32))
+
+    check(tmp_path, Call(quotients), torch.tensor([41.0, -82.0, 47.0, 61.0]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x - 3_000_000_000,
+        lambda x: x > 2**31,
+        lambda x: x.clamp(-(2**40), 5),
+        lambda x: x + torch.tensor([2**31 - 1, -(2**31) - 1]),
+    ],
+)
+def test_integers_that_32_bits_do_not_hold_stay_outside(function):
+    report = str(edgecore.compile(Call(function).eval(), (torch.tensor([1, 2]),), backends=["coreml"]).report())
+    assert "integers of more than 32 bits" in report
+
+
 @pytest.mark.parametrize("name", UNARY)
 def test_an_operator_of_a_tensor(tmp_path, name):
     # The addition stays: edgecore delegates no partition that only moves data.
@@ -209,9 +233,13 @@ def test_a_file_says_which_index_is_out_of_range(tmp_path):
         (lambda x: functional.gelu(x, approximate="tanh"), "approximate is tanh, which coremltools ignores"),
         (lambda x: x.sum(1, dtype=torch.float16), "it has a dtype, which coremltools ignores"),
         (lambda x: torch.add(x, x, alpha=2), "alpha is 2"),
+        (lambda x: x.argmax(), "it has no dim"),
+        (lambda x: torch.atan2(x, x), "aten.atan2"),
+        (torch.log1p, "aten.log1p"),
+        (lambda x: torch.div(x, 41, rounding_mode="trunc"), "aten.div.Scalar_mode"),
     ],
 )
-def test_arguments_that_coremltools_ignores_are_refused(function, reason):
+def test_calls_that_coremltools_converts_to_other_functions_are_refused(function, reason):
     assert reason in str(edgecore.compile(Call(function).eval(), (X,), backends=["coreml"]).report())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from qnn_models import compile_model, onnx_graphs, op_types, run
@@ -40,6 +42,17 @@ def test_gelu_is_right_for_all_numbers(mode: str):
     model = nn.GELU(mode)
     found, expected = run(compile_model(model, (x,)), x), model(x)
     torch.testing.assert_close(found, expected, rtol=1e-3, atol=1.5e-3)
+
+
+@pytest.mark.parametrize("function", [torch.sin, torch.cos])
+def test_angles_up_to_2048_keep_their_phase(function: Any):
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return function(x)  # type: ignore[no-any-return]
+
+    x = torch.cat([scale * torch.linspace(-1, 1, 257) for scale in (3, 30, 300, 2048)]).half().float()
+    found = run(compile_model(Model(), (x,)), x)
+    torch.testing.assert_close(found, function(x.double()).float(), rtol=0, atol=6e-3)
 
 
 def test_a_sigmoid_is_never_negative():

@@ -56,6 +56,16 @@ class Encoder(nn.Module):
         return self.head(self.norm(self.blocks(x))[:, 0])
 
 
+class Limited(nn.Module):
+    """Limits the results of operators that have a scale of QNN's own in 16 bits."""
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            torch.sigmoid(x).clamp(0.0, 0.5), torch.tanh(x).clamp(0.0, 0.5), functional.hardsigmoid(x).clamp(0.0, 0.5),
+            torch.tanh(x).relu(), torch.sigmoid(x).clamp(0.2, 0.9).clamp(0.3, 0.6),
+        )  # fmt: skip
+
+
 def check_one_delegate(program: edgecore.CompiledProgram) -> None:
     """Check that a single delegate has all operators."""
     report = str(program.report())
@@ -86,6 +96,13 @@ def test_a_small_network_runs_on_qnn_in_each_precision(recipe: str | None, minim
     model, example = Small().eval(), image()
     found = run_on_qnn(compile_model(model, example, recipe, soc_model=soc), example, tmp_path)
     assert decibels(model(*example).detach(), found) >= minimum
+
+
+def test_a_clamp_limits_results_of_16_bits_whose_scale_qnn_chooses():
+    x = torch.linspace(-2.5, 2.5, 8)[None]
+    model = Limited()
+    loaded = edgecore.load(bytes(compile_model(model, (x,), "int16x8").buffer))
+    torch.testing.assert_close(tuple(loaded.forward(x)), model(x), rtol=0, atol=2e-3)
 
 
 @pytest.mark.parametrize("soc", ["SM8650", "SM8750"])

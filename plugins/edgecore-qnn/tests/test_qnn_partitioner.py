@@ -72,6 +72,24 @@ def test_an_operator_without_a_row_splits_the_delegate():
     assert "2 x QnnBackend" in report and "not among the backend's operators" in report
 
 
+class Otherwise(nn.Module):
+    """Operators that QNN computes otherwise than PyTorch: see the findings about QNN."""
+
+    def forward(self, x: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        larger = nn.functional.interpolate(x.relu(), size=(6, 6), mode="nearest-exact")
+        return larger, x.topk(2).indices, x.argmax(1), ids + 1
+
+
+def test_operators_that_qnn_computes_otherwise_stay_outside():
+    model, example = Otherwise().eval(), (torch.randn(1, 2, 4, 4), torch.tensor([3_000_000_000]))
+    program = edgecore.compile(model, example, backends=["qnn"])
+    report = str(program.report())
+    for name in ("aten.topk", "aten.argmax", "aten.add.Scalar"):
+        assert f"not delegated: {name}" in report
+    for found, expected in zip(edgecore.load(bytes(program.buffer)).forward(*example), model(*example), strict=True):
+        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("soc", ["SA8295", "QCM6490"])
 def test_floats_stay_outside_on_a_soc_that_computes_with_integers_only(soc):
     program = compile_model(Sum(), EXAMPLE, soc_model=soc)

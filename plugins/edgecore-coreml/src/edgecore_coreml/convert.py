@@ -28,6 +28,9 @@ from edgecore_coreml.palettes import PASS, Palette, palette_config, palettes_of
 from edgecore_coreml.targets import candidates
 
 _DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
+aten = torch.ops.aten
+_ROUNDING = (aten.floor.default, aten.ceil.default, aten.round.default, aten.div.Tensor_mode, aten._to_copy.default)
+"""Operators that make 0 of 41 / 41, if coremltools multiplies by the reciprocal instead: 41 * (1 / 41) is 0.99999994."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,8 @@ def _convert(program: ExportedProgram, options: CoreMLOptions, target: str, pale
 
     precision = options.compute_precision or "FLOAT32"  # which leaves values of float16 as they are
     passes = ct.PassPipeline()
+    if any(node.target in _ROUNDING for node in program.graph.nodes):
+        passes.remove_passes({"common::divide_to_multiply"})
     if palettes:  # before coremltools changes weights
         passes.insert_pass(0, PASS)
         passes.set_options(PASS, {"config": palette_config(palettes)})

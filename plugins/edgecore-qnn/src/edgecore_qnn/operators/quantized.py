@@ -55,6 +55,14 @@ CLAMPS = {
 """Operators that limit their result, and the limits, which their arguments override."""
 
 
+_OWN_SCALES = {
+    torch.ops.aten.sigmoid.default: (2.0**-16, 0),
+    torch.ops.aten.hardsigmoid.default: (2.0**-16, 0),
+    torch.ops.aten.tanh.default: (2.0**-15, 2**15),
+}
+"""Scale and zero point, above the least integer, that the provider gives results of 16 bits, whatever theirs are."""
+
+
 def limits(node: Node) -> tuple[float, float]:
     """Return the smallest and the largest result of a call of one of `CLAMPS`."""
     args, (low, high) = arguments_by_name(node), CLAMPS[node.target]  # type: ignore[index]
@@ -91,8 +99,25 @@ def _keeps(clamp: Node, scale: Scale | None) -> bool:
     """Return True if a clamp changes no number for which an integer of `scale` stands."""
     if scale is None or clamp.graph.find_nodes(op="call_function", target=BLOCKS, sort=False):
         return False
+    if own_scale(clamp, scale) is not None:
+        return False
     low, high = limits(clamp)
     return scale.range[0] >= low - scale.scale / 2 and scale.range[1] <= high + scale.scale / 2
+
+
+def own_scale(clamp: Node, scale: Scale) -> Scale | None:
+    """Return the scale that the provider gives the operator before a chain of clamps; None if it takes that of the model.
+
+    The result of such an operator, and of a quantization that follows it, is not limited to the integers of its scale.
+    """
+    source = clamp.args[0]
+    while isinstance(source, Node) and (source.target in CLAMPS or scale_of(source) is not None):
+        source = source.args[0]
+    target = source.target if isinstance(source, Node) else None
+    if target not in _OWN_SCALES or scale.dtype not in ("uint16", "int16"):
+        return None
+    step, zero_point = _OWN_SCALES[target]
+    return Scale(step, scale.low + zero_point, scale.dtype, scale.low, scale.high)
 
 
 def _is_quantize(node: Node) -> bool:
