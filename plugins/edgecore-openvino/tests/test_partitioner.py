@@ -52,6 +52,27 @@ def test_a_node_outside_has_its_reason(model, inputs, reason):
     assert reason in report(model, *inputs)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, i: torch.cat([x, x]),
+        lambda x, i: x.reshape(2, 2).T.contiguous(),
+        lambda x, i: x[1:],
+        lambda x, i: x.flip(0),
+        lambda x, i: torch.index_select(x, 0, i),
+    ],
+)
+def test_integers_beyond_32_bits_are_moved_by_other_kernels(function):
+    class Move(torch.nn.Module):
+        def forward(self, x, i):
+            return function(x, i)
+
+    x, i = torch.tensor([3_000_000_000, -5, 7, -(2**40)]), torch.tensor([3, 0])
+    program = edgecore.compile(Move().eval(), (x, i), backends=["openvino"])
+    assert "is int64, not" in str(program.report()) or "the dtype int64" in str(program.report())
+    torch.testing.assert_close(edgecore.load(program).forward(x, i), function(x, i), rtol=0, atol=0)
+
+
 def test_options_leave_operators_outside():
     assert "left out by an option" in report(Model(), floats(4), floats(4), operators=("add", "relu"))
     assert "in a partition of 3 operators, fewer than 4" in report(Model(), floats(4), floats(4), min_operators=4)

@@ -13,7 +13,8 @@ from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
 from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, axes, ints, number, rank, shape
 
 aten = torch.ops.aten
-ANY = (*FLOATS, torch.bool, torch.int8, torch.uint8, torch.int32, torch.int64)
+ANY = (*FLOATS, torch.bool, torch.int8, torch.uint8, torch.int32)
+"""The dtypes that OpenVINO moves without change: on the CPU it keeps the low 32 bits of an int64, as indices need."""
 
 
 def _view(b: Builder, node: Node) -> Any:
@@ -162,6 +163,10 @@ def _resize(mode: str) -> Build:
     return build
 
 
+def _check_index_select(query: NodeQuery) -> str | None:
+    return "the dtype int64" if query.node.meta["val"].dtype == torch.int64 else None
+
+
 def _row(
     target: Any,
     build: Build,
@@ -191,7 +196,7 @@ ROWS = [
     _row(aten.pixel_shuffle.default, _pixel_shuffle, "4 dims", _image, FLOATS),
     _row(aten.embedding.default, _embedding, "floating-point table", _check_embedding,
          (*FLOATS, torch.int32, torch.int64)),
-    _row(aten.index_select.default, _index_select),
+    _row(aten.index_select.default, _index_select, "no int64 but indices", _check_index_select, (*ANY, torch.int64)),
     _row(aten.upsample_bilinear2d.vec, _resize("linear_onnx"), "static height and width", _static_image, FLOATS),
     _row(aten.upsample_nearest2d.vec, _resize("nearest"), "static height and width", _static_image, FLOATS),
 ]  # fmt: skip
