@@ -286,6 +286,18 @@ def test_each_image_gets_its_own_quantization_at_run_time() -> None:
     torch.testing.assert_close(together.forward(x), torch.cat([alone.forward(part) for part in x.split(1)]))
 
 
+@pytest.mark.parametrize("recipe", ["int8-dynamic", "int4-weights"])
+def test_a_nan_changes_no_other_row_of_a_layer_that_rounds_its_inputs(recipe: str) -> None:
+    """The row itself may become finite, as `docs/special-values.md` says."""
+    x = torch.randn(4, 64, generator=torch.Generator().manual_seed(0))
+    loaded = edgecore.load(
+        edgecore.compile(nn.Linear(64, 8).eval(), (x,), backends=["xnnpack"], quantize=recipe).buffer
+    )
+    with_nan = x.clone()
+    with_nan[3, 5] = torch.nan
+    assert torch.equal(loaded.forward(with_nan)[:3], loaded.forward(x)[:3])
+
+
 @pytest.mark.parametrize("recipe", ["int8", "int8-dynamic"])
 def test_a_layer_of_a_tensor_without_elements_stays_in_floating_point(recipe: str) -> None:
     class Sides(nn.Module):

@@ -316,6 +316,25 @@ def _scalar_operand(editor: Editor, node: Node) -> Node | None:
     return editor.call(_SCALAR_FORMS[node.target], *node.args, val=node.meta["val"], **node.kwargs)
 
 
+_COMPARED = [getattr(aten, name).Scalar for name in ("eq", "ne", "lt", "le", "gt", "ge", "remainder", "fmod")]
+
+
+@rewrites(*_COMPARED)
+def _rounded_number(editor: Editor, node: Node) -> Node:
+    """Round a number to the float16 or bfloat16 of the tensor, as eager PyTorch does.
+
+    Kernels widen the tensor to float32 instead, in which a tensor of 0.1 is not 0.1.
+    """
+    number, dtype = node.args[1], _input(node).meta["val"].dtype
+    if not isinstance(number, (int, float)) or dtype not in (torch.float16, torch.bfloat16):
+        return node
+    rounded = float(torch.tensor(number, dtype=dtype))
+    if rounded == number or math.isnan(number):
+        return node
+    assert isinstance(node.target, OpOverload)
+    return editor.call(node.target, _input(node), rounded, val=node.meta["val"])
+
+
 @rewrites(aten.scaled_dot_product_attention.default)
 def _attention(editor: Editor, node: Node) -> Node | None:
     """Rewrite attention without a mask on [batch, heads, length, channels] into softmax(q k^T scale) v.
