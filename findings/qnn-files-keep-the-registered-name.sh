@@ -1,5 +1,5 @@
 #!/bin/sh
-# A context file that onnxruntime-qnn compiles loads only in processes that register the library under the same name.
+# A context file of onnxruntime-qnn loads only if the library has its own name, when it compiles and when it loads.
 #
 # Expected: register_execution_provider_library(name, path) takes any name for the library; the compiled context belongs
 # to the provider, and loads in each process that has registered it.
