@@ -5,8 +5,7 @@
 # at most.
 # What happens (onnxruntime-qnn 2.7.0, HTP emulator of the wheel, SM8650): behind Gemm or Conv the error of Sigmoid is
 # 0.3 to 0.4% of the largest value, of Tanh 0.7%; with a Clip between the two that changes no number, it is less than
-# half of that. Elu, HardSwish, LeakyRelu and Relu have the same error both ways. The errors add up: over the layers of
-# EfficientNet-B0 to some per cent.
+# half of that. Elu, HardSwish and Relu have the same error both ways. Such errors add up over the layers of a network.
 # What to do: put a Clip to [-300, 300] between the layer and the activation.
 # edgecore: writes sigmoid, tanh and what uses them so that nothing fuses them
 # (`plugins/edgecore-qnn/tests/test_qnn_fp16.py`).

@@ -11,6 +11,7 @@ from edgecore.partition import (
     OperatorTable,
     at_most_dims,
     contiguous_only,
+    integers_of_32_bits,
 )
 from edgecore.pipeline.lower import to_edge
 
@@ -138,6 +139,31 @@ def test_operators_of_the_table_can_be_kept_from_being_decomposed():
     operators, preserve = partitioner.ops_to_not_decompose(program)
     assert operators == (aten.gelu.default,)
     assert [preserve(node) for node in program.graph.nodes if node.target is aten.gelu.default] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda x: x + 3_000_000_000, "other has integers of more than 32 bits"),
+        (lambda x: x + (2**31 - 1), None),
+        (lambda x: x.clamp(-(2**31) - 1, 5), "min has integers of more than 32 bits"),
+        (lambda x: x + torch.tensor([1, -(2**31) - 1]), "other has integers of more than 32 bits"),
+        (lambda x: torch.cat([x, torch.tensor([2**33])]), "tensors has integers of more than 32 bits"),
+        (lambda x: x[1:], None),  # to 2**63 - 1
+        (lambda x: x + torch.tensor([1.0, 1e30]), None),
+    ],
+)
+def test_integers_beyond_32_bits_are_refused(function, reason):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    names = (aten.add.Scalar, aten.add.Tensor, aten.clamp.default, aten.cat.default, aten.slice_copy.Tensor)
+    table = OperatorTable([OperatorRow(name, (torch.int64, torch.float32)) for name in names], [integers_of_32_bits])
+    program = to_edge(torch.export.export(Model(), (torch.tensor([1, 2]),))).exported_program()
+    reasons = table.unsupported_reasons(program)
+    (found,) = [reasons(node) for node in program.graph.nodes if node.target in names]
+    assert found == reason
 
 
 def test_a_wrong_name_in_a_long_table_lists_similar_names():

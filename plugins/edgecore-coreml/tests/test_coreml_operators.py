@@ -237,6 +237,10 @@ def test_a_file_says_which_index_is_out_of_range(tmp_path):
         (lambda x: torch.atan2(x, x), "aten.atan2"),
         (torch.log1p, "aten.log1p"),
         (lambda x: torch.div(x, 41, rounding_mode="trunc"), "aten.div.Scalar_mode"),
+        (
+            lambda x: torch.ops.quantized_decomposed.quantize_per_tensor(x, 0.1, 0, -8, 7, torch.int8),
+            "its integers are -8 to 7, not -128 to 127",
+        ),
     ],
 )
 def test_calls_that_coremltools_converts_to_other_functions_are_refused(function, reason):

@@ -29,7 +29,7 @@ def errors(model: nn.Module, x: torch.Tensor) -> tuple[float, float]:
 @pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
 @pytest.mark.parametrize("layer", [nn.Conv2d(16, 16, 3), nn.Linear(16, 16)], ids=["convolution", "linear"])
 def test_an_activation_behind_a_layer_is_as_exact_as_pytorch(layer: nn.Module, activation: nn.Module):
-    """The provider fuses both, and its fused sigmoid, tanh and gelu are ten times less exact; so they are not used."""
+    """The provider fuses both, and its fused sigmoid and tanh are several times less exact; so they are not used."""
     layer.reset_parameters()  # type: ignore[operator]
     x = 4 * torch.randn((1, 16, 12, 12) if isinstance(layer, nn.Conv2d) else (4, 16))
     found, half = errors(nn.Sequential(layer.float(), activation).eval(), x)

@@ -77,15 +77,16 @@ class Otherwise(nn.Module):
 
     def forward(self, x: torch.Tensor, ids: torch.Tensor) -> tuple[torch.Tensor, ...]:
         larger = nn.functional.interpolate(x.relu(), size=(6, 6), mode="nearest-exact")
-        return larger, x.topk(2).indices, x.argmax(1), ids + 1
+        return larger, x.topk(2).indices, x.argmax(1), ids + 1, torch.cat([ids, torch.tensor([2**33])])
 
 
 def test_operators_that_qnn_computes_otherwise_stay_outside():
     model, example = Otherwise().eval(), (torch.randn(1, 2, 4, 4), torch.tensor([3_000_000_000]))
     program = edgecore.compile(model, example, backends=["qnn"])
     report = str(program.report())
-    for name in ("aten.topk", "aten.argmax", "aten.add.Scalar"):
+    for name in ("aten.topk", "aten.argmax", "aten.add.Scalar", "aten.cat"):
         assert f"not delegated: {name}" in report
+    assert "integers of more than 32 bits" in report
     for found, expected in zip(edgecore.load(bytes(program.buffer)).forward(*example), model(*example), strict=True):
         torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
 

@@ -24,6 +24,7 @@ REASONS = [
     (lambda a: torch.fft.rfft(a).real, (V,), "not among the backend's operators"),
     (lambda a, b: a + b, (torch.ones(4, dtype=torch.float64),) * 2, "is float64, not float32 or float16"),
     (lambda a, b: a + b, (V, torch.ones(4, 16, dtype=torch.int32)), None),
+    (lambda a: a + 2**31, (torch.arange(4),), "other has integers of more than 32 bits"),
     (torch.log, (V,), "executorch 1.5's delegate has no such operator"),
     (torch.maximum, (torch.arange(4), torch.arange(4)), "integers, which executorch 1.5 has no maximum for"),
     (lambda a: a.permute(0, 1, 3, 2, 4) + 1, (torch.randn(1, 2, 3, 4, 5),), "a tensor has 5 dims, more than 4"),

@@ -5,7 +5,14 @@ from edgecore.partition.claims import claimable_buffers, held_buffers
 from edgecore.partition.delegate import to_backend
 from edgecore.partition.fallback import Failure, PartitionDiagnostics
 from edgecore.partition.node_query import NodeQuery
-from edgecore.partition.operator_table import Constraint, OperatorRow, OperatorTable, at_most_dims, contiguous_only
+from edgecore.partition.operator_table import (
+    Constraint,
+    OperatorRow,
+    OperatorTable,
+    at_most_dims,
+    contiguous_only,
+    integers_of_32_bits,
+)
 from edgecore.partition.pattern_partitions import (
     create_op_support,
     create_pattern_support,
@@ -50,5 +57,6 @@ __all__ = [
     "generate_partitions_from_list_of_nodes",
     "generate_pattern_op_partitions",
     "held_buffers",
+    "integers_of_32_bits",
     "to_backend",
 ]

@@ -19,6 +19,7 @@ from torch.fx import Node
 from edgecore.ir.constants import Constants
 from edgecore.ir.dim_orders import dim_order
 from edgecore.ir.dtypes import dtype_name
+from edgecore.ir.op_args import arguments_by_name
 from edgecore.ir.state import MutableBuffer
 from edgecore.partition.capability import CapabilityPartitioner, Preserve
 from edgecore.partition.crossings import InsideOnly
@@ -253,3 +254,28 @@ def at_most_dims(count: int) -> Constraint:
         return None
 
     return check
+
+
+def integers_of_32_bits(query: NodeQuery) -> str | None:
+    """Constraint for backends that hold int64 in 32 bits: refuses numbers and constants that these do not hold."""
+    limits = torch.iinfo(torch.int32)
+    for name, value in arguments_by_name(query.node).items():
+        for item in value if isinstance(value, (list, tuple)) else [value]:
+            ends = _ends(query, name, item)
+            if ends is not None and not limits.min <= ends[0] <= ends[1] <= limits.max:
+                return f"{name} has integers of more than 32 bits"
+    return None
+
+
+def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
+    """Return the smallest and the largest integer of an argument; None if it has none that the call computes with."""
+    if type(value) is int:
+        return (value, value) if name in _NUMBERS else None
+    if not isinstance(value, Node) or not query.constants.has(value) or value.meta["val"].dtype != torch.int64:
+        return None
+    constant = query.constants.get(value)
+    return (int(constant.min()), int(constant.max())) if constant.numel() else None
+
+
+_NUMBERS = ("self", "other", "min", "max", "value", "fill_value", "exponent")
+"""Arguments that may be numbers of the computation, rather than sizes and positions."""

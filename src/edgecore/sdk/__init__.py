@@ -7,7 +7,8 @@ is imported from its module when it is first used. `docs/compatibility.md` says 
 Partitioning: choose the nodes that the backend compiles.
 
 - `OperatorTable` of `OperatorRow`s: the supported operators as data. Partitioner and documentation are made from it.
-- `Constraint`: the type of a function that restricts a row; `at_most_dims` and `contiguous_only` are common constraints.
+- `Constraint`: the type of a function that restricts a row; `at_most_dims`, `contiguous_only` and
+  `integers_of_32_bits` are common constraints.
 - `NodeQuery`: the argument of a constraint: a node, with methods that return its arguments, constants and `val`s.
 - `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the reason
   why a node is not supported, or None.
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         claimable_buffers,
         contiguous_only,
         debug_handles,
+        integers_of_32_bits,
     )
     from edgecore.passes.functionalize import functionalize
     from edgecore.passes.quantized import SMALLEST_SCALE, is_dequantize, is_quantize, parameters_of
@@ -147,6 +149,7 @@ __all__ = [
     "for_each",
     "functionalize",
     "has_hidden_rows",
+    "integers_of_32_bits",
     "is_dequantize",
     "is_quantize",
     "module_path",
@@ -179,7 +182,7 @@ _NAMES_OF = {
     "edgecore.partition": (
         "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "LayoutReason", "NodeQuery", "OperatorRow", "OperatorTable",
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",
-        "claimable_buffers", "contiguous_only", "debug_handles",
+        "claimable_buffers", "contiguous_only", "debug_handles", "integers_of_32_bits",
     ),
     "edgecore.passes.functionalize": ("functionalize",),
     "edgecore.passes.quantized": ("SMALLEST_SCALE", "is_dequantize", "is_quantize", "parameters_of"),

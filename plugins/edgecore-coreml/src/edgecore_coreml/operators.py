@@ -22,11 +22,11 @@ from edgecore.sdk import (
     OperatorTable,
     PartitionResult,
     UnsupportedReason,
-    arguments_by_name,
     at_most_dims,
     contiguous_only,
     describe,
     for_each,
+    integers_of_32_bits,
     reaches_past_padding,
 )
 from edgecore_coreml.aten import VIEWS
@@ -69,26 +69,6 @@ def _with_elements(query: NodeQuery) -> str | None:
     shapes = [val.shape for val in vals if isinstance(val, torch.Tensor)]
     is_empty = any(isinstance(size, int) and size == 0 for shape in shapes for size in shape)
     return "a tensor has no elements" if is_empty else None
-
-
-def _of_32_bits(query: NodeQuery) -> str | None:
-    """Refuse integers in the program that int32 does not hold: coremltools limits them, or cuts them to 32 bits."""
-    limits = torch.iinfo(torch.int32)
-    for name, value in arguments_by_name(query.node).items():
-        if name in _NUMBERS and type(value) is int:
-            ends = (value, value)
-        elif isinstance(value, Node) and query.constants.has(value) and value.meta["val"].dtype == torch.int64:
-            constant = query.constants.get(value)
-            ends = (int(constant.min()), int(constant.max())) if constant.numel() else (0, 0)
-        else:
-            continue
-        if not limits.min <= ends[0] <= ends[1] <= limits.max:
-            return f"{name} has integers of more than 32 bits"
-    return None
-
-
-_NUMBERS = ("other", "min", "max", "self", "value", "fill_value", "exponent")
-"""Arguments that may be numbers of the computation, rather than sizes and positions."""
 
 
 def _alpha(query: NodeQuery) -> str | None:
@@ -276,7 +256,7 @@ class CoreMLTable(OperatorTable[None]):
     """
 
     def __init__(self, rows: Iterable[OperatorRow[None]], *, constants_as_inputs: bool = False) -> None:
-        super().__init__(rows, common=(contiguous_only, _with_elements, _of_32_bits, at_most_dims(_MAX_DIMS)))
+        super().__init__(rows, common=(contiguous_only, _with_elements, integers_of_32_bits, at_most_dims(_MAX_DIMS)))
         self.constants_as_inputs = constants_as_inputs
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], NodeQuery]:

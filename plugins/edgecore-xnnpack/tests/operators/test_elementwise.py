@@ -45,6 +45,18 @@ def test_unary_operators_of_positive_numbers_equal_eager() -> None:
     check(lambda x: [x.sqrt(), x.rsqrt()], torch.tensor([[1e37, 8.6e37, 1e38, 3.4e38]]))
 
 
+def test_roots_of_large_numbers_are_right() -> None:
+    """XNNPACK's other kernels, which executorch 1.5.1 has, give 1.5 times the root from 8.5e37 on."""
+
+    class Roots(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> list[torch.Tensor]:
+            return [x.sqrt(), x.rsqrt()]
+
+    x = torch.tensor([1e37, 8.6e37, 1e38, 3.4e38])
+    results = edgecore.load(edgecore.compile(Roots().eval(), (x,), backends=["xnnpack"])).forward(x)
+    torch.testing.assert_close(results, [x.sqrt(), x.rsqrt()], rtol=1e-5, atol=0)
+
+
 def test_the_inverse_square_root_of_zero_and_infinity_equals_eager() -> None:
     class Roots(torch.nn.Module):
         def forward(self, x: torch.Tensor) -> list[torch.Tensor]:

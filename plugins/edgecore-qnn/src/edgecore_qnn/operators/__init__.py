@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from edgecore.sdk import NodeQuery, OperatorTable, at_most_dims, contiguous_only
+from edgecore.sdk import NodeQuery, OperatorTable, at_most_dims, contiguous_only, integers_of_32_bits
 from edgecore_qnn.operators import attention, elementwise, networks, quantized, shapes
 
 MAX_RANK = 5
@@ -28,5 +28,5 @@ def _static_sizes(query: NodeQuery) -> str | None:
 
 TABLE = OperatorTable(
     (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *attention.ROWS, *quantized.ROWS),
-    (_static_sizes, contiguous_only, at_most_dims(MAX_RANK), _no_empty),
+    (_static_sizes, contiguous_only, at_most_dims(MAX_RANK), _no_empty, integers_of_32_bits),
 )

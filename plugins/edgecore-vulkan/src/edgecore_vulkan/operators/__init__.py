@@ -17,6 +17,7 @@ from edgecore.sdk import (
     OperatorTable,
     contiguous_only,
     dim_order,
+    integers_of_32_bits,
     mutable_buffers,
 )
 from edgecore_vulkan.calls import Call, SizeValue, TensorValue
@@ -53,7 +54,8 @@ class VulkanTable(OperatorTable[Lower]):
     """
 
     def __init__(self, profile: Profile) -> None:
-        super().__init__(_ROWS, (contiguous_only if profile.is_stock else _contiguous_or_channels_last,))
+        layouts = contiguous_only if profile.is_stock else _contiguous_or_channels_last
+        super().__init__(_ROWS, (layouts, integers_of_32_bits))
         self.profile = profile
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
