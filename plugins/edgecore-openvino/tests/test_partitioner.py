@@ -24,11 +24,6 @@ class Pool(torch.nn.Module):
         return values + 1, indices
 
 
-class WithIdentifier(torch.nn.Module):
-    def forward(self, ids, x):
-        return torch.cat([ids, torch.tensor([2**33])]), torch.relu(x)
-
-
 def report(model: torch.nn.Module, *inputs: torch.Tensor, **options: object) -> str:
     return str(edgecore.compile(model.eval(), inputs, backends=[edgecore.Backend("openvino", **options)]).report())
 
@@ -104,7 +99,3 @@ def test_symbolic_sizes_stay_outside_of_a_compiled_blob():
     shapes = {"a": {0: batch}, "b": None}
     program = edgecore.compile(Add().eval(), (floats(2, 3), floats(3)), backends=[backend], dynamic_shapes=shapes)
     assert "symbolic sizes, which payload='blob' does not support" in str(program.report())
-
-
-def test_integers_beyond_32_bits_stay_outside():
-    assert "tensors has integers of more than 32 bits" in report(WithIdentifier(), torch.tensor([1]), torch.ones(2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from edgecore.sdk import NodeQuery, OperatorTable, at_most_dims, contiguous_only, integers_of_32_bits
+from edgecore.sdk import NodeQuery, OperatorTable, at_most_dims, contiguous_only
 from edgecore_openvino.blob import MAX_RANK
 from edgecore_openvino.operators import elementwise, networks, quantized, shapes
 
@@ -26,7 +26,7 @@ def _static_sizes(query: NodeQuery) -> str | None:
 
 
 _ROWS = (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *quantized.ROWS)
-_COMMON = (contiguous_only, at_most_dims(MAX_RANK), _no_empty, integers_of_32_bits)
+_COMMON = (contiguous_only, at_most_dims(MAX_RANK), _no_empty)
 TABLE = OperatorTable(_ROWS, _COMMON)
 STATIC_TABLE = OperatorTable(_ROWS, (*_COMMON, _static_sizes))
 """The table for `payload="blob"`: the delegate cannot infer shapes with a compiled model, so all sizes are fixed."""
