@@ -65,6 +65,7 @@ MASKS = {
     "chosen-infinity": (Attention(chosen(INFINITE)), KEEP),
     "chosen-rows": (Attention(chosen(LOWEST)), ROWS),
     "multiplied-rows": (Attention(lambda scores, keep: scores + (1 - keep) * LOWEST), ROWS),
+    "multiplied-far-rows": (Attention(lambda scores, keep: scores + (keep - 1) * 1e9), ROWS),
     "triangle-infinity": (Attention(triangle(INFINITE)), None),
     "triangle": (Attention(triangle(LOWEST)), None),
 }
@@ -93,7 +94,8 @@ INTEGERS = {
 class Fused(Attention):
     """The same as one operator."""
 
-    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
+        mask = self.constant if mask is None else mask
         return torch.nn.functional.scaled_dot_product_attention(self.query(x), self.key(x), self.value(x), mask)
 
 
@@ -141,6 +143,12 @@ def test_rows_that_a_mask_of_attention_hides_in_half_precision(backend: str) -> 
     for hidden in (INFINITE, *([] if backend == "vulkan" else [LOWEST])):  # Vulkan weighs the row by its scores
         inputs = inputs_with(numbers(ROWS, hidden))
         assert_near(run(*inputs), model(*inputs), 0.01)
+
+
+@pytest.mark.parametrize("backend", HALVES)
+def test_rows_that_a_constant_mask_of_attention_hides_in_half_precision(backend: str) -> None:
+    model, inputs = Fused(added, numbers(ROWS, LOWEST)), inputs_with(None)
+    assert_near(compiled(model, inputs, **HALVES[backend])(*inputs), model(*inputs), 0.01)
 
 
 @pytest.mark.parametrize("name", MASKS)

@@ -34,7 +34,7 @@ class Unheld:
     Attributes:
         call: The call that reads the number.
         number: The number, and what it is in the dtype.
-        hides: True for a number that hides elements from a softmax, for which the end of the range does as well.
+        hides: True for a large number that hides elements from a softmax, for which the end of the range does as well.
     """
 
     call: str
@@ -89,7 +89,7 @@ def _unheld(program: ExportedProgram, dtype: torch.dtype) -> Iterator[Unheld]:
             rounded = float(torch.tensor(value, dtype=torch.float64).to(dtype))
             if value and math.isfinite(value) and not abs(rounded - value) <= LOST * abs(value):
                 held = "beyond" if math.isinf(rounded) else f"{rounded:.3g} in"
-                hides = value < -1 and (reaches_softmax(node) or node.target in ATTENTION)
+                hides = math.isinf(rounded) and (reaches_softmax(node) or node.target in ATTENTION)
                 text = f"{name} = {value:.4g} is {held} {str(dtype).removeprefix('torch.')}"
                 yield Unheld(describe(node), text, hides)
 

@@ -87,11 +87,15 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
                 else:
                     copied.target, copied.args = _rewritten(graph, node.target, copied.args, weights.__contains__)
                 if in_half:
-                    copied.args = pytree.tree_map(_in_range, copied.args)
+                    limit = LARGEST if reaches_softmax(node) else _INFINITE
+                    copied.args = pytree.tree_map(partial(_in_range, limit=limit), copied.args)
     converted = copy.copy(program)
     if in_half:
-        converted._state_dict = {name: _in_range(value) for name, value in program.state_dict.items()}
-        converted._constants = {name: _in_range(value) for name, value in program.constants.items()}
+        scores = _names_of_scores(program)
+        converted._state_dict, converted._constants = (
+            {name: _in_range(value, LARGEST if name in scores else _INFINITE) for name, value in values.items()}
+            for values in (program.state_dict, program.constants)
+        )
     converted._graph_module = GraphModule({}, graph)
     converted._verifiers = [Verifier]
     return converted
@@ -111,13 +115,19 @@ def _mask(node: Node, constants: Constants) -> Node | None:
     return mask if constant is None or constant.shape[-1] == 1 or has_hidden_rows(constant) else None
 
 
-def _in_range(value: Any) -> Any:
-    """Clamp the finite values of a constant, a number or tensor, that coremltools would make infinite."""
+def _names_of_scores(program: ExportedProgram) -> set[str]:
+    """Return the qualified names of the constants that a softmax reads, maybe in a sum."""
+    targets = {spec.arg.name: spec.target for spec in program.graph_signature.input_specs if spec.target is not None}
+    return {targets[node.name] for node in program.graph.nodes if node.name in targets and reaches_softmax(node)}
+
+
+def _in_range(value: Any, limit: float) -> Any:
+    """Clamp the finite values of a constant, a number or tensor, from a limit on: they would become infinite."""
     if isinstance(value, float):
-        return math.copysign(LARGEST, value) if _INFINITE <= abs(value) < math.inf else value
+        return math.copysign(LARGEST, value) if limit <= abs(value) < math.inf else value
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
-    is_beyond = value.isfinite() & (value.abs() >= _INFINITE)
+    is_beyond = value.isfinite() & (value.abs() >= limit)
     return torch.where(is_beyond, value.clamp(-LARGEST, LARGEST), value) if bool(is_beyond.any()) else value
 
 

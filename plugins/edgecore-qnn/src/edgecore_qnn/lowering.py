@@ -14,7 +14,7 @@ from edgecore.errors import CompileError
 from edgecore.plugin import BlobGraph, BlobNode
 from edgecore.sdk import PartitionView, debug_handles, reaches_softmax
 from edgecore_qnn.operators import TABLE
-from edgecore_qnn.operators.builder import Builder, shape
+from edgecore_qnn.operators.builder import LARGEST, Builder, shape
 from edgecore_qnn.operators.quantized import scale_of
 from edgecore_qnn.schema.header import Tensor
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 OPSET = 21
 """The version of ONNX's operators: the first one with uint16 in QuantizeLinear."""
 _IR_VERSION = 10
-LARGEST = 61440.0
-"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
-
 _TYPES = {
     torch.float32: "FLOAT", torch.float16: "FLOAT16", torch.uint8: "UINT8", torch.int8: "INT8", torch.uint16: "UINT16",
     torch.int16: "INT16", torch.int32: "INT32", torch.int64: "INT64", torch.bool: "BOOL",

@@ -10,10 +10,13 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import OperatorRow, PartitionView
+from edgecore.sdk import OperatorRow, PartitionView, reaches_softmax
 
 if TYPE_CHECKING:  # the operator table is also read where onnx is not installed
     from onnx import NodeProto, TensorProto
+
+LARGEST = 61440.0
+"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
 
 _INT4 = (-8, 7)
 
@@ -93,7 +96,8 @@ class Builder:
         """Add a scalar; if the value `like` is quantized, the scalar is quantized to its dtype, without an error."""
         scale = self.scales.get(like)
         if scale is None:
-            return self.array(value, np.float32)
+            is_mask = self.owner is not None and reaches_softmax(self.owner)
+            return self.array(held(torch.tensor(value)).item() if is_mask else value, np.float32)
         top = np.iinfo(scale.dtype).max - np.iinfo(scale.dtype).min
         integer, zero = (0, 0) if value == 0 else (top, 0) if value > 0 else (0, top)
         low = np.iinfo(scale.dtype).min
@@ -111,7 +115,7 @@ class Builder:
             tensor = self.partition.constants[argument].contiguous()
             if like in self.scales and tensor.dtype == torch.float32 and bool(tensor.isfinite().all()):
                 return self.quantized_constant(tensor.numpy(), self.scales[like].dtype)
-            self.values[argument] = self.array(tensor.numpy())
+            self.values[argument] = self.array((held(tensor) if reaches_softmax(argument) else tensor).numpy())
         name: str = self.values[argument]
         return name
 
@@ -154,6 +158,13 @@ class Builder:
         return self.requantize(
             value, Scale(step, round(info.min - low / step), scale.dtype, int(info.min), int(info.max))
         )
+
+
+def held(mask: torch.Tensor) -> torch.Tensor:
+    """Return a mask, or scores, whose finite numbers differ from infinities on the NPU, also in sums."""
+    if not mask.is_floating_point():
+        return mask
+    return torch.where(mask.isfinite(), mask.clamp(-LARGEST, LARGEST), mask)
 
 
 Build = Callable[[Builder, Node], Any]
