@@ -34,16 +34,17 @@ def load_graph(graph: Graph) -> ExportedProgram:
     """
     from torch._export.serde.serialize import SerializedArtifact, deserialize
 
-    from edgecore.pipeline.etrecord_delegates import read_delegates
+    from edgecore.pipeline.etrecord_delegates import all_nodes, read_delegates
 
     handles = {node.name: node.handle for node in graph_nodes(graph) if node.handle}
     try:
         content = json.loads(graph.program)
         content |= {"schema_version": {"major": 8, "minor": 20}, "verifiers": ["TRAINING"]}
         content.pop("dialect", None)
-        for node in content["graph_module"]["graph"]["nodes"]:
-            if node["target"].endswith(".executorch_call_delegate"):
-                node["is_hop_single_tensor_return"] = True  # then torch takes its results as a list
+        for node in all_nodes(content["graph_module"]["graph"]):
+            lists = [output for output in node["outputs"] if "as_tensors" in output]
+            if node["target"].startswith("torch.ops.higher_order.") and lists:
+                node["is_hop_single_tensor_return"] = True  # then torch takes a list of results as one result
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))
