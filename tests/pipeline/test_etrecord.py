@@ -223,8 +223,8 @@ def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(t
     assert [*read.graphs] == ["edge_dialect_exported_program/forward", "aten/forward", "edge/forward"]
     for name, graph in record.content(weights=True).graphs.items():
         assert graph_nodes(graph) == graph_nodes(read.graphs[name])
-    for one in parse_etrecord(tmp_path / "m.etrecord").graph_map.values():
-        torch.testing.assert_close(one.module()(X), Network().eval()(X))
+    for program in parse_etrecord(tmp_path / "m.etrecord").graph_map.values():
+        torch.testing.assert_close(program.module()(X), Network().eval()(X))
 
 
 class Sign(torch.nn.Module):
@@ -284,7 +284,7 @@ def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates_with_their_da
     expected = Middle().eval()(X)
     for program in (theirs, ours):
         torch.testing.assert_close(program.module()(X), expected)
-    modules = [one for one in theirs.graph_module.children() if hasattr(one, "processed_bytes")]
+    modules = [child for child in theirs.graph_module.children() if hasattr(child, "processed_bytes")]
     assert len(modules) == len(delegates(before)) == 2
     for module, (_, read), (_, own) in zip(modules, delegates(ours), delegates(before), strict=True):
         store = module.named_data_store_output
@@ -297,8 +297,8 @@ def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates_with_their_da
         assert module.backend_id == read.backend_id == "XnnpackBackend"
         assert module.processed_bytes == bytes(read.processed_bytes) == bytes(own.processed_bytes)
         names = [
-            [node.target for node in one.original_module.graph.nodes if node.op == "call_function"]
-            for one in (module, read, own)
+            [node.target for node in lowered.original_module.graph.nodes if node.op == "call_function"]
+            for lowered in (module, read, own)
         ]
         assert len(names[0]) == len(names[1]) > 0 and names[1] == names[2]
 

@@ -52,7 +52,7 @@ def test_activations_have_the_observer_and_the_symmetry_of_the_configuration():
         def calculate_qparams(self):
             return self._calculate_qparams(torch.tensor(-4.0), torch.tensor(4.0))
 
-    model, found = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval(), []
+    model, parameters = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval(), []
     example = (torch.rand(2, 8),)
     for settings in ({}, {"act_symmetric": True}, {"act_observer": Widest}):
         quantizer = QnnQuantizer()
@@ -60,9 +60,9 @@ def test_activations_have_the_observer_and_the_symmetry_of_the_configuration():
         prepared = prepare_pt2e(torch.export.export(model, example).module(), quantizer)
         prepared(*example)
         nodes = [node for node in convert_pt2e(prepared).graph.nodes if ".quantize_per_tensor" in str(node.target)]
-        found.append([node.args[1:3] for node in nodes])
-    assert {zero for _, zero in found[0]} == {0} and {zero for _, zero in found[1]} == {127}
-    assert all(scale == pytest.approx(8 / 255) for scale, _ in found[2])
+        parameters.append([node.args[1:3] for node in nodes])
+    assert {zero for _, zero in parameters[0]} == {0} and {zero for _, zero in parameters[1]} == {127}
+    assert all(scale == pytest.approx(8 / 255) for scale, _ in parameters[2])
 
 
 @pytest.mark.parametrize(("recipe", "minimum"), [("int8", 25), ("int16x8", 60)])

@@ -176,8 +176,8 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     from edgecore.ir.delegate import call_delegate, delegates
 
     programs = (program, *(lowered.original_module for _, lowered in delegates(program)))
-    tensors = [one for some in programs for one in (*some.state_dict.values(), *some.constants.values())]
-    if any(isinstance(one, torch.Tensor) and one.is_meta for one in tensors):
+    tensors = [value for part in programs for value in (*part.state_dict.values(), *part.constants.values())]
+    if any(isinstance(value, torch.Tensor) and value.is_meta for value in tensors):
         raise ValueError("the ETRecord has no weights to run the graph with; save it with weights=True")
     arguments = loaded_values(inputs)
     values: dict[int, Any] = {}

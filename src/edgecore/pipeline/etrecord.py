@@ -280,7 +280,7 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
         if method not in programs:
             continue
         inside = [lowered.original_module for _, lowered in delegates(programs[method])]
-        nodes = [node for one in (programs[method], *inside) for node in all_calls(one.graph_module)]
+        nodes = [node for program in (programs[method], *inside) for node in all_calls(program.graph_module)]
         quantizing = {node.meta.get("debug_handle") for node in nodes
                       if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
         for call, delegate in calls.items():

@@ -54,9 +54,7 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
         node.meta["debug_handle"] = first + index
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
-        modules.append(
-            LoweredBackendModule(lowered, f"lowered_module_{index}")
-        )  # also bodies may have one named `name`
+        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # bodies may have the same `name`
         node.target = executorch_call_delegate
         delattr(owner, name)
         setattr(owner, name, modules[-1])
@@ -66,7 +64,7 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
 def _handles(program: ExportedProgram) -> set[int]:
     """Return the debug handles of a program's nodes, also of those in delegates."""
     programs = (program, *(lowered.original_module for _, lowered in delegate.delegates(program)))
-    nodes = (node for one in programs for node in all_calls(one.graph_module))
+    nodes = (node for part in programs for node in all_calls(part.graph_module))
     return {handle for node in nodes if not delegate.is_delegate_call(node) for handle in handles_of(node)}
 
 
@@ -162,7 +160,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
 def _store(named_data: Mapping[str, NamedBlob]) -> dict[str, Any]:
     """Return named data as ExecuTorch serializes them: equal data once."""
     numbers = {
-        data: number for number, data in enumerate(dict.fromkeys(bytes(one.data) for one in named_data.values()))
+        data: number for number, data in enumerate(dict.fromkeys(bytes(blob.data) for blob in named_data.values()))
     }
     entries = {
         key: {"buffer_index": numbers[bytes(blob.data)], "alignment": blob.alignment, "tensor_layout": None}
