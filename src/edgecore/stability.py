@@ -120,4 +120,4 @@ def _warn(name: str, use: str, since: str) -> None:
     import warnings
 
     message = f"{name} is deprecated since edgecore {since}; use {use}"
-    warnings.warn(message, category=DeprecationWarning)
+    warnings.warn(message, category=DeprecationWarning, stacklevel=3)

@@ -84,8 +84,8 @@ def compare_gaps(files: dict[str, str], rows: int) -> None:
             assert gap == pytest.approx(theirs[handles])
     theirs = pytest.importorskip("executorch.devtools.inspector.numerical_comparator").L1Comparator
     gaps = [
-        one.calculate_numeric_gap(without_reference(kind, one))["gap"]
-        for one, kind in ((ours, L1Comparator), (peer, theirs))
+        inspector.calculate_numeric_gap(without_reference(kind, inspector))["gap"]
+        for inspector, kind in ((ours, L1Comparator), (peer, theirs))
     ]
     assert len(gaps[0]) == rows
     assert sorted(gap[0] for gap in gaps[0]) == pytest.approx(sorted(gap[0] for gap in gaps[1]))

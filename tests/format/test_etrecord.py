@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import zipfile
 
 import pytest
@@ -90,6 +91,10 @@ def test_foreign_and_damaged_files_are_refused_in_one_sentence() -> None:
     for text in (b"[]", b"{", b'{"graph_module": {"graph": {"nodes": [3]}}}'):
         with pytest.raises(FormatError, match="a graph of the ETRecord is damaged"):
             graph_nodes(Graph(text))
+    for inputs in ([], [{}], [{"arg": 3}], [{"arg": {"as_string": 3}}], [{"arg": {"as_string": "{}"}}]):
+        call = {"target": "torch.ops.higher_order.executorch_call_delegate", "name": "call", "inputs": inputs}
+        with pytest.raises(FormatError, match="a graph of the ETRecord is damaged"):
+            graph_nodes(Graph(json.dumps({"graph_module": {"graph": {"nodes": [call]}}}).encode()))
 
 
 @given(st.data())

@@ -213,3 +213,19 @@ def test_inputs_may_be_concrete_but_not_removed():
     concrete = ConcreteInputs()
     check(PassManager([concrete, AddToMultiply()])(edge_of(lambda s, x: x + x, x)), lambda s, x: x * x, x)
     assert concrete.seen.tolist() == [7.0, 7.0]
+
+
+class BuiltinNames(torch.nn.Module):
+    def forward(self, input, type, max, id_1, id):
+        return input + type + max + id_1 + id
+
+
+def test_inputs_named_as_builtins_of_python_keep_their_names():
+    inputs = tuple(torch.randn(2) for _ in range(5))
+    edge = to_edge(torch.export.export(BuiltinNames(), inputs))
+    names = [node.name for node in edge.exported_program().graph.nodes][:5]
+    program = edge.transform([AddToMultiply()]).exported_program()
+    assert [node.name for node in program.graph.nodes][:5] == names == ["input", "type", "max", "id_1", "id"]
+    torch.testing.assert_close(program.module(check_guards=False)(*inputs), torch.stack(inputs).prod(0))
+    linear = to_edge(torch.export.export(torch.nn.Linear(2, 2), (torch.ones(1, 2),)))
+    assert linear.transform([AddToMultiply()]).exported_program().graph_signature.user_inputs == ("input",)

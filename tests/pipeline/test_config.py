@@ -79,8 +79,8 @@ def test_the_fields_are_those_of_executorch_in_their_order():
         (EdgeCompileConfig, executorch.EdgeCompileConfig),
         (ExecutorchBackendConfig, executorch.ExecutorchBackendConfig),
     ):
-        names = [one.name for one in dataclasses.fields(theirs)]
-        assert [one.name for one in dataclasses.fields(ours)][: len(names)] == names
+        names = [setting.name for setting in dataclasses.fields(theirs)]
+        assert [setting.name for setting in dataclasses.fields(ours)][: len(names)] == names
 
 
 def test_the_alignment_of_delegates_raises_that_of_segments():

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from functorch.experimental import control_flow
 
 import edgecore
 from edgecore.devtools import ETRecord, Inspector, Trace, generate_etrecord, parse_etrecord, summarize
@@ -222,8 +223,33 @@ def test_other_programs_of_the_function_and_programs_by_name_are_in_the_record(t
     assert [*read.graphs] == ["edge_dialect_exported_program/forward", "aten/forward", "edge/forward"]
     for name, graph in record.content(weights=True).graphs.items():
         assert graph_nodes(graph) == graph_nodes(read.graphs[name])
-    for one in parse_etrecord(tmp_path / "m.etrecord").graph_map.values():
-        torch.testing.assert_close(one.module()(X), Network().eval()(X))
+    for program in parse_etrecord(tmp_path / "m.etrecord").graph_map.values():
+        torch.testing.assert_close(program.module()(X), Network().eval()(X))
+
+
+class Sign(torch.nn.Module):
+    """A condition and a loop, whose results are lists of one tensor."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.cond(x.sum() > 0, lambda x: x.tanh() + x, lambda x: x * x, (torch.relu(x),))
+        return torch.sigmoid(control_flow.map(lambda row: row + row, y))
+
+
+@pytest.mark.parametrize("writer", ["edgecore", "executorch"])
+def test_branches_and_loops_of_a_record_compute_what_they_did_for_either_reader(tmp_path: Path, writer: str) -> None:
+    peer = pytest.importorskip("executorch.devtools.etrecord")
+    lower: Any = edgecore.to_edge if writer == "edgecore" else pytest.importorskip("executorch.exir").to_edge
+    exported = torch.export.export(Sign().eval(), (X,))
+    edge = lower(exported)
+    path, before = str(tmp_path / "m.etrecord"), copy.deepcopy(edge)
+    if writer == "edgecore":
+        generate_etrecord(path, before, edge.to_executorch(), weights=True)
+    else:
+        peer.generate_etrecord(path, before, edge.to_executorch())
+    for read in (parse_etrecord, peer.parse_etrecord):
+        program = read(path).edge_dialect_program
+        for x in (X + 1, X - 1):
+            torch.testing.assert_close(program.module()(x), exported.module()(x))
 
 
 class Middle(torch.nn.Module):
@@ -258,7 +284,7 @@ def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates_with_their_da
     expected = Middle().eval()(X)
     for program in (theirs, ours):
         torch.testing.assert_close(program.module()(X), expected)
-    modules = [one for one in theirs.graph_module.children() if hasattr(one, "processed_bytes")]
+    modules = [child for child in theirs.graph_module.children() if hasattr(child, "processed_bytes")]
     assert len(modules) == len(delegates(before)) == 2
     for module, (_, read), (_, own) in zip(modules, delegates(ours), delegates(before), strict=True):
         store = module.named_data_store_output
@@ -271,10 +297,39 @@ def test_a_record_of_a_copy_of_a_lowered_manager_has_its_delegates_with_their_da
         assert module.backend_id == read.backend_id == "XnnpackBackend"
         assert module.processed_bytes == bytes(read.processed_bytes) == bytes(own.processed_bytes)
         names = [
-            [node.target for node in one.original_module.graph.nodes if node.op == "call_function"]
-            for one in (module, read, own)
+            [node.target for node in lowered.original_module.graph.nodes if node.op == "call_function"]
+            for lowered in (module, read, own)
         ]
         assert len(names[0]) == len(names[1]) > 0 and names[1] == names[2]
+
+
+class Branches(torch.nn.Module):
+    """Delegates in both branches of a condition, whose submodules have equal names, and one with several results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(8, 8), torch.nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, int]:
+        y = torch.cond(
+            x.sum() > 0, lambda x: torch.tanh(self.first(x) + x), lambda x: self.second(x) * x, (torch.relu(x),)
+        )
+        return torch.sigmoid(y) * 2, y + x, x.shape[0]
+
+
+def test_delegates_in_branches_and_with_several_results_are_read_again(tmp_path: Path) -> None:
+    partitioner = pytest.importorskip("edgecore_xnnpack.partitioner").XnnpackPartitioner()
+    shapes = ({0: torch.export.Dim("rows", min=2, max=8)},)
+    exported = torch.export.export(Branches().eval(), (X,), dynamic_shapes=shapes)
+    edge = edgecore.to_edge_transform_and_lower(exported, partitioner=[partitioner])
+    before = copy.deepcopy(edge)
+    assert len(delegates(before.exported_program())) >= 4
+    generate_etrecord(tmp_path / "m.etrecord", before, edge.to_executorch(), weights=True)
+    peer = pytest.importorskip("executorch.devtools.etrecord").parse_etrecord
+    for read in (parse_etrecord, peer):
+        program = read(str(tmp_path / "m.etrecord")).edge_dialect_program
+        for x in (X + 1, X - 1, torch.randn(5, 8)):
+            torch.testing.assert_close(program.module()(x), exported.module()(x))
 
 
 def test_the_inspector_finds_operators_and_values_inside_the_delegates_of_a_record(

@@ -10,6 +10,7 @@ from onnx.numpy_helper import to_array
 from qnn_models import Inputs, Small, compile_model, decibels, image, onnx_graphs, onnx_result, run
 from torch import nn
 from torch.fx import GraphModule
+from torchao.quantization.pt2e.observer import MinMaxObserver
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
 
@@ -42,6 +43,26 @@ def has_integers(module: GraphModule, layer: Any) -> bool:
     """Return True if the weight of a layer is quantized."""
     (weight,) = (node.args[1] for node in module.graph.nodes if node.target is layer)
     return "dequantize" in str(weight.target)
+
+
+def test_activations_have_the_observer_and_the_symmetry_of_the_configuration():
+    class Widest(MinMaxObserver):
+        """An observer whose ranges are those of -4 to 4, whatever it sees."""
+
+        def calculate_qparams(self):
+            return self._calculate_qparams(torch.tensor(-4.0), torch.tensor(4.0))
+
+    model, parameters = nn.Sequential(nn.Linear(8, 8), nn.ReLU()).eval(), []
+    example = (torch.rand(2, 8),)
+    for settings in ({}, {"act_symmetric": True}, {"act_observer": Widest}):
+        quantizer = QnnQuantizer()
+        quantizer.set_default_quant_config(QuantDtype.use_8a8w, **settings)
+        prepared = prepare_pt2e(torch.export.export(model, example).module(), quantizer)
+        prepared(*example)
+        nodes = [node for node in convert_pt2e(prepared).graph.nodes if ".quantize_per_tensor" in str(node.target)]
+        parameters.append([node.args[1:3] for node in nodes])
+    assert {zero for _, zero in parameters[0]} == {0} and {zero for _, zero in parameters[1]} == {127}
+    assert all(scale == pytest.approx(8 / 255) for scale, _ in parameters[2])
 
 
 @pytest.mark.parametrize(("recipe", "minimum"), [("int8", 25), ("int16x8", 60)])

@@ -11,6 +11,7 @@ pytest.importorskip("torchao")
 from pt2e import PER_CHANNEL, converted
 
 from edgecore_xnnpack.executorch_quantizer import XNNPACKQuantizer
+from edgecore_xnnpack.quantizer import get_symmetric_quantization_config
 
 
 class Mixed(nn.Module):
@@ -40,6 +41,25 @@ def test_a_type_of_modules_and_an_operator_get_their_configuration() -> None:
     assert quantized(XNNPACKQuantizer().set_operator_type(aten.linear, PER_CHANNEL)) == {LINEAR}
     both = XNNPACKQuantizer().set_global(PER_CHANNEL).set_operator_type(aten.linear.default, None)
     assert quantized(both) == {CONVOLUTION}
+
+
+@pytest.mark.parametrize(
+    ("settings", "limits", "zero_point"),
+    [
+        ({}, (-128, 127), -128),
+        ({"act_qmin": -64, "act_qmax": 63}, (-64, 63), -64),
+        ({"is_symmetric": True}, (-128, 127), 0),
+    ],
+)
+def test_activations_have_the_range_of_the_configuration(
+    settings: dict[str, int], limits: tuple[int, int], zero_point: int
+) -> None:
+    config = get_symmetric_quantization_config(**settings)
+    model = nn.Sequential(nn.Linear(8, 8), nn.ReLU(), nn.Linear(8, 4)).eval()
+    graph = converted(model, (torch.rand(2, 8),), XNNPACKQuantizer().set_global(config)).graph
+    nodes = [node for node in graph.nodes if "quantized_decomposed.quantize_per_tensor" in str(node.target)]
+    assert len(nodes) == 3 and {node.args[3:5] for node in nodes} == {limits}
+    assert nodes[1].args[2] == zero_point  # the result of ReLU, whose minimum is 0
 
 
 def test_a_filter_leaves_operators_in_floating_point() -> None:

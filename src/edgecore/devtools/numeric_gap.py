@@ -34,16 +34,17 @@ def load_graph(graph: Graph) -> ExportedProgram:
     """
     from torch._export.serde.serialize import SerializedArtifact, deserialize
 
-    from edgecore.pipeline.etrecord_delegates import read_delegates
+    from edgecore.pipeline.etrecord_delegates import all_nodes, read_delegates
 
     handles = {node.name: node.handle for node in graph_nodes(graph) if node.handle}
     try:
         content = json.loads(graph.program)
         content |= {"schema_version": {"major": 8, "minor": 20}, "verifiers": ["TRAINING"]}
         content.pop("dialect", None)
-        for node in content["graph_module"]["graph"]["nodes"]:
-            if node["target"].endswith(".executorch_call_delegate"):
-                node["is_hop_single_tensor_return"] = True  # then torch takes its results as a list
+        for node in all_nodes(content["graph_module"]["graph"]):
+            lists = [output for output in node["outputs"] if "as_tensors" in output]
+            if node["target"].startswith("torch.ops.higher_order.") and lists:
+                node["is_hop_single_tensor_return"] = True  # then torch takes a list of results as one result
         text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
         parts = (graph.state_dict, graph.constants, graph.example_inputs)
         program = deserialize(SerializedArtifact(text.encode(), *parts))
@@ -176,8 +177,8 @@ def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], 
     from edgecore.ir.program import module_to_run
 
     programs = (program, *(lowered.original_module for _, lowered in delegates(program)))
-    tensors = [one for some in programs for one in (*some.state_dict.values(), *some.constants.values())]
-    if any(isinstance(one, torch.Tensor) and one.is_meta for one in tensors):
+    tensors = [value for part in programs for value in (*part.state_dict.values(), *part.constants.values())]
+    if any(isinstance(value, torch.Tensor) and value.is_meta for value in tensors):
         raise ValueError("the ETRecord has no weights to run the graph with; save it with weights=True")
     arguments = loaded_values(inputs)
     values: dict[int, Any] = {}

@@ -205,7 +205,7 @@ def graph_nodes(graph: Graph) -> list[GraphNode]:
     """
     try:
         return list(_nodes(json.loads(graph.program)["graph_module"]["graph"]))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise FormatError(f"a graph of the ETRecord is damaged: {error!r}") from error
 
 

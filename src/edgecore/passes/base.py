@@ -288,6 +288,8 @@ class _Copy:
     def add(self, op: str, target: Any, args: Any, kwargs: Any, name: str | None) -> Node:
         """Add a node at the end; an input after the other inputs."""
         node = self._graph.create_node(op, target, args, kwargs, name)
+        if op == "placeholder" and name:
+            node.name = name  # which torch.fx changes if it is one of Python's builtins, such as `input`
         first = next(other for other in self._graph.nodes if other.op != "placeholder" or other is node)
         if op == "placeholder" and first is not node:
             first.prepend(node)

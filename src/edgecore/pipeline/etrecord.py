@@ -21,7 +21,12 @@ from edgecore.errors import CompileError
 from edgecore.format.etrecord import EDGE, EXPORTED, EtRecordFile, Graph, write_etrecord
 from edgecore.ir.delegate import delegates
 from edgecore.ir.graph import all_calls, operator_name
-from edgecore.pipeline.etrecord_delegates import with_serializable_delegates, write_delegates
+from edgecore.pipeline.etrecord_delegates import (
+    inner_graphs,
+    list_results,
+    with_serializable_delegates,
+    write_delegates,
+)
 from edgecore.pipeline.same_nodes import same_nodes
 
 if TYPE_CHECKING:
@@ -275,7 +280,7 @@ def _comparable(delegate_map: Mapping[str, Any], programs: Mapping[str, Exported
         if method not in programs:
             continue
         inside = [lowered.original_module for _, lowered in delegates(programs[method])]
-        nodes = [node for one in (programs[method], *inside) for node in all_calls(one.graph_module)]
+        nodes = [node for program in (programs[method], *inside) for node in all_calls(program.graph_module)]
         quantizing = {node.meta.get("debug_handle") for node in nodes
                       if ".quantize_per_" in operator_name(node.target)}  # fmt: skip
         for call, delegate in calls.items():
@@ -305,7 +310,9 @@ def _graph(name: str, program: ExportedProgram, weights: bool, sources: Mapping[
         artifact = serialize(program if weights else _without_weights(program))
     except Exception as error:  # torch raises errors of many types for what it cannot serialize
         raise CompileError(f"torch cannot serialize the program {name} for the ETRecord: {error}") from error
-    content = _without_new_keys(json.loads(artifact.exported_program))
+    serialized = json.loads(artifact.exported_program)
+    list_results(serialized["graph_module"]["graph"])
+    content = _without_new_keys(serialized)
     content["schema_version"] = {"major": 5, "minor": 4}
     content["dialect"] = "ATEN"
     content["graph_module"].pop("metadata", None)
@@ -365,7 +372,7 @@ def _add_handles(graph: dict[str, Any], handles: Mapping[str, int], sources: Map
             node["metadata"]["debug_handle"] = str(handles[name])
         if name in sources:
             node["metadata"]["from_node"] = json.dumps([_origin(sources[name])])
-        for inner in _inner_graphs(node):
+        for inner in inner_graphs(node):
             _add_handles(inner, handles, {})
 
 
@@ -382,15 +389,8 @@ def _name_unused(graph: dict[str, Any], names: Collection[str]) -> None:
                     name = f"getitem_{result['name']}"
                     values[name] = values.pop(result["name"])
                     result["name"] = name
-        for inner in _inner_graphs(node):
+        for inner in inner_graphs(node):
             _name_unused(inner, names)
-
-
-def _inner_graphs(node: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the graphs of the branches or the loop that a node runs."""
-    arguments = (argument["arg"] for argument in node["inputs"])
-    return [argument["as_graph"]["graph"] for argument in arguments
-            if isinstance(argument, dict) and argument.get("as_graph")]  # fmt: skip
 
 
 def _origin(name: str) -> dict[str, Any]:

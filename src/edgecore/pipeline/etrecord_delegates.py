@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import torch
@@ -13,6 +13,7 @@ from torch.export import ExportedProgram
 
 from edgecore.format.etrecord import Graph
 from edgecore.ir import delegate
+from edgecore.ir.control_flow import graph_modules
 from edgecore.ir.graph import all_calls, handles_of
 from edgecore.ir.program import copy_program
 from edgecore.plugin import CompileSpec, NamedBlob, PreprocessResult
@@ -48,11 +49,12 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
         return program, []
     copied = copy_program(program)
     modules = []
-    for handle, (node, lowered) in enumerate(delegate.delegates(copied), 1 + max(_handles(program), default=0)):
-        node.meta["debug_handle"] = handle
+    first = 1 + max(_handles(program), default=0)
+    for index, (node, lowered) in enumerate(delegate.delegates(copied)):
+        node.meta["debug_handle"] = first + index
         name = str(node.args[0].target)  # type: ignore[union-attr]
         owner: Any = node.graph.owning_module
-        modules.append(LoweredBackendModule(lowered, name))
+        modules.append(LoweredBackendModule(lowered, f"lowered_module_{index}"))  # bodies may have the same `name`
         node.target = executorch_call_delegate
         delattr(owner, name)
         setattr(owner, name, modules[-1])
@@ -62,8 +64,31 @@ def with_serializable_delegates(program: ExportedProgram) -> tuple[ExportedProgr
 def _handles(program: ExportedProgram) -> set[int]:
     """Return the debug handles of a program's nodes, also of those in delegates."""
     programs = (program, *(lowered.original_module for _, lowered in delegate.delegates(program)))
-    nodes = (node for one in programs for node in all_calls(one.graph_module))
+    nodes = (node for part in programs for node in all_calls(part.graph_module))
     return {handle for node in nodes if not delegate.is_delegate_call(node) for handle in handles_of(node)}
+
+
+def inner_graphs(node: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the graphs of the branches or the loop that a serialized node runs."""
+    arguments = (argument["arg"] for argument in node["inputs"])
+    return [argument["as_graph"]["graph"] for argument in arguments
+            if isinstance(argument, dict) and argument.get("as_graph")]  # fmt: skip
+
+
+def all_nodes(graph: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the nodes of a serialized graph, also those of branches and loops."""
+    for node in graph["nodes"]:
+        yield node
+        for inner in inner_graphs(node):
+            yield from all_nodes(inner)
+
+
+def list_results(graph: dict[str, Any]) -> None:
+    """Let delegates, branches and loops give one list of tensors, as in the older schema, also of one tensor."""
+    for node in all_nodes(graph):
+        is_list = node["target"].startswith("torch.ops.higher_order.") and not node.get("is_hop_single_tensor_return")
+        if is_list and all("as_tensor" in output for output in node["outputs"]):
+            node["outputs"] = [{"as_tensors": [output["as_tensor"] for output in node["outputs"]]}]
 
 
 def write_delegates(
@@ -71,12 +96,11 @@ def write_delegates(
 ) -> None:
     """Give each call of a delegate in a serialized graph the text of its module; its named data count as weights."""
     by_text = {f"{module.module_name}-{module.backend_id}": module for module in modules}
-    for node in graph["nodes"]:
+    for node in all_nodes(graph):
         if node["target"] == "torch.ops.higher_order.executorch_call_delegate":
             first, *others = node["inputs"]
             module = by_text[first["arg"]["as_string"]]
             first |= {"name": module.module_name, "arg": {"as_string": _text(module, serialize, weights)}}
-            node["outputs"] = [{"as_tensors": [output["as_tensor"] for output in node["outputs"]]}]
             for index, other in enumerate(others):
                 other["name"] = f"delegate_arg_{index}"
 
@@ -87,15 +111,16 @@ def read_delegates(program: ExportedProgram, load: Load) -> None:
     Raises:
         ValueError, TypeError, KeyError, AttributeError: A text is damaged.
     """
-    graph_module = program.graph_module
-    for index, node in enumerate(graph_module.graph.find_nodes(op="call_function", target=executorch_call_delegate)):
-        text, *operands = (*node.args, *node.kwargs.values())
-        name = f"lowered_module_{index}"
-        graph_module.add_submodule(name, _lowered(json.loads(text), load))
-        with graph_module.graph.inserting_before(node):
-            module = graph_module.graph.get_attr(name)
-        node.target, node.args, node.kwargs = delegate.call_delegate, (module, *operands), {}
-    graph_module.recompile()
+    for graph_module in graph_modules(program.graph_module):
+        calls = graph_module.graph.find_nodes(op="call_function", target=executorch_call_delegate)
+        for index, node in enumerate(calls):
+            arguments: list[Any] = [*node.args, *node.kwargs.values()]
+            name = f"lowered_module_{index}"
+            graph_module.add_submodule(name, _lowered(json.loads(arguments[0]), load))
+            with graph_module.graph.inserting_before(node):
+                module = graph_module.graph.get_attr(name)
+            node.target, node.args, node.kwargs = delegate.call_delegate, (module, *arguments[1:]), {}
+        graph_module.recompile()
 
 
 def _lowered(content: Mapping[str, Any], load: Load) -> delegate.LoweredBackendModule:
@@ -135,7 +160,7 @@ def _text(module: LoweredBackendModule, serialize: Serialize, weights: bool) -> 
 def _store(named_data: Mapping[str, NamedBlob]) -> dict[str, Any]:
     """Return named data as ExecuTorch serializes them: equal data once."""
     numbers = {
-        data: number for number, data in enumerate(dict.fromkeys(bytes(one.data) for one in named_data.values()))
+        data: number for number, data in enumerate(dict.fromkeys(bytes(blob.data) for blob in named_data.values()))
     }
     entries = {
         key: {"buffer_index": numbers[bytes(blob.data)], "alignment": blob.alignment, "tensor_layout": None}

@@ -188,8 +188,8 @@ def test_a_method_that_a_subclass_overrides_has_the_effect_that_it_has_in_execut
     results = {}
     for library in ("edgecore", "executorch"):
         edge = edge_of(library, kind).transform([passes_of(library)[method]()])
-        results[library] = [edge.exported_program().module(check_guards=False)(*one) for one in arguments]
-    before = [kind()(*one) for one in arguments]
+        results[library] = [edge.exported_program().module(check_guards=False)(*inputs) for inputs in arguments]
+    before = [kind()(*inputs) for inputs in arguments]
     torch.testing.assert_close(results["edgecore"], results["executorch"])
     with pytest.raises(AssertionError):
         torch.testing.assert_close(results["edgecore"], before)
@@ -197,9 +197,9 @@ def test_a_method_that_a_subclass_overrides_has_the_effect_that_it_has_in_execut
 
 def test_a_pass_interprets_with_the_inputs_that_it_gives():
     for library in ("edgecore", "executorch"):
-        one = passes_of(library)["inputs"]()
-        one(edge_of(library, Branches).exported_program().graph_module)
-        assert one.seen[0].tolist() == [[3.0] * 3] * 2 and one.seen[1].item() is True
+        concrete = passes_of(library)["inputs"]()
+        concrete(edge_of(library, Branches).exported_program().graph_module)
+        assert concrete.seen[0].tolist() == [[3.0] * 3] * 2 and concrete.seen[1].item() is True
 
 
 @pytest.mark.parametrize(
