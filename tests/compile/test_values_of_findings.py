@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import edgecore
+from edgecore.errors import ExecutionError
 
 BACKENDS = ["", *(name for name in ("xnnpack", "openvino", "vulkan") if find_spec(f"edgecore_{name}") is not None)]
 HALVES = (torch.float16, torch.bfloat16)
@@ -99,3 +100,28 @@ def test_weights_on_a_grid_of_4_bits_stay_there(backend):
     program = edgecore.compile(linear, (torch.eye(32),), backends=[backend], quantize="int4-weights")
     weight = edgecore.load(program.buffer).forward(torch.eye(32)).t()
     assert (weight - linear.weight).abs().max() < 2e-4  # XNNPACK rounds the inputs, and scales to bfloat16
+
+
+def test_maxima_take_a_nan_for_the_largest():
+    x = torch.tensor([[1, 2, torch.nan, 0], [torch.nan, 1, 2, 3], [1, 2, 3, torch.nan]])
+
+    def maxima(x):
+        return x.amax(-1), x.argmax(-1), x.topk(1).values, x.topk(1).indices, F.max_pool1d(x[:, None], 4)
+
+    for got, want in zip(run("", maxima, x), maxima(x), strict=True):
+        torch.testing.assert_close(got, want, equal_nan=True)
+
+
+def test_a_size_below_a_minimum_of_2_is_refused():
+    """torch.export drops branches for sizes 0 and 1, and its module does not check this minimum."""
+    batch = torch.export.Dim("batch", min=2, max=8)
+    program = edgecore.compile(
+        Calls(lambda x: x * 2 if x.shape[0] == 1 else x * 3).eval(),
+        (torch.ones(4, 2),),
+        backends=[],
+        dynamic_shapes=({0: batch},),
+    )
+    loaded = edgecore.load(program.buffer)
+    assert torch.equal(loaded.forward(torch.ones(2, 2)), torch.full((2, 2), 3.0))
+    with pytest.raises(ExecutionError, match="must be 2 to 8, got 1"):
+        loaded.forward(torch.ones(1, 2))

@@ -191,6 +191,13 @@ def test_blobs_are_reproducible(tmp_path, payload):
     assert (tmp_path / "first.pte").read_bytes() == (tmp_path / "second.pte").read_bytes()
 
 
+def test_indices_out_of_range_give_zeros_and_negative_ones_count_from_the_end(tmp_path):
+    """PyTorch raises an error for both."""
+    table = nn.Embedding(4, 2).eval()
+    got = run(build(table, (torch.tensor([0, 1, 2]),)), tmp_path / "model.pte", torch.tensor([-1, 7, 0]))
+    assert torch.equal(got, torch.stack([table.weight[3], torch.zeros(2), table.weight[0]]))
+
+
 def test_fp16_weights_halve_the_file(tmp_path):
     model, inputs = nn.Linear(256, 256), (torch.randn(1, 256),)
     whole, half = (payload_of(build(model, inputs, half_weights=value), tmp_path / "a.pte") for value in (False, True))

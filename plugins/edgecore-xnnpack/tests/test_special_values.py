@@ -6,7 +6,9 @@ import platform
 from pathlib import Path
 
 import pytest
+import torch
 
+import edgecore
 from edgecore.conformance import special_values
 from edgecore_xnnpack.compiler import XnnpackCompiler
 
@@ -38,3 +40,25 @@ def test_other_kernels_give_the_results_of_one_of_the_tables():
     for table, others in TABLES.items():
         for name in [name for name in others if name not in measured.refused]:
             assert measured.differences[name] == measured.differences[table], f"{name} differs from {table}"
+
+
+def test_an_infinity_equals_the_largest_number_if_both_operands_are_computed():
+    class Less(torch.nn.Module):
+        def forward(self, x, y):
+            return torch.where(-x < -y, 1 + y * 0, 2 + y * 0)
+
+    x, y = torch.tensor([torch.inf, 2.0, 1.0]), torch.tensor([torch.finfo(torch.float32).max, 1.0, 2.0])
+    assert Less()(x, y).tolist() == [1, 1, 2]
+    program = edgecore.compile(Less().eval(), (x, y), backends=[edgecore.Backend("xnnpack", required=True)])
+    assert edgecore.load(program.buffer).forward(x, y).tolist() == [2, 1, 2]
+
+
+def test_the_logarithm_of_numbers_above_2_4e38_is_88_4_or_infinity():
+    class Log(torch.nn.Module):
+        def forward(self, x):
+            return torch.log(x)
+
+    x = torch.tensor([2.3e38, 2.5e38, 3.4e38])
+    program = edgecore.compile(Log().eval(), (x,), backends=[edgecore.Backend("xnnpack", required=True)])
+    first, *others = edgecore.load(program.buffer).forward(x).tolist()
+    assert first == pytest.approx(88.3311) and others in ([torch.inf] * 2, pytest.approx([88.4] * 2, abs=0.05))
