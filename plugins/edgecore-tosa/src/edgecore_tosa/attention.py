@@ -150,6 +150,7 @@ def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
             tensors[source] = attrgetter(str(source.target))(model)
         else:
             args, kwargs = torch.fx.map_arg((source.args, source.kwargs), tensors.__getitem__)
+            assert isinstance(source.target, OpOverload)
             tensors[source] = source.target(*args, **kwargs)
     return tensors[node]
 
