@@ -91,7 +91,7 @@ def module_to_run(program: ExportedProgram, *, check_guards: bool = True) -> Gra
         _, out_spec = pytree.tree_flatten((0,) * sum(map(is_result, program.graph_signature.output_specs)))
         program = copy.copy(program)
         program._module_call_graph = [replace(entry, signature=replace(entry.signature, out_spec=out_spec)), *others]
-    return program.module(check_guards=check_guards)  # type: ignore[return-value]
+    return program.module(check_guards=check_guards)
 
 
 @contextmanager

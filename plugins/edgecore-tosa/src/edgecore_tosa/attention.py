@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import torch
@@ -141,22 +142,37 @@ def _filled(model: GraphModule, editor: Editor) -> Node | None:
 
 def _tensor(model: GraphModule, node: Node) -> torch.Tensor | None:
     """Return the tensor of a constant of the model, or of an operator on constants; None for other nodes."""
+    needed: set[Node] = set()
+    pending = [node]
+    while pending:  # no recursion, and each node once: networks are deep, and their paths many
+        source = pending.pop()
+        if source in needed:
+            continue
+        if not _is_computable(model, source):
+            return None
+        needed.add(source)
+        pending += source.all_input_nodes
+    tensors: dict[Node, torch.Tensor] = {}
+    for source in model.graph.nodes:
+        if source not in needed:
+            continue
+        if source.op == "get_attr":
+            tensors[source] = attrgetter(str(source.target))(model)
+        else:
+            args, kwargs = torch.fx.map_arg((source.args, source.kwargs), tensors.__getitem__)
+            assert isinstance(source.target, OpOverload)
+            tensors[source] = source.target(*args, **kwargs)
+    return tensors[node]
+
+
+def _is_computable(model: GraphModule, node: Node) -> bool:
+    """Return True for a constant tensor, and for an operator that gives a tensor of its inputs alone."""
     if node.op == "get_attr":
-        found = model
-        for name in str(node.target).split("."):
-            found = getattr(found, name)
-        return found if isinstance(found, torch.Tensor) else None
+        return isinstance(attrgetter(str(node.target))(model), torch.Tensor)
     target = node.target
     if node.op != "call_function" or not isinstance(target, OpOverload) or target._schema.is_mutable:
-        return None
-    if not isinstance(node.meta.get("val"), torch.Tensor) or torch.Tag.nondeterministic_seeded in target.tags:
-        return None
-    sources = {source: _tensor(model, source) for source in node.all_input_nodes}
-    if any(tensor is None for tensor in sources.values()):
-        return None
-    args, kwargs = torch.fx.map_arg((node.args, node.kwargs), lambda source: sources[source])
-    result: torch.Tensor = target(*args, **kwargs)
-    return result
+        return False
+    return isinstance(node.meta.get("val"), torch.Tensor) and torch.Tag.nondeterministic_seeded not in target.tags
 
 
 def _constant(model: GraphModule, editor: Editor, tensor: torch.Tensor) -> Node:
