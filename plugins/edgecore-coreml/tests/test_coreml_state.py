@@ -160,3 +160,27 @@ def test_a_prompt_and_single_tokens_give_what_eager_does(options, tolerance, tmp
         result = loaded["prefill" if count == 3 else "decode"](*inputs)
         torch.testing.assert_close(result, model(*inputs), rtol=0, atol=tolerance)
         position += count
+
+
+class Rows(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("rows", torch.arange(24.0).reshape(6, 4).half())
+
+    def forward(self, positions, values):
+        self.rows[positions] = values
+        return self.rows * 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the stand-in is for Linux")
+def test_rows_of_a_float16_buffer_are_written_in_a_state(tmp_path):
+    positions, values = torch.tensor([-1, 0, -5]), torch.randn(3, 4).half()
+    program = edgecore.compile(
+        Rows().eval(), (positions, values), backends=[edgecore.Backend("coreml", required=True)], runtime="edgecore"
+    )
+    assert [state.buffer for state in unpack(blob_of(program), {}).states] == ["rows"]
+    program.save(tmp_path / "rows.pte")
+    options = {"coreml": {"standin": sys.executable, "model_cache_folder": str(tmp_path)}}
+    loaded, model = edgecore.load(tmp_path / "rows.pte", options=options), Rows()
+    for rows in (values, values + 1):
+        torch.testing.assert_close(loaded["forward"](positions, rows), model(positions, rows))

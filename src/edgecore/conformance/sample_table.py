@@ -219,6 +219,41 @@ def _index(make: Make) -> list[Sample]:
 
 
 TABLE["aten.index.Tensor"] = _index
+
+
+class _Rows(torch.nn.Module):
+    """Writes rows of a buffer, as a KV cache does. Another call with the same arguments changes nothing."""
+
+    def __init__(self, rows: torch.Tensor, dim: int) -> None:
+        super().__init__()
+        self.before = [None] * dim
+        self.register_buffer("rows", rows)
+
+    def forward(self, index: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+        """Write `values` at the positions `index`, and return all rows."""
+        torch.ops.aten.index_put_.default(self.rows, [*self.before, index], values)
+        return self.rows.clone()
+
+
+def _index_put(make: Make) -> list[Sample]:
+    samples = []
+    for dtype in (torch.int64, torch.int32):
+        index, repeated = (torch.tensor(places, dtype=dtype) for places in ([-1, 0, -5], [-1, 0, 4, 0]))
+        samples += [
+            Sample((make(6, 5), [index], make(3, 5))),
+            Sample((make(6, 5), [index], make(1))),
+            Sample((make(6, 5), [None, index], make(6, 3))),
+            Sample((make(6, 5), [index, index.neg().clamp(max=4)], make(3))),
+            Sample((make(6, 5), [Weight(index)], make(3, 5))),
+            Sample((make(6, 5), [index[:0]], make(0, 5))),
+            Sample((make(6, 5), [repeated], make(4, 5), True)),
+            Sample((make(6, 5), [repeated, repeated], make(4), True)),
+            *(Sample((index, make(*shape)), module=_Rows(make(6, 5), dim)) for dim, shape in enumerate([(3, 5), (6, 3)])),
+        ]
+    return samples
+
+
+TABLE["aten.index_put.default"] = _index_put
 TABLE["aten.gather.default"] = lambda make: [
     Sample((make(3, 5), dim, index))
     for dim in (1, -1)

@@ -1,4 +1,4 @@
-"""Converters for coremltools' registry: weights of integers or of indices into tables, LSTM layers, and masks."""
+"""Converters for coremltools' registry: weights of integers or of indices into tables, LSTM layers, rows and masks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def register() -> None:
         _construct_constexpr_lut_op,
         pymil_broadcast_tensors,
     )
-    from coremltools.converters.mil.frontend.torch.ops import _get_inputs, lstm
+    from coremltools.converters.mil.frontend.torch.ops import _get_inputs, index_put, lstm
     from coremltools.converters.mil.mil import types
     from coremltools.converters.mil.mil.types.symbolic import any_symbolic
 
@@ -35,6 +35,18 @@ def register() -> None:
         scripted.outputs = [f"{node.name}_{part}" for part in ("sequence", "hidden", "cell")]
         lstm(context, scripted)
         context.add(tuple(context[name] for name in scripted.outputs), node.name)
+
+    # It takes one dtype only, and coremltools reads a state of float16 as float32.
+    @register_torch_op(torch_alias=["index_put"], override=True)  # type: ignore[untyped-decorator]
+    def _index_put(context: Any, node: Any) -> None:
+        x, values = (context[node.inputs[place]] for place in (0, 2))
+        if values.dtype != x.dtype:
+            node = copy.copy(node)
+            node.inputs = [*node.inputs]
+            node.inputs[2] = f"{node.name}_values"
+            dtype = types.builtin_to_string(x.dtype)
+            context.add(Builder.cast(x=values, dtype=dtype, name=node.inputs[2]), node.inputs[2])
+        index_put(context, node)
 
     def integers(values: Any, kind: Any, bits: Any) -> Any:
         """Return numbers as integers of some bits, signed like those of `kind`."""

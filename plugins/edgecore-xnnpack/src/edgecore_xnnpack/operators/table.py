@@ -219,13 +219,14 @@ def lowers(
     dtypes: tuple[torch.dtype, ...] = (torch.float32,),
     scalar_result: bool = False,
     needs: Callable[[Query], str | None] | None = None,
+    has_half: bool = True,
 ) -> Callable[[Lower], Lower]:
     """Return a decorator that adds a row to the table for each of `targets`, which the decorated function lowers.
 
     The other arguments are the fields of `Row`. A row that supports float32 also supports float16, except rows of
-    conversions between float32 and int8.
+    conversions between float32 and int8, and rows without `has_half`.
     """
-    if torch.float32 in dtypes and torch.int8 not in dtypes:
+    if has_half and torch.float32 in dtypes and torch.int8 not in dtypes:
         dtypes = (*dtypes, torch.float16)
 
     def enter(function: Lower) -> Lower:
