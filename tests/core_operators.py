@@ -129,6 +129,12 @@ _CASES = {
     "overlapping blocks": (lambda x: F.fold(x, (6, 7), (2, 3), padding=1, stride=2), normal(2, 12, 16)),
     "signs": (lambda x, y: (torch.copysign(x, y), torch.signbit(y)), normal(3, 4), torch.tensor([-0.0, 0.0, 2, -3])),
     "signs of numbers": (lambda x: (torch.copysign(x, -2.0), torch.copysign(x.int(), 0.0)), normal(3, 4)),
+    "angles": (lambda x, i: (torch.angle(x), torch.angle(i - 2)), WITH_NAN, integers(5)),
+    "one element taken": (lambda x, i: (torch.take(x, i), torch.take(x, i - 1)), normal(3, 4), torch.tensor(0)),
+    "places among unsorted boundaries": (
+        lambda x, b: torch.searchsorted(b, x, sorter=b.argsort(), right=True), normal(3, 4), normal(7)
+    ),
+    "loss of a hinge": (F.hinge_embedding_loss, normal(4), torch.tensor([1.0, -1, 1, -1])),
     "extrema without NaN": (lambda x, y: (x.fmax(y), x.fmin(y)), WITH_NAN, normal(4, 5)),
     "hypotenuse": (torch.hypot, normal(3, 4), normal(3, 4)),
     "backward of averages": (

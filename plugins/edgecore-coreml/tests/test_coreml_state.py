@@ -183,4 +183,4 @@ def test_rows_of_a_float16_buffer_are_written_in_a_state(tmp_path):
     options = {"coreml": {"standin": sys.executable, "model_cache_folder": str(tmp_path)}}
     loaded, model = edgecore.load(tmp_path / "rows.pte", options=options), Rows()
     for rows in (values, values + 1):
-        torch.testing.assert_close(loaded(positions, rows), model(positions, rows))
+        torch.testing.assert_close(loaded["forward"](positions, rows), model(positions, rows))

@@ -8,7 +8,8 @@ import pytest
 import torch
 from device_support import RUNTIMES, check_on_device
 from torch import nn
-from vulkan_support import lowered
+from torch.nn import functional as F
+from vulkan_support import Function, lowered
 
 import edgecore
 from edgecore_vulkan.blob import read_graph
@@ -220,3 +221,29 @@ def test_wrong_options_of_the_quantizer_are_errors():
     for options in ({"weight_bits": 3}, {"is_dynamic": True, "is_static": True}, {"is_static": True, "weight_bits": 4}):
         with pytest.raises(ValueError, match="weight_bits|exclude"):
             get_symmetric_quantization_config(**options)
+
+
+def test_pools_of_int8_equal_those_of_pytorch():
+    torch.manual_seed(0)
+    layer = nn.Conv1d(3, 4, 1)
+    cases = [(length, *sizes) for length in (8, 9) for sizes in ((3, 2, 1), (3, 2, 0), (5, 3, 2), (2, 2, 0))]
+
+    def pools(x):
+        y = layer(x)
+        for length, kernel, stride, padding in cases:
+            row = y[..., :length]
+            for dilation in (1, 2):
+                yield F.max_pool1d(row, kernel, stride, padding, dilation, ceil_mode=True)
+            for counts in (True, False):
+                yield F.avg_pool1d(row, kernel, stride, padding, ceil_mode=True, count_include_pad=counts)
+
+    model = Function(lambda x: tuple(pools(x)))
+    model.layer = layer
+    samples = [(torch.randn(1, 3, 9),) for _ in range(4)]
+    program = edgecore.compile(
+        model.eval(), samples[0], backends=["vulkan"], quantize="int8", calibration=samples, runtime="edgecore"
+    )
+    got = edgecore.load(program.buffer).forward(*samples[0])
+    for actual, expected in zip(got, model(*samples[0]), strict=True):
+        bound = 0.02 * (layer(samples[0][0]).max() - layer(samples[0][0]).min())
+        assert (torch.from_dlpack(actual) - expected).abs().max() <= bound

@@ -224,6 +224,8 @@ TABLE["aten.index.Tensor"] = _index
 class _Rows(torch.nn.Module):
     """Writes rows of a buffer, as a KV cache does. Another call with the same arguments changes nothing."""
 
+    rows: torch.Tensor
+
     def __init__(self, rows: torch.Tensor, dim: int) -> None:
         super().__init__()
         self.before = [None] * dim
@@ -248,7 +250,10 @@ def _index_put(make: Make) -> list[Sample]:
             Sample((make(6, 5), [index[:0]], make(0, 5))),
             Sample((make(6, 5), [repeated], make(4, 5), True)),
             Sample((make(6, 5), [repeated, repeated], make(4), True)),
-            *(Sample((index, make(*shape)), module=_Rows(make(6, 5), dim)) for dim, shape in enumerate([(3, 5), (6, 3)])),
+            *(
+                Sample((index, make(*shape)), module=_Rows(make(6, 5), dim))
+                for dim, shape in enumerate([(3, 5), (6, 3)])
+            ),
         ]
     return samples
 

@@ -87,7 +87,8 @@ def replace_results(node: Node, results: Any) -> list[tuple[Node, Node]]:
 
     Args:
         node: The call.
-        results: The node that replaces it, or a list of those that replace the values that `getitem` reads of it.
+        results: The node that replaces it, or a list of those that replace the values that `getitem` reads of it. A
+            value may be a list, too.
 
     Returns:
         Each node that was replaced, with the node that replaces it.
@@ -95,19 +96,25 @@ def replace_results(node: Node, results: Any) -> list[tuple[Node, Node]]:
     Raises:
         CompileError: A user reads several values at once.
     """
-    if isinstance(results, Node):
-        replaced = [(node, results)]
-    else:
-        for user in node.users:
+    replaced: list[tuple[Node, Node]] = []
+    lists: list[Node] = []
+    pending = [(node, results)]
+    while pending:
+        old, new = pending.pop()
+        if isinstance(new, Node):
+            replaced.append((old, new))
+            continue
+        lists.append(old)
+        for user in old.users:
             if user.target is not operator.getitem:
                 raise CompileError(
-                    f"{describe(node)} returns several values and {user.name} reads all of them at once; "
+                    f"{describe(old)} returns several values and {user.name} reads all of them at once; "
                     "read each one by its index"
                 )
-        replaced = [(user, results[user.args[1]]) for user in node.users]
+            pending.append((user, new[user.args[1]]))
     for old, new in replaced:
         old.replace_all_uses_with(new)
         node.graph.erase_node(old)
-    if not isinstance(results, Node):
-        node.graph.erase_node(node)
+    for old in reversed(lists):
+        node.graph.erase_node(old)
     return replaced

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, reduce
 from typing import Any, cast
 
 import torch
@@ -152,6 +152,7 @@ def _expand(
         return []
     if isinstance(target, OpOverload):
         _numbers_to_tensors(Editor(graph_module, node, mode), node)
+        _convert_tensors_without_dims(Editor(graph_module, node, mode), node)
     if target is torch.ops.aten.nonzero.default:  # eager mode returns a column-major matrix, the kernel a row-major one
         with mode:
             node.meta["val"] = node.meta["val"].new_empty(node.meta["val"].shape)
@@ -172,6 +173,40 @@ def _numbers_to_tensors(editor: Editor, node: Node) -> None:
         like = next((leaf.meta["val"] for leaf in node.all_input_nodes if _is_tensor(leaf)), None)
         dtype = torch.result_type(torch.empty(0, dtype=like.dtype), _kind(number)) if like is not None else None
         node.update_arg(index, editor.call(torch.ops.aten.scalar_tensor.default, value, dtype=dtype))
+
+
+def _convert_tensors_without_dims(editor: Editor, node: Node) -> None:
+    """Convert operands without dims to the dtype in which eager mode computes, if they alone have a wider one.
+
+    A float16 image times a float32 factor without dims is of float16: such a factor counts as a number, whose dtype
+    matters only if it is of another kind, such as a float among integers. The kernels look at dtypes alone. Some of
+    eager's float16 operators round after the operation only.
+    """
+    assert isinstance(node.target, OpOverload)
+    operands = [leaf for leaf in node.all_input_nodes if _is_tensor(leaf)]
+    is_pointwise = torch.Tag.pointwise in node.target.tags or node.target is torch.ops.aten.floor_divide.default
+    if not is_pointwise or len({leaf.meta["val"].dtype for leaf in operands}) < 2:
+        return
+    vals = [leaf.meta["val"] for leaf in operands]
+    dtype = reduce(torch.promote_types, (val.dtype for val in vals if val.dim()), torch.bool)
+    kinds = [_kind_of(val.dtype) for val in vals if val.dim()]
+    wider = [
+        leaf
+        for leaf, val in zip(operands, vals, strict=True)
+        if not val.dim()
+        and _kind_of(val.dtype) <= max(kinds, default=-1)
+        and torch.promote_types(val.dtype, dtype) != dtype
+    ]
+    is_comparison = _is_tensor(node) and node.meta["val"].dtype == torch.bool
+    if is_comparison and not dtype.is_floating_point:
+        return  # integers compare equal in a wider dtype
+    for leaf in wider:
+        node.replace_input_with(leaf, editor.call(torch.ops.aten._to_copy.default, leaf, dtype=dtype))
+
+
+def _kind_of(dtype: torch.dtype) -> int:
+    """Return the rank of the kinds of dtypes among which type promotion looks at dims: booleans, integers, floats, complex."""
+    return 0 if dtype == torch.bool else 3 if dtype.is_complex else 2 if dtype.is_floating_point else 1
 
 
 def _is_tensor(node: Node) -> bool:

@@ -161,7 +161,7 @@ def _bucketize(value: Tensor, boundaries: Tensor, *, out_int32: bool = False, ri
     return count.to(torch.int32) if out_int32 else count
 
 
-@decomposes(aten.searchsorted.Tensor, applies=lambda node: argument(node, "sorter") is None)
+@decomposes(aten.searchsorted.Tensor)
 def _searchsorted(
     boundaries: Tensor,
     value: Tensor,
@@ -169,8 +169,9 @@ def _searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
-    sorter: None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
+    boundaries = boundaries if sorter is None else boundaries.gather(-1, sorter)
     rows = boundaries if boundaries.dim() == 1 else boundaries.unsqueeze(-2)
     count = _count_below(value, rows, right or side == "right")
     return count.to(torch.int32) if out_int32 else count
@@ -183,6 +184,13 @@ def _bilinear(first: Tensor, second: Tensor, weight: Tensor, bias: Tensor | None
     rows = torch.nn.functional.linear(first, weight.permute(0, 2, 1).reshape(outputs * right, left))
     products = rows.reshape(*first.shape[:-1], outputs, right) * second.unsqueeze(-2)
     return products.sum(-1) if bias is None else products.sum(-1) + bias
+
+
+@decomposes(aten.take.default, applies=lambda node: argument(node, "index").meta["val"].dim() == 0)
+def _take_one(value: Tensor, index: Tensor) -> Tensor:
+    """Read one element; torch's own decomposition makes a number of the index, which needs its value."""
+    element: Tensor = aten.index.Tensor(value.reshape(-1), [index])
+    return element
 
 
 @decomposes(aten.round.decimals)
@@ -218,6 +226,13 @@ def _has_sign(value: Tensor) -> Tensor:
     if not value.is_floating_point():
         return value < 0 if value.dtype != torch.bool else torch.zeros_like(value)
     return torch.logical_or(value < 0, torch.logical_and(value == 0, value.reciprocal() < 0))
+
+
+@decomposes(aten.angle.default, applies=lambda node: not argument(node, "self").meta["val"].is_complex())
+def _angle(value: Tensor) -> Tensor:
+    """Return pi for negative numbers and 0 for others; NaN stays."""
+    number = value if value.is_floating_point() else value.to(torch.get_default_dtype())
+    return torch.where(number < 0, math.pi, torch.where(number.isnan(), number, 0.0)).to(number.dtype)
 
 
 @decomposes(aten.fmax.default)
@@ -329,6 +344,11 @@ def _empty_strided(size: Sequence[int], stride: Sequence[int], **options: Any) -
     return torch.empty(size, dtype=options.get("dtype") or torch.get_default_dtype())
 
 
+@decomposes(aten.empty_permuted.default)
+def _empty_permuted(size: Sequence[int], physical_layout: Sequence[int], **options: Any) -> Tensor:
+    return torch.empty(size, dtype=options.get("dtype") or torch.get_default_dtype())
+
+
 @decomposes(aten.new_empty_strided.default)
 def _new_empty_strided(value: Tensor, size: Sequence[int], stride: Sequence[int], **options: Any) -> Tensor:
     return torch.empty(size, dtype=options.get("dtype") or value.dtype)
@@ -378,3 +398,8 @@ def _normal(mean: Any, std: Any = 1.0, **options: Any) -> Tensor:
     like: Tensor = mean + std
     numbers: Tensor = torch.randn(like.shape, dtype=like.dtype) * std + mean
     return numbers
+
+
+@decomposes(aten.normal.float_float)
+def _normal_of_size(mean: float, std: float, size: Sequence[int], **options: Any) -> Tensor:
+    return torch.randn(size, dtype=options.get("dtype") or torch.get_default_dtype()) * std + mean
