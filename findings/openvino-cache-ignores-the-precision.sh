@@ -1,6 +1,5 @@
 #!/bin/sh
-# OpenVINO's model cache returns a model that was compiled for float16 when float32 is asked for, and says it is
-# float32.
+# OpenVINO's model cache returns a model compiled for float16 when float32 is asked for, and calls it float32.
 #
 # Expected: CACHE_DIR keeps compiled models by the model and by all settings that change it: after a run with
 # INFERENCE_PRECISION_HINT f16, a compilation with f32 in the same folder makes a second entry, or computes in float32.

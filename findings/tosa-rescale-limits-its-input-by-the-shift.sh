@@ -1,5 +1,5 @@
 #!/bin/sh
-# TOSA's RESCALE takes inputs up to 2 to the power of shift - 1 only, so an identity from int32 to int32 fails at 2**29.
+# TOSA's RESCALE takes inputs below 2**(shift - 1) only, so an identity from int32 to int32 fails at 2**29.
 #
 # Expected: RESCALE of int32 scales any input and limits the result to the type of the output; the same factor behaves
 # alike, whichever multiplier and shift express it; an accumulator that is too large becomes 127 in int8.

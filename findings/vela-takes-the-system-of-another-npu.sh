@@ -1,5 +1,5 @@
 #!/bin/sh
-# Vela estimates a network for an Ethos-U55 with the clock and memories of an Ethos-U85 system, and the other way round.
+# Vela estimates a network for an Ethos-U55 with the clock and memories of an Ethos-U85, and the other way round.
 #
 # Expected: a --system-config whose name has Ethos_U85 in it is refused for --accelerator-config=ethos-u55-128, or at
 # least causes a warning: the clocks, ports and memories are those of another chip.
