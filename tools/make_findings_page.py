@@ -2,12 +2,13 @@
 """Write `docs/findings.md` and the table of `findings/README.md` from the heads of the scripts in `findings/`.
 
 With --check only compare them. A head is the comment at the top of a script: a sentence with the fact, then paragraphs that
-begin with the labels of `LABELS`.
+begin with the labels of `LABELS`. The page also has the facts of `findings/elsewhere.json`, whose scripts are not here.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import sys
@@ -19,13 +20,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "findings.md"
 README = ROOT / "findings" / "README.md"
+ELSEWHERE = ROOT / "findings" / "elsewhere.json"
 BEGIN, END = "<!-- findings: made by tools/make_findings_page.py -->", "<!-- end of findings -->"
 LABELS = ("Expected", "What happens", "What to do", "edgecore")
 INTRODUCTION = """# Findings about other tools
 
 What surprised us about tools around edgecore. Each fact has a script in the folder `findings/`, which installs pinned
-packages and shows the behaviour without edgecore; the script fails if the behaviour has changed. This page is made from
-the heads of the scripts by `tools/make_findings_page.py`.
+packages and shows the behaviour without edgecore; the script fails if the behaviour has changed. Scripts of some facts
+are not in this repository. `tools/make_findings_page.py` makes this page from the heads of the scripts and from
+`findings/elsewhere.json`.
 """
 
 
@@ -67,17 +70,24 @@ def read(script: Path) -> Finding:
     return Finding(script.stem, " ".join(fact.split()), parts, tuple(packages))
 
 
-def page(findings: list[Finding]) -> str:
+def page(findings: list[Finding], elsewhere: list[dict[str, str]]) -> str:
     """Return the page, grouped by tool."""
     lines = [INTRODUCTION]
-    for tool, group in groupby(findings, key=lambda finding: finding.name.split("-")[0]):
+    by_tool = {
+        tool: list(group) for tool, group in groupby(findings, key=lambda finding: finding.name.partition("-")[0])
+    }
+    for tool in sorted({*by_tool, *(fact["tool"] for fact in elsewhere)}):
         lines += [f"## {tool}", ""]
-        for finding in group:
+        for finding in by_tool.get(tool, []):
             lines += [f"### {finding.fact.rstrip('.')}", ""]
             for label in LABELS:
                 text = finding.parts[label]
                 lines.append(_item(f"{label}**{' ' if text.startswith('(') else ': '}{text}"))
             lines += [_item(f"Script**: `findings/{finding.name}.sh`, with {', '.join(finding.packages)}"), ""]
+        for fact in (fact for fact in elsewhere if fact["tool"] == tool):
+            lines += [f"### {fact['fact']}", ""]
+            lines += [_item(f"What happens** ({fact['versions']}): {fact['behaviour']}")]
+            lines += [_item(f"edgecore**: {fact['edgecore']}"), _item("Script**: not in this repository"), ""]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -100,9 +110,10 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="exit with status 1 if a file has other contents")
     check = parser.parse_args().check
     findings = [read(script) for script in sorted(README.parent.glob("*.sh"))]
+    elsewhere = json.loads(ELSEWHERE.read_text("utf-8"))
     before, rest = README.read_text("utf-8").split(BEGIN)
     readme = f"{before}{BEGIN}\n{table(findings)}\n{END}{rest.split(END)[1]}"
-    for path, text in ((PAGE, page(findings)), (README, readme)):
+    for path, text in ((PAGE, page(findings, elsewhere)), (README, readme)):
         if not check:
             path.write_text(text, "utf-8")
         elif not path.exists() or path.read_text("utf-8") != text:
