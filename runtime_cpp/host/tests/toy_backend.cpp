@@ -104,7 +104,8 @@ int32_t EDGECORE_CALL execute(edgecore_instance *instance, const edgecore_execut
                               uint64_t, uint32_t stride, edgecore_error *error) {
   const edgecore_host *host = instance->program->host;
   const int64_t together = instance->program->together;
-  const int64_t ticket = ++under_way;
+  // Executions that wait for no others take no ticket, so that three that wait for each other have consecutive ones.
+  const int64_t ticket = together > 1 ? ++under_way : 0;
   const int64_t awaited = (ticket + together - 1) / together * together;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (under_way.load() < awaited) {

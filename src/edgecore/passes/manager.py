@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from types import NoneType
 from typing import Any, overload
@@ -26,6 +27,9 @@ GraphPass = Callable[[GraphModule], "PassResult | None"]
 
 ProgramCheck = Callable[[ExportedProgram], None]
 """A function that raises an exception if a program breaks a rule."""
+
+_RUNNING = threading.RLock()
+"""Held by a pass: passes trace with torch, which replaces functions of the whole process while it does."""
 
 VERIFY_VARIABLE = "EDGECORE_VERIFY_PASSES"
 """Environment variable; if it is set and not 0, programs are verified after every pass."""
@@ -84,7 +88,7 @@ class PassManager:
         for transform in self.passes:
             name = name_of(transform)
             function: Any = transform.function if isinstance(transform, NamedPass) else transform
-            with failures_named(f"the pass {name}"):
+            with _RUNNING, failures_named(f"the pass {name}"):
                 if isinstance(program, GraphModule):
                     if isinstance(transform, NamedPass) and not isinstance(function, PassBase):
                         raise CompileError(

@@ -42,7 +42,6 @@ def test_operands_may_be_constants() -> None:
 
 def test_unary_operators_of_positive_numbers_equal_eager() -> None:
     check(lambda x: [x.log(), x.sqrt(), x.rsqrt(), x.reciprocal(), x**0.5], torch.rand(3, 7) + 0.1)
-    check(lambda x: [x.sqrt(), x.rsqrt()], torch.tensor([[1e37, 8.6e37, 1e38, 3.4e38]]))
 
 
 def test_roots_of_large_numbers_are_right() -> None:
