@@ -15,28 +15,12 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python=$("$here/environment" "$folder" torch==2.13.0 coremltools==9.0 numpy==2.4.6)
 cat > "$folder/run.py" <<'PY'
-import warnings
-
 import coremltools as ct
+import numpy as np
 import torch
-
-warnings.simplefilter("ignore")
-
-
-def convert(function, *inputs, target=ct.target.iOS17):
-    """Return the operators of the converted program, but constants."""
-
-    class Model(torch.nn.Module):
-        def forward(self, *values):
-            return function(*values)
-
-    exported = torch.export.export(Model(), inputs).run_decompositions({})
-    model = ct.convert(exported, minimum_deployment_target=target, compute_precision=ct.precision.FLOAT32)
-    return [op for op in model._mil_program.functions["main"].operations if op.op_type != "const"]
-
+from coremltools_program import convert
 
 print("coremltools", ct.__version__, "torch", torch.__version__)
-import numpy as np
 
 
 def attention(query, mask):
@@ -59,4 +43,4 @@ print("result of PyTorch in the closed row:", attention(query, mask)[0, 0, 1].to
 assert weights[1].min() > 0.2 and weights[0].tolist() == [1, 0, 0]
 assert attention(query, mask)[0, 0, 1].abs().max() == 0
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

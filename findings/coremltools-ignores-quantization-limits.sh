@@ -17,25 +17,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python=$("$here/environment" "$folder" torch==2.13.0 coremltools==9.0 numpy==2.4.6)
 cat > "$folder/run.py" <<'PY'
-import warnings
-
 import coremltools as ct
 import torch
-
-warnings.simplefilter("ignore")
-
-
-def convert(function, *inputs, target=ct.target.iOS17):
-    """Return the operators of the converted program, but constants."""
-
-    class Model(torch.nn.Module):
-        def forward(self, *values):
-            return function(*values)
-
-    exported = torch.export.export(Model(), inputs).run_decompositions({})
-    model = ct.convert(exported, minimum_deployment_target=target, compute_precision=ct.precision.FLOAT32)
-    return [op for op in model._mil_program.functions["main"].operations if op.op_type != "const"]
-
+from coremltools_program import convert
 
 print("coremltools", ct.__version__, "torch", torch.__version__)
 import torch.ao.quantization.fx._decomposed  # registers the operators
@@ -61,4 +45,4 @@ for low, high in ((-128, 127), (-8, 7)):
 assert programs[0] == programs[1] == ["quantize", "dequantize"], "the behaviour has changed"
 assert float(limited(-8, 7)(x)[0]) < 0.71
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

@@ -16,25 +16,9 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python=$("$here/environment" "$folder" torch==2.13.0 coremltools==9.0 numpy==2.4.6)
 cat > "$folder/run.py" <<'PY'
-import warnings
-
 import coremltools as ct
 import torch
-
-warnings.simplefilter("ignore")
-
-
-def convert(function, *inputs, target=ct.target.iOS17):
-    """Return the operators of the converted program, but constants."""
-
-    class Model(torch.nn.Module):
-        def forward(self, *values):
-            return function(*values)
-
-    exported = torch.export.export(Model(), inputs).run_decompositions({})
-    model = ct.convert(exported, minimum_deployment_target=target, compute_precision=ct.precision.FLOAT32)
-    return [op for op in model._mil_program.functions["main"].operations if op.op_type != "const"]
-
+from coremltools_program import convert
 
 print("coremltools", ct.__version__, "torch", torch.__version__)
 most = 2**31 - 1
@@ -54,4 +38,4 @@ for call, (function, expected) in calls.items():
     print(f"{call}: {first.op_type} with {value.ravel().tolist()} {value.dtype}")
     assert value.ravel().tolist() == expected, "the behaviour has changed"
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

@@ -18,15 +18,9 @@ trap 'rm -rf "$folder"' EXIT
 python=$("$here/environment" "$folder" onnxruntime==1.31.1 onnxruntime-qnn==2.7.0 onnx==1.23.2 numpy==2.4.6)
 cat > "$folder/run.py" <<'PY'
 import numpy as np
-import onnx
 import onnxruntime as ort
-import onnxruntime_qnn
 from onnx import TensorProto, helper, numpy_helper
-
-name = onnxruntime_qnn.get_ep_name()
-ort.set_default_logger_severity(3)
-ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
-devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
+from qnn_provider import cpu_session, session
 
 
 def model(channels, kernel, stride):
@@ -53,11 +47,7 @@ def model(channels, kernel, stride):
 def steps(channels, kernel, stride):
     """Return the largest difference of the first whole blocks of 32 channels, and of the others, in steps."""
     data, x = model(channels, kernel, stride)
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    options.add_provider_for_devices(devices, {"soc_model": "57", "backend_type": "htp"})
-    got = ort.InferenceSession(data, sess_options=options).run(None, {"x": x})[0]
-    want = ort.InferenceSession(data, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    want, got = (make(data).run(None, {"x": x})[0] for make in (cpu_session, session))
     worst = np.abs(got - want).max((0, 2, 3)) / 0.1
     block = channels // 32 * 32
     return round(float(worst[:block].max()), 1), round(float(worst[block:].max(initial=0)), 1)
@@ -71,4 +61,4 @@ for case, (first, last) in seen.items():
 assert all(first <= 1 for first, _ in seen.values()), "the behaviour has changed"
 assert [last > 2 for _, last in seen.values()] == [False, True, True, False, True, True, False, False], "it has changed"
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

@@ -19,27 +19,8 @@ python=$("$here/environment" "$folder" onnxruntime==1.31.1 onnxruntime-qnn==2.7.
 cat > "$folder/run.py" <<'PY'
 import numpy as np
 import onnxruntime as ort
-import onnxruntime_qnn
-from onnx import helper, numpy_helper
-
-name = onnxruntime_qnn.get_ep_name()
-ort.set_default_logger_severity(3)
-ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
-devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
-
-
-def run(nodes, inputs, constants=None, kind=1, soc="57"):
-    """Return the output "y" of both providers: CPU, QNN."""
-    kinds = {key: helper.np_dtype_to_tensor_dtype(value.dtype) for key, value in inputs.items()}
-    ins = [helper.make_tensor_value_info(key, kinds[key], value.shape) for key, value in inputs.items()]
-    initializers = [numpy_helper.from_array(np.array(value), key) for key, value in (constants or {}).items()]
-    graph = helper.make_graph(nodes, "g", ins, [helper.make_tensor_value_info("y", kind, None)], initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    options.add_provider_for_devices(devices, {"soc_model": soc, "backend_type": "htp"})
-    cpu = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, inputs)[0]
-    return cpu, ort.InferenceSession(model, sess_options=options).run(None, inputs)[0]
+from onnx import helper
+from qnn_provider import run
 
 
 def pixels(coordinates, mode, size):
@@ -63,4 +44,4 @@ for size in (2, 6):
         assert all(npu == right[0] for _, npu in rows.values()), "the behaviour has changed"
         assert len({str(cpu) for cpu, _ in rows.values()}) > 1
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

@@ -17,13 +17,9 @@ python=$("$here/environment" "$folder" onnxruntime==1.31.1 onnxruntime-qnn==2.7.
 cat > "$folder/run.py" <<'PY'
 import numpy as np
 import onnxruntime as ort
-import onnxruntime_qnn
-from onnx import helper, numpy_helper
+from onnx import helper
+from qnn_provider import run
 
-name = onnxruntime_qnn.get_ep_name()
-ort.set_default_logger_severity(3)
-ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
-devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
 X = np.array([[-2.5, -0.4, 0.4, 2.5]], np.float32)
 
 
@@ -32,7 +28,7 @@ def pair(source, result, scale, zero):
     return [quantize, helper.make_node("DequantizeLinear", [result + "_q", scale, zero], [result])]
 
 
-def run(operator, dtype, clip=False):
+def results(operator, dtype, clip=False):
     """Return what both providers give: the operator, quantized to [0, 0.5], times one."""
     top = np.iinfo(dtype).max
     constants = {
@@ -44,23 +40,15 @@ def run(operator, dtype, clip=False):
         nodes += pair("b", "c", "s", "z") + [helper.make_node("Clip", ["c", "low", "high"], ["d"])]
     nodes += pair("d" if clip else "b", "e", "h", "zero") + pair("one", "f", "s", "z")
     nodes += [helper.make_node("Mul", ["e", "f"], ["g"]), *pair("g", "y", "s", "z")]
-    x, y = (helper.make_tensor_value_info(key, 1, [1, 4]) for key in "xy")
-    initializers = [numpy_helper.from_array(np.array(value), key) for key, value in constants.items()]
-    graph = helper.make_graph(nodes, "g", [x], [y], initializers)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    options.add_provider_for_devices(devices, {"soc_model": "57", "backend_type": "htp"})
-    cpu = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"x": X})[0][0]
-    return cpu, ort.InferenceSession(model, sess_options=options).run(None, {"x": X})[0][0]
+    return [result[0] for result in run(nodes, {"x": X}, constants)]
 
 
 print("onnxruntime", ort.__version__, "x:", X[0])
 for operator in ("Sigmoid", "Tanh", "HardSigmoid"):
     for dtype, clip in ((np.uint8, False), (np.uint16, False), (np.uint16, True)):
-        cpu, npu = run(operator, dtype, clip)
+        cpu, npu = results(operator, dtype, clip)
         print(f"{operator} {dtype.__name__}{' with Clip' if clip else ''}: CPU {cpu.round(3)}, QNN {npu.round(3)}")
         assert cpu.min() >= 0 and cpu.max() < 0.52, "the CPU provider does not limit the result"
         assert (npu.max() > 0.9) == (dtype is np.uint16 and not clip), "the behaviour has changed"
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

@@ -17,13 +17,8 @@ python=$("$here/environment" "$folder" onnxruntime==1.31.1 onnxruntime-qnn==2.7.
 cat > "$folder/run.py" <<'PY'
 import numpy as np
 import onnxruntime as ort
-import onnxruntime_qnn
-from onnx import helper, numpy_helper
-
-name = onnxruntime_qnn.get_ep_name()
-ort.set_default_logger_severity(3)
-ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
-devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
+from onnx import helper
+from qnn_provider import serialized, session
 
 
 def error(options):
@@ -31,11 +26,7 @@ def error(options):
     x = (np.arange(1, 9, dtype=np.float32) / 3).reshape(1, 8)
     values = [helper.make_tensor_value_info(key, 1, [1, 8]) for key in "xy"]
     graph = helper.make_graph([helper.make_node("Mul", ["x", "x"], ["y"])], "g", values[:1], values[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
-    session_options = ort.SessionOptions()
-    session_options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    session_options.add_provider_for_devices(devices, {"backend_type": "htp", **options})
-    result = ort.InferenceSession(model, sess_options=session_options).run(None, {"x": x})[0]
+    result = session(serialized(graph), {"backend_type": "htp", **options}).run(None, {"x": x})[0]
     return float(np.abs(result / (x * x) - 1).max())
 
 
@@ -45,4 +36,4 @@ print(f"relative error: without soc_model {before:.1e}, with it {with_soc:.1e}, 
 assert before < 1e-6 and with_soc > 1e-4, "the precision of soc_model has changed"
 assert after == with_soc, "the behaviour has changed"
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

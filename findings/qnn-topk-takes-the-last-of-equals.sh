@@ -18,13 +18,8 @@ python=$("$here/environment" "$folder" onnxruntime==1.31.1 onnxruntime-qnn==2.7.
 cat > "$folder/run.py" <<'PY'
 import numpy as np
 import onnxruntime as ort
-import onnxruntime_qnn
 from onnx import helper, numpy_helper
-
-name = onnxruntime_qnn.get_ep_name()
-ort.set_default_logger_severity(3)
-ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
-devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
+from qnn_provider import cpu_session, serialized, session
 
 
 def run(x, largest):
@@ -37,13 +32,9 @@ def run(x, largest):
     values = [helper.make_tensor_value_info(key, kind, None) for key, kind in (("v", 1), ("i", 7), ("a", 7))]
     first = helper.make_tensor_value_info("x", 1, x.shape)
     graph = helper.make_graph(nodes, "g", [first], values, [numpy_helper.from_array(np.array([3]), "k")])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
-    options = ort.SessionOptions()
-    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
-    options.add_provider_for_devices(devices, {"soc_model": "57", "backend_type": "htp"})
-    cpu = ort.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"x": x})
-    npu = ort.InferenceSession(model, sess_options=options).run(None, {"x": x})
-    return [[result.ravel().tolist() for result in results[1:]] for results in (cpu, npu)]
+    model = serialized(graph)
+    both = [make(model).run(None, {"x": x}) for make in (cpu_session, session)]
+    return [[result.ravel().tolist() for result in results[1:]] for results in both]
 
 
 print("onnxruntime", ort.__version__)
@@ -57,4 +48,4 @@ for (x, largest), expected in cases.items():
     print(f"{x}, largest={largest}: indices of TopK, then of ArgMax or ArgMin: CPU {seen[0]}, QNN {seen[1]}")
     assert tuple(seen) == expected, "the behaviour has changed"
 PY
-"$python" "$folder/run.py"
+PYTHONPATH="$here/helpers" "$python" "$folder/run.py"

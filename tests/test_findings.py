@@ -27,6 +27,11 @@ def test_a_script_is_short_pins_its_packages_and_runs_without_edgecore(script):
     assert "edgecore" not in code
 
 
+def test_the_helpers_of_scripts_run_without_edgecore():
+    helpers = sorted((ROOT / "findings" / "helpers").glob("*.py"))
+    assert helpers and all("edgecore" not in helper.read_text("utf-8") for helper in helpers)
+
+
 def test_the_tests_that_guard_edgecore_exist():
     guards = re.findall(r"`([\w./-]+\.py)`", (ROOT / "docs" / "findings.md").read_text("utf-8"))
     assert [path for path in guards if not (ROOT / path).exists()] == []
