@@ -96,13 +96,12 @@ _without_effect: set[str] = set()
 def warn_no_effect(argument: str, reason: str) -> None:
     """Issue a `NoEffectWarning` about an argument of ExecuTorch's interface, the first time that one is given.
 
-    The warning has the line of the caller: that of the innermost function that is not in edgecore or a backend.
+    The warning has the line of the caller, see `level_of_caller`.
 
     Args:
         argument: The argument as callers write it: `EdgeCompileConfig(_skip_dim_order=True)`.
         reason: Why edgecore does not need it; the end of a sentence.
     """
-    import sys
     import warnings
 
     from edgecore.errors import NoEffectWarning
@@ -110,10 +109,21 @@ def warn_no_effect(argument: str, reason: str) -> None:
     if argument in _without_effect:
         return
     _without_effect.add(argument)
-    frame, level = sys._getframe(), 1
+    message = f"{argument} has no effect in edgecore: {reason}"
+    warnings.warn(message, category=NoEffectWarning, stacklevel=level_of_caller())
+
+
+def level_of_caller() -> int:
+    """Return the `stacklevel` with which the caller's `warnings.warn` shows the line of the user's code.
+
+    This line is in the innermost function that is not in edgecore or a backend.
+    """
+    import sys
+
+    level, frame = 1, sys._getframe(1)
     while frame.f_back and str(frame.f_globals.get("__name__")).startswith("edgecore"):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(f"{argument} has no effect in edgecore: {reason}", category=NoEffectWarning, stacklevel=level)
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _warn(name: str, use: str, since: str) -> None:

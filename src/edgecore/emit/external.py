@@ -16,9 +16,9 @@ from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.constants import Constants, parameter_of
 from edgecore.ir.delegate import LoweredBackendModule
-from edgecore.ir.failures import level_of_caller
 from edgecore.ir.graph import calls, handles_of
 from edgecore.plugin import NamedBlob
+from edgecore.stability import level_of_caller
 
 DEFAULT_FILE = "_default_external_constant"
 """Name of the file if the user chose none, as in executorch; `save` replaces it by the name of the `.pte`."""

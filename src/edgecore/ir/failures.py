@@ -1,11 +1,9 @@
-"""Error messages for unexpected exceptions in passes, operator tables and backends; the place of warnings."""
+"""Error messages for unexpected exceptions in passes, operator tables and backends."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from torch.fx import Node
 
@@ -14,8 +12,6 @@ from edgecore.ir.graph import describe, is_inside_torch
 
 _MAX_QUOTED = 400
 """Maximum number of characters that an error message quotes from the text of an exception."""
-
-_PACKAGE = str(Path(__file__).parents[1])
 
 
 @contextmanager
@@ -62,14 +58,3 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, EdgecoreError) and line:
         return line
     return f"{type(error).__name__}: {line}" if line else type(error).__name__
-
-
-def level_of_caller() -> int:
-    """Return the `stacklevel` with which the caller's `warnings.warn` shows the line of the user's code.
-
-    This line is in the innermost frame outside edgecore.
-    """
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        level, frame = level + 1, frame.f_back
-    return level

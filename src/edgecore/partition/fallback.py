@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from torch.fx import Node
 
 from edgecore.errors import CompileError, FallbackWarning
-from edgecore.ir.failures import failing_node, level_of_caller, text_of
+from edgecore.ir.failures import failing_node, text_of
 from edgecore.ir.graph import describe
+from edgecore.stability import level_of_caller
 
 _MAX_NODES = 5
 """Maximum number of nodes that an error message names if the node at fault is not known."""
