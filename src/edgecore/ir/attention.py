@@ -99,6 +99,16 @@ def has_hidden_rows(mask: torch.Tensor) -> bool:
     return not bool(visible.any(-1).all())
 
 
+LARGEST_SCORE = 61440.0
+"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
+
+
+def holds_scores(value: Node) -> bool:
+    """Return True for a float32 tensor that a softmax reads: a backend that computes in float16 keeps it finite."""
+    val = value.meta["val"]
+    return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(value)
+
+
 def reaches_softmax(value: Node) -> bool:
     """Return True if a softmax reads a value, or what elementwise operators and moves make of it, such as masked scores.
 

@@ -25,8 +25,8 @@ Compiling a partition, in `preprocess`.
 - `allowed_types`: the dtypes that an operator's tensors may have.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `has_hidden_rows`: find masks of attention with a row without a visible key; `reaches_softmax`: find values that a
-  softmax reads, maybe in a sum; `without_repeated_heads`: find the keys
-  or values of which grouped-query attention reads repeated heads.
+  softmax reads, maybe in a sum, and `holds_scores` those in float32, whose finite numbers become at most `LARGEST_SCORE`
+  in float16; `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
 - `reaches_past_padding`: find poolings with `ceil_mode` whose last windows reach past the input and its padding.
 - `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
@@ -57,7 +57,13 @@ from edgecore.stability import deprecated, experimental, lazy_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from edgecore.ir.attention import has_hidden_rows, reaches_softmax, without_repeated_heads
+    from edgecore.ir.attention import (
+        LARGEST_SCORE,
+        has_hidden_rows,
+        holds_scores,
+        reaches_softmax,
+        without_repeated_heads,
+    )
     from edgecore.ir.constants import Constants, parameter_of
     from edgecore.ir.dim_orders import dim_order
     from edgecore.ir.dtype_rules import allowed_types
@@ -106,6 +112,7 @@ if TYPE_CHECKING:
     from edgecore.recipe import Recipe, RecipeParameters, Rule
 
 __all__ = [
+    "LARGEST_SCORE",
     "SMALLEST_SCALE",
     "TAG",
     "Bounds",
@@ -149,6 +156,7 @@ __all__ = [
     "for_each",
     "functionalize",
     "has_hidden_rows",
+    "holds_scores",
     "integers_of_32_bits",
     "is_dequantize",
     "is_quantize",
@@ -166,7 +174,7 @@ __all__ = [
 ]
 
 _NAMES_OF = {
-    "edgecore.ir.attention": ("has_hidden_rows", "reaches_softmax", "without_repeated_heads"),
+    "edgecore.ir.attention": ("LARGEST_SCORE", "has_hidden_rows", "holds_scores", "reaches_softmax", "without_repeated_heads"),
     "edgecore.ir.constants": ("Constants", "parameter_of"),
     "edgecore.ir.dtype_rules": ("allowed_types",),
     "edgecore.ir.dtypes": ("dtype_name",),

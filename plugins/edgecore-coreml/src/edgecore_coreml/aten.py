@@ -15,8 +15,8 @@ from torch.fx import Graph, GraphModule, Node
 from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
-from edgecore.sdk import Constants, argument, has_hidden_rows, reaches_softmax
-from edgecore_coreml.masks import LARGEST, finite_scores, masked
+from edgecore.sdk import LARGEST_SCORE, Constants, argument, has_hidden_rows, holds_scores, reaches_softmax
+from edgecore_coreml.masks import finite_scores, masked
 from edgecore_coreml.quantized import WEIGHTS, stored
 from edgecore_coreml.updates import REWRITES
 
@@ -75,7 +75,7 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
             copied.meta["val"] = val.new_empty(val.shape)  # coremltools refuses unusual strides, also of dims of size 1
         if constants.has(node):
             weights.add(copied)
-        elif in_half and node.name in inputs and _holds_scores(node):
+        elif in_half and node.name in inputs and holds_scores(node):
             copies[node] = _added(graph, finite_scores, (copied,))
         if node.op == "call_function":
             copied.kwargs = {key: value for key, value in copied.kwargs.items() if key not in _NO_LAYOUT}
@@ -87,23 +87,18 @@ def to_aten(program: ExportedProgram, *, in_half: bool = False) -> ExportedProgr
                 else:
                     copied.target, copied.args = _rewritten(graph, node.target, copied.args, weights.__contains__)
                 if in_half:
-                    limit = LARGEST if reaches_softmax(node) else _INFINITE
+                    limit = LARGEST_SCORE if reaches_softmax(node) else _INFINITE
                     copied.args = pytree.tree_map(partial(_in_range, limit=limit), copied.args)
     converted = copy.copy(program)
     if in_half:
         scores = _names_of_scores(program)
         converted._state_dict, converted._constants = (
-            {name: _in_range(value, LARGEST if name in scores else _INFINITE) for name, value in values.items()}
+            {name: _in_range(value, LARGEST_SCORE if name in scores else _INFINITE) for name, value in values.items()}
             for values in (program.state_dict, program.constants)
         )
     converted._graph_module = GraphModule({}, graph)
     converted._verifiers = [Verifier]
     return converted
-
-
-def _holds_scores(node: Node) -> bool:
-    val = node.meta["val"]
-    return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(node)
 
 
 def _mask(node: Node, constants: Constants) -> Node | None:
@@ -124,11 +119,11 @@ def _names_of_scores(program: ExportedProgram) -> set[str]:
 def _in_range(value: Any, limit: float) -> Any:
     """Clamp the finite values of a constant, a number or tensor, from a limit on: they would become infinite."""
     if isinstance(value, float):
-        return math.copysign(LARGEST, value) if limit <= abs(value) < math.inf else value
+        return math.copysign(LARGEST_SCORE, value) if limit <= abs(value) < math.inf else value
     if not isinstance(value, torch.Tensor) or not value.is_floating_point():
         return value
     is_beyond = value.isfinite() & (value.abs() >= limit)
-    return torch.where(is_beyond, value.clamp(-LARGEST, LARGEST), value) if bool(is_beyond.any()) else value
+    return torch.where(is_beyond, value.clamp(-LARGEST_SCORE, LARGEST_SCORE), value) if bool(is_beyond.any()) else value
 
 
 def _rewritten(

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from edgecore_coreml.masks import IN_FLOAT32, LARGEST, finite_mask, finite_scores, without_hidden_rows
+from edgecore.sdk import LARGEST_SCORE
+from edgecore_coreml.masks import IN_FLOAT32, finite_mask, finite_scores, without_hidden_rows
 from edgecore_coreml.quantized import block_weight, channel_weight, table_weight
 
 SUFFIX = "_dequantized"
@@ -85,7 +86,7 @@ def register() -> None:
     @register_torch_op(torch_alias=[finite_mask.__name__])  # type: ignore[untyped-decorator]
     def _finite_mask(context: Any, node: Any) -> None:
         (mask,) = _get_inputs(context, node, expected=1)
-        lowest = types.nptype_from_builtin(mask.dtype)(-LARGEST)
+        lowest = types.nptype_from_builtin(mask.dtype)(-LARGEST_SCORE)
         context.add(Builder.maximum(x=mask, y=lowest, name=f"{IN_FLOAT32}{node.name}"), node.name)
 
     @register_torch_op(torch_alias=[finite_scores.__name__])  # type: ignore[untyped-decorator]
@@ -93,7 +94,7 @@ def register() -> None:
         (scores,) = _get_inputs(context, node, expected=1)
         name = f"{IN_FLOAT32}{node.name}"
         is_hidden = Builder.equal(x=scores, y=np.float32(-np.inf), name=f"{name}_hidden")
-        reduced = Builder.maximum(x=scores, y=np.float32(-LARGEST), name=f"{name}_reduced")
+        reduced = Builder.maximum(x=scores, y=np.float32(-LARGEST_SCORE), name=f"{name}_reduced")
         context.add(Builder.select(cond=is_hidden, a=scores, b=reduced, name=name), node.name)
 
     @register_torch_op(torch_alias=[without_hidden_rows.__name__])  # type: ignore[untyped-decorator]

@@ -12,13 +12,12 @@ from typing import Any
 import torch
 from torch.fx import Node
 
+from edgecore.sdk import LARGEST_SCORE
+
 aten = torch.ops.aten
 
 IN_FLOAT32 = "in_float32_"
 """Start of the names of operators that compute in float32 also in a model that computes in float16."""
-
-LARGEST = 61440.0
-"""A number near the end of float16's range whose sums with numbers below 4,000 stay finite."""
 
 
 def finite_mask(mask: torch.Tensor) -> torch.Tensor:
@@ -27,7 +26,7 @@ def finite_mask(mask: torch.Tensor) -> torch.Tensor:
     Args:
         mask: Floating point, any shape.
     """
-    return mask.clamp(min=-LARGEST)
+    return mask.clamp(min=-LARGEST_SCORE)
 
 
 def finite_scores(scores: torch.Tensor) -> torch.Tensor:
@@ -36,7 +35,7 @@ def finite_scores(scores: torch.Tensor) -> torch.Tensor:
     Args:
         scores: float32, any shape.
     """
-    return torch.where(scores == -torch.inf, scores, scores.clamp(min=-LARGEST))
+    return torch.where(scores == -torch.inf, scores, scores.clamp(min=-LARGEST_SCORE))
 
 
 def without_hidden_rows(attention: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:

@@ -12,9 +12,9 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.plugin import BlobGraph, BlobNode
-from edgecore.sdk import PartitionView, debug_handles, reaches_softmax
+from edgecore.sdk import LARGEST_SCORE, PartitionView, debug_handles, holds_scores
 from edgecore_qnn.operators import TABLE
-from edgecore_qnn.operators.builder import LARGEST, Builder, shape
+from edgecore_qnn.operators.builder import Builder, shape
 from edgecore_qnn.operators.quantized import scale_of
 from edgecore_qnn.schema.header import Tensor
 
@@ -149,8 +149,8 @@ def _info(name: str, node: Node) -> ValueInfoProto:
 
 def _input(name: str, node: Node) -> Tensor:
     tensor = _tensor(name, node)
-    if tensor.dtype == "float32" and reaches_softmax(node):
-        tensor.largest = LARGEST
+    if holds_scores(node):
+        tensor.largest = LARGEST_SCORE
     return tensor
 
 

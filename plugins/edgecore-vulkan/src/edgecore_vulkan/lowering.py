@@ -9,15 +9,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.sdk import Bounds, PartitionView, reaches_softmax
+from edgecore.sdk import LARGEST_SCORE, Bounds, PartitionView, holds_scores
 from edgecore_vulkan.calls import Call, CallGraph, SizeValue, TensorValue
 from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.operators.builder import Builder
 from edgecore_vulkan.operators.state import add_states, store_states
 from edgecore_vulkan.profile import Profile
-
-LARGEST = 61440.0
-"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
 
 
 def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
@@ -34,7 +31,7 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
             TensorValue(max_shape(val, node), val.dtype) if isinstance(val, torch.Tensor) else SizeValue()
         )
         builder.graph.inputs.append(builder.values[node])
-        if profile.force_fp16 and _holds_scores(node):
+        if profile.force_fp16 and holds_scores(node):
             builder.values[node] = _finite_in_fp16(builder, builder.values[node])
     stored = add_states(builder, part.buffers)
     for node in part.calls:
@@ -53,11 +50,6 @@ def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
     return builder.graph
 
 
-def _holds_scores(node: Node) -> bool:
-    val = node.meta["val"]
-    return isinstance(val, torch.Tensor) and val.dtype == torch.float32 and reaches_softmax(node)
-
-
 def _finite_in_fp16(b: Builder, value: TensorValue) -> TensorValue:
     """Return an input in float16 whose finite numbers stay finite, also in sums: masks have numbers such as -1e9.
 
@@ -66,7 +58,7 @@ def _finite_in_fp16(b: Builder, value: TensorValue) -> TensorValue:
     value.is_exact = True
     reduced, finite, rest, result = (TensorValue(value.shape, torch.float32, is_exact=True) for _ in range(4))
     largest = torch.finfo(torch.float32).max
-    b.call("aten.clamp.default", [value, -LARGEST, LARGEST], reduced)
+    b.call("aten.clamp.default", [value, -LARGEST_SCORE, LARGEST_SCORE], reduced)
     b.call("aten.clamp.default", [value, -largest, largest], finite)
     b.call("aten.sub.Tensor", [value, finite, 1], rest)
     b.call("aten.add.Tensor", [reduced, rest, 1], result)

@@ -11,7 +11,7 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import OperatorRow, PartitionView, is_dequantize
+from edgecore.sdk import LARGEST_SCORE, OperatorRow, PartitionView, is_dequantize
 
 OV_TYPES = {
     torch.float32: ov.Type.f32, torch.int8: ov.Type.i8, torch.uint8: ov.Type.u8, torch.int32: ov.Type.i32,
@@ -22,7 +22,7 @@ FLOATS = (torch.float32, torch.float16)
 """Floating-point dtypes of operators. The model holds a float16 value as float32: float16 is the dtype of arguments of
 the delegate and of stored constants, and `precision` says what OpenVINO computes in."""
 
-LARGEST = {"f16": 61440.0, "bf16": 3.19e38}
+LARGEST = {"f16": LARGEST_SCORE, "bf16": 3.19e38}
 """Magnitude of a number by precision: its sums with numbers below a sixteenth of it stay finite."""
 
 _LARGEST_BESIDE_INTEGERS = 1e30

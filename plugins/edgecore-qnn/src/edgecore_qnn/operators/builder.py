@@ -10,13 +10,10 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import OperatorRow, PartitionView, reaches_softmax
+from edgecore.sdk import LARGEST_SCORE, OperatorRow, PartitionView, reaches_softmax
 
 if TYPE_CHECKING:  # the operator table is also read where onnx is not installed
     from onnx import NodeProto, TensorProto
-
-LARGEST = 61440.0
-"""A number near the end of float16's range whose sums with scores below 4,000 stay in it."""
 
 _INT4 = (-8, 7)
 
@@ -164,7 +161,7 @@ def held(mask: torch.Tensor) -> torch.Tensor:
     """Return a mask, or scores, whose finite numbers differ from infinities on the NPU, also in sums."""
     if not mask.is_floating_point():
         return mask
-    return torch.where(mask.isfinite(), mask.clamp(-LARGEST, LARGEST), mask)
+    return torch.where(mask.isfinite(), mask.clamp(-LARGEST_SCORE, LARGEST_SCORE), mask)
 
 
 Build = Callable[[Builder, Node], Any]
