@@ -1,4 +1,4 @@
-"""Run the XNNPACK tests or the compiler's tests that executorch's wheel brings on edgecore, through `edgecore.compat`.
+"""Run the XNNPACK tests or the compiler's tests that executorch's wheel brings on edgecore, through `edgecore.executorch`.
 
     python benchmarks/peer_suite.py xnnpack|compiler [--executorch] [PATTERN ...]
 
@@ -117,10 +117,10 @@ class Finder:
 
 def on_edgecore(wheel: Path) -> None:
     """Let the imports of the tests give edgecore's counterparts, and adapt the harness to them."""
-    import edgecore.compat
+    import edgecore.executorch
     from edgecore.pipeline import ExecutorchProgramManager
 
-    edgecore.compat.install()
+    edgecore.executorch.install()
     sys.meta_path.insert(0, Finder(wheel, sys.meta_path[0]))  # type: ignore[arg-type]
     import executorch.backends.test.harness.tester as harness
 

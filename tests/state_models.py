@@ -7,7 +7,7 @@ from fake_backends import compiles
 from torch import nn
 
 from edgecore.partition import CapabilityPartitioner
-from edgecore.pipeline.lower import lower
+from edgecore.pipeline.lowering.lower import lower
 
 aten = torch.ops.aten
 X = torch.arange(8.0).reshape(2, 4)
@@ -78,7 +78,10 @@ def compile_(methods, *partitioners, inputs=(X,), preprocess=compiles, **options
     modules = {name: method if isinstance(method, nn.Module) else Cached(method) for name, method in methods.items()}
     exported = {name: torch.export.export(module.eval(), inputs) for name, module in modules.items()}
     options.setdefault("partitioner", list(partitioners))
-    with patch("edgecore.pipeline.lower.preprocess", preprocess), patch("edgecore.pipeline.lower.link", None):
+    with (
+        patch("edgecore.pipeline.lowering.lower.preprocess", preprocess),
+        patch("edgecore.pipeline.lowering.lower.link", None),
+    ):
         return lower(exported, **options)
 
 

@@ -124,7 +124,7 @@ def test_a_file_runs_and_is_described_without_the_command_line(tmp_path):
     edgecore.compile(torch.nn.ReLU().eval(), (torch.randn(2, 3),), backends=[]).save(path)
     code = """
 import array, edgecore
-from edgecore.devtools import budget, diff_files, graph, summary
+from edgecore.devtools import budget, file_diff, graph, profiling
 from edgecore.html.page import page
 program = edgecore.load(sys.argv[1], trace=True)
 values = memoryview(array.array("f", [-1, 2, -3, 4, -5, 6])).cast("B").cast("f", [2, 3])

@@ -67,7 +67,7 @@ torch.library.register_fake("writing::append_all", lambda rows, caches: None, li
 
 def plan_of(function, *inputs, passes=EDGE_PASSES, **buffers):
     """Compile a function as if a package had kernels for these operators; return the execution plan."""
-    with patch("edgecore.pipeline.check_kernels._installed", lambda namespace: KEYS):
+    with patch("edgecore.pipeline.lowering.check_kernels._installed", lambda namespace: KEYS):
         compiled = edgecore.compile(Model(function, **buffers).eval(), inputs, runtime="edgecore", passes=passes)
     return compiled.pte.program.execution_plan[0]
 

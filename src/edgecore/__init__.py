@@ -9,17 +9,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from edgecore.backend import Backend
+    from edgecore.executorch.exir.config import EdgeCompileConfig, ExecutorchBackendConfig
+    from edgecore.executorch.exir.program import EdgeProgramManager, to_edge, to_edge_transform_and_lower
     from edgecore.ir.lazy_constants import lazy_constant
-    from edgecore.pipeline import (
-        BundledProgram,
-        EdgeCompileConfig,
-        EdgeProgramManager,
-        ExecutorchBackendConfig,
-        MethodTestCase,
-        MethodTestSuite,
-        to_edge,
-        to_edge_transform_and_lower,
-    )
+    from edgecore.pipeline import BundledProgram, MethodTestCase, MethodTestSuite
     from edgecore.pipeline.compile import compile, prepare_qat
     from edgecore.plugin.api import InstalledBackend
     from edgecore.recipe import Recipe, Rule
@@ -71,9 +64,9 @@ _MODULE_OF = {
     "Backend": "edgecore.backend",
     "BundledProgram": "edgecore.pipeline",
     "BundledReport": "edgecore.runtime.bundled",
-    "EdgeCompileConfig": "edgecore.pipeline",
-    "EdgeProgramManager": "edgecore.pipeline",
-    "ExecutorchBackendConfig": "edgecore.pipeline",
+    "EdgeCompileConfig": "edgecore.executorch.exir.config",
+    "EdgeProgramManager": "edgecore.executorch.exir.program",
+    "ExecutorchBackendConfig": "edgecore.executorch.exir.config",
     "MethodTestCase": "edgecore.pipeline",
     "MethodTestSuite": "edgecore.pipeline",
     "Model": "edgecore.runtime",
@@ -87,8 +80,8 @@ _MODULE_OF = {
     "prepare_qat": "edgecore.pipeline.compile",
     "search": "edgecore.sweeps.search",
     "sweep": "edgecore.sweeps.run",
-    "to_edge": "edgecore.pipeline",
-    "to_edge_transform_and_lower": "edgecore.pipeline",
+    "to_edge": "edgecore.executorch.exir.program",
+    "to_edge_transform_and_lower": "edgecore.executorch.exir.program",
     "verify_bundled": "edgecore.runtime.bundled",
 }
 

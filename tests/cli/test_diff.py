@@ -12,7 +12,7 @@ from edgecore import format as fmt
 
 def test_the_words_of_fail_on_are_those_of_a_comparison():
     from edgecore.cli import diff
-    from edgecore.devtools.diff_files import SECTIONS
+    from edgecore.devtools.file_diff.files import SECTIONS
 
     assert diff.SECTIONS == SECTIONS
 

@@ -53,8 +53,8 @@ def test_the_records_of_firmware_are_shown_instead_of_a_run(edgecore, relu, tmp_
 
 
 def test_a_profile_shows_as_many_rows_as_asked_for_and_sums_up_the_others():
-    from edgecore.devtools.profiler import format_rows
-    from edgecore.devtools.summary import Row, Summary
+    from edgecore.devtools.profiling.profiler import format_rows
+    from edgecore.devtools.profiling.summary import Row, Summary
 
     rows = [Row(f"operator {i}", "kernels", 1, [1_000_000 * i]) for i in (4, 3, 2, 1)]
     lines = format_rows(
@@ -77,7 +77,7 @@ def test_a_method_that_the_file_lacks_is_one_sentence(edgecore, relu):
 
 def test_the_groups_are_those_of_a_summary():
     from edgecore.cli.profile import By
-    from edgecore.devtools.summary import GROUPS
+    from edgecore.devtools.profiling.summary import GROUPS
 
     assert tuple(by.value for by in By) == GROUPS
 

@@ -11,7 +11,9 @@ import torch
 from torch import nn
 
 import edgecore
-from edgecore.devtools import compare, search, taps
+from edgecore.devtools import compare
+from edgecore.devtools.comparison import bisect as search
+from edgecore.devtools.comparison import taps
 from edgecore.ir.constants import Constants
 from edgecore.ir.graph import Editor, calls, edit, fake_mode, module_path
 

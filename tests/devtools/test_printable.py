@@ -10,9 +10,9 @@ import torch
 
 import edgecore
 from edgecore.devtools import Inspector, Step, Suggestion, diff, graph_of, inspect_node, profile
-from edgecore.devtools.memory_text import describe_memory, memory_text
+from edgecore.devtools.file_arguments import program_file
+from edgecore.devtools.memory.text import describe_memory, memory_text
 from edgecore.devtools.printable import join_lines, printable
-from edgecore.devtools.sources import program_file
 from edgecore.devtools.track import Entry, history_text
 from edgecore.format import PteFile, get_meta, set_meta, write_pte
 

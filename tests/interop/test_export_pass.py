@@ -9,7 +9,7 @@ import torch
 from functorch.experimental import control_flow
 from torch._higher_order_ops.scan import scan
 
-from edgecore.compat.lowering import to_edge
+from edgecore.executorch.exir.scripts.lowering import to_edge
 from edgecore.passes import ExportPass, PassResult, map_args
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -287,7 +287,7 @@ class Compiler:
 def test_an_option_of_every_backend_keeps_its_state_outside(monkeypatch):
     monkeypatch.setattr(compiling.registry, "find_by_name", lambda name: SimpleNamespace(name=name))
     monkeypatch.setattr(compiling, "compiler_of", lambda info: Compiler())
-    monkeypatch.setattr("edgecore.pipeline.lower.preprocess", compiles)
+    monkeypatch.setattr("edgecore.pipeline.lowering.lower.preprocess", compiles)
     inside = edgecore.compile(Cached(fill).eval(), (X,), backends=["acme"])
     outside = edgecore.compile(Cached(fill).eval(), (X,), backends=[edgecore.Backend("acme", skip_mutable_buffer=True)])
     assert [row.where for row in inside.report().buffers] == ["Acme"]

@@ -13,7 +13,7 @@ from edgecore.partition import (
     contiguous_only,
     integers_of_32_bits,
 )
-from edgecore.pipeline.lower import to_edge
+from edgecore.pipeline.lowering.lower import to_edge
 
 aten = torch.ops.aten
 FLOATS = (torch.float32, torch.float16)

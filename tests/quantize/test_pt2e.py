@@ -117,7 +117,7 @@ class Counting(nn.Module):
 
 
 def test_a_quantizer_of_a_user_in_a_recipe_of_the_compatibility_layer_loses_no_write():
-    from edgecore.compat.export import ExportRecipe, QuantizationRecipe, export
+    from edgecore.executorch.export.export import ExportRecipe, QuantizationRecipe, export
 
     model, inputs = Counting().eval(), (torch.randn(4, 8, generator=torch.Generator().manual_seed(0)),)
     session = export(model, [inputs] * 6, ExportRecipe(quantization_recipe=QuantizationRecipe([Forgetful()])))

@@ -14,7 +14,7 @@ import pytest
 import edgecore.sdk
 
 ROOT = Path(__file__).resolve().parents[2]
-PUBLIC = {"edgecore", "edgecore.compat.export", "edgecore.compat.recipes", "edgecore.conformance", "edgecore.errors",
+PUBLIC = {"edgecore", "edgecore.executorch.export.export", "edgecore.executorch.export.recipes", "edgecore.conformance", "edgecore.errors",
           "edgecore.plugin", "edgecore.sdk", "edgecore.sdk.annotations", "edgecore.sdk.flat"}  # fmt: skip
 
 # Other files of the plugins' tests read and damage files, which is what `edgecore.format` is for.

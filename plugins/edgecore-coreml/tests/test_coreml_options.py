@@ -128,7 +128,7 @@ def test_the_partitioner_of_executorch_takes_the_documented_compile_specs():
     specs.append(CoreMLBackend.generate_enumerated_shapes_compile_spec(program, shapes))
     partitioner = coreml_partitioner(compile_specs=specs, lower_full_graph=True)
     lowered = edgecore.to_edge_transform_and_lower(program, partitioner=[partitioner]).to_executorch()
-    (delegate,) = lowered.executorch_program.execution_plan[0].delegates
+    (delegate,) = lowered.pte.program.execution_plan[0].delegates
     options = CoreMLOptions.from_specs([CompileSpec(spec.key, bytes(spec.value)) for spec in delegate.compile_specs])
     assert (options.minimum_deployment_target, options.compute_precision) == ("iOS18", "FLOAT16")
     assert options.enumerated_shapes == shapes

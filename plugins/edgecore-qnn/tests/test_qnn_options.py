@@ -94,7 +94,7 @@ def test_the_documented_function_lowers_each_method_with_its_compile_specs():
     models = {"first": torch.nn.Sigmoid(), "second": torch.nn.Tanh()}
     inputs = {"first": (torch.randn(2, 8),), "second": (torch.randn(3, 4),)}
     program = to_edge_transform_and_lower_to_qnn(models, inputs, specs, constant_methods={"size": 8}).to_executorch()
-    plans = {plan.name: plan for plan in program.executorch_program.execution_plan}
+    plans = {plan.name: plan for plan in program.pte.program.execution_plan}
     assert set(plans) == {"first", "second", "size"}
     assert [plans[name].delegates[0].id for name in models] == ["QnnBackend"] * 2
     with pytest.raises(ValueError, match="inputs has no entry for the method 'second'"):

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from tosa_lowered import CONFIGS, INTEGER, quantized, random
 
-from edgecore.pipeline.lower import lower as edge_lower
+from edgecore.pipeline.lowering.lower import lower as edge_lower
 from edgecore.plugin import PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_tosa.lowering import lower
@@ -49,7 +49,7 @@ def origins() -> tuple[Mapping[int | str, tuple[int, ...]], dict[str, tuple[int,
     table = table_of(INTEGER)
     partitioner = table.partitioner("tosa", inside_only=table.inside_only)
     program = quantized(Net().eval(), inputs, CONFIGS["int8"]())
-    with patch("edgecore.pipeline.lower.preprocess", preprocess), patch("edgecore.pipeline.lower.link", None):
+    with patch("edgecore.pipeline.lowering.lower.preprocess", preprocess), patch("edgecore.pipeline.lowering.lower.link", None):
         edge_lower({"forward": program}, partitioner=[partitioner])
     (one,) = found
     return one

@@ -13,7 +13,7 @@ import tosa_numpy
 from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-from edgecore.pipeline.lower import lower as edge_lower
+from edgecore.pipeline.lowering.lower import lower as edge_lower
 from edgecore.plugin import PreprocessResult
 from edgecore.sdk import is_dequantize
 from edgecore_tosa.graph import Array, Graph
@@ -138,7 +138,7 @@ def graphs_of(program: torch.export.ExportedProgram, spec: TosaSpec = INTEGER) -
         return PreprocessResult(graphs[-1].to_bytes()), ("edgecore-tosa", "0")
 
     table = table_of(spec)
-    with patch("edgecore.pipeline.lower.preprocess", preprocess), patch("edgecore.pipeline.lower.link", None):
+    with patch("edgecore.pipeline.lowering.lower.preprocess", preprocess), patch("edgecore.pipeline.lowering.lower.link", None):
         edge = edge_lower({"forward": program}, partitioner=[table.partitioner("tosa", inside_only=table.inside_only)])
     return graphs, edge
 

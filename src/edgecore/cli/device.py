@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from edgecore.cli.common import complain, progress, read_file
 
 if TYPE_CHECKING:
-    from edgecore.devtools.profiler import Profile
+    from edgecore.devtools.profiling import Profile
 
 
 def profile_there(
@@ -18,8 +18,7 @@ def profile_there(
     data: Sequence[Path], build: Path | None,
 ) -> Profile:  # fmt: skip
     """Profile a file on a device, and show what is pushed."""
-    from edgecore.devtools.remote import connect
-    from edgecore.devtools.remote_profile import profile_on
+    from edgecore.devtools.remote import connect, profile_on
 
     with tempfile.TemporaryDirectory() as folder, progress(f"connecting to {device}") as status:
         there = connect(device, status.update)

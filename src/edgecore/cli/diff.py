@@ -46,8 +46,7 @@ def command(
     if trace and runs:
         raise typer.BadParameter("--trace and --runs both give times; leave out one")
     with failing_with(2):
-        from edgecore.devtools.diff_files import diff
-        from edgecore.devtools.diff_time import FEWEST
+        from edgecore.devtools.file_diff import FEWEST, diff
         from edgecore.devtools.random_inputs import random_arguments
 
         if "time" in named and not trace:

@@ -19,7 +19,7 @@ def command(
     ] = None,
 ) -> None:
     """Show the operators of a file as a tree of modules, with backends and sizes."""
-    from edgecore.devtools.graph_builder import graph_of
+    from edgecore.devtools.graph import graph_of
 
     found = graph_of(read_file(file))
     print(found.text(depth))

@@ -31,7 +31,7 @@ def command(
 
     content = read_any(file)
     if memory:
-        from edgecore.devtools.memory_text import describe_memory, memory_text
+        from edgecore.devtools.memory import describe_memory, memory_text
 
         if html or blobs or blob is not None:
             raise EdgecoreError("--memory shows memory only; leave out --html, --blob and --blobs")

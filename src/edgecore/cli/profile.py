@@ -61,7 +61,7 @@ def command(
 ) -> None:
     """Run a file with traces, and show which operators, modules, backends or source lines take its time."""
     from edgecore.cli.run import read_arguments
-    from edgecore.devtools.profiler import profile, profile_of_trace
+    from edgecore.devtools.profiling import profile, profile_of_trace
 
     if source and device:
         raise EdgecoreError("--from shows a trace that exists, and --device makes one; leave out one of them")

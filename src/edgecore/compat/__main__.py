@@ -1,43 +1,8 @@
-"""`python -m edgecore.compat script.py [arguments]` and `python -m edgecore.compat -m module [arguments]`."""
+"""`python -m edgecore.compat script.py`: the same as `python -m edgecore.executorch script.py`."""
 
-from __future__ import annotations
-
-import runpy
 import sys
-from pathlib import Path
 
-from edgecore.compat.finder import install
-
-USAGE = "usage: python -m edgecore.compat (SCRIPT | -m MODULE) [ARGUMENTS]"
-
-
-def main(arguments: list[str]) -> None:
-    """Run a script or a module, in which imports of ExecuTorch give names of edgecore.
-
-    Args:
-        arguments: The path of the script, or `-m` and the name of the module; then their own arguments.
-
-    Raises:
-        SystemExit: There is no such script, or nothing to run; or the script itself exits.
-    """
-    if arguments[:1] == ["-m"] and len(arguments) > 1:
-        install()
-        sys.argv = arguments[1:]
-        runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
-    elif arguments and not arguments[0].startswith("-"):
-        if not Path(arguments[0]).is_file():
-            sys.exit(f"there is no script {arguments[0]}")
-        install()
-        sys.argv = arguments
-        if not getattr(
-            sys.flags, "safe_path", sys.flags.isolated
-        ):  # otherwise Python added no folder that could change
-            sys.path[0] = str(Path(arguments[0]).resolve().parent)
-        runpy.run_path(arguments[0], run_name="__main__")
-    else:
-        print(USAGE)
-        sys.exit(0 if arguments[:1] in (["-h"], ["--help"]) else 2)
-
+from edgecore.executorch.__main__ import main
 
 if __name__ == "__main__":
     main(sys.argv[1:])

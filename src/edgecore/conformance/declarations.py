@@ -17,7 +17,7 @@ from edgecore.conformance.networks import delegated
 from edgecore.conformance.process import call, results
 from edgecore.conformance.programs import load
 from edgecore.devtools import Trace
-from edgecore.devtools.graph_builder import stored_graph
+from edgecore.devtools.graph import stored_graph
 from edgecore.errors import EdgecoreError
 from edgecore.plugin import BlobGraph, BlobGraphReader
 

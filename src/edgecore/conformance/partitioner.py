@@ -26,7 +26,7 @@ from edgecore.ir.dialect import SYMBOLIC
 from edgecore.ir.graph import describe
 from edgecore.partition import Partitioner
 from edgecore.partition.protocol import TAG
-from edgecore.pipeline import EdgeProgramManager, to_edge, to_edge_transform_and_lower
+from edgecore.pipeline.lowering import LoweredProgram, lower, lower_to_edge
 
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
@@ -91,7 +91,7 @@ def debug_handles(subject: BackendUnderTest) -> str:
     """Check that `debug_handle_map` contains the handle of every operator of the partition, and no other handles."""
     name, _, _, _ = delegated(subject)
     count = 0
-    for node, module in delegates(lowered(subject, name).exported_program()):
+    for node, module in delegates(lowered(subject, name).programs["forward"]):
         handles = set(node.meta["debug_handle"])
         mapped = {handle for row in module.result.debug_handle_map.values() for handle in row}
         if not mapped:
@@ -142,7 +142,7 @@ def _digests(subject: BackendUnderTest, trying: Callable[[str], None]) -> dict[s
     digests = {}
     for name in NETWORKS:
         trying(name)
-        for index, (_, module) in enumerate(delegates(lowered(subject, name).exported_program())):
+        for index, (_, module) in enumerate(delegates(lowered(subject, name).programs["forward"])):
             digests[f"blob {index} of {name}"] = hashlib.sha256(module.result.blob).hexdigest()
             for key, blob in module.result.named_data.items():
                 digests[f"named data {key} of {name}"] = hashlib.sha256(blob.data).hexdigest()
@@ -160,13 +160,13 @@ def _exported(subject: BackendUnderTest, name: str) -> ExportedProgram:
 
 
 def _edge(subject: BackendUnderTest, name: str) -> ExportedProgram:
-    return to_edge(_exported(subject, name)).exported_program()
+    return lower_to_edge(_exported(subject, name)).programs["forward"]
 
 
-def lowered(subject: BackendUnderTest, name: str) -> EdgeProgramManager:
+def lowered(subject: BackendUnderTest, name: str) -> LoweredProgram:
     """Lower the network `name` with the backend's partitioner."""
     network(subject, name)  # if the network does not compile, this raises the better error message
-    return to_edge_transform_and_lower(_exported(subject, name), partitioner=[_partitioner(subject)])
+    return lower(_exported(subject, name), [_partitioner(subject)])
 
 
 def _tags(subject: BackendUnderTest, name: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ from edgecore.conformance.network_models import NETWORKS
 from edgecore.conformance.partitioner import lowered
 from edgecore.conformance.programs import difference, load, network_model, outputs
 from edgecore.ir.delegate import call_delegate
-from edgecore.pipeline import EdgeProgramManager
+from edgecore.pipeline.lowering import LoweredProgram
 from edgecore.runtime.values import OperationValue
 
 
@@ -29,15 +29,15 @@ def equal_to_eager(subject: BackendUnderTest) -> str:
     for name in NETWORKS:
         subject.trying(name)
         _, inputs = network_model(subject, name)
-        manager = lowered(subject, name)
-        file = manager.to_executorch().buffer
+        lowered_program = lowered(subject, name)
+        file = lowered_program.finish().buffer
         silent, listening = load(subject, file), load(subject, file, values=True)
         want, got = outputs(silent.forward(*inputs)), outputs(listening.forward(*inputs))
         if not all(torch.equal(one, other) for one, other in zip(got, want, strict=True)):
             raise Failed(f"{name}: the outputs differ while values are reported; they must have the same bits")
         if silent.take_values():
             raise Failed(f"{name}: it reports values without EDGECORE_INSTANCE_VALUES")
-        compared += _compare(subject, name, listening.take_values(), _values_of_nodes(manager, inputs))
+        compared += _compare(subject, name, listening.take_values(), _values_of_nodes(lowered_program, inputs))
     if not compared:
         raise Skipped("it reports no values of operations (host->event_value); devtools then compare outputs only")
     return f"{compared} values of operations are equal to eager's"
@@ -94,8 +94,8 @@ class _Recorder(Interpreter):
         return _Recorder(module.original_module.module(check_guards=False), self.values, inside=True).run(*inputs)
 
 
-def _values_of_nodes(manager: EdgeProgramManager, inputs: Any) -> dict[int, torch.Tensor]:
+def _values_of_nodes(lowered_program: LoweredProgram, inputs: Any) -> dict[int, torch.Tensor]:
     values: dict[int, torch.Tensor] = {}
     with torch.no_grad():
-        _Recorder(manager.exported_program().module(check_guards=False), values).run(*inputs)
+        _Recorder(lowered_program.programs["forward"].module(check_guards=False), values).run(*inputs)
     return values

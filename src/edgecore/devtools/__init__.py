@@ -11,16 +11,36 @@ from edgecore.stability import lazy_names
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgecore.devtools.budget import check_budget
-    from edgecore.devtools.comparators import (
+    from edgecore.devtools.comparison import CompareReport, CompareRow, compare
+    from edgecore.devtools.file_diff import Diff, diff
+    from edgecore.devtools.graph import Graph, graph_of
+    from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
+    from edgecore.devtools.mixed_precision import Step, Suggestion, suggest
+    from edgecore.devtools.profiling import (
+        Profile,
+        Row,
+        Run,
+        Summary,
+        Trace,
+        TraceEvent,
+        chrome_trace,
+        profile,
+        speedscope,
+        summarize,
+    )
+    from edgecore.devtools.remote import Device, connect, profile_on
+    from edgecore.executorch.devtools.comparators import (
         L1Comparator,
         MSEComparator,
         NumericalComparatorBase,
         SNRComparator,
         compare_results,
     )
-    from edgecore.devtools.compare_report import CompareReport, CompareRow
-    from edgecore.devtools.comparison import compare
-    from edgecore.devtools.delegation import (
+    from edgecore.executorch.devtools.etrecord.parse import parse_etrecord
+    from edgecore.executorch.devtools.etrecord.record import ETRecord, generate_etrecord
+    from edgecore.executorch.devtools.events import Event, EventBlock, PerfData, TimeScale
+    from edgecore.executorch.devtools.inspector import Inspector
+    from edgecore.executorch.exir.delegation import (
         DelegateMappingBuilder,
         DelegationBreakdown,
         DelegationInfo,
@@ -30,21 +50,6 @@ if TYPE_CHECKING:
         print_delegated_graph,
         print_delegation_info,
     )
-    from edgecore.devtools.diff_files import Diff, diff
-    from edgecore.devtools.events import Event, EventBlock, PerfData, TimeScale
-    from edgecore.devtools.exports import chrome_trace, speedscope
-    from edgecore.devtools.graph import Graph
-    from edgecore.devtools.graph_builder import graph_of
-    from edgecore.devtools.inspector import Inspector
-    from edgecore.devtools.memory import Allocation, allocations, generate_memory_trace
-    from edgecore.devtools.mixed_precision import Step, Suggestion, suggest
-    from edgecore.devtools.profiler import Profile, profile
-    from edgecore.devtools.records import parse_etrecord
-    from edgecore.devtools.remote import Device, connect
-    from edgecore.devtools.remote_profile import profile_on
-    from edgecore.devtools.summary import Row, Summary, summarize
-    from edgecore.devtools.trace import Run, Trace, TraceEvent
-    from edgecore.pipeline.etrecord import ETRecord, generate_etrecord
 
 __all__ = [
     "Allocation",
@@ -98,59 +103,54 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "Allocation": "memory",
-    "allocations": "memory",
-    "generate_memory_trace": "memory",
-    "CompareReport": "compare_report",
-    "CompareRow": "compare_report",
-    "DelegateMappingBuilder": "delegation",
-    "DelegationBreakdown": "delegation",
-    "DelegationInfo": "delegation",
-    "Device": "remote",
-    "Diff": "diff_files",
-    "Event": "events",
-    "EventBlock": "events",
-    "Graph": "graph",
-    "Inspector": "inspector",
-    "L1Comparator": "comparators",
-    "MSEComparator": "comparators",
-    "NumericalComparatorBase": "comparators",
-    "PerfData": "events",
-    "Profile": "profiler",
-    "Row": "summary",
-    "Run": "trace",
-    "SNRComparator": "comparators",
-    "Step": "mixed_precision",
-    "Suggestion": "mixed_precision",
-    "Summary": "summary",
-    "TimeScale": "events",
-    "Trace": "trace",
-    "TraceEvent": "trace",
-    "check_budget": "budget",
-    "chrome_trace": "exports",
-    "compare": "comparison",
-    "compare_results": "comparators",
-    "connect": "remote",
-    "diff": "diff_files",
-    "format_delegated_graph": "delegation",
-    "get_delegation_info": "delegation",
-    "graph_of": "graph_builder",
-    "inspect_node": "delegation",
-    "parse_etrecord": "records",
-    "print_delegated_graph": "delegation",
-    "print_delegation_info": "delegation",
-    "profile": "profiler",
-    "profile_on": "remote_profile",
-    "speedscope": "exports",
-    "suggest": "mixed_precision",
-    "summarize": "summary",
+    "Allocation": "edgecore.devtools.memory",
+    "CompareReport": "edgecore.devtools.comparison",
+    "CompareRow": "edgecore.devtools.comparison",
+    "DelegateMappingBuilder": "edgecore.executorch.exir.delegation",
+    "DelegationBreakdown": "edgecore.executorch.exir.delegation",
+    "DelegationInfo": "edgecore.executorch.exir.delegation",
+    "Device": "edgecore.devtools.remote",
+    "Diff": "edgecore.devtools.file_diff",
+    "ETRecord": "edgecore.executorch.devtools.etrecord.record",
+    "Event": "edgecore.executorch.devtools.events",
+    "EventBlock": "edgecore.executorch.devtools.events",
+    "Graph": "edgecore.devtools.graph",
+    "Inspector": "edgecore.executorch.devtools.inspector",
+    "L1Comparator": "edgecore.executorch.devtools.comparators",
+    "MSEComparator": "edgecore.executorch.devtools.comparators",
+    "NumericalComparatorBase": "edgecore.executorch.devtools.comparators",
+    "PerfData": "edgecore.executorch.devtools.events",
+    "Profile": "edgecore.devtools.profiling",
+    "Row": "edgecore.devtools.profiling",
+    "Run": "edgecore.devtools.profiling",
+    "SNRComparator": "edgecore.executorch.devtools.comparators",
+    "Step": "edgecore.devtools.mixed_precision",
+    "Suggestion": "edgecore.devtools.mixed_precision",
+    "Summary": "edgecore.devtools.profiling",
+    "TimeScale": "edgecore.executorch.devtools.events",
+    "Trace": "edgecore.devtools.profiling",
+    "TraceEvent": "edgecore.devtools.profiling",
+    "allocations": "edgecore.devtools.memory",
+    "check_budget": "edgecore.devtools.budget",
+    "chrome_trace": "edgecore.devtools.profiling",
+    "compare": "edgecore.devtools.comparison",
+    "compare_results": "edgecore.executorch.devtools.comparators",
+    "connect": "edgecore.devtools.remote",
+    "diff": "edgecore.devtools.file_diff",
+    "format_delegated_graph": "edgecore.executorch.exir.delegation",
+    "generate_etrecord": "edgecore.executorch.devtools.etrecord.record",
+    "generate_memory_trace": "edgecore.devtools.memory",
+    "get_delegation_info": "edgecore.executorch.exir.delegation",
+    "graph_of": "edgecore.devtools.graph",
+    "inspect_node": "edgecore.executorch.exir.delegation",
+    "parse_etrecord": "edgecore.executorch.devtools.etrecord.parse",
+    "print_delegated_graph": "edgecore.executorch.exir.delegation",
+    "print_delegation_info": "edgecore.executorch.exir.delegation",
+    "profile": "edgecore.devtools.profiling",
+    "profile_on": "edgecore.devtools.remote",
+    "speedscope": "edgecore.devtools.profiling",
+    "suggest": "edgecore.devtools.mixed_precision",
+    "summarize": "edgecore.devtools.profiling",
 }
 
-_RECORD = "edgecore.pipeline.etrecord"
-"""Its classes belong to the compiler, which needs torch."""
-
-__getattr__ = lazy_names(
-    "edgecore.devtools",
-    {name: f"edgecore.devtools.{place}" for name, place in _MODULE_OF.items()}
-    | {"ETRecord": _RECORD, "generate_etrecord": _RECORD},
-)
+__getattr__ = lazy_names("edgecore.devtools", _MODULE_OF)

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.describe import describe
-from edgecore.devtools.diff_time import FEWEST, difference, measured_runs
-from edgecore.devtools.graph_operators import Operator, operators_of
+from edgecore.devtools.file_arguments import content, program_file
+from edgecore.devtools.file_diff import FEWEST, difference, measured_runs
+from edgecore.devtools.graph import Operator, operators_of
 from edgecore.devtools.memory import delegate_needs, peak
-from edgecore.devtools.sources import content, program_file
-from edgecore.devtools.summary import KERNELS
+from edgecore.devtools.profiling import KERNELS
 from edgecore.errors import EdgecoreError
 from edgecore.format import PteFile, get_meta
 

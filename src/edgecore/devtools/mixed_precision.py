@@ -16,9 +16,9 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 import edgecore
-from edgecore.devtools.compare_metrics import measure
+from edgecore.devtools.comparison import measure
 from edgecore.devtools.printable import join_lines
-from edgecore.devtools.profiler import profile
+from edgecore.devtools.profiling import profile
 from edgecore.errors import EdgecoreError, QuantizationWarning
 from edgecore.pipeline.compare import restored_buffers
 from edgecore.quantize import samples as read_samples

@@ -8,17 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgecore.devtools.describe import signature
-from edgecore.devtools.estimates import NOTE, estimates
-from edgecore.devtools.graph import MethodGraph
-from edgecore.devtools.graph_builder import graph_of
+from edgecore.devtools.graph import MethodGraph, graph_of
 from edgecore.devtools.memory import Allocation, allocations
-from edgecore.devtools.summary import KERNELS, label, label_of_origins, middle, parts
-from edgecore.devtools.trace import Run, TraceEvent
+from edgecore.devtools.profiling import (
+    KERNELS,
+    NOTE,
+    Run,
+    TraceEvent,
+    estimates,
+    label,
+    label_of_origins,
+    middle,
+    parts,
+)
 from edgecore.format import PteFile
 from edgecore.html import arena, page, table
 
 if TYPE_CHECKING:
-    from edgecore.devtools.profiler import Profile
+    from edgecore.devtools.profiling import Profile
 
 
 def profile_page(profile: Profile) -> str:

@@ -9,7 +9,7 @@ from math import prod
 from typing import Any, cast
 
 from edgecore.devtools.describe import describe
-from edgecore.devtools.sources import program_file
+from edgecore.devtools.file_arguments import program_file
 from edgecore.errors import EdgecoreError
 from edgecore.format.dtypes import DTYPES
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.devtools.budget import figures
-from edgecore.devtools.diff_time import FEWEST, NOTICEABLE, measured_runs
+from edgecore.devtools.file_diff import FEWEST, NOTICEABLE, measured_runs
 from edgecore.devtools.printable import join_lines
 from edgecore.errors import EdgecoreError
 

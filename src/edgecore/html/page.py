@@ -44,7 +44,7 @@ def page(title: str, content: Mapping[str, Any], scripts: Sequence[str] = SCRIPT
               wrong, or None.
             - "compare": makes a page of two files, "A" and "B": "timed", and "modules", rows like operators with "members",
               the indexes of their operators. Operators have "a" and "b" (nanoseconds or None), "difference", "interval"
-              and "verdict" as `edgecore.devtools.diff_time.difference` returns them. "placement": rows with "kind",
+              and "verdict" as `edgecore.devtools.file_diff.time.difference` returns them. "placement": rows with "kind",
               "module", "operator", "line", "a", "b" and "members". "sections": dicts with "title" and "lines".
             - "graph": rows of a graph, see `edgecore.devtools.pages.graph_rows`.
         scripts: The scripts of the page: those of a report, or `SWEEP_SCRIPTS`.

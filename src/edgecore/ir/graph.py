@@ -37,7 +37,7 @@ CALL_NUMBER = "call_number"
 is a part of."""
 
 PARTS_OF = "parts_of"
-"""The entry of `node.meta` with the decomposed calls that a node is a part of (`edgecore.pipeline.whole_operators`)."""
+"""The entry of `node.meta` with the decomposed calls that a node is a part of (`edgecore.pipeline.lowering.whole_operators`)."""
 
 REGIONS = (torch.ops.higher_order.wrap_with_set_grad_enabled, torch.ops.higher_order.wrap_with_autocast)
 """Operators for regions under `torch.no_grad()` and `torch.autocast()`. torch's decomposition inlines their graphs."""

@@ -16,7 +16,7 @@ from edgecore.emit.constant_data import tensor_bytes
 from edgecore.errors import CompileError
 from edgecore.ir.dtypes import scalar_type, torch_dtype
 from edgecore.ir.program import module_to_run
-from edgecore.pipeline.executorch_program import ExecutorchProgramManager
+from edgecore.pipeline.finished_program import FinishedProgram
 from edgecore.pipeline.save import write_files
 
 _NUMBERS: dict[type, type] = {bool: fmt.Bool, int: fmt.Int, float: fmt.Double}
@@ -114,7 +114,7 @@ class BundledProgram:
 
     def __init__(
         self,
-        executorch_program: ExecutorchProgramManager | None,
+        executorch_program: FinishedProgram | None,
         method_test_suites: Sequence[MethodTestSuite],
         pte_file_path: str | Path | None = None,
         *,

@@ -25,11 +25,9 @@ from edgecore.passes.decompose import KERNEL_REWRITES, REWRITES
 from edgecore.passes.pass_list import PassList
 from edgecore.passes.pipeline import EDGE_PASSES
 from edgecore.pipeline.compare import Comparison, Reference, compare
-from edgecore.pipeline.config import ExecutorchBackendConfig
-from edgecore.pipeline.executorch_program import ExecutorchProgramManager
 from edgecore.pipeline.export import dynamic_shapes_by_argument, export_model
-from edgecore.pipeline.lower import lower
-from edgecore.pipeline.pass_dump import PassDump
+from edgecore.pipeline.finished_program import FinishedProgram
+from edgecore.pipeline.lowering import FinishOptions, LowerOptions, PassDump, file_alignments, lower
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.pipeline.unheld import unheld_constants, warn_of_unheld
 from edgecore.plugin import BackendCompiler, LowPrecisionCompiler, WeightRoundingCompiler, registry
@@ -59,13 +57,14 @@ from edgecore.recipe import Quantize
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
+    from edgecore.executorch.devtools.etrecord.record import ETRecord
     from edgecore.pipeline.report import DelegationReport
 
 Model = torch.nn.Module | ExportedProgram
 _MEMORY = {None: MemoryPlanningPass(), "static": MemoryPlanningPass(alloc_graph_input=True, alloc_graph_output=True)}
 
 
-class CompiledProgram(ExecutorchProgramManager):
+class CompiledProgram(FinishedProgram):
     """The program that `edgecore.compile` returns, in memory; `save` writes it to a file.
 
     Attributes:
@@ -76,7 +75,7 @@ class CompiledProgram(ExecutorchProgramManager):
 
     def __init__(
         self,
-        finished: ExecutorchProgramManager,
+        finished: FinishedProgram,
         seconds: float,
         quantized: Mapping[str, Quantized],
         references: Mapping[str, Reference],
@@ -84,12 +83,28 @@ class CompiledProgram(ExecutorchProgramManager):
         unheld: Sequence[str] = (),
     ) -> None:
         report = replace(finished.report(), unheld=list(unheld))
-        super().__init__(finished.pte, finished.data, report, finished.programs, finished.config_methods)
-        self._etrecord = finished._etrecord
+        super().__init__(finished.pte, finished.data, report, finished.programs, finished.config_methods, finished.kept)
+        self._etrecord: ETRecord | None = None
         self.seconds = seconds
         self.quantized = quantized
         self.backends = list(backends)
         self._references = references
+
+    def get_etrecord(self) -> ETRecord:
+        """Return the record for ExecuTorch's developer tools.
+
+        Raises:
+            CompileError: The model was not compiled with `generate_etrecord=True`.
+
+        Example:
+            >>> program.get_etrecord().save("model.etrecord")
+        """
+        from edgecore.executorch.devtools.etrecord.record import ETRecord, present_record
+
+        if self._etrecord is None and self.kept is not None:
+            self._etrecord = ETRecord(self.kept.exported, self.kept.edge)
+            self._etrecord.add_executorch_program(self)
+        return present_record(self._etrecord)
 
     @property
     def computes_in(self) -> str:
@@ -249,13 +264,7 @@ def compile(
     planning = _MEMORY.get(memory) if memory is None or isinstance(memory, str) else memory
     if planning is None:
         raise CompileError(f"memory={memory!r} is not valid; use None, 'static' or a MemoryPlanningPass")
-    config = ExecutorchBackendConfig(
-        runtime=runtime,
-        external_constants=external_data,
-        segment_alignment=segment_alignment,
-        constant_tensor_alignment=constant_tensor_alignment,
-    )
-    config.alignments()  # an error now, not after export
+    alignments = file_alignments(segment_alignment, constant_tensor_alignment)  # an error now, not after export
     chosen = _backend_list(backends)
     plan: Plan = ()
     if quantize is not None:
@@ -298,22 +307,25 @@ def compile(
         raise CompileError("calibration has no effect without quantize; name a recipe, such as quantize='int8'")
     start = time.perf_counter()
     pairs = list(zip(chosen, partitioners, strict=True))
-    edge = lower(
+    lowered = lower(
         exported,
-        partitioner=partitioners,
-        constant_methods=constant_methods,
-        required=[partitioner for backend, partitioner in pairs if backend.required],
-        skip_mutable_buffer=[partitioner for backend, partitioner in pairs if backend.skip_mutable_buffer],
-        passes=passes,
-        dump=dump,
-        rewrites=KERNEL_REWRITES if runtime == fmt.EDGECORE else REWRITES,
-        generate_etrecord=generate_etrecord,
+        partitioners,
+        LowerOptions(
+            passes=passes,
+            constant_methods=constant_methods,
+            required=[partitioner for backend, partitioner in pairs if backend.required],
+            skip_mutable_buffer=[partitioner for backend, partitioner in pairs if backend.skip_mutable_buffer],
+            rewrites=KERNEL_REWRITES if runtime == fmt.EDGECORE else REWRITES,
+            dump=dump,
+            keep_programs=generate_etrecord,
+        ),
     )
-    _check_required(chosen, edge.report())
+    _check_required(chosen, lowered.report())
     if share_state:
         planning = replace(planning, share_mutable_buffers=True)
-    config = replace(config, memory_planning_pass=planning)
-    finished = edge.to_executorch(config)
+    finished = lowered.finish(
+        FinishOptions(runtime=runtime, planning=planning, external_constants=external_data, alignments=alignments)
+    )
     used = {delegate.id for method in finished.pte.program.execution_plan for delegate in method.delegates}
     float_dtype = _float_dtype(chosen, used)
     references = {name: _reference(one, quantized.get(name), plan, float_dtype) for name, one in exported.items()}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from edgecore._runtime import Program as NativeProgram
-    from edgecore.runtime.executorch_names import BackendRegistry, OperatorRegistry, Runtime, Verification
+    from edgecore.executorch.runtime.runtime import BackendRegistry, OperatorRegistry, Runtime, Verification
     from edgecore.runtime.tracing import Trace
     from edgecore.runtime.values import OperationValue
 
@@ -37,7 +37,9 @@ __all__ = [
 ]
 
 _EXECUTORCH_NAMES = ("BackendRegistry", "OperatorRegistry", "Runtime", "Verification")
-__getattr__ = lazy_names("edgecore.runtime", {name: "edgecore.runtime.executorch_names" for name in _EXECUTORCH_NAMES})
+__getattr__ = lazy_names(
+    "edgecore.runtime", {name: "edgecore.executorch.runtime.runtime" for name in _EXECUTORCH_NAMES}
+)
 
 
 class Program:

@@ -117,8 +117,8 @@ def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]
     from edgecore.cli.models import function_of, load_model
     from edgecore.cli.verify import violations_of
     from edgecore.devtools.budget import figures as figures_of
-    from edgecore.devtools.estimates import estimates
-    from edgecore.devtools.sources import program_file
+    from edgecore.devtools.file_arguments import program_file
+    from edgecore.devtools.profiling import estimates
 
     build = step.build
     model, inputs, dynamic_shapes = load_model(build.source)

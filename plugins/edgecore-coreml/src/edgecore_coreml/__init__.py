@@ -24,7 +24,7 @@ executorch_modules = {
         "CoreMLQuantizer": "edgecore_coreml.quantizer:CoreMLQuantizer",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
 
 
 def native_library() -> str:

@@ -26,7 +26,7 @@ executorch_modules = {
         "get_symmetric_quantization_config": "edgecore_tosa.quantizer:get_symmetric_quantization_config",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
 
 
 def native_library() -> str:

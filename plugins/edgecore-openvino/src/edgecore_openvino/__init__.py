@@ -20,7 +20,7 @@ executorch_modules = {
         "OpenVINOQuantizer": "edgecore_openvino.quantizer:OpenvinoQuantizer",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
 
 
 def native_library() -> str:

@@ -24,7 +24,7 @@ executorch_modules = {
         "to_edge_transform_and_lower_to_qnn": "edgecore_qnn.compile_spec:to_edge_transform_and_lower_to_qnn",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
 
 
 def native_library() -> str:

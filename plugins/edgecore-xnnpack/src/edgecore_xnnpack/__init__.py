@@ -42,13 +42,13 @@ executorch_modules = {
         name: f"edgecore_xnnpack.executorch_recipes:{name}" for name in ("XNNPACKRecipeProvider", "XNNPackRecipeType")
     },
     "executorch.backends.transforms.duplicate_dynamic_quant_chain": {
-        "DuplicateDynamicQuantChainPass": "edgecore.compat.passes:DuplicateDynamicQuantChainPass",
+        "DuplicateDynamicQuantChainPass": "edgecore.executorch.exir.passes:DuplicateDynamicQuantChainPass",
     },
     "executorch.backends.xnnpack.utils.configs": {
         "get_xnnpack_edge_compile_config": "edgecore_xnnpack.executorch_names:get_xnnpack_edge_compile_config",
     },
 }
-"""Names of ExecuTorch for `python -m edgecore.compat`, and their counterparts here."""
+"""Names of ExecuTorch for `python -m edgecore.executorch`, and their counterparts here."""
 
 
 def native_library() -> str:

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from edgecore.compat.export import AOQuantizationConfig, ExportRecipe, LoweringRecipe, QuantizationRecipe
-from edgecore.compat.recipes import BackendRecipeProvider, RecipeType, recipe_registry
+from edgecore.executorch.export.export import AOQuantizationConfig, ExportRecipe, LoweringRecipe, QuantizationRecipe
+from edgecore.executorch.export.recipes import BackendRecipeProvider, RecipeType, recipe_registry
 from edgecore.errors import CompileError
 from edgecore_xnnpack.executorch_quantizer import XNNPACKQuantizer
 from edgecore_xnnpack.partitioner import XnnpackPartitioner

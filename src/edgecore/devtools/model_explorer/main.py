@@ -20,13 +20,10 @@ from model_explorer import (
     node_data_builder,
 )
 
-from edgecore.devtools.graph import MethodGraph, Node
-from edgecore.devtools.graph_builder import graph_of
+from edgecore.devtools.graph import MethodGraph, Node, graph_of
 from edgecore.devtools.pages import node_of
-from edgecore.devtools.profiler import profile
+from edgecore.devtools.profiling import Trace, middle, profile
 from edgecore.devtools.random_inputs import random_arguments
-from edgecore.devtools.summary import middle
-from edgecore.devtools.trace import Trace
 from edgecore.errors import EdgecoreError
 
 ADAPTER = "edgecore"

@@ -1,0 +1,198 @@
+"""Run an edge program in PyTorch: on the inputs of the model, or each operator on the values of a device."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind
+from torch.fx import Node
+
+from edgecore.devtools.comparison.sites import Site, depends_on_inputs, short_name
+from edgecore.devtools.comparison.taps import EXPORTED_NAME, Sample
+from edgecore.ir.constants import Constants
+from edgecore.ir.graph import calls, module_path, operator_name, source_line
+from edgecore.ir.lazy_constants import load
+from edgecore.ir.op_sets import RESHAPES
+from edgecore.ir.written import is_result
+from edgecore.passes.quantized import is_quantize
+from edgecore.quantize.rounding import Rounding, chooses_scales
+
+_SHOWN_OPERATORS = 3
+_UNNAMED = RESHAPES | {operator.getitem}
+
+See = Callable[[Site, torch.Tensor, "torch.Tensor | None"], None]
+"""A function that gets a site, its value, and its value before it was quantized (None if it is not)."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The nodes that compute the value of a site from those of other sites.
+
+    Attributes:
+        nodes: The nodes, in the order of the graph.
+        inputs: The sites and inputs of the program that they read.
+        operator: The names of the operators, such as `convolution + relu`.
+        module: The qualified name of the module.
+        source: The line of the model.
+        rounds: True if values are rounded inside, which nobody sees.
+    """
+
+    nodes: tuple[Node, ...]
+    inputs: tuple[Node, ...]
+    operator: str
+    module: str
+    source: str
+    rounds: bool
+
+
+class EagerEdge:
+    """An edge program to run in PyTorch, whose constants are computed once.
+
+    Args:
+        edge: The program.
+        sites: The places whose values are seen.
+        computes_in: The dtype to which floating-point results are rounded.
+    """
+
+    def __init__(self, edge: ExportedProgram, sites: Sequence[Site], computes_in: torch.dtype) -> None:
+        self.edge = edge
+        self.chooses_scales = chooses_scales(edge)
+        self._dtype = computes_in
+        self._sites = {site.value: site for site in sites}
+        self._nodes = {node.name: node for node in edge.graph.nodes}
+        self._results = sum(map(is_result, edge.graph_signature.output_specs))
+        self._constants: dict[Node, Any] = {}
+        self._buffers: dict[Node, torch.Tensor] = {}
+        self._fold()
+
+    def _fold(self) -> None:
+        """Compute the constants: weights, and what only depends on them."""
+        constants, dependent = Constants(self.edge), depends_on_inputs(self.edge)
+        for spec in self.edge.graph_signature.input_specs:
+            node = self._nodes[spec.arg.name]
+            if constants.has(node):
+                self._constants[node] = constants.get(node)
+            elif spec.kind == InputKind.BUFFER:
+                self._buffers[node] = load(self.edge.state_dict.get(spec.target, self.edge.constants.get(spec.target)))
+            elif spec.kind != InputKind.USER_INPUT and spec.target in self.edge.constants:
+                self._constants[node] = self.edge.constants[spec.target]
+        run = Rounding(self.edge.graph_module, self._dtype, 0.0, 0, False)
+        run.env = self._constants
+        with torch.no_grad():
+            for node in self.edge.graph.nodes:
+                if node.op in ("call_function", "get_attr") and node not in dependent:
+                    if all(one in self._constants for one in node.all_input_nodes):
+                        self._constants[node] = run.run_node(node)
+
+    def run(
+        self,
+        sample: Sample,
+        see: See,
+        device: Mapping[str, torch.Tensor] | None = None,
+        *,
+        by_row: bool = False,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> list[Any]:
+        """Run the program and return the user's outputs.
+
+        Args:
+            sample: The flat inputs.
+            see: Gets the value of each site.
+            device: Values of the device, by tap. What reads a site gets them, so that each operator runs on the inputs
+                that it had on the device.
+            by_row: Choose dynamic scales for each row, as some backends do.
+            noise: Noise before each rounding, in steps.
+            seed: Seed of the noise.
+        """
+        run = _Run(self.edge, self._dtype, noise, seed, by_row)
+        run.sites, run.nodes, run.see, run.device = self._sites, self._nodes, see, device or {}
+        env = self._constants | {node: value.clone() for node, value in self._buffers.items()}
+        with torch.no_grad():
+            results = run.run(*sample, initial_env=env, enable_io_processing=False)
+        return list(results)[len(results) - self._results :]
+
+    def groups(self, sites: Sequence[Site]) -> dict[str, Group]:
+        """Return the nodes that compute each site, by its tap."""
+        ends = {site.value for site in sites}
+        found = {}
+        for site in sites:
+            inside, inputs, pending = set[Node](), dict[Node, None](), [self._nodes[site.value]]
+            while pending:
+                node = pending.pop()
+                inside.add(node)
+                for source in node.all_input_nodes:
+                    if source in inside or source in self._constants:
+                        continue
+                    if self._is_end(source, ends):
+                        inputs[source] = None
+                    else:
+                        pending.append(source)
+            found[site.tap] = _group(site, [node for node in self.edge.graph.nodes if node in inside], tuple(inputs))
+        return found
+
+    def _is_end(self, node: Node, ends: set[str]) -> bool:
+        return node.op == "placeholder" or node.name in ends
+
+
+def _group(site: Site, nodes: Sequence[Node], inputs: tuple[Node, ...]) -> Group:
+    work = [node for node in nodes if node.op == "call_function" and not _only_rounds(node)]
+    shown = [node for node in work if node.target not in _UNNAMED] or work or list(nodes[-1:])
+    names = [short_name(node).rstrip("_") for node in shown]
+    rest = len(names) - _SHOWN_OPERATORS
+    text = " + ".join(names if rest <= 0 else [*names[:_SHOWN_OPERATORS], f"{rest} more"])
+    rounds = any(is_quantize(node) and node.name != site.value for node in nodes)
+    return Group(tuple(nodes), inputs, text, module_path(shown[0]), source_line(shown[0]), rounds)
+
+
+def _only_rounds(node: Node) -> bool:
+    """Return True for a node that quantizes, dequantizes or chooses a scale."""
+    name = operator_name((node.args[0] if node.target is operator.getitem else node).target)  # type: ignore[union-attr]
+    return name.startswith("quantized_decomposed.")
+
+
+class _Run(Rounding):
+    """An interpreter that shows the values of sites, and puts those of the device in their place."""
+
+    sites: Mapping[str, Site]
+    nodes: Mapping[str, Node]
+    see: See
+    device: Mapping[str, torch.Tensor]
+
+    def __init__(self, edge: ExportedProgram, dtype: torch.dtype, noise: float, seed: int, by_row: bool) -> None:
+        super().__init__(edge.graph_module, dtype, noise, seed, by_row)
+
+    def run_node(self, n: Node) -> Any:
+        result = super().run_node(n)
+        site = self.sites.get(n.name)
+        if site is None:
+            return result
+        given = self.device.get(site.tap)
+        if site.step is None:
+            self.see(site, result, None)
+            return result if given is None else given
+        behind, before = self.nodes[site.tap], n.args[0]
+        assert callable(behind.target) and callable(n.target) and isinstance(before, Node)
+        self.see(site, behind.target(result, *behind.args[1:], **behind.kwargs), self.env[before])
+        # The values of the device are multiples of the scale, which are quantized exactly.
+        return result if given is None else n.target(given, *n.args[1:], **n.kwargs)
+
+
+def float_names(edge: ExportedProgram, sites: Sequence[Site]) -> dict[str, str]:
+    """Return the name in the exported program of the node that computes each site, by tap.
+
+    A node that lowering decomposed is only known by its last part, which has its value.
+    """
+    name_of = {node.name: (node.meta.get("custom") or {}).get(EXPORTED_NAME) for node in calls(edge.graph_module)}
+    last = {name: node for node, name in name_of.items() if name}
+    found = {}
+    for site in sites:
+        name = name_of.get(site.source)
+        if name is not None and last[name] == site.source:
+            found[site.tap] = name
+    return found

@@ -1,0 +1,419 @@
+"""Compare a model on the device with PyTorch, operator by operator, and name the first operator that is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+import edgecore
+from edgecore import format as fmt
+from edgecore.backend import Backend
+from edgecore.devtools.comparison.bisect import search
+from edgecore.devtools.comparison.eager import EagerEdge, Group, float_names
+from edgecore.devtools.comparison.metrics import Gap, Judgement, judge, measure, sqnr
+from edgecore.devtools.comparison.report import CompareOutput, CompareReport, CompareRow, Conditions, Findings
+from edgecore.devtools.comparison.sites import Site, sites_of, user_outputs
+from edgecore.devtools.comparison.taps import (
+    Call,
+    DeviceProgram,
+    Here,
+    Place,
+    Sample,
+    Snapshot,
+    Tap,
+    TapPrograms,
+    as_tensor,
+    chunks,
+    in_order,
+    with_last,
+)
+from edgecore.devtools.remote import Device
+from edgecore.errors import CompileError
+from edgecore.ir.program import copy_program, module_to_run, unchanged_buffers
+from edgecore.ir.written import written_inputs
+from edgecore.passes.pass_list import PassList
+from edgecore.passes.pipeline import EDGE_PASSES
+from edgecore.pipeline.compare import NOISE_SEEDS
+from edgecore.pipeline.lowering.lower import add_debug_handles
+from edgecore.quantize import Calibration
+from edgecore.quantize import samples as read_samples
+from edgecore.quantize.quality import FloatReference, Quantized
+from edgecore.quantize.rounding import NOISE, rounds
+from edgecore.recipe import Quantize
+
+Say = Callable[[str], object]
+
+
+def compare(
+    model: torch.nn.Module | ExportedProgram,
+    inputs: Any = None,
+    *,
+    backends: str | Backend | Sequence[str | Backend] = (),
+    quantize: Quantize | None = None,
+    calibration: Calibration | None = None,
+    samples: int = 8,
+    dynamic_shapes: Any = None,
+    runtime: str = fmt.EXECUTORCH_1_5,
+    passes: PassList = EDGE_PASSES,
+    tolerance: float | None = None,
+    max_bytes: int = 1 << 30,
+    cut: bool = False,
+    device: Device | None = None,
+    device_build: Path | None = None,
+    progress: Say | None = None,
+) -> CompareReport:
+    """Compile a model, run it here or on a device, and compare the value of each operator with PyTorch.
+
+    Each row has two errors: the one that has accumulated from the input of the model, and the local one, of this
+    operator alone, which PyTorch computes on the inputs that the operator had on the device. The first row whose local
+    error is more than rounding explains is the culprit.
+
+    Args:
+        model: A module in eval mode, or an exported program.
+        inputs: Real inputs: a tuple with one entry per argument, a tensor, or a list of these. Of random inputs many
+            errors cannot be seen. By default the calibration samples, or else the example inputs of an exported program.
+        backends: As for `edgecore.compile`.
+        quantize: As for `edgecore.compile`.
+        calibration: As for `edgecore.compile`.
+        samples: The largest number of samples; each figure is that of the worst.
+        dynamic_shapes: As for `edgecore.compile`.
+        runtime: As for `edgecore.compile`.
+        passes: As for `edgecore.compile`.
+        tolerance: The largest local error that is no fault, relative to the largest magnitude of the value. By default
+            1e-3 in float32, and for quantized values the neighbours to which ties may be rounded.
+        max_bytes: Bytes of intermediate values that one program may give; more are split over several programs.
+        cut: Search the culprit by compiling parts of the model, without taps, as for a backend that taps disturb.
+        device: The device that runs the programs, as `edgecore.devtools.connect` returns it; by default this process.
+        device_build: As for `edgecore.devtools.profile_on`.
+        progress: A function that gets a few words before each long step.
+
+    Returns:
+        The report: `print` shows it as a table, `culprit` is the first row that is wrong, `rows` are all.
+
+    Raises:
+        BackendError: A backend is not installed, or cannot run on this machine.
+        CompileError: The model cannot be compiled, or there are no inputs.
+        ExecutionError: The program fails.
+        EdgecoreError: The device is lost, or cannot run edgecore-run.
+
+    Example:
+        >>> report = edgecore.devtools.compare(model, images, backends=["xnnpack"])
+        >>> print(report.culprit or "every operator computes what PyTorch computes")
+    """
+    if isinstance(model, Mapping):
+        raise CompileError("compare takes one model, not several methods; call it for each method")
+    if samples < 1 or max_bytes < 1:
+        raise CompileError(f"samples and max_bytes must be at least 1; got {samples} and {max_bytes}")
+    say = progress or (lambda text: None)
+    calls, origin = _calls(model, inputs, calibration, samples)
+    say("compiling")
+    work = Comparison(
+        model, calls, backends=backends, quantize=quantize, calibration=calibration, dynamic_shapes=dynamic_shapes,
+        runtime=runtime, passes=passes, tolerance=tolerance, device=device, device_build=device_build,
+    )  # fmt: skip
+    say("compiling with taps")
+    if not cut:
+        for group in chunks(work.inside, max_bytes):
+            work.taps.add(group)
+    findings = Findings()
+    where = device.name if device is not None else ""
+    is_cut = bool(work.sites) if cut else bool(work.inside) and not work.taps.seen
+    if is_cut:
+        say("cutting the program")
+        work.prepare(work.sites)
+        search(work, findings, say)
+    else:
+        hidden = {site.tap for site in work.taps.changed}
+        work.prepare([site for site in work.sites if site.tap not in hidden])
+        for number in range(len(calls)):
+            say(f"comparing sample {number + 1} of {len(calls)}")
+            work.compare_sample(number, findings)
+    return CompareReport(
+        [findings.rows[site.tap] for site in work.sites if site.tap in findings.rows],
+        [findings.outputs[index] for index in sorted(findings.outputs)],
+        Conditions(
+            tuple(backend.name for backend in work.backends), work.quantized is not None, len(calls), origin, is_cut,
+            len(work.sites), len(work.taps.programs), len(work.taps.changed), findings.lowering, where,
+        ),
+    )  # fmt: skip
+
+
+def _calls(
+    model: torch.nn.Module | ExportedProgram, inputs: Any, calibration: Calibration | None, count: int
+) -> tuple[list[Call], str]:
+    """Return the first samples, and where they come from."""
+    if inputs is not None:
+        single = isinstance(inputs, (tuple, torch.Tensor, Mapping))
+        return _first(read_samples([inputs] if single else inputs), count), "inputs"
+    if calibration is not None and (isinstance(calibration, (str, Path, Sequence))):
+        return _first(read_samples(calibration), count), "calibration"
+    if isinstance(model, ExportedProgram) and model.example_inputs is not None:
+        args, kwargs = model.example_inputs
+        return [(tuple(args), dict(kwargs))], "example"
+    raise CompileError("there are no inputs to compare; pass a tuple with one entry per argument, or a list of tuples")
+
+
+def _first(found: Iterable[Call], count: int) -> list[Call]:
+    calls = list(islice(found, count))
+    if not calls:
+        raise CompileError("there are no inputs to compare; pass at least one sample")
+    return calls
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The values that PyTorch computes for one sample.
+
+    Attributes:
+        values: The values of the sites by tap, for each way to choose dynamic scales.
+        outputs: The outputs, for each of these ways.
+        floats: The values of the float model by tap; empty if the model was not quantized.
+        float_outputs: The outputs of the float model.
+    """
+
+    values: list[dict[str, torch.Tensor]]
+    outputs: list[list[torch.Tensor]]
+    floats: dict[str, torch.Tensor]
+    float_outputs: list[torch.Tensor]
+
+
+class Comparison:
+    """A compiled model beside PyTorch: what `compare` works on, and what `extract` takes an operator from.
+
+    Attributes:
+        edge: The edge program.
+        sites: The places whose values can be seen.
+        inside: Those of them that only taps show; the others are outputs.
+        groups: The nodes that compute each of them, by tap.
+        place: The machine that runs the programs.
+        taps: The tapped programs.
+        samples: The flat inputs of all samples.
+        computes_in: The dtype in which the backends compute floating-point values.
+        steps: The difference that the recipe allows a quantized result, in steps (`RecipeSupport.steps`).
+        noise: The noise that explains errors, before each rounding, in steps.
+        by_row_choices: The ways to choose dynamic scales, as for `EagerEdge.run`.
+    """
+
+    def __init__(
+        self,
+        model: torch.nn.Module | ExportedProgram,
+        calls: Sequence[Call],
+        *,
+        backends: Any,
+        quantize: Quantize | None,
+        calibration: Calibration | None,
+        dynamic_shapes: Any,
+        runtime: str,
+        passes: PassList,
+        tolerance: float | None,
+        device: Device | None = None,
+        device_build: Path | None = None,
+    ) -> None:
+        snapshot = Snapshot()
+        args, kwargs = calls[0]
+        is_exported = isinstance(model, ExportedProgram)
+        compiled = edgecore.compile(
+            model,
+            None if is_exported else args,
+            example_kwargs=None if is_exported else kwargs or None,
+            backends=backends,
+            dynamic_shapes=dynamic_shapes,
+            runtime=runtime,
+            quantize=quantize,
+            calibration=calibration,
+            passes=snapshot.passes(passes),
+        )
+        assert snapshot.exported is not None and snapshot.edge is not None
+        self.calls = [in_order(number, call, snapshot.exported) for number, call in enumerate(calls)]
+        self.samples: list[Sample] = [tuple(pytree.tree_leaves(call)) for call in self.calls]
+        self.backends: list[Backend] = compiled.backends
+        self.runtime = runtime
+        self.quantized: Quantized | None = compiled.quantized.get("forward")
+        self.tolerance = tolerance
+        self.edge = snapshot.edge
+        if written := ", ".join(written_inputs(self.edge)):
+            raise CompileError(
+                f"the model writes its input {written}, so that its runs do not have the same inputs; return the new "
+                "content instead, to compare the model"
+            )
+        add_debug_handles(self.edge)
+        self.has_state = bool(self.edge.graph_signature.buffers_to_mutate)
+        self.sites = sites_of(self.edge, compiled.pte)
+        self._exported = snapshot.exported
+        self._module = module_to_run(snapshot.exported, check_guards=False)
+        self._passes = passes
+        self.computes_in: torch.dtype = getattr(torch, compiled.computes_in)
+        self.steps: int = compiled.steps
+        self.noise = max(NOISE, self.steps)
+        names = {site.tap for site in self.sites}
+        outputs = {
+            value.name: index
+            for index, value in enumerate(user_outputs(self.edge))
+            if isinstance(value, Node) and value.name in names
+        }
+        self.inside = [site for site in self.sites if site.tap not in outputs]
+        self.place: Place = Here(has_state=self.has_state)
+        if device is not None:
+            from edgecore.devtools.comparison.remote_programs import There  # needs numpy
+
+            self.place = There(device, self.samples, has_state=self.has_state, build=device_build)
+        untapped = DeviceProgram(compiled, outputs, self.place)
+        self.taps = TapPrograms(self.compile_tapped, untapped, self.samples, self.place)
+
+    def compile(self, program: ExportedProgram, passes: PassList) -> Any:
+        """Compile a program with the backends of the comparison."""
+        return edgecore.compile(copy_program(program), backends=self.backends, runtime=self.runtime, passes=passes)
+
+    def compile_tapped(self, tap: Tap) -> Any:
+        """Compile the model with taps."""
+        return self.compile(self._exported, with_last(self._passes, tap))
+
+    def prepare(self, sites: Sequence[Site]) -> None:
+        """Prepare the runs in PyTorch, in which the nodes between two of the `sites` belong together."""
+        self.eager = EagerEdge(self.edge, sites, self.computes_in)
+        self.groups: dict[str, Group] = self.eager.groups(sites)
+        self._names = float_names(self.edge, sites)
+        self._floats = FloatReference(self.quantized, set(self._names.values())) if self.quantized else None
+        self.by_row_choices = (False, True) if self.eager.chooses_scales else (False,)
+
+    def expected(self, number: int) -> Expected:
+        """Compute the values of a sample in PyTorch, from the inputs of the model."""
+        values, outputs = [], []
+        for by_row in self.by_row_choices:
+            seen: dict[str, torch.Tensor] = {}
+            results = self.eager.run(self.samples[number], partial(_keep, seen), by_row=by_row)
+            outputs.append([as_tensor(result) for result in results])
+            values.append(seen)
+        floats, by_name = self._float_run(number)
+        by_tap = {tap: by_name[name] for tap, name in self._names.items() if name in by_name}
+        return Expected(values, outputs, by_tap, [as_tensor(result) for result in floats])
+
+    def _float_run(self, number: int) -> tuple[list[Any], dict[str, torch.Tensor]]:
+        """Run the float model; return its outputs, and values by the names of nodes of the quantized program."""
+        if self._floats is not None:
+            return self._floats.run(*self.calls[number])
+        with torch.no_grad(), unchanged_buffers(self._exported):
+            args, kwargs = self.calls[number]
+            results = pytree.tree_leaves(self._module(*args, **kwargs))
+            return [one.clone() if isinstance(one, torch.Tensor) else one for one in results], {}
+
+    def values(
+        self,
+        number: int,
+        device: Mapping[str, torch.Tensor] | None = None,
+        *,
+        by_row: bool = False,
+        noise: float = 0.0,
+        seed: int = 0,
+    ) -> dict[str, torch.Tensor]:
+        """Compute the values of the sites in PyTorch, of those of the device if given, with noise before each rounding."""
+        seen: dict[str, torch.Tensor] = {}
+        self.eager.run(self.samples[number], partial(_keep, seen), device, by_row=by_row, noise=noise, seed=seed)
+        return seen
+
+    def compare_sample(self, number: int, findings: Findings) -> None:
+        """Compare what the taps of a sample show."""
+        expected, device = self.expected(number), self.taps.values(self.samples[number])
+        self.compare_values(number, expected, device, findings)
+        self.compare_outputs(number, expected, findings)
+
+    def compare_values(
+        self,
+        number: int,
+        expected: Expected,
+        device: Mapping[str, torch.Tensor],
+        findings: Findings,
+        only: Collection[str] | None = None,
+    ) -> None:
+        """Compare values of the device, by tap, with those of PyTorch; with `only` those of these taps."""
+        local = self.local(number, device)
+        for site in self.sites:
+            if site.tap not in local or (only is not None and site.tap not in only):
+                continue
+            got = device[site.tap]
+            gaps = (measure(values[site.tap], got, site.step, number) for values in expected.values)
+            accumulated = min(gaps, key=lambda gap: gap.largest)
+            row = CompareRow(
+                self, site, self.groups[site.tap], got.dtype, tuple(got.shape), accumulated, *local[site.tap]
+            )
+            want = expected.floats.get(site.tap)
+            if want is not None and want.shape == got.shape:
+                of_quantized = max(sqnr(want, values[site.tap]) for values in expected.values)
+                row = replace(row, of_quantized=of_quantized, of_device=sqnr(want, got))
+            findings.add_row(row)
+
+    def compare_outputs(self, number: int, expected: Expected, findings: Findings) -> None:
+        """Compare the outputs of the untapped program, and those of the edge program with those of the model."""
+        for index, got in enumerate(self.taps.expected[number]):
+            want = expected.float_outputs[index]
+            references = [outputs[index] for outputs in expected.outputs]
+            gaps = [measure(reference, got, None, number) for reference in references]
+            best = min(range(len(gaps)), key=lambda at: gaps[at].largest)
+            reference = measure(want, references[best], None, number)
+            findings.add_output(CompareOutput(index, gaps[best], measure(want, got, None, number), reference))
+            if self.quantized is None and not rounds(self._exported):
+                judgement = judge(
+                    reference, want, references[best], step=None, unrounded=None, tolerance=None,
+                    computes_in=torch.float32,
+                )  # fmt: skip
+                if judgement.ratio > 1:
+                    findings.lowering = judgement.why
+
+    def local(self, number: int, device: Mapping[str, torch.Tensor]) -> dict[str, tuple[Gap, Judgement]]:
+        """Run each operator on the device's own inputs, and judge the difference from what the device computed."""
+        found = self._judged(number, device, {})
+        suspects = {tap for tap, (_, judgement) in found.items() if judgement.ratio > 1 and self.groups[tap].rounds}
+        if not suspects:
+            return found
+        moved: dict[str, list[torch.Tensor]] = {tap: [] for tap in suspects}
+        for seed in range(NOISE_SEEDS):
+            for tap, value in self.values(number, device, noise=self.noise, seed=seed).items():
+                if tap in suspects:
+                    moved[tap].append(value)
+        return self._judged(number, device, moved)
+
+    def _judged(
+        self, number: int, device: Mapping[str, torch.Tensor], moved: Mapping[str, Sequence[torch.Tensor]]
+    ) -> dict[str, tuple[Gap, Judgement]]:
+        """Judge each operator on the device's own inputs; `moved` are values with noise, by tap."""
+        found: dict[str, tuple[Gap, Judgement]] = {}
+
+        def see(site: Site, want: torch.Tensor, unrounded: torch.Tensor | None) -> None:
+            if site.tap not in device:
+                return
+            got = device[site.tap]
+            gap = measure(want, got, site.step, number)
+            judgement = self._judge(gap, want, got, site.step, unrounded, moved.get(site.tap, ()))
+            if site.tap not in found or judgement.ratio < found[site.tap][1].ratio:
+                found[site.tap] = gap, judgement
+
+        for by_row in self.by_row_choices:
+            self.eager.run(self.samples[number], see, device, by_row=by_row)
+        return found
+
+    def _judge(
+        self,
+        gap: Gap,
+        want: torch.Tensor,
+        got: torch.Tensor,
+        step: float | None,
+        unrounded: torch.Tensor | None,
+        moved: Sequence[torch.Tensor] = (),
+    ) -> Judgement:
+        return judge(
+            gap, want, got, step=step, unrounded=unrounded, tolerance=self.tolerance,
+            computes_in=self.computes_in, steps=self.steps, moved=moved,
+        )  # fmt: skip
+
+
+def _keep(seen: dict[str, torch.Tensor], site: Site, value: torch.Tensor, unrounded: torch.Tensor | None) -> None:
+    seen[site.tap] = value

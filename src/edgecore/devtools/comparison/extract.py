@@ -1,0 +1,163 @@
+"""Write an operator as a test case of its own, which the author of a backend can run without the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch.export import ExportedProgram
+
+from edgecore.devtools.comparison.metrics import measure
+from edgecore.devtools.comparison.sites import depends_on_inputs
+from edgecore.devtools.comparison.taps import DeviceProgram, Tap, tapped_program
+from edgecore.errors import CompileError, WriteError
+from edgecore.ir.program import copy_program
+from edgecore.partition.extract import extract as extract_nodes
+from edgecore.passes.pipeline import EDGE_PASSES
+from edgecore.passes.quantized import is_quantize
+from edgecore.pipeline import BundledProgram, MethodTestCase, MethodTestSuite
+
+if TYPE_CHECKING:
+    from edgecore.devtools.comparison.engine import Comparison
+    from edgecore.devtools.comparison.report import CompareRow
+
+FILES = ("operator.pt2", "operator.bpte", "values.pt", "run.py", "README.txt")
+
+_SCRIPT = '''"""Run the operator in PyTorch and on the device: {operator}."""
+
+from pathlib import Path
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators of quantized models
+
+import edgecore
+
+folder = Path(__file__).resolve().parent
+values = torch.load(folder / "values.pt", weights_only=True)
+operator = torch.export.load(folder / "operator.pt2").module()
+device = edgecore.load(folder / "operator.bpte", trust=True).forward(*values["inputs"])
+(eager,) = operator(*values["inputs"])
+
+for name, value in (("PyTorch", eager), ("device", torch.as_tensor(device)), ("device, in the model", values["got"])):
+    difference = (value.double() - values["expected"].double()).abs()
+    print(f"{{name}}: {{int((difference != 0).sum())}} of {{difference.numel()}} elements differ, "
+          f"at most by {{float(difference.max()) if difference.numel() else 0.0:.6g}}")
+'''
+
+_README = """{operator}, of the module {module} ({source}), on {backend}
+
+{error}
+
+run.py          runs the operator in PyTorch and on the device, and prints the differences
+operator.pt2    the operator, for torch.export.load
+operator.bpte   the operator, compiled, with the inputs and the expected output: edgecore run operator.bpte
+values.pt       a dict for torch.load: "inputs" of the device, the output "expected" of PyTorch, and "got" of the device
+
+{isolated}
+"""
+
+
+def extract(row: CompareRow, folder: str | Path) -> list[Path]:
+    """Write the operator of a row as a test case: the program, the device's inputs, and what it computed.
+
+    Args:
+        row: The row.
+        folder: A folder, which is created if it does not exist.
+
+    Returns:
+        The paths of the files: `operator.pt2`, `operator.bpte`, `values.pt`, `run.py`, which runs them, and `README.txt`.
+
+    Raises:
+        CompileError: The operator cannot be compiled on its own, or the value is not seen with the others.
+        WriteError: A file cannot be written.
+    """
+    work, number = row.comparison, row.local.sample
+    program, inputs = operator_program(work, row)
+    device = device_values(work, row, number, inputs)
+    given = [device[name] for name in inputs]
+    expected = _expected(program, given)
+    compiled = work.compile(program, EDGE_PASSES)
+    isolated = DeviceProgram(compiled, {}, work.place).run(tuple(given))[0]
+    got = device[row.site.tap]
+    same = measure(got, isolated).differing == 0
+    text = {
+        "operator": row.operator,
+        "module": row.module or "(none)",
+        "source": row.source or "line unknown",
+        "backend": row.backend,
+        "error": str(row),
+        "isolated": "On its own the operator computes what it computed in the model."
+        if same
+        else "On its own the operator computes something else than in the model: the cause is what the backend fuses.",
+    }
+    target = Path(folder)
+    paths = [target / name for name in FILES]
+    suite = MethodTestSuite("forward", [MethodTestCase(given, [expected])])
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        torch.export.save(program, paths[0])
+        BundledProgram(compiled, [suite]).save(paths[1])
+        torch.save({"inputs": given, "expected": expected, "got": got}, paths[2])
+        paths[3].write_text(_SCRIPT.format(**text), encoding="utf-8")
+        paths[4].write_text(_README.format(**text), encoding="utf-8")
+    except OSError as error:
+        raise WriteError(f"the test case cannot be written: {error}") from error
+    return paths
+
+
+def operator_program(work: Comparison, row: CompareRow) -> tuple[ExportedProgram, list[str]]:
+    """Cut the nodes of a row out of the edge program; return them and the names of the nodes that are its inputs.
+
+    Quantized inputs are dequantized ones, which the program quantizes: each value of it is one that a model has.
+    """
+    only = Tap([row.site.tap], only=True)(copy_program(work.edge))
+    by_name = {node.name: node for node in only.graph.nodes}
+    names = {node.name for node in row.group.nodes} | {row.site.tap}
+    names |= {node.name for node in row.group.inputs if is_quantize(node)}
+    dependent = depends_on_inputs(only)
+    for node in reversed(list(only.graph.nodes)):  # what computes constants, such as dequantized weights
+        if node.name in names:
+            names |= {one.name for one in node.all_input_nodes if one.op == "call_function" and one not in dependent}
+    nodes = [node for node in only.graph.nodes if node.name in names]
+    extracted = extract_nodes(only, nodes, ())
+    if [node.name for node in extracted.outputs] != [by_name[row.site.tap].name]:
+        raise CompileError(f"{row.operator} ({row.site.tap}) cannot be cut out: other operators read parts of it")
+    return extracted.program, [node.name for node in extracted.inputs]
+
+
+def device_values(work: Comparison, row: CompareRow, number: int, inputs: Sequence[str]) -> dict[str, torch.Tensor]:
+    """Return the values of nodes on the device for one sample: of the inputs by name, and of the row by its tap.
+
+    Of a value that no tap shows, such as a node before a quantization, it is that of the dequantize node behind it.
+    """
+    wanted = {row.site.tap, *(_tap_of(work, name) or name for name in inputs)}
+    placeholders = [node for node in work.edge.graph.nodes if node.op == "placeholder"]
+    users = set(work.edge.graph_signature.user_inputs)
+    given = (node.name for node in placeholders if node.name in users)
+    device = dict(zip(given, map(torch.as_tensor, work.samples[number]), strict=True))
+    seen = work.taps.values(work.samples[number])
+    if missing := [site.tap for site in work.sites if site.tap in wanted and site.tap not in seen]:
+        program = tapped_program(work.compile_tapped, Tap(missing, only=True), work.place)
+        results = program.run(work.samples[number]) if program is not None else []
+        seen |= {name: results[index] for name, index in program.index.items()} if program is not None else {}
+    device |= seen
+    for name in inputs:
+        tap = _tap_of(work, name)
+        if tap in seen:
+            device[name] = seen[tap]
+    if lacking := sorted({row.site.tap, *inputs} - set(device)):
+        raise CompileError(f"{row.operator} ({row.site.tap}) cannot be cut out: {lacking[0]} is not seen on the device")
+    return device
+
+
+def _tap_of(work: Comparison, name: str) -> str | None:
+    return next((site.tap for site in work.sites if name in (site.tap, site.source, site.value)), None)
+
+
+def _expected(program: ExportedProgram, inputs: Sequence[torch.Tensor]) -> torch.Tensor:
+    with torch.no_grad():
+        (value,) = program.module(check_guards=False)(*inputs)
+    assert isinstance(value, torch.Tensor)
+    return value

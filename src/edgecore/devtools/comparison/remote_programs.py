@@ -1,0 +1,173 @@
+"""Programs of a comparison that run on another device: edgecore-run makes the calls, and their outputs come back."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from edgecore.devtools.comparison.sites import METHOD
+from edgecore.devtools.comparison.taps import Sample
+from edgecore.devtools.profiling import Values
+from edgecore.devtools.remote import Device, environment_of, programs_for, run_there
+from edgecore.errors import CompileError, EdgecoreError
+from edgecore.format import DTYPES, PteFile, Tensor
+from edgecore.format.etdump import ETDump, RunData, read_etdump
+from edgecore.format.etdump import Value as Recorded
+
+OUTPUT_BYTES = 128 << 20
+"""Bytes of outputs that one process on the device keeps; the samples are split over several processes."""
+
+Outputs = Callable[[], list[Any]]
+"""Returns the outputs of one call."""
+
+
+class There:
+    """Another device as the place where the programs of a comparison run.
+
+    All samples of a program run at its first call, in as few processes as their outputs allow, because each transfer
+    takes long. The outputs stay in files until they are asked for.
+    """
+
+    def __init__(
+        self, device: Device, samples: Sequence[Sample], *, has_state: bool, build: Path | None = None
+    ) -> None:
+        """Prepare the inputs.
+
+        Args:
+            device: The device.
+            samples: The flat inputs of all samples.
+            has_state: True if the mutable buffers need their initial values in each run.
+            build: Folder with `edgecore-run` and the libraries of backends, built for the device; by default those that
+                are installed here.
+
+        Raises:
+            CompileError: An input is no tensor.
+        """
+        self._device = device
+        self._samples = samples
+        self._has_state = has_state
+        self._build = build
+        self._pushed: dict[Path, str] = {}
+        self._folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        self._files = 0
+        for sample in samples:
+            if not all(isinstance(value, torch.Tensor) for value in sample):
+                raise CompileError("a comparison on a device takes tensors only; other inputs are those of the export")
+
+    def load(self, compiled: Any) -> Callable[[Sample], list[Any]]:
+        """Return a function that runs a compiled program on one sample, and returns its outputs."""
+        known: list[Outputs] = []
+
+        def run(sample: Sample) -> list[Any]:
+            number = next((number for number, one in enumerate(self._samples) if one is sample), None)
+            if number is None:
+                return self._run(compiled, [sample])[0]()
+            if not known:
+                known.extend(self._run(compiled, self._samples))
+            return known[number]()
+
+        return run
+
+    def _run(self, compiled: Any, samples: Sequence[Sample]) -> list[Outputs]:
+        folder = Path(self._folder.name)
+        file = folder / "program.pte"
+        compiled.save(file)
+        programs = programs_for(self._device, file, self._build)
+        tensors = _outputs(compiled.pte)
+        count = max(1, OUTPUT_BYTES // max(1, sum(_bytes(tensor) for tensor in tensors)))
+        return [
+            outputs
+            for first in range(0, len(samples), count)
+            for outputs in self._calls(file, programs, tensors, samples[first : first + count])
+        ]
+
+    def _calls(
+        self,
+        file: Path,
+        programs: tuple[Path, list[Path]],
+        tensors: Sequence[Tensor | None],
+        samples: Sequence[Sample],
+    ) -> list[Outputs]:
+        """Make the calls of some samples in one process."""
+        folder, device = Path(self._folder.name), self._device
+        runner, libraries = programs
+        lines = []
+        for sample in samples:
+            lines += ["reset"] if self._has_state else []
+            lines.append(" ".join(["call", METHOD, *map(self._input, sample)]))
+        self._files += 1
+        dump, values = (folder / f"{kind}_{self._files}" for kind in ("runs", "values"))
+        (folder / "calls.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+        limit = (16 << 20) + 2 * len(samples) * sum(_bytes(tensor) for tensor in tensors)
+        with device.temporary() as there:
+            command = [self._push(runner), device.push(file, there), "--trust", "--trace-level", "calls"]
+            command += ["--calls", device.push(folder / "calls.txt", there), "--trace", f"{there}/runs"]
+            command += ["--debug", "outputs", "--debug-buffer", f"{there}/values", "--debug-limit", str(limit)]
+            for library in libraries:
+                command += ["--backend", self._push(library)]
+            run_there(device, command, environment_of(self._push, runner))
+            device.pull(f"{there}/runs", dump)
+            device.pull(f"{there}/values", values)
+        found = _recorded(read_etdump(dump.read_bytes()))
+        if len(found) != len(samples) or any(len(outputs) != len(tensors) for outputs in found):
+            raise EdgecoreError(f"{device.name}: edgecore-run did not return the outputs of all calls")
+        with values.open("rb") as content:
+            empty = values.stat().st_size == 0
+            reader = Values(b"" if empty else mmap.mmap(content.fileno(), 0, access=mmap.ACCESS_READ))
+        return [partial(_read, reader, outputs, tensors) for outputs in found]
+
+    def _input(self, value: torch.Tensor) -> str:
+        """Write an input as a file, and return its path on the device, which has equal files once."""
+        value = value.detach().contiguous()
+        array = value.view(torch.int16).numpy().view("V2") if value.dtype == torch.bfloat16 else value.numpy()
+        path = Path(self._folder.name) / "input.npy"
+        np.save(path, array)
+        return self._device.push(path)
+
+    def _push(self, path: Path) -> str:
+        """Return the path on the device of a file that does not change."""
+        if path not in self._pushed:
+            self._pushed[path] = self._device.push(path)
+        return self._pushed[path]
+
+
+def _outputs(pte: PteFile) -> list[Tensor | None]:
+    """Return what the program says about each output; None for one that is no tensor."""
+    plan = next(plan for plan in pte.program.execution_plan if plan.name == METHOD)
+    values = (plan.values[index].val for index in plan.outputs)
+    return [value if isinstance(value, Tensor) else None for value in values]
+
+
+def _bytes(tensor: Tensor | None) -> int:
+    return 8 if tensor is None else math.prod(tensor.sizes) * DTYPES[tensor.scalar_type].size
+
+
+def _recorded(etdump: ETDump) -> list[list[Recorded]]:
+    """Return the outputs of each run."""
+    return [_of_run(run) for run in etdump.run_data if (run.name or "").startswith("Execute")]
+
+
+def _of_run(run: RunData) -> list[Recorded]:
+    values = (event.debug_event.debug_entry for event in run.events if event.debug_event)
+    return [value for value in values if value is not None and value.output is not None and value.output.bool_val]
+
+
+def _read(reader: Values, outputs: Sequence[Recorded], tensors: Sequence[Tensor | None]) -> list[Any]:
+    """Read the outputs of a call, in the dtypes of the program: the trace has bfloat16 as float32."""
+    found: list[Any] = []
+    for value, tensor in zip(outputs, tensors, strict=True):
+        one = reader.read(value)
+        if tensor is not None:
+            if not isinstance(one, torch.Tensor):
+                raise EdgecoreError("a value that came back from the device is damaged")
+            one = one.to(getattr(torch, DTYPES[tensor.scalar_type].name))
+        found.append(one)
+    return found

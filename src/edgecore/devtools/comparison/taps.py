@@ -1,0 +1,296 @@
+"""Taps: additional outputs of a program that show what a device computed inside of it.
+
+An output in the wrong place changes the computation: a backend no longer fuses the operators before and after it. So
+only values that an operation of a backend finishes are tapped, of quantized ones the value behind the dequantize node
+that follows. Each tapped program must have the operations of the untapped one and compute the same outputs, bit by bit.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch.export import ExportedProgram
+from torch.export._tree_utils import reorder_kwargs
+from torch.export.graph_signature import OutputKind, OutputSpec, TensorArgument
+from torch.fx import Node
+from torch.utils import _pytree as pytree
+
+from edgecore import runtime
+from edgecore.devtools.comparison.sites import METHOD, Site, delegates_of, results_of
+from edgecore.errors import BackendError, CompileError, ExecutionError, FallbackWarning
+from edgecore.ir.graph import calls
+from edgecore.ir.program import copy_program, make_program
+from edgecore.ir.written import is_result
+from edgecore.passes.pass_list import NamedPass, PassList
+from edgecore.runtime.nesting import leaves
+
+FAILURES = 24
+"""The number of tapped programs that may fail while those taps are searched that change nothing."""
+
+EXPORTED_NAME = "exported_name"
+"""The entry of `node.meta["custom"]` with the name of the node in the exported program, which lowering keeps."""
+
+
+class Snapshot:
+    """A pass that keeps copies of the exported and of the edge program.
+
+    Attributes:
+        exported: The exported program, in whose calls `EXPORTED_NAME` was written.
+        edge: The edge program.
+    """
+
+    def __init__(self) -> None:
+        self.exported: ExportedProgram | None = None
+        self.edge: ExportedProgram | None = None
+
+    def passes(self, base: PassList) -> PassList:
+        """Return the passes with this one at the beginning and at the end of the stage `edge`."""
+        return with_last(_with_first(base, self._keep_exported), self._keep_edge)
+
+    def _keep_exported(self, program: ExportedProgram) -> ExportedProgram:
+        for node in calls(program.graph_module):
+            node.meta["custom"] = {**(node.meta.get("custom") or {}), EXPORTED_NAME: node.name}
+        self.exported = copy_program(program)
+        return program
+
+    def _keep_edge(self, program: ExportedProgram) -> ExportedProgram:
+        self.edge = copy_program(program)
+        return program
+
+
+class Tap:
+    """A pass that makes values outputs.
+
+    Attributes:
+        index: Name of each tapped node -> its index among the user's outputs. Nodes that the program lacks are missing.
+    """
+
+    def __init__(self, names: Sequence[str], *, only: bool = False) -> None:
+        self.names = names
+        self.only = only
+        self.index: dict[str, int] = {}
+
+    def __call__(self, program: ExportedProgram) -> ExportedProgram:
+        """Add the outputs, behind the others. With `only` they replace the others, so that nothing else is computed."""
+        graph, signature = program.graph, program.graph_signature
+        output = graph.output_node()
+        nodes = {node.name: node for node in graph.nodes}
+        pairs = list(zip(results_of(program), signature.output_specs, strict=True))
+        if self.only:
+            pairs = [pair for pair in pairs if not is_result(pair[1])]
+        present = {value for value, spec in pairs if is_result(spec)}
+        for name in self.names:
+            if name in nodes and nodes[name] not in present:
+                pairs.append((nodes[name], OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(name), None)))
+        results = tuple(value for value, _ in pairs)
+        output.args = (results,)
+        output.meta["val"] = tuple(getattr(value, "meta", {}).get("val") for value in results)
+        signature.output_specs[:] = [spec for _, spec in pairs]
+        tapped = make_program(
+            graph, signature, like=program, state_dict=program.state_dict, constants=program.constants,
+            submodules=dict(program.graph_module.named_children()),
+        )  # fmt: skip
+        wanted = set(self.names)
+        outputs = [value for value, spec in pairs if is_result(spec)]
+        self.index = {
+            value.name: i for i, value in enumerate(outputs) if isinstance(value, Node) and value.name in wanted
+        }
+        tapped.graph_module.graph.eliminate_dead_code()
+        tapped.graph_module.recompile()
+        return tapped
+
+
+def with_last(base: PassList, function: Callable[[ExportedProgram], ExportedProgram]) -> PassList:
+    """Return the passes with a function behind the last of the stage `edge`."""
+    last = base.of_stage("edge")[-1].name
+    return base.insert_after(last, NamedPass("compare_edge", function))
+
+
+def _with_first(base: PassList, function: Callable[[ExportedProgram], ExportedProgram]) -> PassList:
+    first = base.of_stage("exported")[0].name
+    return base.insert_before(first, NamedPass("compare_exported", function, stage="exported"))
+
+
+def chunks(sites: Iterable[Site], limit: int) -> list[list[Site]]:
+    """Split sites into groups whose values have at most `limit` bytes; a larger value is a group of its own."""
+    groups: list[list[Site]] = []
+    room = 0
+    for site in sites:
+        if not groups or site.bytes > room:
+            groups.append([])
+            room = limit
+        groups[-1].append(site)
+        room -= site.bytes
+    return groups
+
+
+Call = tuple[tuple[Any, ...], dict[str, Any]]
+"""The positional and keyword inputs of one run."""
+Sample = tuple[Any, ...]
+"""The flat inputs of one run."""
+
+
+def in_order(number: int, call: Call, exported: ExportedProgram) -> Call:
+    """Return a sample with its keyword arguments in the order of the program, of whose structure it must be."""
+    args, kwargs = call
+    expected = exported.call_spec.in_spec
+    try:
+        ordered = args, reorder_kwargs(kwargs, expected)
+        fits = pytree.tree_structure(ordered) == expected
+    except ValueError:  # other names
+        fits = False
+    if not fits:
+        raise CompileError(f"sample {number} has inputs of another number, names or structure than the model takes")
+    return ordered
+
+
+class Place(Protocol):
+    """The machine that runs the programs of a comparison. Mutable buffers have their initial values in each run."""
+
+    def load(self, compiled: Any) -> Callable[[Sample], Sequence[Any]]:
+        """Return a function that runs a compiled program on one sample, and returns its outputs."""
+        ...
+
+
+class Here:
+    """This process as the place where programs run."""
+
+    def __init__(self, *, has_state: bool) -> None:
+        self._has_state = has_state
+
+    def load(self, compiled: Any) -> Callable[[Sample], Sequence[Any]]:
+        """Return a function that runs a compiled program on one sample, and returns its outputs."""
+        loaded = runtime.load(compiled, trust=True)
+
+        def run(sample: Sample) -> Sequence[Any]:
+            if self._has_state:
+                loaded.reset()
+            return leaves(loaded[METHOD](*sample))
+
+        return run
+
+
+class DeviceProgram:
+    """A compiled program, and where its taps are among its outputs."""
+
+    def __init__(self, compiled: Any, index: Mapping[str, int], place: Place) -> None:
+        self.compiled = compiled
+        self.index = index
+        self._place = place
+        self._run: Callable[[Sample], Sequence[Any]] | None = None
+
+    def run(self, sample: Sample) -> list[torch.Tensor]:
+        """Return copies of all outputs. Mutable buffers have their initial values in each run."""
+        if self._run is None:
+            self._run = self._place.load(self.compiled)
+        return [as_tensor(result).detach().clone() for result in self._run(sample)]
+
+    def operations(self) -> set[tuple[int, ...]]:
+        """Return the debug handles of each operation that a backend computes, and of each delegate as a whole."""
+        delegates = delegates_of(self.compiled.pte)
+        return {tuple(group) for _, handles, operations in delegates for group in (handles, *operations)}
+
+
+class TapPrograms:
+    """Tapped programs that have the operations of the untapped one and compute the same outputs, bit by bit.
+
+    Attributes:
+        programs: The programs.
+        seen: The sites whose values they give, besides outputs, which the untapped program gives.
+        changed: The sites that were left out, because their taps changed the outputs or failed to compile.
+        failures: The number of tapped programs that failed.
+        expected: The outputs of the untapped program for each sample.
+    """
+
+    def __init__(
+        self,
+        compile_with: Callable[[Tap], Any],
+        untapped: DeviceProgram,
+        samples: Sequence[Sample],
+        place: Place,
+    ) -> None:
+        self.programs: list[DeviceProgram] = []
+        self.seen: list[Site] = []
+        self.changed: list[Site] = []
+        self.failures = 0
+        self._compile = compile_with
+        self._untapped = untapped
+        self._operations = untapped.operations()
+        self._samples = samples
+        self._place = place
+        self.expected = [untapped.run(sample) for sample in samples]
+
+    def add(self, sites: Sequence[Site]) -> None:
+        """Tap the sites; if that changes the outputs, halve them until the ones that do are left out."""
+        pending = [list(sites)]
+        while pending:
+            group = pending.pop(0)
+            if self.failures >= FAILURES:
+                self.changed += group
+                continue
+            program = self._try(group)
+            if program is not None:
+                self.programs.append(program)
+                found = [site for site in group if site.tap in program.index]
+                self.seen += found
+                self.changed += [site for site in group if site not in found]
+                continue
+            self.failures += 1
+            if len(group) == 1:
+                self.changed += group
+            else:
+                middle = len(group) // 2
+                pending += [group[:middle], group[middle:]]
+
+    def _try(self, group: Sequence[Site]) -> DeviceProgram | None:
+        tap = Tap([site.tap for site in group])
+        program = tapped_program(self._compile, tap, self._place)
+        if program is None or not self._operations <= program.operations():
+            return None  # the backend fuses other operators, which need not be seen in the outputs
+        try:
+            for sample, expected in zip(self._samples, self.expected, strict=True):
+                if not same_bits(program.run(sample)[: len(expected)], expected):
+                    return None
+        except ExecutionError:
+            return None
+        return program
+
+    def values(self, sample: Sample) -> dict[str, torch.Tensor]:
+        """Return the values of all sites that can be seen, by the names of their taps."""
+        found: dict[str, torch.Tensor] = {}
+        for program in (self._untapped, *self.programs):
+            results = program.run(sample)
+            found |= {name: results[index] for name, index in program.index.items()}
+        return found
+
+
+def tapped_program(compile_with: Callable[[Tap], Any], tap: Tap, place: Place) -> DeviceProgram | None:
+    """Compile a program with taps; None if that fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FallbackWarning)  # the untapped program has given it already
+            compiled = compile_with(tap)
+    except (CompileError, BackendError):
+        return None
+    return DeviceProgram(compiled, tap.index, place)
+
+
+def as_tensor(value: Any) -> torch.Tensor:
+    """Return a result as a tensor: a number too, and an empty one for None."""
+    return torch.empty(0) if value is None else torch.as_tensor(value)
+
+
+def same_bits(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
+    """Return True if two lists of tensors are equal, bit by bit: also NaN equals NaN."""
+    return len(first) == len(second) and all(
+        a.shape == b.shape and a.dtype == b.dtype and bytes_of(a) == bytes_of(b)
+        for a, b in zip(first, second, strict=True)
+    )
+
+
+def bytes_of(value: torch.Tensor) -> bytes:
+    """Return the elements of a tensor as bytes, in the order of its dims."""
+    return bytes(value.contiguous().flatten().view(torch.uint8).numpy()) if value.numel() else b""

@@ -1,0 +1,245 @@
+"""Compare two files: bytes, signature, placement of operators, weights, memory and time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from edgecore import format as fmt
+from edgecore.devtools.describe import describe, signature
+from edgecore.devtools.file_arguments import content, program_file
+from edgecore.devtools.file_diff.time import measured_times, read_traces, traced_times
+from edgecore.devtools.file_diff.weights import compare_weights, weights_of
+from edgecore.devtools.graph import Operator, operators_of
+from edgecore.devtools.memory import delegate_needs, peak
+from edgecore.devtools.profiling import Trace
+from edgecore.format import BPTE_IDENTIFIER, META_KEY, Buffer, PteFile, get_meta, read_bpte
+
+SCHEMA = "edgecore.diff.v1"
+SECTIONS = ("size", "signature", "operators", "weights", "memory", "time")
+"""The parts of a comparison, which `--fail-on` names."""
+
+
+@dataclass(slots=True)
+class Diff:
+    """The comparison of two files; each section is data for JSON, with the key `different`.
+
+    Attributes:
+        a: Name of the first file.
+        b: Name of the second file.
+        identical: The files have the same bytes.
+        size: Bytes by kind.
+        signature: Inputs and outputs that differ, and methods that only one file has.
+        operators: Operators that moved, have other arguments, or that only one file has, and numbers of delegates.
+        weights: Weights that changed, moved, or that only one file has.
+        memory: Arenas, peaks with their owners, and the needs of delegates.
+        time: Medians and their difference; None if no times are known.
+    """
+
+    a: str
+    b: str
+    identical: bool
+    size: dict[str, Any]
+    signature: dict[str, Any]
+    operators: dict[str, Any]
+    weights: dict[str, Any]
+    memory: dict[str, Any]
+    time: dict[str, Any] | None = None
+    sources: tuple[Sequence[PteFile], Sequence[Trace] | None, str] = field(default=((), None, ""), repr=False)
+    """The two programs, their traces or None, and the method whose times were compared: what the page is made of."""
+
+    def different(self) -> list[str]:
+        """Return the names of the sections that differ."""
+        return [name for name in SECTIONS if (getattr(self, name) or {}).get("different")]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything for JSON; docs/ci.md lists the keys."""
+        sections = {name: getattr(self, name) for name in SECTIONS}
+        head = {"schema": SCHEMA, "a": self.a, "b": self.b, "identical": self.identical}
+        return {**head, "different": self.different(), **sections}
+
+    def text(self) -> str:
+        """Return the comparison as text of at most 40 lines."""
+        from edgecore.devtools.file_diff.text import diff_text
+
+        return diff_text(self)
+
+    def to_html(self) -> str:
+        """Return the comparison as a page that people open in a browser; operators have times if traces were given."""
+        from edgecore.devtools.file_diff.page import diff_page
+
+        return diff_page(self, *self.sources)
+
+
+@dataclass(slots=True)
+class _Side:
+    """A file to compare."""
+
+    name: str
+    raw: bytes
+    kinds: dict[str, int]
+    pte: PteFile
+    facts: dict[str, Any]
+    operators: list[Operator] = field(default_factory=list)
+
+
+def diff(
+    a: Any,
+    b: Any,
+    *,
+    traces: tuple[Any, Any] | None = None,
+    runs: int = 0,
+    method: str = "forward",
+    data: tuple[Sequence[Any], Sequence[Any]] = ((), ()),
+    arguments: Callable[[Any, Any], Sequence[Any]] | None = None,
+    threads: int | None = None,
+) -> Diff:
+    """Compare two files.
+
+    Args:
+        a: Path of the first `.pte` or `.bpte`.
+        b: Path of the second one.
+        traces: ETDumps of both, from which the times are read.
+        runs: Number of runs of each file to measure here, in turns; 0 measures nothing.
+        method: The method whose times are compared.
+        data: The `.ptd` files of each. Without them, weights in such files are compared by their hashes.
+        arguments: Function that gets a loaded method and the path of its file, and returns the inputs for `runs`.
+        threads: As in `edgecore.load`, for `runs`.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        FormatError: A file is of another kind, or damaged.
+        EdgecoreError: A file cannot be run, or a trace has no run of the method.
+
+    Example:
+        >>> print(edgecore.devtools.diff("old.pte", "new.pte").text())
+    """
+    one, other = _side(a), _side(b)
+    known = [_ptd(files) for files in data]
+    programs = (one.pte, other.pte)
+    times, read = None, None
+    if traces:
+        read = read_traces(programs, traces, method)
+        times = traced_times(read)
+    elif runs:
+        times = measured_times((a, b), runs, method, data, arguments, threads)
+    return Diff(
+        one.name,
+        other.name,
+        one.raw == other.raw,
+        _sizes(one, other),
+        _signatures(one, other),
+        _operators(one, other),
+        compare_weights(weights_of(one.pte, known[0]), weights_of(other.pte, known[1])),
+        _memory(one, other),
+        times,
+        (programs, read, method),
+    )
+
+
+def _side(path: Any) -> _Side:
+    raw = bytes(content(path))
+    pte = program_file(raw)
+    return _Side(Path(path).name, raw, bytes_by_kind(raw, pte), pte, describe(pte), operators_of(pte))
+
+
+def _ptd(files: Sequence[Any]) -> dict[str, fmt.ExternalData]:
+    return {key: entry for file in files for key, entry in fmt.read_ptd(content(file)).entries.items()}
+
+
+def bytes_by_kind(raw: Buffer, pte: PteFile) -> dict[str, int]:
+    """Return the bytes of a file by what they are; their sum is its size.
+
+    Args:
+        raw: Content of the `.pte` or `.bpte`.
+        pte: The program that was read from it.
+    """
+    names = {"constants": "constants", "mutable": "initial state", "delegate": "delegate blobs",
+             "named": "data of delegates", "unused": "unused"}  # fmt: skip
+    found: Counter[str] = Counter()
+    for part in fmt.without_shared(pte.segments):
+        found[names.get(part.kind, part.kind)] += part.size
+    meta = pte.named_data.get(META_KEY)
+    if meta is not None:
+        size = memoryview(meta.data).nbytes
+        found["metadata"] += size
+        found["data of delegates"] -= size
+    total = memoryview(raw).nbytes
+    if bytes(memoryview(raw)[4:8]) == BPTE_IDENTIFIER:
+        found["test cases"] = total - memoryview(read_bpte(raw).program).nbytes
+    found["tables and padding"] = total - sum(found.values())
+    return {name: size for name, size in found.items() if size}
+
+
+def _sizes(a: _Side, b: _Side) -> dict[str, Any]:
+    sides = {key: {"bytes": len(side.raw), "kinds": side.kinds} for key, side in (("a", a), ("b", b))}
+    return {"different": sides["a"] != sides["b"], **sides}
+
+
+def _signatures(a: _Side, b: _Side) -> dict[str, Any]:
+    first, second = ({one["name"]: one for one in side.facts["methods"]} for side in (a, b))
+    only = {"a": [name for name in first if name not in second], "b": [name for name in second if name not in first]}
+    changed = []
+    for name in (name for name in first if name in second):
+        for kind in ("inputs", "outputs"):
+            rows = [side[name][kind] for side in (first, second)]
+            for index in range(max(map(len, rows))):
+                values = [row[index] if index < len(row) else None for row in rows]
+                named = all(value and value["name"] for value in values)  # another compiler's file has no names
+                old, new = (value and (f"{value['name']} " if named else "") + signature(value) for value in values)
+                if old != new:
+                    changed.append({"method": name, "kind": kind[:-1], "index": index, "a": old, "b": new})
+    return {"different": bool(changed or only["a"] or only["b"]), "only": only, "changed": changed}
+
+
+def _operators(a: _Side, b: _Side) -> dict[str, Any]:
+    """Compare what runs where. Without metadata nobody knows what is in a delegate, and nothing is compared."""
+    unknown = [side.name for side in (a, b)
+               if get_meta(side.pte) is None and any(one["delegates"] for one in side.facts["methods"])]  # fmt: skip
+    blobs = {key: dict(Counter(one["backend_id"] for method in side.facts["methods"] for one in method["delegates"]))
+             for key, side in (("a", a), ("b", b))}  # fmt: skip
+    found: dict[str, Any] = {
+        "different": blobs["a"] != blobs["b"], "unknown": unknown, "delegates": blobs,
+        "count": {"a": len(a.operators), "b": len(b.operators)}, "moved": [], "changed": [], "gone": [], "added": [],
+    }  # fmt: skip
+    if unknown:
+        return found
+    first, second = ({one.key: one for one in side.operators} for side in (a, b))
+    for key, one in first.items():
+        other = second.get(key)
+        if other is None:
+            found["gone"].append(_row(one) | {"backend": one.backend})
+        elif other.backend != one.backend:
+            found["moved"].append(_row(one) | {"a": one.backend, "b": other.backend})
+        elif other.arguments != one.arguments:
+            found["changed"].append(_row(one) | {"a": list(one.arguments), "b": list(other.arguments)})
+    found["added"] = [_row(one) | {"backend": one.backend} for key, one in second.items() if key not in first]
+    found["different"] |= any(found[name] for name in ("moved", "changed", "gone", "added"))
+    return found
+
+
+def _row(one: Operator) -> dict[str, Any]:
+    return {"method": one.method, "module": one.module, "operator": one.operator, "ordinal": one.ordinal,
+            "source": one.source}  # fmt: skip
+
+
+def _memory(a: _Side, b: _Side) -> dict[str, Any]:
+    methods = []
+    names = [[plan.name for plan in side.pte.program.execution_plan] for side in (a, b)]
+    for name in (name for name in names[0] if name in names[1]):
+        row: dict[str, Any] = {"method": name}
+        for key, side in (("a", a), ("b", b)):
+            plan = next(plan for plan in side.pte.program.execution_plan if plan.name == name)
+            highest = peak(side.pte, name)
+            row[key] = {
+                "arenas": list(plan.non_const_buffer_sizes[1:]), "peak": highest.bytes,
+                "owners": highest.as_rows()[:10], "delegates": delegate_needs(side.pte, name),
+            }  # fmt: skip
+        figures = [(row[key]["arenas"], row[key]["peak"], row[key]["delegates"]) for key in ("a", "b")]
+        methods.append(row | {"different": figures[0] != figures[1]})
+    return {"different": any(row["different"] for row in methods), "methods": methods}

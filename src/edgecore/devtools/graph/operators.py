@@ -1,0 +1,67 @@
+"""Operators of a file by an identity that does not depend on how the file was compiled."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from edgecore import format as fmt
+from edgecore.devtools.graph.builder import graph_of
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of the model, which keeps its identity when the file is compiled in another way.
+
+    Attributes:
+        method: Name of the method.
+        module: Path of its module.
+        operator: Name: "aten.linear.default".
+        ordinal: Its number among the operators of this name in this module, from 0.
+        backend: Id of the backend that computes it, "kernels", or both, joined by "+".
+        source: Line of the source.
+        arguments: What the kernels that compute it get besides tensors; empty in a delegate.
+    """
+
+    method: str
+    module: str
+    operator: str
+    ordinal: int
+    backend: str
+    source: str = ""
+    arguments: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        """The identity."""
+        return self.method, self.module, self.operator, self.ordinal
+
+
+def operators_of(pte: fmt.PteFile) -> list[Operator]:
+    """Return the operators of a file, in the order of the exported graph; then kernels that compute none of them.
+
+    A file of another compiler has only the kernels, without modules.
+    """
+    meta = fmt.get_meta(pte)
+    found = []
+    for method in graph_of(pte).methods:
+        about = meta.method(method.name) if meta else None
+        origins = {one.handle: one for one in about.debug_handles} if about else {}
+        placed: dict[int, dict[str, None]] = {}
+        given: dict[int, list[str]] = {}
+        rows, extra = [], []
+        for node in method.nodes:
+            if node.kind == "kernel" and not node.handles:
+                extra.append(("", node.operator, node.backend, "", node.arguments))
+            elif node.kind in ("kernel", "operator"):
+                for handle in node.handles:
+                    placed.setdefault(handle, {})[node.backend] = None
+                    given.setdefault(handle, []).extend(node.arguments)
+        for handle, backends in sorted(placed.items()):
+            one = origins[handle]
+            rows.append((one.module_path, one.operator_name, "+".join(sorted(backends)), one.source, given[handle]))
+        counts: Counter[tuple[str, str]] = Counter()
+        for path, name, backend, source, arguments in (*rows, *extra):
+            found.append(Operator(method.name, path, name, counts[path, name], backend, source, tuple(arguments)))
+            counts[path, name] += 1
+    return found

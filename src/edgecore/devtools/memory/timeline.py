@@ -1,0 +1,260 @@
+"""Memory over time, from a `.pte` alone: which tensor lies where in the arenas while each instruction runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from edgecore import format as fmt
+from edgecore.devtools.file_arguments import program_file
+from edgecore.devtools.graph import graph_of
+from edgecore.devtools.profiling import ProgramSymbols
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """A tensor in an arena.
+
+    Attributes:
+        name: Operator that computes it, or "input" or "buffer", and the index of the value: "linear [7]".
+        operator: The operator: "aten.linear.default"; empty for inputs and buffers.
+        module: Module of the operator.
+        source: Line of the operator.
+        memory_id: The arena, from 1.
+        offset: Its first byte in the arena.
+        bytes: Its size.
+        first: Index of the first instruction that needs it.
+        last: Index of the last one.
+    """
+
+    name: str
+    operator: str
+    module: str
+    source: str
+    memory_id: int
+    offset: int
+    bytes: int
+    first: int
+    last: int
+
+
+def allocations(pte: fmt.PteFile, method: str = "forward") -> list[Allocation]:
+    """Return the tensors that the memory plan of a method places, in the order of their first use.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    plan = next((plan for plan in pte.program.execution_plan if plan.name == method), None)
+    if plan is None:
+        raise KeyError(f"the program has no method {method!r}")
+    calls = [one.instr_args for one in plan.chains[0].instructions] if plan.chains else []
+    end = max(len(calls) - 1, 0)
+    uses: dict[int, list[int]] = {}
+    makers: dict[int, int] = {}
+    for step, call in enumerate(calls):
+        for index in _tensors(plan, call):
+            uses.setdefault(index, []).append(step)
+            makers.setdefault(index, step)
+    for index in plan.inputs:
+        uses.setdefault(index, []).append(0)
+    for index in plan.outputs:
+        uses.setdefault(index, []).append(end)
+    loops = [(call.destination_instruction, step) for step, call in enumerate(calls)
+             if isinstance(call, fmt.JumpFalseCall) and call.destination_instruction <= step]  # fmt: skip
+    symbols = ProgramSymbols(pte)
+    found = []
+    for index, value in enumerate(plan.values):
+        tensor = value.val
+        if not isinstance(tensor, fmt.Tensor) or tensor.allocation_info is None or index not in uses:
+            continue
+        steps = uses[index]
+        first, last = min(steps), max(steps)
+        for begin, stop in loops:  # what a loop uses stays until its last turn
+            if first <= stop and last >= begin:
+                first, last = min(first, begin), max(last, stop)
+        kind, origin = "input" if index in plan.inputs else "", None
+        if not kind and (tensor.data_buffer_idx or tensor.extra_tensor_info):
+            kind, first, last = "buffer", 0, end
+        elif not kind:
+            origin = next(iter(symbols.origins(method, makers[index])), None) if index in makers else None
+        name = kind or (origin.operator.split(".")[-2] if origin and "." in origin.operator else "value")
+        size = prod(tensor.sizes) * fmt.SCALAR_TYPE_SIZES[tensor.scalar_type]
+        place = tensor.allocation_info
+        found.append(
+            Allocation(
+                f"{name} [{index}]", *((origin.operator, origin.module, origin.source) if origin else ("", "", "")),
+                place.memory_id, place.offset, size, first, last,
+            )
+        )  # fmt: skip
+    return sorted(found, key=lambda one: (one.first, one.memory_id, one.offset))
+
+
+def _tensors(plan: fmt.ExecutionPlan, call: Any) -> Iterator[int]:
+    """Yield the values that an instruction reads or writes, also those in lists."""
+    if isinstance(call, (fmt.KernelCall, fmt.DelegateCall)):
+        for index in call.args:
+            value = plan.values[index].val if 0 <= index < len(plan.values) else None
+            if isinstance(value, (fmt.TensorList, fmt.OptionalTensorList)):
+                yield from (item for item in value.items if item >= 0)
+            else:
+                yield index
+    elif isinstance(call, fmt.MoveCall):
+        yield from (call.move_from, call.move_to)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """The arenas while an instruction runs.
+
+    Attributes:
+        index: The instruction.
+        name: What it runs: "linear", or the id of a backend.
+        bytes: Bytes in use in all arenas; tensors that share bytes count once.
+        scratch: Bytes that the delegate that it calls asks for during the call.
+    """
+
+    index: int
+    name: str
+    bytes: int
+    scratch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The instruction at which most bytes of the arenas are in use, and the tensors that are in them, largest first."""
+
+    index: int
+    bytes: int
+    owners: list[Allocation]
+
+    def as_rows(self) -> list[dict[str, Any]]:
+        """Return the owners for JSON."""
+        return [{"name": one.name, "operator": one.operator, "module": one.module, "source": one.source,
+                 "bytes": one.bytes} for one in self.owners]  # fmt: skip
+
+
+def peak(pte: fmt.PteFile, method: str = "forward") -> Peak:
+    """Return when most bytes of a method's arenas are in use, and by what.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    rows = allocations(pte, method)
+    used = _usage(rows)
+    index = max(range(len(used)), key=lambda step: used[step])
+    owners = sorted((row for row in rows if row.first <= index <= row.last), key=lambda row: -row.bytes)
+    return Peak(index, used[index], owners)
+
+
+def timeline(pte: fmt.PteFile, method: str = "forward") -> list[Step]:
+    """Return the bytes in use while each instruction of a method runs.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    used = _usage(allocations(pte, method))
+    graph = next(one for one in graph_of(pte).methods if one.name == method)
+    names = {node.id: node.name for node in graph.nodes}
+    plan = next(plan for plan in pte.program.execution_plan if plan.name == method)
+    meta = fmt.get_meta(pte)
+    delegates = (about.delegates if (about := meta.method(method)) else []) if meta else []
+    steps = []
+    for index, one in enumerate(plan.chains[0].instructions if plan.chains else ()):
+        scratch = 0
+        if isinstance(one.instr_args, fmt.DelegateCall) and 0 <= one.instr_args.delegate_index < len(delegates):
+            needs = delegates[one.instr_args.delegate_index].memory
+            scratch = sum(need.bytes for need in needs if need.kind == fmt.MemoryKind.SCRATCH)
+        steps.append(
+            Step(index, names.get(f"{method}/{index}", "free"), used[index] if index < len(used) else 0, scratch)
+        )
+    return steps
+
+
+def _usage(rows: list[Allocation]) -> list[int]:
+    """Return how many bytes of the arenas hold tensors that live, at each instruction up to the last one with any."""
+    begin: dict[int, list[Allocation]] = {}
+    for row in rows:
+        begin.setdefault(row.first, []).append(row)
+    used = []
+    live: list[Allocation] = []
+    for step in range(max((row.last for row in rows), default=0) + 1):
+        live = [row for row in live if row.last >= step] + begin.get(step, [])
+        total, arena, reached = 0, -1, 0
+        for memory, start, end in sorted((row.memory_id, row.offset, row.offset + row.bytes) for row in live):
+            reached = 0 if memory != arena else reached
+            arena = memory
+            total += max(0, end - max(start, reached))
+            reached = max(reached, end)
+        used.append(total)
+    return used
+
+
+def delegate_needs(pte: fmt.PteFile, method: str) -> dict[str, dict[str, int]] | None:
+    """Return the bytes that the delegates of a method declare to need, by backend and use; None without metadata.
+
+    A use is `scratch`, `persistent` or `staging`, with ` on device` if the memory is not the host's. Delegates with the
+    same `shared_group` share memory, so only the largest need of a group counts.
+    """
+    meta = fmt.get_meta(pte)
+    about = meta.method(method) if meta else None
+    plan = next((plan for plan in pte.program.execution_plan if plan.name == method), None)
+    if about is None or plan is None:
+        return None
+    found: dict[str, dict[str, int]] = {}
+    shared: dict[str, int] = {}
+    for delegate, declared in zip(plan.delegates, about.delegates, strict=False):
+        uses = found.setdefault(delegate.id, {})
+        for need in declared.memory:
+            known = shared.get(need.shared_group, 0) if need.shared_group else 0
+            shared[need.shared_group] = max(known, need.bytes)
+            use = need.kind.name.lower() + (" on device" if need.space else "")
+            uses[use] = uses.get(use, 0) + max(0, need.bytes - known)
+    return found
+
+
+def generate_memory_trace(
+    executorch_program_manager: Any,
+    chrome_trace_filename: str | Path,
+    enable_memory_offsets: bool = False,
+    method_name: str = "forward",
+    ommit_metadata: bool = False,
+) -> None:
+    """Write the memory over time as Chrome's JSON, in the form of ExecuTorch.
+
+    A thread is an instruction, a process an arena, and the x axis is bytes: it shows what lies in the arena while the
+    instruction runs.
+
+    Args:
+        executorch_program_manager: The finished program, or path or bytes of its `.pte`.
+        chrome_trace_filename: The file to write.
+        enable_memory_offsets: Place tensors where they lie in the arena, instead of one after another.
+        method_name: The method.
+        ommit_metadata: Leave out operators, modules and lines.
+
+    Raises:
+        KeyError: The program has no such method.
+    """
+    program = executorch_program_manager
+    if hasattr(program, "pte"):
+        pte = program.pte
+    else:
+        pte = program_file(program)
+    rows = allocations(pte, method_name)
+    events = []
+    for step in range(max((row.last for row in rows), default=-1) + 1):
+        place: dict[int, int] = {}
+        for row in (row for row in rows if row.first <= step <= row.last):
+            before = place.get(row.memory_id, 0)
+            facts = {"op_name": row.operator, "Memory ID": row.memory_id, "fqn": row.module, "source": row.source,
+                     "bytes": row.bytes}  # fmt: skip
+            events.append(
+                {"name": row.name, "cat": "memory_allocation", "ph": "X",
+                 "ts": row.offset if enable_memory_offsets else before, "dur": row.bytes, "pid": row.memory_id,
+                 "tid": step, "args": {} if ommit_metadata else facts}
+            )  # fmt: skip
+            place[row.memory_id] = before + row.bytes
+    Path(chrome_trace_filename).write_text(json.dumps({"traceEvents": events}, indent=2), encoding="ascii")

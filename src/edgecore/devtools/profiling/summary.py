@@ -1,0 +1,178 @@
+"""Sums of a trace by operator, module, backend, source line or kernel, which add up to the time of a run."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from edgecore.devtools.profiling.symbols import Origin
+from edgecore.devtools.profiling.trace import Run, Trace, TraceEvent
+
+GROUPS = ("operator", "module", "backend", "line", "kernel")
+KERNELS = "kernels"
+"""The backend of what the runtime's own kernels compute."""
+
+
+@dataclass(slots=True)
+class Row:
+    """Times of the events with one label.
+
+    Attributes:
+        label: Operator, module, backend, line or kernel; in parentheses if the events stand for none.
+        backend: The backends that ran them.
+        calls: Number of events in a run.
+        times: Nanoseconds in each run of the summary.
+        rest: True for time of the runtime or a delegate outside of operators.
+    """
+
+    label: str
+    backend: str
+    calls: float
+    times: list[int] = field(default_factory=list)
+    rest: bool = False
+
+    @property
+    def mean(self) -> float:
+        """Nanoseconds a run, on average."""
+        return statistics.fmean(self.times)
+
+
+@dataclass(slots=True)
+class Summary:
+    """The times of some runs.
+
+    Attributes:
+        rows: The rows by time, longest first; those of the rest are last.
+        durations: Nanoseconds of each run that counts: the middle half of all runs, so that one which the system has
+            interrupted changes nothing.
+        every: Nanoseconds of all runs, in the order of time.
+        unplaced: Number of events in these runs whose times come from another clock, and which are in no row.
+    """
+
+    rows: list[Row]
+    durations: list[int]
+    every: list[int]
+    unplaced: int = 0
+
+    @property
+    def mean(self) -> float:
+        """Nanoseconds a run, on average of those that count. The means of all rows add up to it."""
+        return statistics.fmean(self.durations) if self.durations else 0.0
+
+    @property
+    def covered(self) -> float:
+        """Share of the time that operators have, from 0 to 1."""
+        return sum(row.mean for row in self.rows if not row.rest) / self.mean if self.mean else 0.0
+
+
+def summarize(trace: Trace, by: str = "operator") -> Summary:
+    """Add up the times of a trace.
+
+    Args:
+        trace: The trace; its runs should be of one method.
+        by: What to sum up by: "operator", "module", "backend", "line" or "kernel".
+
+    Returns:
+        The sums.
+
+    Raises:
+        ValueError: `by` is no such word.
+    """
+    if by not in GROUPS:
+        raise ValueError(f"by must be one of {', '.join(GROUPS)}; got {by!r}")
+    runs = middle(trace.runs)
+    rows: dict[tuple[str, bool], Row] = {}
+    backends: dict[tuple[str, bool], dict[str, None]] = {}
+    unplaced = 0
+    for index, run in enumerate(runs):
+        unplaced += sum(event.parent is None and not event.placed for event in run.events)
+        for event, rest_label in parts(run):
+            rest = rest_label != ""
+            key = (rest_label or label(event, by), rest)
+            row = rows.get(key)
+            if row is None:
+                row = rows[key] = Row(key[0], "", 0, [0] * len(runs), rest)
+                backends[key] = {}
+            row.times[index] += event.own
+            row.calls += 1
+            if not rest:
+                backends[key][event.backend or KERNELS] = None
+    for key, row in rows.items():
+        row.backend = ", ".join(backends[key])
+        row.calls = row.calls / len(runs)
+    ordered = sorted(rows.values(), key=lambda row: (row.rest, -row.mean))
+    every = [run.duration for run in trace.runs]
+    return Summary(ordered, [run.duration for run in runs], every, unplaced)
+
+
+def middle(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs that are neither among the fastest nor among the slowest quarter, in the order of time."""
+    cut = len(runs) // 4
+    kept = sorted(range(len(runs)), key=lambda index: runs[index].duration)[cut : len(runs) - cut]
+    return [runs[index] for index in sorted(kept)]
+
+
+def parts(run: Run) -> Iterator[tuple[TraceEvent, str]]:
+    """Yield the events of a run whose own times add up to its time, each with the label of the rest it belongs to.
+
+    The label is empty for an event of an operator.
+    """
+    calls_inside = {id(event.parent) for event in run.events if event.kind == "operation" and event.parent}
+    for event in run.events:
+        if event.parent is not None or event.kind == "run":
+            rest = event.kind in ("run", "call", "other") or (event.kind == "delegate" and id(event) in calls_inside)
+            yield event, _rest(event) if rest else ""
+
+
+def _rest(event: TraceEvent) -> str:
+    if event.kind == "other":
+        return f"({event.name})"
+    if event.kind == "delegate":
+        return f"({event.backend or 'delegate'}, between operations)"
+    return "(runtime, between operators)"
+
+
+def label(event: TraceEvent, by: str) -> str:
+    """Return what an event of an operator counts for."""
+    if by == "backend":
+        return event.backend or KERNELS
+    if by == "kernel":
+        return event.kernel
+    if not event.origins:
+        return f"({event.name})" if by == "operator" else "(no module)" if by == "module" else "(no line)"
+    return label_of_origins(event.origins, by)
+
+
+def label_of_origins(origins: Sequence[Origin], by: str) -> str:
+    """Return the operators, the module or the source line of nodes."""
+    if by == "operator":
+        return operators(origins)
+    if by == "module":
+        return module(origins)
+    return next((origin.source for origin in origins if origin.source), "(no line)")
+
+
+def operators(origins: Sequence[Origin]) -> str:
+    """Return the operators of an event: "convolution + hardtanh"; of a large partition only how many there are."""
+    names = [short_operator(origin.operator) for origin in origins]
+    names = [name for index, name in enumerate(names) if index == 0 or name != names[index - 1]]
+    return " + ".join(names) if len(names) <= 4 else f"{names[0]} + {len(origins) - 1} more"
+
+
+def short_operator(name: str) -> str:
+    """Return "linear" for "aten.linear.default"."""
+    parts = name.replace("::", ".").split(".")
+    return parts[-2] if len(parts) >= 2 else name
+
+
+def module(origins: Sequence[Origin]) -> str:
+    """Return the innermost module that holds all nodes; if that is the model itself, the module of the first node."""
+    shared = []
+    for names in zip(*(origin.module.split(".") for origin in origins), strict=False):
+        if len(set(names)) > 1 or not names[0]:
+            break
+        shared.append(names[0])
+    if shared:
+        return ".".join(shared)
+    return next((origin.module for origin in origins if origin.module), "(the model itself)")

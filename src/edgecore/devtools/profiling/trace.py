@@ -1,0 +1,250 @@
+"""Traces: the runs of an ETDump with the origins of their events, and times that add up."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from edgecore.devtools.file_arguments import dump_file, program_file, record_file
+from edgecore.devtools.profiling.symbols import (
+    DELEGATE,
+    KERNEL,
+    REPEATED,
+    NoSymbols,
+    Origin,
+    ProgramSymbols,
+    RecordSymbols,
+    Symbols,
+    identifier,
+    method_of,
+    operation_number,
+)
+from edgecore.format.etdump import ETDump, ProfileEvent, RunData, garbage_kept, write_etdump
+
+EXECUTE = "Method::execute"
+_THREAD = re.compile(r"thread (\d+) of instruction \d+$")
+_OPERATOR_CALL = "OPERATOR_CALL"
+_ORDER = {"run": 0, "call": 1, "delegate": 1, "kernel": 2, "other": 2}
+
+
+@dataclass(slots=True, eq=False)
+class TraceEvent:
+    """An event of a run.
+
+    Attributes:
+        kind: "run" (a whole run), "kernel", "call" (ExecuTorch's frame around a kernel), "delegate" (a call of one),
+            "operation" (inside a delegate), "thread" (the part of one thread in an operator, whose time counts there) or
+            "other" (loading, preparing, copying).
+        name: Name of the event as people read it: "Conv2d", "linear", "prepare XnnpackBackend".
+        kernel: The code that ran, as the runtime or backend names it: "Convolution (NHWC, F32) IGEMM".
+        instruction: Index of the instruction of the method; -1 if the event belongs to none.
+        start: When it began, in the unit of the runtime's clock: usually nanoseconds.
+        end: When it ended.
+        origins: The nodes of the graph that it computed, as far as they are known.
+        backend: Id of the backend, such as "XnnpackBackend"; empty for kernels of the runtime.
+        parent: The event that contains it.
+        placed: False if its times do not lie in the delegate's call: the device has a clock of its own.
+        own: Its time without that of the events in it.
+        operation: Key of the delegate's operation, as in `PreprocessResult.debug_handle_map`: a number or a name; None
+            if the event is no operation of a delegate.
+    """
+
+    kind: str
+    name: str
+    kernel: str
+    instruction: int
+    start: int
+    end: int
+    origins: tuple[Origin, ...]
+    backend: str
+    parent: TraceEvent | None = None
+    placed: bool = True
+    own: int = 0
+    operation: int | str | None = None
+
+    @property
+    def duration(self) -> int:
+        """Length, in the unit of the runtime's clock."""
+        return self.end - self.start
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """A block of the trace. `method` is empty if unknown; `events` are in the order of time, outer ones first."""
+
+    name: str
+    method: str
+    events: list[TraceEvent]
+    data: RunData
+
+    @property
+    def execution(self) -> TraceEvent | None:
+        """Event of the run as a whole; None if the block is no run."""
+        return next((event for event in self.events if event.kind == "run"), None)
+
+    @property
+    def duration(self) -> int:
+        """Length of the run; of another block, from its first event to its last."""
+        whole = self.execution
+        if whole is not None:
+            return whole.duration
+        return max((e.end for e in self.events), default=0) - min((e.start for e in self.events), default=0)
+
+
+class Trace:
+    """The blocks of an ETDump, of edgecore or ExecuTorch.
+
+    Attributes:
+        runs: The runs of methods, in the order of time.
+        others: The blocks that are no runs, such as loading.
+
+    Example:
+        >>> trace = edgecore.devtools.Trace.read("runs.etdp", program="model.pte")
+        >>> for event in trace.runs[-1].events:
+        ...     print(event.name, event.duration, [origin.module for origin in event.origins])
+    """
+
+    def __init__(self, etdump: ETDump, symbols: Symbols | None = None) -> None:
+        self._symbols: Symbols = symbols or NoSymbols()
+        self._shapes: dict[Any, tuple[str, list[tuple[Any, ...]]]] = {}  # methods and meanings, by the events of blocks
+        self._meanings: dict[str, dict[tuple[Any, ...], tuple[Any, ...]]] = {}  # by method and event
+        with garbage_kept():
+            blocks = [self._block(run) for run in etdump.run_data]
+        self.runs = [block for block in blocks if block.execution is not None]
+        self.others = [block for block in blocks if block.execution is None and block.events]
+
+    @classmethod
+    def read(cls, etdump: Any, program: Any = None, etrecord: Any = None) -> Trace:
+        """Read a trace.
+
+        Args:
+            etdump: Path or bytes of the ETDump, or of records that firmware has made (`edgecore/trace_buffer.h`), whose
+                names are in `program`.
+            program: Path or bytes of the `.pte` or `.bpte` that ran, whose metadata tell what events stand for.
+            etrecord: Path or bytes of an ETRecord, or the result of `get_etrecord`, for a file of ExecuTorch, which has
+                no such metadata; it counts rather than `program`.
+
+        Returns:
+            The trace.
+
+        Raises:
+            FormatError: A file is of another kind, or damaged.
+        """
+        symbols: Symbols | None = None
+        if etrecord is not None:
+            symbols = RecordSymbols(record_file(etrecord))
+        elif program is not None:
+            symbols = ProgramSymbols(program_file(program))
+        with garbage_kept():
+            return cls(dump_file(etdump, program), symbols)
+
+    def select(self, method: str | None = None, skip: int = 0) -> Trace:
+        """Return a trace with the runs of one method, or of all, without the first `skip` of them."""
+        selected = copy.copy(self)
+        selected.runs = [run for run in self.runs if method is None or run.method in (method, "")][skip:]
+        return selected
+
+    def save(self, path: Any) -> None:
+        """Write the blocks of this trace as an ETDump."""
+        blocks = [*self.others, *self.runs]
+        Path(path).write_bytes(write_etdump(ETDump(0, [block.data for block in blocks])))
+
+    def _block(self, run: RunData) -> Run:
+        """Return the block of a run. Most runs have the same events, which are looked up once for all of them."""
+        events = [event.profile_event for event in run.events if event.profile_event]
+        keys = [
+            (e.name, e.instruction_id, e.delegate_debug_id_int, e.delegate_debug_id_str, e.delegate_debug_metadata)
+            for e in events
+        ]
+        shape = run.name, tuple(keys)
+        known = self._shapes.get(shape)
+        if known is None:
+            method = method_of(self._symbols, run.name, events)
+            by_key = self._meanings.setdefault(method, {})
+            for key, event in zip(keys, events, strict=True):
+                if key not in by_key:
+                    by_key[key] = self._meaning(method, event)
+            known = self._shapes[shape] = method, [by_key[key] for key in keys]
+        method, meanings = known
+        made = []
+        for event, (kind, name, kernel, origins, backend, operation) in zip(events, meanings, strict=True):
+            start, end = event.start_time, event.end_time
+            end = max(start, end)
+            made.append(TraceEvent(kind, name, kernel, event.instruction_id, start, end, origins, backend, None, True,
+                                   end - start, operation))  # fmt: skip
+        made.sort(key=_place)
+        _nest(made)
+        return Run(run.name or "", method, made, run)
+
+    def _meaning(self, method: str, event: ProfileEvent) -> tuple[Any, ...]:
+        """Return kind, name, kernel, origins, backend and operation of an event."""
+        kind, name, kernel = _described(event)
+        unknown = method == "" and not isinstance(self._symbols, NoSymbols)
+        found = NoSymbols().find(method, event) if unknown else self._symbols.find(method, event)
+        number = operation_number(event)
+        return kind, name, kernel, found.origins, found.backend, identifier(event) if number is None else number
+
+
+def _place(event: TraceEvent) -> tuple[int, int]:
+    """Return the place of an event in the order of time, where an outer event is before those in it."""
+    return event.start, _ORDER.get(event.kind, 3)
+
+
+def _described(event: ProfileEvent) -> tuple[str, str, str]:
+    """Return kind, name and kernel of an event."""
+    name = REPEATED.sub("", event.name or "")
+    given = identifier(event)
+    if given is not None:
+        text = REPEATED.sub("", str(given))
+        short = text.rpartition(" ")[0] if text.endswith("]") or " #" in text[-8:] else text
+        return "operation", short, _kernel(event.delegate_debug_metadata) or text
+    if name == EXECUTE:
+        return "run", name, name
+    if name.startswith(KERNEL):
+        return "kernel", name.removeprefix(KERNEL), name.removeprefix(KERNEL)
+    if name == DELEGATE:
+        return "delegate", name, name
+    kind = "call" if name == _OPERATOR_CALL else "thread" if _THREAD.match(name) else "other"
+    return kind, name, name
+
+
+def _kernel(metadata: Any) -> str:
+    """Return the kernel that edgecore's backends write into the metadata, as JSON."""
+    if not metadata:
+        return ""
+    try:
+        value = json.loads(bytes(metadata))
+    except (ValueError, RecursionError):
+        return ""
+    return str(value.get("kernel", "")) if isinstance(value, dict) else ""
+
+
+def _nest(events: Sequence[TraceEvent]) -> None:
+    """Set the parents of events that are in order, and take the time of an event from that of its parent's own."""
+    stack: list[TraceEvent] = []
+    for event in events:
+        kind = event.kind
+        if kind == "thread":
+            continue
+        while stack and not _contains(stack[-1], event):
+            stack.pop()
+        parent = stack[-1] if stack else None
+        if kind == "operation" and (parent is None or parent.kind not in ("delegate", "operation")):
+            event.placed = False
+            continue
+        event.parent = parent
+        if parent is not None:
+            parent.own -= event.end - event.start
+        if kind != "kernel":
+            stack.append(event)
+
+
+def _contains(outer: TraceEvent, event: TraceEvent) -> bool:
+    if outer.kind == "operation" and event.start == outer.end:
+        return False  # operations follow one another without a gap, and some of them are too short to measure
+    return outer.start <= event.start and event.end <= outer.end

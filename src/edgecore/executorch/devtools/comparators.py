@@ -1,0 +1,149 @@
+"""Distances between the outputs of two runs, by the names of ExecuTorch."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from edgecore.executorch.devtools.inspector import Inspector
+
+
+def as_floats(value: Any) -> Any:
+    """Return a value as a tensor of float64, with 0 in place of NaN."""
+    import torch
+
+    return torch.nan_to_num(
+        torch.as_tensor(value, dtype=torch.float64).detach().cpu(), posinf=math.inf, neginf=-math.inf
+    )
+
+
+def difference(a: Any, b: Any) -> Any:
+    """Return the differences of all elements as a tensor of float64; equal infinite numbers differ by 0."""
+    import torch
+
+    first, second = as_floats(a), as_floats(b)
+    return torch.where(first == second, 0, first - second)
+
+
+class NumericalComparatorBase(ABC):
+    """A distance between what a graph computes and what the device computed.
+
+    Args:
+        inspector: The inspector that compares; it sets itself if this is None.
+    """
+
+    def __init__(self, inspector: Inspector | None = None) -> None:
+        self.inspector = inspector
+
+    def preprocessing(self, mapping: dict[Any, Any]) -> dict[Any, Any]:
+        """Return the pairs to compare: (handles, value of the graph) to (handles, value of the device)."""
+        return mapping
+
+    @abstractmethod
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the distance of the device's value `b` from the graph's value `a`."""
+
+
+class L1Comparator(NumericalComparatorBase):
+    """Sum of absolute differences."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the sum of the absolute differences of all elements."""
+        return float(difference(a, b).abs().sum())
+
+
+class MSEComparator(NumericalComparatorBase):
+    """Mean of squared differences."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the mean of the squared differences of all elements."""
+        return float(difference(a, b).square().mean())
+
+
+class SNRComparator(NumericalComparatorBase):
+    """Signal to noise ratio in dB."""
+
+    def element_compare(self, a: Any, b: Any) -> float:
+        """Return the ratio of the power of `a` to that of the difference, in dB; infinite if they are equal.
+
+        Infinite elements of `a` have no power; they are an infinite difference if they differ.
+        """
+        signal = as_floats(a)
+        noise = float(difference(a, b).square().mean())
+        power = float(signal.masked_fill(signal.isinf(), 0).square().mean())
+        if noise == 0:
+            return math.inf
+        return 10 * math.log10(power / noise) if power and noise != math.inf else -math.inf
+
+
+COMPARATORS: dict[str, type[NumericalComparatorBase]] = {
+    "MSE": MSEComparator, "L1": L1Comparator, "SNR": SNRComparator,
+}  # fmt: skip
+
+
+def _snr(a: Any, b: Any) -> float:
+    return SNRComparator().element_compare(a, b)
+
+
+def _mse(a: Any, b: Any) -> float:
+    return MSEComparator().element_compare(a, b)
+
+
+def _cosine(a: Any, b: Any) -> float:
+    first, second = as_floats(a).flatten(), as_floats(b).flatten()
+    length = float(first.norm() * second.norm())
+    return float(first.dot(second)) / length if length else math.nan
+
+
+METRICS: dict[str, Callable[[Any, Any], float]] = {"snr": _snr, "mse": _mse, "cosine_similarity": _cosine}
+
+
+def compare_results(
+    reference_output: Sequence[Any],
+    run_output: Sequence[Any],
+    metrics: Sequence[str] | None = None,
+    plot: bool = False,
+) -> dict[str, list[float | None]]:
+    """Compare the outputs of a run with those to expect, print the figures, and return them.
+
+    Args:
+        reference_output: The outputs to expect.
+        run_output: The outputs of the run.
+        metrics: Some of "snr", "mse" and "cosine_similarity"; by default all.
+        plot: Draw bars beside the figures.
+
+    Returns:
+        For each metric a figure for each output, rounded to two digits; None for an output that is no tensor.
+
+    Raises:
+        ValueError: A metric is unknown, or the outputs differ in number or shape.
+    """
+    import torch
+
+    if unknown := [name for name in metrics or () if name not in METRICS]:
+        raise ValueError(f"unknown metric {unknown[0]!r}; it must be one of {', '.join(METRICS)}")
+    if len(reference_output) != len(run_output):
+        raise ValueError(
+            f"{len(reference_output)} outputs to expect cannot be compared with {len(run_output)} of a run"
+        )
+    for index, (a, b) in enumerate(zip(reference_output, run_output, strict=True)):
+        if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) and a.shape != b.shape:
+            raise ValueError(f"output {index} has the shape {[*b.shape]}; {[*a.shape]} was to expect")
+    results: dict[str, list[float | None]] = {}
+    for name, metric in METRICS.items():
+        if metrics is not None and name not in metrics:
+            continue
+        results[name] = [
+            round(metric(a, b), 2) if isinstance(a, torch.Tensor) and isinstance(b, torch.Tensor) else None
+            for a, b in zip(reference_output, run_output, strict=True)
+        ]
+        print(name)
+        finite = [abs(value) for value in results[name] if value is not None and math.isfinite(value)]
+        for index, value in enumerate(results[name]):
+            known = value is not None and math.isfinite(value) and max(finite) > 0
+            bar = "#" * round(40 * abs(value) / max(finite)) if plot and known and value is not None else ""
+            print(f"{index:>5} {'-' if value is None else f'{value:.5f}':>12} {bar}".rstrip())
+    return results

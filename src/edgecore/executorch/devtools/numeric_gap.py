@@ -1,0 +1,254 @@
+"""Numeric gap: what operators computed on the device beside what the graph of an ETRecord computes."""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from edgecore.devtools.profiling import DELEGATE, REPEATED
+from edgecore.errors import FormatError
+from edgecore.executorch.devtools.comparators import COMPARATORS, NumericalComparatorBase
+from edgecore.format.etrecord import EtRecordFile, Graph, graph_nodes
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
+
+    from edgecore.executorch.devtools.events import Event
+
+Handles = tuple[int, ...]
+COLUMNS = (
+    "aot_debug_handle", "aot_ops", "aot_intermediate_output", "runtime_ops", "runtime_debug_handle",
+    "runtime_intermediate_output", "gap", "stacktraces",
+)  # fmt: skip
+
+
+def load_graph(graph: Graph) -> ExportedProgram:
+    """Load a program of an ETRecord; operators of ExecuTorch's edge dialect become those of torch.
+
+    Raises:
+        FormatError: torch cannot load it, for example because an operator of it is not registered in this process.
+    """
+    from torch._export.serde.serialize import SerializedArtifact, deserialize
+
+    from edgecore.executorch.devtools.etrecord.delegates import all_nodes, read_delegates
+
+    handles = {node.name: node.handle for node in graph_nodes(graph) if node.handle}
+    try:
+        content = json.loads(graph.program)
+        content |= {"schema_version": {"major": 8, "minor": 20}, "verifiers": ["TRAINING"]}
+        content.pop("dialect", None)
+        for node in all_nodes(content["graph_module"]["graph"]):
+            lists = [output for output in node["outputs"] if "as_tensors" in output]
+            if node["target"].startswith("torch.ops.higher_order.") and lists:
+                node["is_hop_single_tensor_return"] = True  # then torch takes a list of results as one result
+        text = json.dumps(content).replace("executorch.exir.dialects.edge.ops.", "torch.ops.")
+        parts = (graph.state_dict, graph.constants, graph.example_inputs)
+        program = deserialize(SerializedArtifact(text.encode(), *parts))
+        read_delegates(program, load_graph)
+    except Exception as error:  # torch raises errors of many types here
+        raise FormatError(f"torch cannot load a program of the ETRecord: {error!r}") from error
+    for node in program.graph.nodes:
+        if node.name in handles:
+            node.meta["debug_handle"] = handles[node.name]
+    return program
+
+
+def loaded_values(saved: bytes | None) -> Any:
+    """Return the inputs or outputs of an ETRecord, which are a file of `torch.save`; None for None.
+
+    Raises:
+        FormatError: torch cannot load them.
+    """
+    import torch
+
+    if saved is None:
+        return None
+    try:
+        return torch.load(io.BytesIO(saved), weights_only=True)
+    except Exception as error:  # torch raises errors of many types here
+        raise FormatError(f"torch cannot load the inputs or outputs of the ETRecord: {error!r}") from error
+
+
+def numeric_gap(
+    record: EtRecordFile, graph: Graph, events: Iterable[Event], distance: str | NumericalComparatorBase, inspector: Any
+) -> list[dict[str, Any]]:
+    """Compare the recorded values of events with those of a graph.
+
+    Args:
+        record: The record, which must have representative inputs.
+        graph: The graph that is run on these inputs.
+        events: The events, with debug handles and data.
+        distance: "MSE", "L1", "SNR" or a comparator.
+        inspector: The inspector that the comparator gets.
+
+    Returns:
+        A row for each operator with a value, and for operators that were computed together; with the keys `COLUMNS`.
+
+    Raises:
+        ValueError: The record has no inputs or weights, the graph does not take the inputs, or the distance is unknown.
+    """
+    if record.representative_inputs is None:
+        raise ValueError("the ETRecord has no inputs to run the graph with; update_representative_inputs sets them")
+    comparator = _comparator(distance)
+    if comparator.inspector is None:
+        comparator.inspector = inspector
+    values, names = _computed(load_graph(graph), record.representative_inputs)
+    traces = {node.name: node.stack_trace or None for node in graph_nodes(graph)}
+    mapping: dict[Any, Any] = {}
+    operators: dict[Handles, list[str]] = {}
+    for group in _recorded(events):
+        handles, data = group.handles, group.events[-1].debug_data
+        if handles[-1] in values and data and data[-1] is not None:
+            computed, recorded = _pair(values[handles[-1]], data)
+            mapping[handles, computed] = handles, recorded
+            operators[handles] = [*{_handles(event): _name(event) for event in group.events}.values()]
+    rows = []
+    for (_, a), (handles, b) in comparator.preprocessing(mapping).items():
+        known = tuple(handle for handle in handles if handle in values)
+        nodes = [name for handle in known for name in names[handle]]
+        cells = (known, nodes, a, operators.get(handles, []), handles, b, _gap(comparator, a, b))
+        rows.append(dict(zip(COLUMNS, (*cells, {name: traces.get(name) for name in nodes}), strict=True)))
+    return rows
+
+
+def _pair(computed: Any, recorded: Sequence[Any]) -> tuple[Any, Any]:
+    """Return the values of an operator to compare: tuples if it has several outputs and all were recorded.
+
+    edgecore's kernels record several outputs as one list, ExecuTorch's runtime as a value each, and delegates one only.
+    A graph that is less decomposed than the program may have one output where the kernel has several.
+    """
+    outputs = [one for value in recorded for one in (value if isinstance(value, (list, tuple)) else [value])]
+    if not isinstance(computed, (list, tuple)):
+        return computed, _fitting(computed, outputs, outputs[-1])
+    if [*map(_shape, outputs)] != [*map(_shape, computed)]:
+        one = _fitting(outputs[-1], computed, None)
+        if one is not None:
+            return one, outputs[-1]
+    return tuple(computed), tuple(outputs)
+
+
+def _fitting(value: Any, others: Sequence[Any], default: Any) -> Any:
+    """Return the only one of several values that has the shape, or the shape and dtype, of another one."""
+    for kind in (_shape, lambda value: (_shape(value), getattr(value, "dtype", None))):
+        found = [one for one in others if kind(one) == kind(value)]
+        if len(found) == 1:
+            return found[0]
+    return default
+
+
+def _comparator(distance: str | NumericalComparatorBase) -> NumericalComparatorBase:
+    if isinstance(distance, NumericalComparatorBase):
+        return distance
+    chosen = COMPARATORS.get(distance.strip().upper())
+    if chosen is None:
+        raise ValueError(f"unknown distance {distance!r}; it must be MSE, L1, SNR or a comparator")
+    return chosen()
+
+
+def _gap(comparator: NumericalComparatorBase, a: Any, b: Any) -> list[float]:
+    """Return the distances; NaN for values that differ in their number of elements.
+
+    Their shapes may differ: a runtime does not run views, so that the value of a node's last view has the shape before it.
+    """
+    if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+        return [distance for pair in zip(a, b, strict=True) for distance in _gap(comparator, *pair)]
+    if isinstance(a, tuple) or isinstance(b, tuple):
+        return [math.nan]
+    if _shape(a) != _shape(b):
+        if None in (_shape(a), _shape(b)) or a.numel() != b.numel():
+            return [math.nan]
+        b = b.reshape(a.shape)
+    return [comparator.element_compare(a, b)]
+
+
+def _shape(value: Any) -> Any:
+    return getattr(value, "shape", None)
+
+
+def _computed(program: ExportedProgram, inputs: bytes) -> tuple[dict[int, Any], dict[int, list[str]]]:
+    """Run a program; return values and names of nodes by debug handle. Of several nodes with one, the last counts."""
+    import torch
+
+    from edgecore.ir.delegate import call_delegate, delegates
+    from edgecore.ir.program import module_to_run
+
+    programs = (program, *(lowered.original_module for _, lowered in delegates(program)))
+    tensors = [value for part in programs for value in (*part.state_dict.values(), *part.constants.values())]
+    if any(isinstance(value, torch.Tensor) and value.is_meta for value in tensors):
+        raise ValueError("the ETRecord has no weights to run the graph with; save it with weights=True")
+    arguments = loaded_values(inputs)
+    values: dict[int, Any] = {}
+    names: dict[int, list[str]] = {}
+
+    class Recorder(torch.fx.Interpreter):
+        def call_function(self, target: Any, args: Any, kwargs: Any) -> Any:
+            if target is not call_delegate:
+                return super().call_function(target, args, kwargs)
+            lowered, *operands = args
+            return Recorder(module_to_run(lowered.original_module, check_guards=False)).run(*operands)
+
+        def run_node(self, n: torch.fx.Node) -> Any:
+            result = super().run_node(n)
+            handle = n.meta.get("debug_handle")
+            if isinstance(handle, int) and n.op == "call_function" and "getitem" not in n.name:
+                values[handle] = result.clone() if isinstance(result, torch.Tensor) else result
+                names.setdefault(handle, []).append(n.name)
+            return result
+
+    module = module_to_run(program)
+    try:
+        with torch.no_grad():
+            Recorder(module).run(*arguments)
+    except Exception as error:  # torch raises errors of many types here
+        raise ValueError(f"the graph cannot be run with the inputs of the ETRecord: {error}") from error
+    return values, names
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Events for the same operators, in the order of execution: the value of the last is that of its last operator.
+
+    Attributes:
+        handles: The debug handles of all; those of the last event are at the end.
+        events: The events.
+    """
+
+    handles: Handles
+    events: Sequence[Event]
+
+
+def _recorded(events: Iterable[Event]) -> list[_Group]:
+    """Return the events of operators, those that share debug handles as one group.
+
+    If two events have a handle in common, each computes a part of that operator, and the value of the first is the
+    operator's only by chance. A call of a delegate is left out if operations of it have values.
+    """
+    named = (event for event in events if event.op_types and event.debug_handles is not None)
+    of_operators = [event for event in named if _name(event) != "OPERATOR_CALL"
+                    # A delegate that does not report the values of its operations: the value of its call counts.
+                    and (event.debug_data or not event.is_delegated_op)]  # fmt: skip
+    inside = {handle for event in of_operators if event.is_delegated_op for handle in _handles(event)}
+    groups: dict[int, _Group] = {}
+    for event in sorted(of_operators, key=lambda event: event._instruction_id or 0):
+        own = dict.fromkeys(_handles(event))
+        if _name(event) == DELEGATE and not inside.isdisjoint(own):
+            continue
+        before = {id(groups[handle]): groups[handle] for handle in own if handle in groups}.values()
+        others = [handle for group in before for handle in group.handles if handle not in own]
+        joined = _Group((*others, *own), [*(one for group in before for one in group.events), event])
+        groups |= dict.fromkeys(joined.handles, joined)
+    return [*{id(group): group for group in groups.values()}.values()]
+
+
+def _name(event: Event) -> str:
+    """Return the name without the number of a repeated event."""
+    return REPEATED.sub("", event.name)
+
+
+def _handles(event: Event) -> Handles:
+    own = event.debug_handles
+    return (own,) if isinstance(own, int) else tuple(own or ())

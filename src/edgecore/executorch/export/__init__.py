@@ -1,0 +1,1 @@
+"""Recipes by the names of ExecuTorch's module `executorch.export`."""

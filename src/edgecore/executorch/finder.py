@@ -1,0 +1,146 @@
+"""The finder that gives Python modules of the names of ExecuTorch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+from edgecore.errors import BackendError
+from edgecore.executorch.names import MODULES, REASONS
+from edgecore.plugin import registry
+
+ROOT = "executorch"
+BACKENDS = "executorch.backends."
+
+
+def install() -> None:
+    """Let imports of `executorch` and its modules give the counterparts in edgecore, in this process from now on.
+
+    Raises:
+        ImportError: Modules of ExecuTorch itself are imported already.
+    """
+    if any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        return
+    present = sorted(name for name in sys.modules if name.partition(".")[0] == ROOT)
+    if present:
+        raise ImportError(f"{present[0]} is imported already; call edgecore.executorch.install() before that")
+    sys.meta_path.insert(0, _Finder())
+
+
+def plugin_modules() -> dict[str, Mapping[str, str]]:
+    """Return the modules below `executorch.backends` that the installed backends contribute.
+
+    A backend's package contributes by its attribute `executorch_modules`: name of a module of ExecuTorch -> (name in it
+    -> counterpart as `module:attribute`). This imports the packages, which are light, and not their compilers.
+    """
+    found: dict[str, Mapping[str, str]] = {}
+    for provider in registry.providers_here():
+        if registry.excluded_by(provider):
+            continue
+        try:
+            registry.find(provider.name)
+        except BackendError:
+            continue  # a broken or ambiguous backend: `edgecore doctor` says why
+        modules = getattr(sys.modules.get(provider.module), "executorch_modules", {})
+        for module, names in modules.items():  # two packages may have names in one module
+            found[module] = {**found.get(module, {}), **names}
+    return found
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Finds and loads the modules of `MODULES` and of the installed backends."""
+
+    def __init__(self) -> None:
+        self._of_plugins: dict[str, Mapping[str, str]] | None = None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return the spec of a module of ExecuTorch; None for all other modules.
+
+        Raises:
+            ImportError: edgecore has no counterpart of the module; the text names the nearest.
+        """
+        if fullname.partition(".")[0] != ROOT:
+            return None
+        if not self.has_module(fullname):
+            parent, _, name = fullname.rpartition(".")
+            raise ImportError(self.missing(parent, name), name=fullname)
+        return ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """Return an empty module, whose names are imported when they are read."""
+        return _Module(spec.name, f"Counterparts in edgecore of the names of {spec.name}.")
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the module its names."""
+        names = self.names(module.__name__)
+
+        def of_module(name: str) -> Any:
+            if name in names:
+                source, _, attribute = names[name].partition(":")
+                value = getattr(import_module(source), attribute) if attribute else import_module(source)
+                setattr(module, name, value)
+                return value
+            if name.startswith("__"):
+                raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+            if self.has_module(f"{module.__name__}.{name}"):
+                return import_module(f"{module.__name__}.{name}")
+            raise AttributeError(self.missing(module.__name__, name))
+
+        module.__getattr__ = of_module  # type: ignore[method-assign]
+        module.__all__ = sorted(names)  # type: ignore[attr-defined]
+
+    def names(self, module: str) -> Mapping[str, str]:
+        """Return the names of a module with their counterparts."""
+        return MODULES.get(module) or self._plugins(module).get(module, {})
+
+    def has_module(self, name: str) -> bool:
+        """Return True if there is a counterpart of the module, or of a module inside it."""
+        inside = f"{name}."
+        return any(known == name or known.startswith(inside) for known in (*MODULES, *self._plugins(name)))
+
+    def missing(self, module: str, name: str) -> str:
+        """Return the sentence about a name without counterpart."""
+        full = f"{module}.{name}"
+        reason = next((text for known, text in REASONS.items() if full == known or full.startswith(f"{known}.")), None)
+        is_installed = module.startswith(BACKENDS) and self.has_module(module)
+        if reason is None or is_installed:
+            tables = {**MODULES, **self._plugins(full)}
+            inside = {f"{of}.{one}": target for of, names in tables.items() for one, target in names.items()}
+            by_name = {one.rpartition(".")[2]: one for one in inside}
+            near = get_close_matches(name, by_name, 1, 0.5) or get_close_matches(full, [*inside, *tables], 1, 0)
+            nearest = by_name.get(near[0], near[0])
+            reason = f"the nearest is {nearest}"
+            if nearest in inside:
+                reason += f", which is {inside[nearest].replace(':', '.')}"
+        return f"edgecore has no counterpart of {full}: {reason}"
+
+    def _plugins(self, name: str) -> dict[str, Mapping[str, str]]:
+        """Return the modules of installed backends; none as long as a script imports no backend."""
+        if not f"{name}.".startswith(BACKENDS):
+            return self._of_plugins or {}
+        if self._of_plugins is None:
+            self._of_plugins = plugin_modules()
+        return self._of_plugins
+
+
+class _Module(ModuleType):
+    """A module with counterparts. `executorch.export` can also be called, as ExecuTorch's documentation does."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function in the module that has its name.
+
+        Raises:
+            TypeError: There is no such function.
+        """
+        name = self.__name__.rpartition(".")[2]
+        if name not in self.__all__:
+            raise TypeError(f"the module {self.__name__} is no function")
+        return getattr(self, name)(*args, **kwargs)
