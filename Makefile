@@ -195,7 +195,7 @@ fuzz-long: install $(DONE)/fuzzers
 
 test-ray: install $(DONE)/test $(DONE)/ray
 	$(SAY) "sweeps on a Ray cluster"
-	$(PY) -m pytest --full tests/sweeps/test_ray_pool.py
+	$(PY) -m pytest --full tests/sweeps/pools/test_ray_pool.py
 
 fuzz-graphs: install $(DONE)/test
 	cd tests && ../$(PY) -m fuzz.run --graphs $(GRAPHS) --progress ../build/fuzz-graphs

@@ -34,7 +34,7 @@ if len(sys.orig_argv) > 3 and sys.orig_argv[1] == "-c" and "sweeps.cell import m
 
 def measure(cells: int, ray: str | None, jobs: int) -> dict[str, float]:
     import edgecore
-    from edgecore.sweeps.process import _CHILD as code
+    from edgecore.sweeps.pools.process import _CHILD as code
 
     request = json.dumps(["", tempfile.mkdtemp()])
     command = [sys.executable, "-c", code, request, *sys.path]

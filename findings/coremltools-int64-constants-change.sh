@@ -9,7 +9,7 @@
 # > limit is false for x = 1. torch.full of 3,000,000,000 is 2,147,483,648 in float32. Nothing is said.
 # What to do: keep constants within 32 bits; write "no limit" as -2**31 and 2**31 - 1, not as the limits of int64.
 # edgecore: leaves calls with such constants to other kernels, with the reason
-# (`tests/partition/test_operator_table.py`).
+# (`tests/partition/kit/test_operator_table.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

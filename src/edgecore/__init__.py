@@ -128,6 +128,6 @@ def backends(seconds: float = 20) -> list[InstalledBackend]:
         >>> [(backend.name, backend.state) for backend in edgecore.backends()]
         [('xnnpack', 'ok')]
     """
-    from edgecore.plugin import isolated_import
+    from edgecore.plugin.diagnosis import isolated_import
 
     return isolated_import.backends(seconds)

@@ -11,9 +11,10 @@ torch = pytest.importorskip("torch")
 from torch import nn
 from torch.fx import Interpreter
 
-from edgecore.conformance import bounds, recipes
+from edgecore.conformance import bounds
 from edgecore.conformance.bounds import Bounded, bounded_eager
 from edgecore.conformance.check import Failed
+from edgecore.conformance.checks import recipes
 from edgecore.pipeline.preprocess import compiler_of
 from edgecore.plugin import registry
 from edgecore.quantize.plan import make_plan

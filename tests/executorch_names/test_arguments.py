@@ -64,9 +64,9 @@ def test_each_argument_is_passed_by_a_test_or_stands_in_a_list():
 
 
 NOT_PASSED = """
-devtools.events:Event _source
+executorch.devtools.events:Event _source
 ir.delegate:LoweredBackendModule original_module
-pipeline.executorch_program:ExecutorchProgramManager config_methods
-runtime.executorch_names:Program debug_bytes
+executorch.exir.program:ExecutorchProgramManager finished
+executorch.runtime.runtime:Program debug_bytes
 """
 """Arguments that edgecore adds, of classes whose objects scripts get from functions."""

@@ -39,7 +39,7 @@ NOT_RUN = {
     "using-executorch-export: delegate_external_constants_pass_unlifted": "ExecutorchBackendConfig(external_constants=...)"
     " names the weights of a .ptd file, so no pass has to tag them",
     "compiler-backend-dialect: _trace_and_lower_to_edge_ops": "torch's subgraph_rewriter makes nodes without `val`, which "
-    "an edge program must have; edgecore.passes.replace_pattern is the nearest",
+    "an edge program must have; edgecore.passes.library.replace_pattern is the nearest",
     "ir-exir: exir_ops.edge.aten.sigmoid.default._schema.arguments[0].allowed_types": "edge operators are torch's own, "
     "whose schemas have no such field; edgecore.sdk.allowed_types(operator) has the dtypes",
     "api-life-cycle: CaptureConfig": "the class was removed from ExecuTorch, which the page shows",

@@ -11,8 +11,7 @@ from fuzz.graph import Ref
 from torch._ops import OpOverload
 
 from edgecore import runtime
-from edgecore.conformance import sample_table  # noqa: F401  (fills samples.TABLE)
-from edgecore.conformance.samples import RANGES, TABLE, Sample, Weight, resolve
+from edgecore.conformance.samples.calls import RANGES, TABLE, Sample, Weight, resolve
 
 aten = torch.ops.aten
 Make = Callable[[Drawer], None]
@@ -528,7 +527,7 @@ def _sampled(name: str) -> Make:
     assert target is not None
 
     def make(d: Drawer) -> None:
-        from edgecore.conformance.samples import Make as Tensors
+        from edgecore.conformance.samples.calls import Make as Tensors
 
         dtype = d.pick(d.dtypes)
         try:

@@ -16,7 +16,7 @@ import pytest
 from embedding import PACKAGE, ROOT, shared_folder
 from fresh_environment import Environment
 
-from edgecore.cli.new_backend import render
+from edgecore.cli.commands.new_backend import render
 
 EXAMPLE = ROOT / "examples" / "hello-backend"
 GUIDE = ROOT / "docs" / "backends.md"

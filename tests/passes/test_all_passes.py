@@ -16,12 +16,12 @@ from edgecore.passes import (
     narrow_integers,
     remove_dead_code,
 )
-from edgecore.passes.fold_constants import fold_constants
-from edgecore.passes.hoist_selects import hoist_selects
+from edgecore.passes.library.fold_constants import fold_constants
+from edgecore.passes.library.hoist_selects import hoist_selects
+from edgecore.passes.library.remove_identities import remove_identities
 from edgecore.passes.quantized import (
     propagate_quantize,
 )
-from edgecore.passes.remove_identities import remove_identities
 from edgecore.pipeline import to_edge
 
 STEPS = (

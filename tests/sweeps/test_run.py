@@ -12,7 +12,8 @@ from sweep_files import MODEL, write_nets
 
 import edgecore
 from edgecore.errors import EdgecoreError
-from edgecore.sweeps import pools, read_results
+from edgecore.sweeps import read_results
+from edgecore.sweeps.pools import pools
 from edgecore.sweeps.step import StepResult
 
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import edgecore
-from edgecore.cli import extract
 from edgecore.cli.blobs import describe_blobs
+from edgecore.cli.commands import extract
 from edgecore.format import read_pte
 from edgecore_coreml.blob import read_blob, resolve, write_blob, write_reference
 from edgecore_coreml.compiler import CoreMLCompiler

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import edgecore
-from edgecore.cli import extract
+from edgecore.cli.commands import extract
 from edgecore.format import read_pte
 from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.package import unpack

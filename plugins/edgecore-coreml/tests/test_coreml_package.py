@@ -13,7 +13,7 @@ import pytest
 
 import edgecore_coreml
 from edgecore.errors import FormatError
-from edgecore.plugin.doctor import diagnose
+from edgecore.plugin.diagnosis.doctor import diagnose
 from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_coreml import compiler
 from edgecore_coreml.blob import read_blob, write_blob

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgecore.plugin.manifests import write_manifests
+from edgecore.plugin.installed.manifests import write_manifests
 
 RUNNER = Path(sys.executable).with_name("edgecore-run")
 

@@ -13,8 +13,7 @@ from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from tosa_lowered import CONFIGS, graphs_of
 
-from edgecore.conformance import sample_table  # noqa: F401  (fills samples.TABLE)
-from edgecore.conformance.samples import Sample, evaluate, samples_of
+from edgecore.conformance.samples.calls import Sample, evaluate, samples_of
 from edgecore_tosa.operators import ROWS
 from edgecore_tosa.operators.table import Row
 from edgecore_tosa.quantizer import TosaQuantizer, get_symmetric_a8w4_quantization_config

@@ -14,7 +14,7 @@ import torch
 
 import edgecore
 import edgecore_vulkan
-from edgecore.plugin.doctor import Finding, diagnose
+from edgecore.plugin.diagnosis.doctor import Finding, diagnose
 from edgecore_vulkan.devices import list_devices
 
 LOAD = """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from edgecore.conformance import special_values
+from edgecore.conformance.special_values import measure as special_values
 from edgecore_vulkan import native_library
 from edgecore_vulkan.devices import NoDevice, list_devices
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import edgecore
-from edgecore.conformance import special_values
+from edgecore.conformance.special_values import measure as special_values
 from edgecore_xnnpack.compiler import XnnpackCompiler
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="the page is about processors of x86-64")

@@ -8,7 +8,7 @@ import sys
 import pytest
 from native_host import build_folder
 
-from edgecore.plugin.doctor import diagnose
+from edgecore.plugin.diagnosis.doctor import diagnose
 from edgecore_xnnpack import native_library
 from edgecore_xnnpack.try_kernels import try_kernels
 

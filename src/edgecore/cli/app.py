@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from edgecore.cli import (
+from edgecore.cli import plugin_commands
+from edgecore.cli.commands import (
     backends,
     bench,
     budget,
@@ -24,7 +25,6 @@ from edgecore.cli import (
     inspect,
     kernels,
     new_backend,
-    plugin_commands,
     profile,
     run,
     search,

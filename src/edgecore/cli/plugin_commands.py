@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from edgecore.errors import BackendAmbiguous, BackendBroken
-from edgecore.plugin.entry_points import COMMANDS, Provider, scan
+from edgecore.plugin.installed.entry_points import COMMANDS, Provider, scan
 
 
 def add(app: typer.Typer, built_in: int, arguments: Sequence[str]) -> None:

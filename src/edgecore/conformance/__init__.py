@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
     from edgecore.conformance.report import Report, Row
-    from edgecore.conformance.session import list_checks, run
+    from edgecore.conformance.workers.session import list_checks, run
 
 __all__ = ["BackendUnderTest", "Check", "Failed", "Report", "Row", "Skipped", "list_checks", "run"]
 
@@ -26,7 +26,7 @@ __getattr__ = lazy_names(
     {
         **dict.fromkeys(("BackendUnderTest", "Check", "Failed", "Skipped"), "edgecore.conformance.check"),
         **dict.fromkeys(("Report", "Row"), "edgecore.conformance.report"),
-        **dict.fromkeys(("list_checks", "run"), "edgecore.conformance.session"),
+        **dict.fromkeys(("list_checks", "run"), "edgecore.conformance.workers.session"),
     },
     deprecated={"Subject": ("BackendUnderTest", "0.2")},
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from edgecore.backend import Backend
-    from edgecore.conformance.runner import Runner
+    from edgecore.conformance.workers.runner import Runner
     from edgecore.plugin import BackendCompiler, BackendInfo, OperatorSupport
 
 

@@ -11,8 +11,8 @@ from torch.utils import _pytree as pytree
 
 import edgecore
 from edgecore.conformance.check import BackendUnderTest, Failed
-from edgecore.conformance.network_models import NETWORKS, Inputs
-from edgecore.conformance.remote import RemoteProgram
+from edgecore.conformance.samples.network_models import NETWORKS, Inputs
+from edgecore.conformance.workers.remote import RemoteProgram
 from edgecore.errors import NothingToQuantize
 from edgecore.ir.dtypes import dtype_name
 from edgecore.quantize import make_plan, quantize_model

@@ -31,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def _plugin() -> Any:
     import pytest
 
-    from edgecore.conformance.session import list_checks, make_settings, rows
+    from edgecore.conformance.workers.session import list_checks, make_settings, rows
     from edgecore.errors import BackendError
 
     class Backend(pytest.Collector):

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from PyInstaller.utils.hooks import collect_data_files, collect_dynamic_libs, copy_metadata
 
-from edgecore.plugin import entry_points, registry
+from edgecore.plugin import registry
+from edgecore.plugin.installed import entry_points
 
 # PyInstaller cannot see these imports: they are made by importlib, or by the native module.
 hiddenimports = ["edgecore.errors", "edgecore.runtime.bundled", "json", "nanobind_backend._nb_backend_v1"]

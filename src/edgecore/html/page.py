@@ -15,7 +15,7 @@ from edgecore.errors import EdgecoreError
 SCRIPTS = ("model", "dom", "state", "compare", "summary", "table", "tables", "drawings", "graph", "accuracy", "page")
 """The scripts of a page, in the order in which they need one another."""
 SWEEP_SCRIPTS = ("dom", "sweep")
-"""The scripts of the page of a sweep, whose content `edgecore.sweeps.page` makes."""
+"""The scripts of the page of a sweep, whose content `edgecore.sweeps.results.page` makes."""
 
 Tensor = tuple[str, str, str, int, int, int, int]
 """Name, module, source line, first byte, bytes, first and last step of a tensor in an arena."""

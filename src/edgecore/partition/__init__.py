@@ -1,11 +1,11 @@
 """Partitioning: the protocol of partitioners, tools to write one, delegation of partitions, and diagnostics."""
 
-from edgecore.partition.capability import CapabilityPartitioner
 from edgecore.partition.claims import claimable_buffers, held_buffers
 from edgecore.partition.delegate import to_backend
 from edgecore.partition.fallback import Failure, PartitionDiagnostics
-from edgecore.partition.node_query import NodeQuery
-from edgecore.partition.operator_table import (
+from edgecore.partition.kit.capability import CapabilityPartitioner
+from edgecore.partition.kit.node_query import NodeQuery
+from edgecore.partition.kit.operator_table import (
     Constraint,
     OperatorRow,
     OperatorTable,
@@ -13,12 +13,13 @@ from edgecore.partition.operator_table import (
     contiguous_only,
     integers_of_32_bits,
 )
-from edgecore.partition.pattern_partitions import (
+from edgecore.partition.kit.pattern_partitions import (
     create_op_support,
     create_pattern_support,
     generate_partitions_from_list_of_nodes,
     generate_pattern_op_partitions,
 )
+from edgecore.partition.kit.view import PartitionView, debug_handles
 from edgecore.partition.protocol import (
     TAG,
     DelegationSpec,
@@ -29,7 +30,6 @@ from edgecore.partition.protocol import (
     UnsupportedReason,
     check_partitioner,
 )
-from edgecore.partition.view import PartitionView, debug_handles
 
 __all__ = [
     "TAG",

@@ -32,7 +32,7 @@ from edgecore.partition.protocol import (
     UnsupportedNode,
     check_partitioner,
 )
-from edgecore.passes.make_contiguous import make_contiguous
+from edgecore.passes.library.make_contiguous import make_contiguous
 from edgecore.plugin import CompileSpec, PreprocessResult
 
 Preprocess = Callable[[str, ExportedProgram, Sequence[CompileSpec]], tuple[PreprocessResult, tuple[str, str]]]

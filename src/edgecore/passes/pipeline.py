@@ -4,30 +4,30 @@ from __future__ import annotations
 
 from torch.export import ExportedProgram
 
-from edgecore.passes.canonicalize_sym_sizes import canonicalize_sym_sizes
-from edgecore.passes.check_quantization import check_quantization
-from edgecore.passes.claim_constants import claim_constants
-from edgecore.passes.copy_before_writes import copy_before_writes
-from edgecore.passes.crop_padding_only_taps import crop_padding_only_taps
-from edgecore.passes.dealias_outputs import dealias_outputs
 from edgecore.passes.decompose import decompose
-from edgecore.passes.fit_scales import fit_scales
-from edgecore.passes.fold_constants import fold_constants
-from edgecore.passes.functionalize import functionalize
-from edgecore.passes.fuse_batch_norm import fuse_batch_norm
-from edgecore.passes.fuse_integers import fuse_integers
-from edgecore.passes.hoist_selects import hoist_selects
-from edgecore.passes.inline_regions import inline_regions
-from edgecore.passes.lift_body_constants import lift_body_constants
-from edgecore.passes.merge_common_subexpressions import merge_common_subexpressions
-from edgecore.passes.merge_views import merge_views
-from edgecore.passes.pack_weights import pack_weights
+from edgecore.passes.library.canonicalize_sym_sizes import canonicalize_sym_sizes
+from edgecore.passes.library.check_quantization import check_quantization
+from edgecore.passes.library.claim_constants import claim_constants
+from edgecore.passes.library.copy_before_writes import copy_before_writes
+from edgecore.passes.library.crop_padding_only_taps import crop_padding_only_taps
+from edgecore.passes.library.dealias_outputs import dealias_outputs
+from edgecore.passes.library.fit_scales import fit_scales
+from edgecore.passes.library.fold_constants import fold_constants
+from edgecore.passes.library.functionalize import functionalize
+from edgecore.passes.library.fuse_batch_norm import fuse_batch_norm
+from edgecore.passes.library.fuse_integers import fuse_integers
+from edgecore.passes.library.hoist_selects import hoist_selects
+from edgecore.passes.library.inline_regions import inline_regions
+from edgecore.passes.library.lift_body_constants import lift_body_constants
+from edgecore.passes.library.merge_common_subexpressions import merge_common_subexpressions
+from edgecore.passes.library.merge_views import merge_views
+from edgecore.passes.library.pack_weights import pack_weights
+from edgecore.passes.library.preserve_shared_buffers import preserve_shared_buffers
+from edgecore.passes.library.remove_identities import remove_identities
+from edgecore.passes.library.rewrite_integer_matmuls import rewrite_integer_matmuls
+from edgecore.passes.library.rewrite_torchao import rewrite_torchao
+from edgecore.passes.library.separate_writes import separate_writes
 from edgecore.passes.pass_list import NamedPass, PassContext, PassList
-from edgecore.passes.preserve_shared_buffers import preserve_shared_buffers
-from edgecore.passes.remove_identities import remove_identities
-from edgecore.passes.rewrite_integer_matmuls import rewrite_integer_matmuls
-from edgecore.passes.rewrite_torchao import rewrite_torchao
-from edgecore.passes.separate_writes import separate_writes
 
 
 def _decompose(program: ExportedProgram, context: PassContext) -> ExportedProgram:

@@ -27,7 +27,7 @@ milliseconds to import, such as `typing`, and define `TYPE_CHECKING = False` the
 from __future__ import annotations
 
 from edgecore.plugin.backend_info import BackendInfo, hookimpl
-from edgecore.plugin.installed_files import installed_file, own_library
+from edgecore.plugin.installed.files import installed_file, own_library
 from edgecore.stability import lazy_names
 
 TYPE_CHECKING = False

@@ -14,7 +14,7 @@ import sys
 
 from edgecore.errors import BackendAmbiguous, BackendBroken, BackendDisabled, BackendError, BackendNotFound
 from edgecore.plugin.backend_info import BackendInfo
-from edgecore.plugin.entry_points import Provider, normalised, scan
+from edgecore.plugin.installed.entry_points import Provider, normalised, scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def select(name: str, among: Sequence[InstalledBackend] | None = None) -> list[I
     Raises:
         BackendNotFound: No backend is called `name`.
     """
-    from edgecore.plugin.known_backends import lookup
+    from edgecore.plugin.installed.known_backends import lookup
 
     row = lookup(name)
     # The name of a broken or disabled backend is not known, because its hook was not called. Such a backend is found by
@@ -295,7 +295,7 @@ def _listed(provider: Provider, variable: str) -> bool:
 
 
 def _not_found(name_or_id: str) -> str:
-    from edgecore.plugin.known_backends import lookup
+    from edgecore.plugin.installed.known_backends import lookup
 
     row = lookup(name_or_id)
     if getattr(sys, "frozen", False):
@@ -312,7 +312,7 @@ def _not_found(name_or_id: str) -> str:
 
 def _name_of(provider: Provider) -> str:
     """Return the name of a backend if it is known without an import of its package; else the backend id."""
-    from edgecore.plugin.known_backends import lookup
+    from edgecore.plugin.installed.known_backends import lookup
 
     known = _loaded.get((provider.name, provider.value)) or lookup(provider.name)
     return provider.name if known is None or isinstance(known, BackendBroken) else known.name

@@ -19,8 +19,8 @@ from edgecore.ir.graph import all_calls, calls
 from edgecore.ir.program import copy_program
 from edgecore.ir.state import mutable_buffers
 from edgecore.ir.written import written_buffers
-from edgecore.passes.functionalize import functionalize
 from edgecore.passes.in_place import is_mutable, written_by
+from edgecore.passes.library.functionalize import functionalize
 
 _ORIGIN = "edgecore_origin"
 """Key in `node.meta["custom"]`, which functional operators inherit: the name of the in-place call that they replace."""

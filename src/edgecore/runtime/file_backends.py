@@ -52,14 +52,14 @@ class FileBackends:
             self._load(program, backend_id)
         self._replace_kernels(program, method)
         if missing := program.missing_operators(method):
-            from edgecore.plugin.kernel_libraries import libraries
+            from edgecore.plugin.installed.kernel_libraries import libraries
 
             for library in libraries(missing):
                 program.load_kernels(os.fsencode(library))
 
     def _replace_kernels(self, program: NativeProgram, method: int) -> None:
         """Put the kernels of packages that declare an operator of a method before edgecore's own."""
-        from edgecore.plugin import kernel_libraries
+        from edgecore.plugin.installed import kernel_libraries
 
         declared = kernel_libraries.declared()
         for operator in program.operators(method) if declared else ():

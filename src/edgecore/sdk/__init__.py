@@ -104,7 +104,7 @@ if TYPE_CHECKING:
         debug_handles,
         integers_of_32_bits,
     )
-    from edgecore.passes.functionalize import functionalize
+    from edgecore.passes.library.functionalize import functionalize
     from edgecore.passes.quantized import SMALLEST_SCALE, is_dequantize, is_quantize, parameters_of
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.documentation import operators_markdown, options_markdown
@@ -192,7 +192,7 @@ _NAMES_OF = {
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",
         "claimable_buffers", "contiguous_only", "debug_handles", "integers_of_32_bits",
     ),
-    "edgecore.passes.functionalize": ("functionalize",),
+    "edgecore.passes.library.functionalize": ("functionalize",),
     "edgecore.passes.quantized": ("SMALLEST_SCALE", "is_dequantize", "is_quantize", "parameters_of"),
     "edgecore.plugin.byte_reader": ("ByteReader",),
     "edgecore.plugin.documentation": ("operators_markdown", "options_markdown"),

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from edgecore.stability import lazy_names
 
 if TYPE_CHECKING:
-    from edgecore.sweeps.compare import Change, compare_sweeps
-    from edgecore.sweeps.display import Display
-    from edgecore.sweeps.page import sweep_page
     from edgecore.sweeps.plan import Cell, SweepPlan, make_plan
-    from edgecore.sweeps.result import GOOD, CellResult, SweepResult, read_results
+    from edgecore.sweeps.results.compare import Change, compare_sweeps
+    from edgecore.sweeps.results.display import Display
+    from edgecore.sweeps.results.page import sweep_page
+    from edgecore.sweeps.results.result import GOOD, CellResult, SweepResult, read_results
     from edgecore.sweeps.run import sweep
     from edgecore.sweeps.search import Found, search
 

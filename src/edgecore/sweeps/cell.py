@@ -101,7 +101,7 @@ def _folders(build: Build) -> dict[str, str]:
 
 def _has_library(build: Build) -> bool:
     """Return True if the backend of a build has a native library that this version of edgecore can use."""
-    from edgecore.plugin.doctor import check_library
+    from edgecore.plugin.diagnosis.doctor import check_library
 
     if build.backend_name == KERNELS:
         return False
@@ -114,8 +114,8 @@ def _has_library(build: Build) -> bool:
 def _build(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
     """Compile a model, verify the file, compare it with PyTorch, and judge it. Return status and reason."""
     import edgecore
+    from edgecore.cli.commands.verify import violations_of
     from edgecore.cli.models import function_of, load_model
-    from edgecore.cli.verify import violations_of
     from edgecore.devtools.budget import figures as figures_of
     from edgecore.devtools.file_arguments import program_file
     from edgecore.devtools.profiling import estimates
@@ -199,7 +199,7 @@ def _is_function(text: str) -> bool:
 
 def _measure(step: Step, folder: Path, figures: dict[str, Any]) -> tuple[str, str]:
     """Measure loading and running a file. Return status and reason."""
-    from edgecore.cli.bench import measure
+    from edgecore.cli.commands.bench import measure
 
     file = folder / FILE
     if not file.is_file():

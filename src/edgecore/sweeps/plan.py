@@ -17,7 +17,7 @@ from edgecore.sweeps.fingerprint import digest, file_digest, is_installed, versi
 from edgecore.sweeps.options import Limits, ModelOptions, Selection, SweepOptions, read_options
 
 if TYPE_CHECKING:
-    from edgecore.sweeps.result import CellResult
+    from edgecore.sweeps.results.result import CellResult
 
 FLOAT = "float"
 """The recipe that does not quantize."""

@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 from edgecore.errors import EdgecoreError
 from edgecore.sweeps.plan import Cell, SweepPlan, make_plan
-from edgecore.sweeps.pools import LocalPool, Pool
-from edgecore.sweeps.result import RESULTS, CellResult, SweepResult, read_results
+from edgecore.sweeps.pools.pools import LocalPool, Pool
+from edgecore.sweeps.results.result import RESULTS, CellResult, SweepResult, read_results
 from edgecore.sweeps.step import FILE, REPORT, Step, StepResult, build_step, time_step
 from edgecore.sweeps.store import Store
 
@@ -192,7 +192,7 @@ def _place(ray: str | None, jobs: int | None) -> Iterator[Pool]:
     if ray is None:
         pool: Pool = LocalPool(jobs or os.cpu_count() or 1)
     else:
-        from edgecore.sweeps.ray_pool import RayPool
+        from edgecore.sweeps.pools.ray_pool import RayPool
 
         pool = RayPool(ray, jobs)
     try:

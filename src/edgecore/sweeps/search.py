@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from edgecore.errors import EdgecoreError
 from edgecore.sweeps.plan import FLOAT, make_plan
-from edgecore.sweeps.result import CellResult, table
+from edgecore.sweeps.results.result import CellResult, table
 from edgecore.sweeps.run import Listener, compute, sweep
 from edgecore.sweeps.step import Step
 

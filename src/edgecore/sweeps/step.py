@@ -10,7 +10,7 @@ from typing import Any, Literal
 from edgecore.sweeps.fingerprint import digest
 from edgecore.sweeps.options import Limits
 from edgecore.sweeps.plan import Build, Cell
-from edgecore.sweeps.result import Status
+from edgecore.sweeps.results.result import Status
 
 FILE, REPORT, RESULT = "model.pte", "report.html", "result.json"
 Kind = Literal["build", "time", "suggest"]

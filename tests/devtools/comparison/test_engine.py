@@ -49,7 +49,7 @@ def test_rows_name_operators_modules_lines_and_backends(model):
     assert report.ok, str(report)
     first = report.rows[0]
     assert (first.module, first.operator, first.backend) == ("first", "convolution + relu", "XnnpackBackend")
-    assert first.source.endswith(f"test_comparison.py:{Small.forward.__code__.co_firstlineno + 1}")
+    assert first.source.endswith(f"test_engine.py:{Small.forward.__code__.co_firstlineno + 1}")
     assert [row.module for row in report.rows if row.module] == ["first", "second", "head"]
     assert all(row.local.sqnr > 100 and row.accumulated.sqnr > 100 for row in report.rows)
     assert report.conditions.way == "taps in 1 program changed nothing: the outputs are bit-equal with and without them"

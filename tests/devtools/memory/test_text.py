@@ -12,7 +12,7 @@ import edgecore
 from edgecore.devtools.memory.text import ARENA_ALIGNMENT, ARENA_TAIL, describe_memory, memory_text
 from edgecore.devtools.memory.timeline import delegate_needs, peak, timeline
 
-HEADER = Path(__file__).resolve().parents[2] / "runtime_cpp" / "include" / "edgecore" / "method.h"
+HEADER = Path(__file__).resolve().parents[3] / "runtime_cpp" / "include" / "edgecore" / "method.h"
 
 
 def net(layers: int) -> torch.nn.Module:

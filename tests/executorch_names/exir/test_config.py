@@ -84,8 +84,8 @@ def test_the_fields_are_those_of_executorch_in_their_order():
 
 
 def test_the_alignment_of_delegates_raises_that_of_segments():
-    assert ExecutorchBackendConfig(delegate_alignment=64).alignments() == fmt.DEFAULT_ALIGNMENTS
-    assert ExecutorchBackendConfig(delegate_alignment=4096).alignments().segment == 4096
+    assert ExecutorchBackendConfig(delegate_alignment=64).finish_options().alignments == fmt.DEFAULT_ALIGNMENTS
+    assert ExecutorchBackendConfig(delegate_alignment=4096).finish_options().alignments.segment == 4096
     with pytest.raises(CompileError, match="delegate_alignment is 100; it must be a power of two"):
         to_edge(exported()).to_executorch(ExecutorchBackendConfig(delegate_alignment=100))
 

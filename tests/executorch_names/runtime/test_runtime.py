@@ -5,6 +5,7 @@ import warnings
 import pytest
 import torch
 from torch import nn
+from toy_backend import install  # noqa: F401
 
 import edgecore
 from edgecore import stability
@@ -87,7 +88,7 @@ def test_the_descriptions_of_tensors_equal_those_of_executorch(path):
             assert getattr(one, name)() == getattr(other, name)(), name
 
 
-def test_the_registries_list_kernels_and_backends(install):
+def test_the_registries_list_kernels_and_backends(install):  # noqa: F811
     install("toy", "ToyBackend", "'/nowhere/libtoy.so'")
     runtime = Runtime.get()
     assert "aten::add.out" in runtime.operator_registry.operator_names

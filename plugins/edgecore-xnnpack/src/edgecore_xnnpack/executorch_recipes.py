@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from edgecore.errors import CompileError
 from edgecore.executorch.export.export import AOQuantizationConfig, ExportRecipe, LoweringRecipe, QuantizationRecipe
 from edgecore.executorch.export.recipes import BackendRecipeProvider, RecipeType, recipe_registry
-from edgecore.errors import CompileError
 from edgecore_xnnpack.executorch_quantizer import XNNPACKQuantizer
 from edgecore_xnnpack.partitioner import XnnpackPartitioner
 from edgecore_xnnpack.quantizer import get_symmetric_quantization_config

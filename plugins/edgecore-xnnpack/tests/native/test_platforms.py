@@ -26,7 +26,7 @@ from torch import nn
 import edgecore
 import edgecore.conformance
 from edgecore.conformance.bounds import Bounded, bounded_eager
-from edgecore.conformance.recipes import NETWORKS
+from edgecore.conformance.checks.recipes import NETWORKS
 from edgecore_xnnpack.recipes.support import RECIPES
 
 ROWS = 17  # of the inputs of a model with a recipe: one more than a multiple of every kernel's tile

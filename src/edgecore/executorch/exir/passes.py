@@ -15,7 +15,7 @@ from torch.fx.passes.infra import pass_manager
 from edgecore import passes as edgecore_passes
 from edgecore.errors import CompileError
 from edgecore.passes import NamedPass, PassBase, PassResult
-from edgecore.passes.fold_constants import fold_constants
+from edgecore.passes.library.fold_constants import fold_constants
 from edgecore.stability import warn_no_effect
 
 

@@ -6,9 +6,9 @@ from edgecore.passes.decompose.decompose import (
     inline_decomposition,
     preserve_nothing,
 )
-from edgecore.passes.decompose.kernel_rewrites import KERNEL_REWRITES, before_backends
-from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
-from edgecore.passes.decompose.volumes import is_volume_convolution
+from edgecore.passes.decompose.decompositions.volumes import is_volume_convolution
+from edgecore.passes.decompose.rewrites.direct import REWRITES, Rewrite
+from edgecore.passes.decompose.rewrites.kernels import KERNEL_REWRITES, before_backends
 
 __all__ = [
     "KERNEL_REWRITES",

@@ -30,15 +30,6 @@ from edgecore.ir.graph import (
     replace,
     same_layout,
 )
-from edgecore.passes.decompose import (  # noqa: F401  (they register their rewrites)
-    in_place_forms,
-    ordering,
-    pooling,
-    resampling,
-    rewrites_complex,
-    scatters,
-    volumes,
-)
 from edgecore.passes.decompose.control_flow import (
     copy_body_results,
     copy_strided,
@@ -46,8 +37,8 @@ from edgecore.passes.decompose.control_flow import (
     make_placeholders_dense,
     make_results_dense,
 )
-from edgecore.passes.decompose.own_decompositions import decomposition_of
-from edgecore.passes.decompose.rewrites import REWRITES, Rewrite
+from edgecore.passes.decompose.decompositions.various import decomposition_of
+from edgecore.passes.decompose.rewrites.direct import REWRITES, Rewrite
 from edgecore.passes.decompose.strided_inputs import lay_out_inputs
 from edgecore.passes.in_place import functional_form, is_mutable
 from edgecore.passes.traced_graph import call_of, copy_traced, replace_results, trace

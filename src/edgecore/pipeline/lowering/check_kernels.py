@@ -19,7 +19,7 @@ from edgecore.errors import CompileError
 from edgecore.ir.control_flow import is_control_flow
 from edgecore.ir.delegate import is_delegate_call
 from edgecore.ir.graph import all_calls, describe
-from edgecore.plugin.kernel_libraries import declared
+from edgecore.plugin.installed.kernel_libraries import declared
 
 
 @cache
@@ -34,9 +34,9 @@ def _library() -> frozenset[str]:
 def _installed(namespace: str) -> frozenset[str]:
     """Return the operator keys of a namespace for which installed packages have kernels.
 
-    See `edgecore.plugin.kernel_libraries`.
+    See `edgecore.plugin.installed.kernel_libraries`.
     """
-    from edgecore.plugin.kernel_libraries import libraries
+    from edgecore.plugin.installed.kernel_libraries import libraries
     from edgecore.runtime import kernels
 
     names = [pair for path in libraries([f"{namespace}::"]) for pair in kernels(os.fsencode(path))]

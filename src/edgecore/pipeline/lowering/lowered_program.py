@@ -86,7 +86,7 @@ class LoweredProgram:
             CompileError: A pass failed, or its result is not in the edge dialect; the message names the pass.
 
         Example:
-            >>> edge = edge.transform([edgecore.passes.narrow_integers])
+            >>> edge = edge.transform([edgecore.passes.library.narrow_integers])
         """
         check_methods(passes, self.programs, "transform")
         changed = self.copy()

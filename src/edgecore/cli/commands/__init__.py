@@ -1,0 +1,1 @@
+"""The commands of `edgecore`: one module for each."""

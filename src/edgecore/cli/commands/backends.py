@@ -1,0 +1,141 @@
+"""`edgecore backends`: list the installed backends, or the options and operators of one backend."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from edgecore.cli.common import Json, print_json, progress, stdout
+from edgecore.errors import BackendBroken, EdgecoreError
+
+if TYPE_CHECKING:
+    from edgecore.plugin.api import InstalledBackend
+    from edgecore.plugin.installed.entry_points import Provider
+
+
+def command(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Show the options and operators of this backend; needs torch."),
+    ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="Print Markdown tables for the backend's README.")
+    ] = False,
+    manifests: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Write a manifest for each backend; edgecore-run --backend-path FOLDER finds them."
+        ),
+    ] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(min=0.1, metavar="SECONDS", help="Time limit for importing a package and for each call to it."),
+    ] = 20,
+    as_json: Json = False,
+) -> None:
+    """List the installed backends and their state, or the options and operators of one backend."""
+    if manifests is not None:
+        if name is not None or markdown or as_json:
+            raise EdgecoreError("--manifests cannot be combined with NAME, --markdown or --json")
+        _write_manifests(manifests)
+        return
+    if name is not None:
+        _show_one(name, seconds, markdown, as_json)
+        return
+    if markdown:
+        raise EdgecoreError("--markdown needs the NAME of a backend")
+    from rich.table import Column, Table
+
+    from edgecore.devtools.printable import printable
+    from edgecore.plugin.diagnosis import isolated_import
+
+    installed, _ = isolated_import.installed(seconds)
+    if as_json:
+        fields = ("backend_id", "name", "distribution", "version", "state", "summary", "problem", "ambiguous")
+        paths = _libraries(installed, seconds)
+        print_json(
+            [
+                {field: getattr(backend, field) for field in fields}
+                | {"library": paths.get((backend.backend_id, backend.distribution))}
+                for backend in installed
+            ]
+        )
+        return
+    if not installed:
+        from edgecore.plugin.installed.known_backends import known_backends
+
+        print("No backend is installed. To install one:")
+        for row in known_backends():
+            print(f"  pip install {row.package:<20} {row.summary}")
+        return
+    titles = ("name", "backend id", "package", "state", "summary")
+    table = Table(*(Column(title, overflow="fold") for title in titles))  # wrap long names instead of truncating them
+    for backend in installed:
+        state = "ambiguous" if backend.ambiguous and backend.state == "ok" else backend.state
+        remark = backend.problem if backend.state != "ok" else backend.summary
+        cells = (backend.name or "?", backend.backend_id, f"{backend.distribution} {backend.version}", state, remark)
+        table.add_row(*map(printable, cells))
+    stdout.print(table, markup=False)
+
+
+def _key(provider: Provider) -> tuple[str, str]:
+    return provider.name, provider.distribution
+
+
+def _libraries(backends: Sequence[InstalledBackend], seconds: float) -> dict[tuple[str, str], str | None]:
+    """Return the paths of the native libraries, which edgecore-run accepts as --backend; None if a backend has none."""
+    from edgecore.plugin import registry
+    from edgecore.plugin.diagnosis import isolated_import
+
+    usable = {(backend.backend_id, backend.distribution) for backend in backends if backend.info}
+    tasks = [
+        isolated_import.Task("library", provider) for provider in registry.providers_here() if _key(provider) in usable
+    ]
+    return {_key(task.provider): trial.answer for task, trial in zip(tasks, isolated_import.run(tasks, seconds))}
+
+
+def _write_manifests(folder: Path) -> None:
+    from edgecore.plugin.installed.manifests import write_manifests
+
+    written, problems = write_manifests(folder)
+    for path in written:
+        print(path)
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    if not written:
+        raise EdgecoreError("no installed backend can be used; `edgecore doctor` says why")
+
+
+def _show_one(name: str, seconds: float, markdown: bool, as_json: bool) -> None:
+    from rich.table import Table
+
+    from edgecore.devtools.printable import printable
+    from edgecore.plugin import documentation, registry
+    from edgecore.plugin.diagnosis import isolated_import
+
+    with progress(f"importing the compiler of {name}"):
+        isolated_import.installed(seconds)
+        info = registry.find_by_name(name)
+        (trial,) = isolated_import.run([isolated_import.Task("tables", registry.provider_of(info))], seconds)
+    if trial.problem:
+        raise BackendBroken(trial.problem)
+    options, operators = trial.answer["options"], trial.answer["operators"]
+    tables = ((documentation.OPTION_TITLES, options), (documentation.OPERATOR_TITLES, operators))
+    if as_json:
+        option_list, operator_list = ([dict(zip(titles, row)) for row in rows] for titles, rows in tables)
+        print_json(
+            {"name": info.name, "backend_id": info.backend_id, "options": option_list, "operators": operator_list}
+        )
+    elif markdown:
+        print("\n".join(documentation.markdown(titles, rows) for titles, rows in tables), end="")
+    else:
+        print(f"{info.name} ({info.backend_id}): {info.summary}")
+        for titles, rows in tables:
+            table = Table(*titles)
+            for row in rows:
+                table.add_row(*map(printable, row))
+            stdout.print(table, markup=False) if rows else print(f"the backend declares no {titles[0]}s")

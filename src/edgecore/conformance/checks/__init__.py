@@ -1,0 +1,1 @@
+"""The checks of the conformance suite: one file for each group of checks."""

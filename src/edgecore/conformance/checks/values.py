@@ -1,0 +1,101 @@
+"""Check the values that delegates report for debugging (`host->event_value`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.fx import Interpreter, Node
+
+from edgecore.conformance.check import BackendUnderTest, Check, Failed, Skipped
+from edgecore.conformance.checks.partitioner import lowered
+from edgecore.conformance.programs import difference, load, network_model, outputs
+from edgecore.conformance.samples.network_models import NETWORKS
+from edgecore.ir.delegate import call_delegate
+from edgecore.pipeline.lowering import LoweredProgram
+from edgecore.runtime.values import OperationValue
+
+
+def checks(subject: BackendUnderTest) -> Iterator[Check]:
+    """Yield the checks of this module."""
+    listening = "edgecore-run does not listen to the values of operations"
+    yield Check("values/equal to eager", equal_to_eager, needs_run=True, in_process=listening)
+
+
+def equal_to_eager(subject: BackendUnderTest) -> str:
+    """Check that the values which delegates report are those of eager, and that reporting changes no output."""
+    compared = 0
+    for name in NETWORKS:
+        subject.trying(name)
+        _, inputs = network_model(subject, name)
+        lowered_program = lowered(subject, name)
+        file = lowered_program.finish().buffer
+        silent, listening = load(subject, file), load(subject, file, values=True)
+        want, got = outputs(silent.forward(*inputs)), outputs(listening.forward(*inputs))
+        if not all(torch.equal(one, other) for one, other in zip(got, want, strict=True)):
+            raise Failed(f"{name}: the outputs differ while values are reported; they must have the same bits")
+        if silent.take_values():
+            raise Failed(f"{name}: it reports values without EDGECORE_INSTANCE_VALUES")
+        compared += _compare(subject, name, listening.take_values(), _values_of_nodes(lowered_program, inputs))
+    if not compared:
+        raise Skipped("it reports no values of operations (host->event_value); devtools then compare outputs only")
+    return f"{compared} values of operations are equal to eager's"
+
+
+def _compare(
+    subject: BackendUnderTest, network: str, values: list[OperationValue], expected: dict[int, torch.Tensor]
+) -> int:
+    """Compare the values of operations with the nodes that they compute; return the number of compared values."""
+    last: dict[int, OperationValue] = {}
+    for row in values:
+        if not row.handles:
+            raise Failed(
+                f"{network}: delegate {row.delegate} reports a value of {row.operation!r}, which debug_handle_map lacks"
+            )
+        last.update(dict.fromkeys(row.handles, row))  # several operations may compute one node
+    count = 0
+    for handle, row in last.items():
+        want, got = expected.get(handle), torch.utils.dlpack.from_dlpack(row.value)
+        if handle != row.handles[-1] or want is None or want.shape != got.shape or want.dtype != got.dtype:
+            continue
+        if problem := difference(subject, got, want):
+            raise Failed(f"{network}: the value of {row.operation!r} in delegate {row.delegate}: {problem}")
+        count += 1
+    if values and not count:
+        raise Failed(
+            f"{network}: none of the {len(values)} values has the shape and dtype of the node that its last debug handle "
+            "names; value_dim_orders may be missing"
+        )
+    return count
+
+
+class _Recorder(Interpreter):
+    """Runs a graph, and the original graphs of its delegates; keeps the values of their nodes by debug handle."""
+
+    def __init__(self, module: torch.nn.Module, values: dict[int, torch.Tensor], inside: bool = False) -> None:
+        super().__init__(module)
+        self.values = values
+        self.inside = inside
+
+    def run_node(self, node: Node) -> Any:
+        """Run a node, and keep its value (of several results the first)."""
+        value = super().run_node(node)
+        first = value[0] if isinstance(value, (tuple, list)) and value else value
+        if self.inside and isinstance(first, torch.Tensor) and "debug_handle" in node.meta:
+            self.values[node.meta["debug_handle"]] = first
+        return value
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a delegate's original graph in this way, too."""
+        if target is not call_delegate:
+            return super().call_function(target, args, kwargs)
+        module, *inputs = args
+        return _Recorder(module.original_module.module(check_guards=False), self.values, inside=True).run(*inputs)
+
+
+def _values_of_nodes(lowered_program: LoweredProgram, inputs: Any) -> dict[int, torch.Tensor]:
+    values: dict[int, torch.Tensor] = {}
+    with torch.no_grad():
+        _Recorder(lowered_program.programs["forward"].module(check_guards=False), values).run(*inputs)
+    return values

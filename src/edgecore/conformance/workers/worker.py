@@ -1,0 +1,155 @@
+"""The worker process of the suite: list the checks for a backend, and run the selected checks."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from edgecore.conformance.check import BackendUnderTest, Check, Declared, Failed, Skipped
+from edgecore.conformance.workers.runner import Runner
+from edgecore.errors import FallbackWarning
+
+GROUPS = (
+    "installation",
+    "documentation",
+    "options",
+    "partitioner",
+    "operators",
+    "networks",
+    "recipes",
+    "recipe_parameters",
+    "shapes",
+    "priority",
+    "methods",
+    "lifetime",
+    "values",
+    "state",
+    "device",
+    "declarations",
+    "blobs",
+)
+"""Modules of this package, in the order of the report; each has a function `checks(subject)`."""
+
+Emit = Callable[[str, Any], None]
+
+
+def main(
+    emit: Emit,
+    settings: dict[str, Any],
+    patterns: Sequence[str],
+    done: Sequence[str],
+    retry: str,
+    list_only: bool,
+    exactly: bool,
+) -> None:
+    """List the checks that the patterns select, and run those that are not done.
+
+    Emits an event `checks` with the names of all selected checks. Then emits for each check: `seconds` (its time
+    limit), `begin` (its name), `input` (a description of the input that it tries next; any number of times) and `row`
+    (its result).
+
+    Args:
+        emit: Sends an event to the parent process.
+        settings: Result of `session.make_settings`.
+        patterns: See `session.rows`.
+        done: Names of checks that have ended already.
+        retry: Name of the check that has crashed a worker before, and now tries its inputs one by one.
+        list_only: Only emit `checks`.
+        exactly: See `session.rows`.
+    """
+    from edgecore.conformance.workers.session import chosen
+
+    warnings.simplefilter("error", FallbackWarning)  # a fallback is a warning for users and a failure here
+    with tempfile.TemporaryDirectory(prefix="edgecore-conformance-") as folder:
+        subject = _subject(settings, Path(folder), emit)
+        selected = [check for check in _checks(subject) if chosen(check.name, patterns, exactly)]
+        emit("checks", [check.name for check in selected])
+        for check in selected if not list_only else ():
+            if check.name in done:
+                continue
+            subject.limit = settings["seconds"] or check.seconds
+            emit("seconds", subject.limit)
+            emit("begin", check.name)
+            subject.individually = check.name == retry
+            subject.last_input = ""
+            start = time.perf_counter()
+            outcome, detail = _outcome(check, subject)
+            emit("row", [check.name, check.group, outcome, detail, round(time.perf_counter() - start, 3)])
+
+
+def _outcome(check: Check, subject: BackendUnderTest) -> tuple[str, str]:
+    if check.needs_run and subject.cannot_run:
+        return "skipped", subject.cannot_run
+    if subject.runner is not None and check.in_process:
+        return "skipped", f"a runner cannot do it: {check.in_process}"
+    try:
+        return "passed", check.run(subject)
+    except Skipped as reason:
+        return "skipped", str(reason)
+    except Failed as problem:
+        return "failed", str(problem)
+    except FallbackWarning as warning:
+        return "failed", f"{subject.last_input}: {warning}" if subject.last_input else str(warning)
+    except Exception as error:
+        where = f"{subject.last_input}: " if subject.last_input else ""
+        return "failed", f"{where}{type(error).__name__}: {error}"
+
+
+def _checks(subject: BackendUnderTest) -> Iterator[Check]:
+    for group in GROUPS:
+        yield from import_module(f"edgecore.conformance.checks.{group}").checks(subject)
+
+
+def _subject(settings: dict[str, Any], folder: Path, emit: Emit) -> BackendUnderTest:
+    from edgecore.errors import BackendError
+    from edgecore.plugin import registry
+
+    info = registry.find_by_name(settings["name"])
+    compiler = registry.load_compiler(info)
+    library, cannot_run, declared = None, "", Declared()
+    runner = Runner(tuple(settings["runner"])) if settings["runner"] else None
+    if info.native_library is None:
+        cannot_run = "the backend only compiles: its BackendInfo has no native_library"
+    else:
+        library = Path(info.native_library())
+        declared = _declared(library)
+        try:
+            problems = list(compiler.check())
+        except BackendError as error:
+            cannot_run = str(error)
+        else:
+            cannot_run = "; ".join(f"{problem.what} ({problem.remedy})" for problem in problems)
+            cannot_run = cannot_run and f"this machine lacks something: {cannot_run}"
+    return BackendUnderTest(
+        name=info.name,
+        info=info,
+        compiler=compiler,
+        distribution=registry.provider_of(info).distribution,
+        options=settings["options"],
+        load_options=settings["load_options"],
+        quick=settings["quick"],
+        tolerance=settings["tolerance"],
+        seconds=settings["seconds"],
+        folder=folder,
+        library=library,
+        declared=declared,
+        cannot_run="" if runner else cannot_run,
+        runner=runner,
+        report_input=lambda text: emit("input", text),
+    )
+
+
+def _declared(library: Path) -> Declared:
+    """Read what the native library declares. A child process loads it, as it may crash."""
+    from edgecore.plugin.diagnosis.doctor import probe
+
+    table = probe(str(library))
+    if isinstance(table, str):
+        return Declared()  # the checks of the group `installation` report the reason
+    flags, functions = (frozenset(table.get(key, ())) for key in ("flags", "functions"))
+    return Declared(flags, functions, tuple(table.get("options", ())))

@@ -1,0 +1,1 @@
+"""The kit from which backends make partitioners: capability tables, constraints of operators, views of partitions."""

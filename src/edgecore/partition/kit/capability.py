@@ -1,0 +1,177 @@
+"""A partitioner that asks a backend about each node and makes as few partitions as possible."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch._ops import OpOverload
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.ir.constants import Constants
+from edgecore.ir.control_flow import is_control_flow
+from edgecore.ir.delegate import is_delegate_call
+from edgecore.ir.op_sets import DATA_MOVEMENT
+from edgecore.ir.state import MutableBuffer, mutable_buffers
+from edgecore.partition.claims import claimable_buffers
+from edgecore.partition.kit.crossings import InsideOnly, crossings, keep_inside
+from edgecore.partition.protocol import TAG, DelegationSpec, PartitionResult, UnsupportedNode, UnsupportedReason
+from edgecore.plugin import CompileSpec
+
+aten = torch.ops.aten
+
+Preserve = Callable[[Node], bool]
+"""A function (node) -> True if the node must not be decomposed, because the backend supports it as it is."""
+
+
+class CapabilityPartitioner:
+    """A partitioner that tags the nodes that the backend supports, according to a function of the backend.
+
+    Every node has a level: the maximum number of times that a path to it goes from an unsupported node, or an input, to
+    a supported one, minus 1. The supported nodes of one level form one partition. These partitions are convex, since a
+    path that leaves one and comes back to a supported node arrives at a higher level. Their number is minimal: on the
+    path to the highest level, convexity demands a new partition at each step from an unsupported to a supported node. A
+    node that reads only constants, such as the dequantization of a weight, joins the partition of the user with the
+    lowest level. A partition that has only data movement, or fewer than `min_partition_size` other operators, stays
+    outside.
+
+    Some nodes turn out to be unsupported only once the partitions are known: updates of buffers that the backend does not
+    hold, and nodes that exchange values that must not cross the border of a partition. They become unsupported, and the
+    program is partitioned again, until there are no more.
+
+    Args:
+        backend_id: The id of the backend.
+        unsupported_reasons: Returns the function that says, for each node of a program, why the backend does not
+            support it.
+        compile_specs: The compile specs of every partition.
+        ops_to_not_decompose: Operators that the backend wants to get without decomposition.
+        preserve: Returns the function that says which calls of these operators must stay; all of them if None.
+        min_partition_size: Minimum number of operators in a partition.
+        can_hold: Says whether the backend can hold a mutable buffer, which it then claims; None if it can hold none.
+        updates_in_place: Says whether the backend supports a node only as the update of a mutable buffer that it holds;
+            None if there are no such nodes.
+        inside_only: Says which values the backend can neither take nor return, so that the nodes that compute and read
+            them must be in one partition; None if there are no such values.
+    """
+
+    def __init__(
+        self,
+        backend_id: str,
+        unsupported_reasons: Callable[[ExportedProgram], UnsupportedReason],
+        *,
+        compile_specs: Sequence[CompileSpec] = (),
+        ops_to_not_decompose: Sequence[OpOverload] = (),
+        preserve: Callable[[ExportedProgram], Preserve] | None = None,
+        min_partition_size: int = 1,
+        can_hold: Callable[[MutableBuffer], bool] | None = None,
+        updates_in_place: Callable[[Node], bool] | None = None,
+        inside_only: InsideOnly | None = None,
+    ) -> None:
+        self.spec = DelegationSpec(backend_id, tuple(compile_specs))
+        self.unsupported_reasons = unsupported_reasons
+        self._ops_to_not_decompose = tuple(ops_to_not_decompose)
+        self.preserve = preserve
+        self.min_partition_size = min_partition_size
+        self.can_hold = can_hold
+        self.updates_in_place = updates_in_place
+        self.inside_only = inside_only
+
+    def ops_to_not_decompose(self, exported_program: ExportedProgram) -> tuple[Sequence[OpOverload], Preserve | None]:
+        """Return the operators that must not be decomposed, and the function that says which of their calls."""
+        return self._ops_to_not_decompose, self.preserve and self.preserve(exported_program)
+
+    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+        """Tag the supported nodes; every other call node gets a reason."""
+        excluded: dict[Node, str] = {}
+        result = self._partition(exported_program, excluded)
+        while found := self._exclusions(exported_program, result):
+            excluded.update(found)
+            for node in exported_program.graph.nodes:
+                if node.meta.get(TAG) in result.partition_tags:
+                    del node.meta[TAG]
+            result = self._partition(exported_program, excluded)
+        return result
+
+    def is_operator(self, node: Node) -> bool:
+        """Return True if a tagged node counts as an operator of its partition: it does not only move data."""
+        return node.target not in DATA_MOVEMENT
+
+    def _exclusions(self, exported_program: ExportedProgram, result: PartitionResult) -> dict[Node, str]:
+        """Return (node -> reason) the tagged nodes that these partitions make unsupported."""
+        found = crossings(exported_program, self.inside_only) if self.inside_only else {}
+        for buffer in mutable_buffers(exported_program) if self.updates_in_place else []:
+            update = buffer.update
+            is_claimed = buffer.name in result.claimed_buffers
+            if buffer.is_written and TAG in update.meta and not is_claimed and self.updates_in_place(update):  # type: ignore[misc]
+                found[update] = f"updates the buffer {buffer.name}, which the delegate does not keep"
+        return found
+
+    def _partition(self, exported_program: ExportedProgram, excluded: Mapping[Node, str]) -> PartitionResult:
+        """Partition once; the nodes in `excluded` are not supported."""
+        reason_of, constants = self.unsupported_reasons(exported_program), Constants(exported_program)
+        errors: dict[Node, Exception] = {}
+
+        def check(node: Node) -> str | None:
+            try:
+                return excluded.get(node) or reason_of(node)
+            except Exception as raised:
+                errors[node] = raised
+                return "its check failed"
+
+        unsupported_reason: UnsupportedReason = check
+        if self.inside_only:
+            unsupported_reason = keep_inside(check, exported_program, self.inside_only)
+        unsupported_nodes: list[UnsupportedNode] = []
+        levels: dict[Node, int] = {}
+        accepted: dict[Node, int] = {}  # the supported nodes with their levels
+        for node in exported_program.graph.nodes:
+            reason = _reason(node, unsupported_reason, accepted)
+            level = -1 if reason else 0
+            for source in node.all_input_nodes:
+                if not constants.has(source):
+                    enters = reason is None and source not in accepted
+                    level = max(level, levels[source] + enters)
+            levels[node] = level
+            if reason is None:
+                accepted[node] = level
+            elif node.op == "call_function":
+                unsupported_nodes.append(UnsupportedNode(node.name, reason, errors.get(node)))
+        for node in reversed(list(accepted)):
+            users = [accepted[user] for user in node.users if user in accepted]
+            if users and all(constants.has(source) for source in node.all_input_nodes):
+                accepted[node] = min(users)
+        by_level: dict[int, list[Node]] = {}
+        for node, level in accepted.items():
+            by_level.setdefault(level, []).append(node)
+        # Without a tagged node, `to_backend` still needs the backend's id, to record its reasons: define a tag for it.
+        tags = {self.spec.backend_id: self.spec}
+        for level, nodes in sorted(by_level.items()):
+            count = sum(map(self.is_operator, nodes))
+            if count < max(self.min_partition_size, 1):
+                too_small = f"in a partition of {count} operators, fewer than {self.min_partition_size}"
+                reason = too_small if count else "in a partition with only data movement"
+                unsupported_nodes.extend(UnsupportedNode(node.name, reason) for node in nodes)
+                continue
+            tag = f"{self.spec.backend_id}_{level}"
+            tags[tag] = self.spec
+            for node in nodes:
+                node.meta[TAG] = tag
+        can_hold = self.can_hold
+        claimable = claimable_buffers(exported_program) if can_hold else []
+        claimed = [buffer.name for buffer in claimable if can_hold and can_hold(buffer)]
+        return PartitionResult(exported_program, tags, unsupported_nodes, claimed)
+
+
+def _reason(node: Node, unsupported_reason: UnsupportedReason, accepted: dict[Node, int]) -> str | None:
+    if node.op != "call_function":
+        return "no operator"
+    if node.target is operator.getitem:
+        producer = node.args[0]
+        return None if producer in accepted else f"result of {producer}, which is not delegated"
+    if isinstance(node.target, OpOverload):
+        return unsupported_reason(node)
+    if is_control_flow(node):
+        return "a branch or loop, whose bodies are partitioned by themselves"
+    return "already delegated" if is_delegate_call(node) else "a computation on sizes"

@@ -1,0 +1,272 @@
+"""Import packages and call their functions in a child process, so that a hang, a crash or output does no harm.
+
+The child (`main`) writes a line of JSON before each step and after each task. If the child dies or exceeds the time limit
+of a step, the package of this step is to blame, and a new child continues with the remaining tasks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from edgecore.errors import BackendError, EdgecoreError
+from edgecore.plugin import registry
+from edgecore.plugin.api import InstalledBackend
+from edgecore.plugin.backend_info import BackendInfo
+from edgecore.plugin.exit_status import exit_text
+from edgecore.plugin.installed import entry_points
+from edgecore.plugin.installed.entry_points import Provider
+
+STEP_SECONDS = 20.0
+_COMPILER_TIMEOUT_FACTOR = 3
+"""Multiplier of the time limit for importing a backend's compiler, because that imports torch."""
+_START_SECONDS = 60.0
+_MAX_PRINTED_BYTES = 1000
+# The child gets the sys.path of this process before it imports anything, so that both find the same packages.
+_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.plugin import isolated_import; isolated_import.main(sys.argv[1])"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A request to a package. `kind` decides what happens and what `Trial.answer` is.
+
+    - `hook`: import the package and call its hook. The answer is None.
+    - `library`: call `native_library()` and `load_options()`. The answer is the path of the library, or None.
+    - `kernels`: the answer is the path of the package's library of operators.
+    - `check`: call `check()` of the compiler. The answer is a list of [what, remedy].
+    - `self_test`: call `self_test()`. The answer is its list of [check, passed, detail] or [check, passed, detail,
+      remedy]; empty if there is no self-test.
+    - `tables`: the answer is {"options": rows, "operators": rows}, see `documentation`.
+    """
+
+    kind: Literal["hook", "library", "kernels", "check", "self_test", "tables"]
+    provider: Provider
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Result of a task.
+
+    Attributes:
+        problem: Why the task failed; empty if it succeeded.
+        hangs: True if a step exceeded its time limit.
+        missing_module: Name of the Python module whose absence made the import fail; else empty.
+        printed: The first bytes that the package wrote to stdout and stderr.
+        answer: See `Task`.
+    """
+
+    problem: str = ""
+    hangs: bool = False
+    missing_module: str = ""
+    printed: str = ""
+    answer: Any = None
+
+
+def installed(seconds: float = STEP_SECONDS) -> tuple[list[InstalledBackend], dict[tuple[str, str], Trial]]:
+    """List the installed backends as `registry.installed` does, but try to import each package in a child first.
+
+    A package that fails in the child is broken, and is not imported in this process.
+
+    Args:
+        seconds: Time limit for importing one package.
+
+    Returns:
+        The backends, and the results of the imports by (backend id, distribution).
+    """
+    providers = [provider for provider in registry.providers_here() if not registry.excluded_by(provider)]
+    trials = mark_broken(providers, seconds)
+    # `Trial.printed` holds what a package prints; printed again here, it would spoil the output of the command.
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        listed = registry.installed()
+    keys = [(provider.name, provider.distribution) for provider in providers]
+    return listed, dict(zip(keys, trials))
+
+
+def backends(seconds: float) -> list[InstalledBackend]:
+    """List the installed backends, and warn about each that is broken.
+
+    Packages that this process has not imported yet are imported in a child first, if this process can start one.
+
+    Args:
+        seconds: Time limit for importing one package.
+    """
+    if can_start_python():
+        new = [
+            provider
+            for provider in registry.providers_here()
+            if not registry.is_loaded(provider) and not registry.excluded_by(provider)
+        ]
+        mark_broken(new, seconds)
+    listed = registry.installed()
+    for backend in listed:
+        if backend.state == "broken":
+            warnings.warn(f"{backend.problem}; `edgecore doctor` tells more", category=RuntimeWarning, stacklevel=3)
+    return listed
+
+
+def mark_broken(providers: Sequence[Provider], seconds: float) -> list[Trial]:
+    """Call the hook of each package in a child, and mark those that fail as broken, without importing them here."""
+    trials = run([Task("hook", provider) for provider in providers], seconds)
+    for provider, trial in zip(providers, trials):
+        if trial.problem:
+            registry.set_broken(provider, trial.problem)
+    return trials
+
+
+def can_start_python() -> bool:
+    """Return False in a frozen application and where Python is embedded: these cannot start another Python."""
+    return bool(sys.executable) and not getattr(sys, "frozen", False)
+
+
+def run(tasks: Sequence[Task], seconds: float = STEP_SECONDS) -> list[Trial]:
+    """Run tasks in child processes.
+
+    Args:
+        tasks: The tasks.
+        seconds: Time limit for each step of a task.
+
+    Returns:
+        The results, in the order of `tasks`.
+
+    Raises:
+        EdgecoreError: This process cannot start another Python.
+    """
+    if not can_start_python():
+        raise EdgecoreError(
+            "a frozen application cannot check its backends; check them where the application is frozen"
+        )
+    trials: list[Trial] = []
+    while len(trials) < len(tasks):
+        trials += _run_in_child(tasks[len(trials) :], seconds)
+    return trials
+
+
+def _run_in_child(tasks: Sequence[Task], seconds: float) -> list[Trial]:
+    """Run tasks in one child, up to the first task that kills it or exceeds the time limit. Return their results."""
+    request = json.dumps([(task.kind, task.provider.name, task.provider.value) for task in tasks])
+    child = subprocess.Popen(
+        [sys.executable, "-c", _CHILD, request, *entry_points.searched()],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert child.stdout is not None
+    lines: queue.Queue[str] = queue.Queue()
+    threading.Thread(target=_forward, args=(child.stdout, lines), daemon=True).start()
+    trials: list[Trial] = []
+    step, limit = "starting Python", max(seconds, _START_SECONDS)
+    try:
+        while len(trials) < len(tasks):
+            line = lines.get(timeout=limit)
+            if not line:
+                return [*trials, Trial(f"{step} ends the process with {exit_text(child.wait())}")]
+            message = json.loads(line)
+            if isinstance(message, list):
+                step, limit = message[0], seconds * message[1]
+            else:
+                trials.append(Trial(**message))
+    except queue.Empty:
+        trials.append(Trial(f"{step} does not end within {limit:g} s", hangs=True))
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        assert child.stderr is not None
+        child.stderr.close()
+    return trials
+
+
+def _forward(stream: io.TextIOBase, lines: queue.Queue[str]) -> None:
+    """Put each line of the stream into the queue, then an empty string."""
+    with contextlib.suppress(ValueError):  # the parent has closed the stream
+        for line in stream:
+            lines.put(line)
+    lines.put("")
+
+
+def main(request: str) -> None:
+    """Run tasks in the child, and write one JSON value per line: [step, timeout factor] before each step, then a `Trial`.
+
+    The parent multiplies the time limit of a step by the timeout factor.
+
+    Args:
+        request: JSON list of (kind, name of the entry point, value of the entry point).
+    """
+    # The results go to a copy of stdout, because the descriptors 1 and 2 are redirected to a file below: packages may
+    # write to them from Python or C.
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+
+    def send(message: object) -> None:
+        print(json.dumps(message, default=str), file=results, flush=True)
+
+    with tempfile.TemporaryFile() as file:
+        output = file.fileno()
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        for kind, name, value in json.loads(request):
+            os.lseek(output, 0, os.SEEK_SET)
+            os.ftruncate(output, 0)
+            problem = missing_module = ""
+            answer = None
+            try:
+                answer = _answer(
+                    kind, Provider(name, value, "", lambda _: None), lambda step, factor=1: send([step, factor])
+                )
+            except (Exception, SystemExit) as error:
+                problem = registry.text_of(error)
+                missing_module = (error.name or "") if isinstance(error, ModuleNotFoundError) else ""
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os.lseek(output, 0, os.SEEK_SET)
+            printed = os.read(output, _MAX_PRINTED_BYTES).decode(errors="replace").strip()
+            send({"problem": problem, "missing_module": missing_module, "printed": printed, "answer": answer})
+
+
+def _answer(kind: str, provider: Provider, begin: Callable[..., None]) -> Any:
+    """Return the answer to a task. `begin` is called before each step, with its description and timeout factor."""
+    if kind == "kernels":
+        begin(f"importing {provider.module} and asking for its library")
+        return str(provider.load()())
+    begin(f"importing {provider.module} and calling its hook")
+    info = registry.call_hook(provider)
+    if kind == "library":
+        return _library(info, provider.module, begin)
+    if kind == "hook":
+        return None
+    if kind == "self_test":
+        if info.self_test is None:
+            return []
+        begin(f"calling self_test() of {provider.module}")
+        return [list(row) for row in info.self_test()]
+    begin(f"importing {info.compiler}", _COMPILER_TIMEOUT_FACTOR)
+    compiler = registry.load_compiler(info)
+    if kind == "check":
+        begin(f"calling check() of {info.compiler}")
+        return [[problem.what, problem.remedy] for problem in compiler.check()]
+    from edgecore.plugin import documentation
+
+    begin(f"asking {info.compiler} for its options and operators")
+    options = documentation.option_rows(compiler.Options)
+    return {"options": options, "operators": documentation.operator_rows(compiler.operator_support())}
+
+
+def _library(info: BackendInfo, module: str, begin: Callable[..., None]) -> str | None:
+    path = None
+    for name in ("native_library", "load_options"):
+        if function := getattr(info, name):
+            begin(f"calling {name}() of {module}")
+            try:
+                result = function()
+            except Exception as error:
+                raise BackendError(f"{name}() raised {type(error).__name__}: {error}") from error
+            path = str(result) if name == "native_library" else path
+    return path

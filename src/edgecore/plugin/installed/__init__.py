@@ -1,0 +1,1 @@
+"""Installed packages: their entry points, files, kernel libraries and manifests."""

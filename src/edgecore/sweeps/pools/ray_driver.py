@@ -1,0 +1,237 @@
+"""The process that holds the connection to a Ray cluster, and what runs on its nodes.
+
+It reads requests of `RayPool` from stdin, and writes to stdout what has ended. When stdin is closed, or the process that
+reads stdout is gone, it cancels all tasks.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import asdict
+from functools import cache
+from pathlib import Path
+from typing import Any, NoReturn
+
+import ray
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from edgecore.devtools.track import processor
+from edgecore.sweeps.fingerprint import file_digest
+from edgecore.sweeps.pools.pools import run_step
+from edgecore.sweeps.pools.ray_pool import TIMING, packages_of
+from edgecore.sweeps.step import Step, StepResult
+
+RETRIES = 3
+"""How often a task is tried again whose node is lost."""
+_CHECK_SECONDS = 2.0
+_ANSWER_SECONDS = 20.0
+"""Time in which the cluster must say what nodes it has."""
+_CANCEL_SECONDS = 5.0
+
+
+class NodeProblem(Exception):
+    """A node cannot run a step as this machine would."""
+
+
+def run_on_node(request: dict[str, Any], files: dict[str, Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """Run a step in a process of this node. Return its result, and the files that it has made.
+
+    Args:
+        request: What `RayPool.submit` sends.
+        files: References to the contents of the files that the request names.
+
+    Raises:
+        NodeProblem: This node has other packages, or lacks a file.
+    """
+    step = Step.of_text(request["step"])
+    _check_packages(step, request["packages"])
+    if request["threads_of_openmp"] is None:  # Ray sets it, and the process would not be the same as elsewhere
+        os.environ.pop("OMP_NUM_THREADS", None)
+    else:
+        os.environ["OMP_NUM_THREADS"] = request["threads_of_openmp"]
+    with tempfile.TemporaryDirectory() as made, tempfile.TemporaryDirectory() as copied:
+        folder = Path(made) if step.kind != "time" else Path(copied)
+        place = Path(request["place"])
+        if not place.is_dir():
+            place = Path(copied)
+        if step.kind == "time" or not _has(place, request["files"]):
+            for name in request["files"]:
+                if Path(name).is_absolute() or ".." in Path(name).parts:
+                    raise NodeProblem(f"has not the same file {name}; put it on a path that all nodes have")
+                file = Path(copied, name)
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(ray.get(files[name]))
+            place = Path(copied)
+        result = asdict(run_step(step, folder, place=place))
+        own = f"{Path(copied).resolve()}{os.sep}"
+        result["inputs"] = {
+            path.replace(own, request["place"] + os.sep): value for path, value in result["inputs"].items()
+        }
+        contents = {one.name: one.read_bytes() for one in Path(made).iterdir() if one.is_file()}
+        return result, contents
+
+
+def _check_packages(step: Step, wanted: list[str]) -> None:
+    here = packages_of(step.build.backend_name, step.build.source.partition(":")[0])
+    differing = sorted(set(here) ^ set(wanted))
+    if differing:
+        names = ", ".join(dict.fromkeys(one.partition("==")[0] for one in differing))
+        raise NodeProblem(f"has not the same packages as the machine of the sweep: {names}; install the same versions")
+
+
+def _has(place: Path, files: dict[str, tuple[str, str]]) -> bool:
+    """Return True if files are here under the same paths, as on a disk that all nodes share."""
+    return all(file_digest(place / name) == digest for name, (_, digest) in files.items())
+
+
+class Driver:
+    """The connection: requests become tasks, and ends of tasks become messages."""
+
+    def __init__(self, out: Any) -> None:
+        self.out, self.lock = out, threading.Lock()
+        self.requests: dict[int, tuple[dict[str, Any], Any]] = {}
+        self.task = ray.remote(max_retries=RETRIES)(run_on_node)
+        self.nodes: dict[str, Any] = {}
+
+    def send(self, kind: str, content: object) -> None:
+        with self.lock:
+            pickle.dump((kind, content), self.out)
+            self.out.flush()
+
+    def find_nodes(self, with_processors: bool = False) -> None:
+        """Find what the nodes have."""
+        alive = [one for one in ray.nodes() if one["Alive"]]
+        measuring = [one for one in alive if one["Resources"].get(TIMING, 0) >= 1]
+        self.resources = [one["Resources"] for one in alive]
+        self.nodes = {
+            "cores": int(sum(one.get("CPU", 0) for one in self.resources)), "timing": len(measuring),
+            "processors": self.nodes.get("processors", []),
+        }  # fmt: skip
+        if with_processors:
+            ask = ray.remote(num_cpus=0)(processor)
+            self.nodes["processors"] = ray.get([
+                ask.options(scheduling_strategy=NodeAffinitySchedulingStrategy(one["NodeID"], soft=False)).remote()
+                for one in measuring
+            ])  # fmt: skip
+
+    def ask(self, answered: threading.Event) -> None:
+        """Find what the nodes have now."""
+        self.find_nodes()
+        answered.set()
+
+    def watch(self) -> None:
+        """End this process with a message when the cluster is gone, or when no node can run a step that waits."""
+        while True:
+            time.sleep(_CHECK_SECONDS)
+            answered = threading.Event()
+            threading.Thread(target=self.ask, args=(answered,), daemon=True).start()
+            if not answered.wait(_ANSWER_SECONDS):
+                os._exit(1)
+            for request, _ in list(self.requests.values()):
+                self.check(request)
+
+    def check(self, request: dict[str, Any]) -> None:
+        """End this process with a message if no node can run a step."""
+        wanted = {**request["resources"], "CPU": request["cores"], "memory": request["memory"]}
+        if any(all(one.get(name, 0) >= size for name, size in wanted.items()) for one in self.resources):
+            return
+        named = ", ".join(repr(name) for name in request["resources"])
+        self.fail(
+            f"no node of the Ray cluster can run {request['name']}: it needs {request['cores']} CPU and "
+            f"{request['memory'] >> 20:,} MiB{f' and the resources {named}' if named else ''} (limits and needs of the "
+            "sweep, --num-cpus, --memory and --resources of `ray start`); what is finished is kept"
+        )
+
+    def fail(self, message: str) -> NoReturn:
+        self.send("error", message)
+        os._exit(1)
+
+    def submit(self, number: int, request: dict[str, Any]) -> None:
+        self.check(request)
+        request["threads_of_openmp"] = os.environ.get("OMP_NUM_THREADS")
+        put = _put if TIMING in request["resources"] else _put_once
+        try:
+            files = {name: put(path, digest) for name, (path, digest) in request["files"].items()}
+        except (FileNotFoundError, PermissionError) as error:
+            self.fail(
+                f"{request['name']} needs {error.filename}, which cannot be read: {error.strerror}; what is finished is kept"
+            )
+        task = self.task.options(
+            num_cpus=request["cores"], memory=request["memory"], resources=request["resources"], name=request["name"]
+        )
+        reference = task.remote(request, files)
+        self.requests[number] = (request, reference)
+        reference.future().add_done_callback(lambda future: self.ended(number, future))
+
+    def ended(self, number: int, future: Any) -> None:
+        """Write the files of a task into its folder, and say that it has ended."""
+        request, _ = self.requests.pop(number)
+        try:
+            result, contents = future.result()
+            for name, content in contents.items():
+                Path(request["folder"], name).write_bytes(content)
+        except RayError as error:
+            cause = getattr(error, "cause", None)
+            if isinstance(cause, NodeProblem):
+                self.fail(f"a node of the Ray cluster {cause}; what is finished is kept")
+            what = f"its node or process was lost {RETRIES + 1} times: {type(error).__name__}"
+            if cause is not None:
+                what = f"its node failed: {type(cause).__name__}: {cause}"
+            result = asdict(StepResult("failed", f"{what}; run the sweep again", transient=True))
+        except OSError as error:
+            self.fail(f"cannot write into {request['folder']}: {error.strerror}")
+        self.send("ended", (number, result, self.nodes))
+
+    def cancel(self) -> None:
+        for _, reference in list(self.requests.values()):
+            ray.cancel(reference)
+        end = time.monotonic() + _CANCEL_SECONDS
+        while self.requests and time.monotonic() < end:
+            time.sleep(0.05)
+
+
+def _put(path: str, digest: str) -> Any:
+    return ray.put(Path(path).read_bytes())
+
+
+_put_once = cache(_put)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def main() -> None:
+    """Run tasks until stdin is closed."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what Ray prints is no message
+    requests = sys.stdin.buffer
+    address = pickle.load(requests)
+    try:
+        ray.init(address, log_to_driver=False, configure_logging=False)
+    except Exception as error:
+        text = f"cannot connect to the Ray cluster at {address}: {_first_line(error)}"
+        pickle.dump(("error", text), out)
+        out.flush()
+        os._exit(1)
+    driver = Driver(out)
+    try:
+        driver.find_nodes(with_processors=True)
+        driver.send("ready", driver.nodes)
+        threading.Thread(target=driver.watch, daemon=True).start()
+        while True:
+            driver.submit(*pickle.load(requests))
+    except EOFError:
+        driver.cancel()
+    except Exception as error:
+        driver.fail(
+            f"the connection to the Ray cluster at {address} failed: {_first_line(error)}; what is finished is kept"
+        )
+    ray.shutdown()
+    os._exit(0)

@@ -1,0 +1,163 @@
+"""Steps on a Ray cluster, through a process that holds the connection.
+
+Ray ends a process whose cluster is gone. So the connection is in a process of its own (`ray_driver.py`), and losing the
+cluster is an error here instead of the end of the user's program. The two exchange pickles over pipes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from edgecore.errors import EdgecoreError
+from edgecore.plugin.installed import entry_points
+from edgecore.sweeps.fingerprint import file_digest, versions
+from edgecore.sweeps.plan import named_files
+from edgecore.sweeps.step import FILE, Kind, Step, StepResult
+
+TIMING = "timing"
+"""The resource of nodes that measure times."""
+_CHILD = "import sys; sys.path[:] = sys.argv[1:]; from edgecore.sweeps.pools.ray_driver import main; main()"
+_SECONDS_TO_CONNECT = 10
+_SECONDS_TO_END = 20
+
+
+@cache
+def packages_of(backend: str, library: str) -> list[str]:
+    """Return `versions` of a backend and a library of models, read once in this process: that takes 10 ms."""
+    return versions(backend, [library])
+
+
+def _check_reachable(address: str) -> None:
+    """Connect once: Ray itself waits for minutes for a cluster that does not exist."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise EdgecoreError(f"the address of a Ray cluster is HOST:PORT; got {address!r}")
+    try:
+        socket.create_connection((host, int(port)), _SECONDS_TO_CONNECT).close()
+    except (OSError, OverflowError) as error:
+        raise EdgecoreError(f"there is no Ray cluster at {address}: {error}") from error
+
+
+class RayPool:
+    """Nodes of a Ray cluster. Ray decides where a step runs; there it is the same process as on this machine.
+
+    Args:
+        address: `HOST:PORT` of the cluster.
+        jobs: Largest number of files that are made at the same time; None for the cores of the cluster.
+
+    Raises:
+        EdgecoreError: Ray is not installed, or the cluster cannot be reached.
+    """
+
+    def __init__(self, address: str, jobs: int | None) -> None:
+        if find_spec("ray") is None:
+            raise EdgecoreError("a sweep on a cluster needs Ray; run: pip install 'edgecore[ray]'")
+        _check_reachable(address)
+        self.address, self.jobs = address, jobs
+        self.steps: dict[int, Step] = {}
+        self.submitted = 0
+        self.digests: dict[Path, str] = {}
+        self.nodes: dict[str, Any] = {}
+        self.printed = tempfile.TemporaryFile()
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, *entry_points.searched()],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.printed,
+            start_new_session=True,  # Ctrl-C is for this process, which then cancels
+            env={**os.environ, "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0")},
+        )  # fmt: skip
+        try:
+            self._send(address)
+            self.nodes = self._receive("ready")
+        except BaseException:
+            self.cancel()
+            raise
+
+    @property
+    def processor(self) -> str:
+        found: list[str] = sorted(set(self.nodes["processors"]))
+        if not found:
+            raise EdgecoreError(
+                f"no node of the Ray cluster at {self.address} measures times; start one with "
+                f"`ray start --resources '{{\"{TIMING}\": 1}}'`, or write runs = 0"
+            )
+        if len(found) > 1:
+            raise EdgecoreError(f"the nodes with the resource {TIMING!r} have different processors: {'; '.join(found)}")
+        return found[0]
+
+    def width(self, kind: Kind) -> int:
+        if kind == "time":
+            return max(1, int(self.nodes["timing"]))
+        return min(self.jobs or sys.maxsize, max(1, int(self.nodes["cores"])))
+
+    def submit(self, step: Step, folder: Path) -> None:
+        self.submitted += 1
+        self.steps[self.submitted] = step
+        given = {FILE: folder / FILE} if step.kind == "time" else named_files(step.build)
+        request = {
+            "step": step.text(), "name": step.name, "folder": str(folder), "place": str(Path.cwd()),
+            "packages": packages_of(step.build.backend_name, step.build.source.partition(":")[0]),
+            "files": {name: (str(path.resolve()), self._digest(path)) for name, path in given.items()},
+            "resources": dict.fromkeys([*step.needs, *([TIMING] if step.kind == "time" else [])], 1),
+            "cores": max(1, step.threads), "memory": step.limits.memory_mb << 20,
+        }  # fmt: skip
+        self._send((self.submitted, request))
+
+    def wait(self) -> list[tuple[Step, StepResult]]:
+        number, result, self.nodes = self._receive("ended")
+        return [(self.steps.pop(number), StepResult(**result))]
+
+    def cancel(self) -> None:
+        """End the steps that still run: the process cancels them when its pipe is closed."""
+        with contextlib.suppress(OSError):
+            self.child.stdin.close()  # type: ignore[union-attr]
+        try:
+            self.child.wait(_SECONDS_TO_END)
+        except subprocess.TimeoutExpired:
+            self.child.kill()
+            self.child.wait()
+        self.child.stdout.close()  # type: ignore[union-attr]
+        self.printed.close()
+
+    def _digest(self, path: Path) -> str:
+        """Return the digest of a file, which is computed once for those that all cells of a model have."""
+        if path.name == FILE:
+            return file_digest(path)
+        if path not in self.digests:
+            self.digests[path] = file_digest(path)
+        return self.digests[path]
+
+    def _send(self, message: object) -> None:
+        """Send a message. If the process has ended, `_receive` gets what it has said before."""
+        with contextlib.suppress(OSError):
+            pickle.dump(message, self.child.stdin)  # type: ignore[arg-type]
+            self.child.stdin.flush()  # type: ignore[union-attr]
+
+    def _receive(self, wanted: str) -> Any:
+        try:
+            kind, content = pickle.load(self.child.stdout)  # type: ignore[arg-type]
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            raise self._lost() from error
+        if kind != wanted:
+            raise EdgecoreError(content)
+        return content
+
+    def _lost(self) -> EdgecoreError:
+        if not self.nodes:
+            self.printed.seek(0)
+            lines = self.printed.read().decode(errors="replace").split("\n")
+            last = next((line.strip() for line in reversed(lines) if line.strip()), "it printed nothing")
+            return EdgecoreError(f"the process that connects to the Ray cluster at {self.address} has ended: {last}")
+        return EdgecoreError(
+            f"the Ray cluster at {self.address} is gone; the cells that are finished are kept: run the sweep again when it "
+            "is back, or without ray"
+        )

@@ -1,0 +1,78 @@
+"""A sweep on the terminal: the plan, and while it runs what is running, what has failed and what is left."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from edgecore.devtools.printable import printable
+from edgecore.sweeps.plan import SweepPlan
+from edgecore.sweeps.results.result import GOOD
+from edgecore.sweeps.step import Step, StepResult
+
+_SHOWN = 8
+"""Number of running steps that are shown."""
+
+
+class Display:
+    """Prints the plan and failures on stderr, and there, if it is a terminal, a live list of what is running."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False)
+        self.running: dict[Step, float] = {}
+        self.done = self.failed = self.left = 0
+        self.live = Live(console=self.console, get_renderable=self._lines, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Display:
+        if self.console.is_terminal:
+            self.live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.live.stop()
+
+    def planned(self, plan: SweepPlan, known: int, seconds: float, unknown: int) -> None:
+        """Print the plan."""
+        missing = len(plan.cells) - known
+        estimate = f", about {_duration(seconds)} by earlier results" if seconds else ""
+        without = f" ({unknown} without an estimate)" if unknown and missing else ""
+        names = [
+            dict.fromkeys(getattr(cell.build, part) for cell in plan.cells) for part in ("model", "backend", "recipe")
+        ]
+        self._print(
+            f"{len(plan.cells)} cells: {len(names[0])} models, {len(names[1])} backends, {len(names[2])} recipes"
+        )
+        self._print(f"{known} are known, {missing} are to be computed{estimate}{without}")
+
+    def begun(self, step: Step) -> None:
+        """Show a step that begins."""
+        self.running[step] = time.monotonic()
+
+    def ended(self, step: Step, result: StepResult, left: int) -> None:
+        """Count a step that has ended; one that is not `ok` gets a line."""
+        self.running.pop(step, None)
+        self.done, self.left = self.done + 1, left
+        if result.status != "ok":
+            self.failed += result.status not in GOOD
+            self._print(f"{step.name}: {result.status}: {result.reason}")
+
+    def _print(self, text: str) -> None:
+        self.console.print(Text(printable(text)), soft_wrap=True)
+
+    def _lines(self) -> Text:
+        now = time.monotonic()
+        lines = [f"{self.done} done, {self.failed} not ok, {self.left} left"]
+        lines += [f"  {step.kind:<5} {printable(step.name)}  {_duration(now - since)}"
+                  for step, since in list(self.running.items())[:_SHOWN]]  # fmt: skip
+        return Text("\n".join(lines))
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"

@@ -1,0 +1,34 @@
+"""`edgecore backends`: what is installed, and manifests for C++."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from edgecore.plugin.api import InstalledBackend
+from edgecore.plugin.diagnosis import isolated_import
+
+
+def test_the_option_manifests_goes_with_no_other_argument(edgecore, tmp_path):
+    result = edgecore("backends", "fake", "--manifests", tmp_path / "made")
+    assert result.status == 1 and "cannot be combined" in result.err
+    assert not (tmp_path / "made").exists()
+
+
+def test_backends_as_json_have_their_state_and_library(edgecore):
+    result = edgecore("backends", "--json")
+    assert result.status == 0
+    for row in json.loads(result.out):
+        assert row["state"] in ("ok", "broken", "disabled")
+        assert {"backend_id", "name", "distribution", "version", "summary", "problem", "ambiguous"} <= row.keys()
+        # What edgecore-run takes as --backend.
+        assert row["state"] != "ok" or row["library"] is None or Path(row["library"]).is_file()
+
+
+def test_names_and_problems_are_shown_as_they_are(edgecore, monkeypatch):
+    broken = InstalledBackend("Odd", "odd-package", "1", "broken", problem="\x1b]0;x [/red] [Errno 2]")
+    monkeypatch.setattr(isolated_import, "installed", lambda seconds: ([broken], []))
+    result = edgecore("backends")
+    text = " ".join(result.out.replace("│", " ").split())
+    assert result.status == 0 and "\x1b" not in text
+    assert "\\x1b]0;x" in text and "[/red]" in text and "[Errno" in text
