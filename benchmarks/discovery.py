@@ -33,7 +33,7 @@ registry.find("Fake0Backend")
 SCAN = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from edgecore.plugin import entry_points
+from edgecore.plugin.installed import entry_points
 entry_points.scan()
 best = 1.0
 for _ in range(50):

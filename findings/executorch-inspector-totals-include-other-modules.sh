@@ -7,7 +7,7 @@
 # so also layers.10 to layers.19, and layers.100. In a network of 12 blocks, blocks 1 and 0 so look different from
 # others: a profile shows three times the time for layers.1. The name "0" matches nearly everything.
 # What to do: add up events yourself, with the exact path in event.module_hierarchy.
-# edgecore: its Inspector counts as executorch's, and its page says so (`tests/executorch/devtools/test_inspector.py`).
+# edgecore: its Inspector counts as executorch's, and its page says so (`tests/executorch_names/devtools/test_inspector.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

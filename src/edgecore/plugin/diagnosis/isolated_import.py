@@ -34,7 +34,7 @@ _COMPILER_TIMEOUT_FACTOR = 3
 _START_SECONDS = 60.0
 _MAX_PRINTED_BYTES = 1000
 # The child gets the sys.path of this process before it imports anything, so that both find the same packages.
-_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.plugin import isolated_import; isolated_import.main(sys.argv[1])"
+_CHILD = "import sys; sys.path[:] = sys.argv[2:]; from edgecore.plugin.diagnosis import isolated_import; isolated_import.main(sys.argv[1])"
 
 
 @dataclass(frozen=True)
