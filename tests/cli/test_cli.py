@@ -58,10 +58,21 @@ def test_the_option_version_prints_the_version(edgecore):
     assert re.fullmatch(r"edgecore \d+\.\d+\.\d+\S*\n", result.out)
 
 
-def test_help_names_every_command(edgecore):
-    out = edgecore("--help").out
-    for command in ("compile", "run", "bench", "inspect", "verify", "sweep", "search", "backends", "doctor"):
-        assert command in out
+SECTIONS = {
+    "Compile and run": "compile run bench bundle",
+    "Look into a file": "inspect graph profile compare diff verify extract",
+    "Choose and keep figures": "search sweep budget track",
+    "Backends and kernels": "backends doctor new-backend conformance kernels",
+}
+
+
+def test_help_has_the_commands_in_sections_in_the_order_of_need(edgecore):
+    parts = [part.splitlines() for part in edgecore("--help").out.strip("\n").split("\n\n")]
+    shown = {head: [line.split()[0] for line in lines if line[2] != " "] for head, *lines in parts}
+    shown.pop("Commands of installed packages:", None)
+    assert list(shown)[-4:] == [f"{title}:" for title in SECTIONS]
+    for title, names in SECTIONS.items():
+        assert shown[f"{title}:"] == names.split()
 
 
 @pytest.mark.parametrize("command", [["graph"], ["inspect"], ["inspect", "--json"], ["verify"]], ids=" ".join)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from edgecore.cli import plugin_commands
 from edgecore.cli.commands import (
@@ -34,8 +36,45 @@ from edgecore.cli.commands import (
 )
 from edgecore.cli.common import complain, debugging, sentence
 
+_SECTIONS = {
+    "Compile and run": (compile, run, bench, bundle),
+    "Look into a file": (inspect, graph, profile, compare, diff, verify, extract),
+    "Choose and keep figures": (search, sweep, budget, track),
+    "Backends and kernels": (backends, doctor, new_backend, conformance, kernels),
+}
+"""The commands in the order in which a newcomer needs them."""
+_WHOLE_SENTENCE = 200
+"""Characters at which a description would be cut."""
+_OF_PACKAGES = "Commands of installed packages"
+
+
+def _name(command: ModuleType) -> str:
+    return command.__name__.rpartition(".")[2].replace("_", "-")
+
+
+class _Sections(TyperGroup):
+    """Shows the commands by section."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names in the order of the sections; typer sorts them otherwise."""
+        return list(self.commands)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write each section with one line for each command."""
+        sections = {title: [_name(command) for command in commands] for title, commands in _SECTIONS.items()}
+        built_in = {name for names in sections.values() for name in names}
+        sections[_OF_PACKAGES] = [name for name in self.commands if name not in built_in]
+        for title, names in sections.items():
+            if names:
+                with formatter.section(title):
+                    formatter.write_dl(
+                        [(name, self.commands[name].get_short_help_str(_WHOLE_SENTENCE)) for name in names]
+                    )
+
+
 app = typer.Typer(
     name="edgecore",
+    cls=_Sections,
     help="Compile PyTorch models for edge devices; run, inspect and verify the files.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -61,29 +100,9 @@ def _options(
     """Compile PyTorch models for edge devices; run, inspect and verify the files."""
 
 
-for _command in (
-    compile,
-    run,
-    bench,
-    profile,
-    compare,
-    bundle,
-    inspect,
-    graph,
-    diff,
-    budget,
-    track,
-    sweep,
-    search,
-    extract,
-    verify,
-    kernels,
-    backends,
-    doctor,
-    new_backend,
-    conformance,
-):
-    app.command(_command.__name__.rpartition(".")[2].replace("_", "-"))(_command.command)
+for _commands in _SECTIONS.values():
+    for _command in _commands:
+        app.command(_name(_command))(_command.command)
 _BUILT_IN = len(app.registered_commands)
 
 
