@@ -16,32 +16,24 @@ from edgecore.sdk.annotations import (
     NORMS,
     OBSERVERS,
     ModuleQuantizer,
+    Role,
     channel_dim,
     float_args,
     fused_tail,
     mark,
     mark_fused,
     mark_shared,
+    operators,
+    with_roles,
 )
 
 aten = torch.ops.aten
 
-_UNSIGNED = frozenset({
-    aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.sigmoid.default,
-    aten.softmax.int, aten.hardsigmoid.default,
-})  # fmt: skip
+_UNSIGNED = operators("relu relu_ relu6 relu6_ sigmoid hardsigmoid softmax.int")
 """Operators whose results are not negative, so that all 256 integers stand for such numbers."""
-_ACTIVATIONS = frozenset({
-    *_UNSIGNED, aten.hardtanh.default, aten.hardtanh_.default, aten.hardswish.default, aten.hardswish_.default,
-    aten.leaky_relu.default, aten.leaky_relu_.default, aten.silu.default, aten.silu_.default, aten.gelu.default,
-    aten.tanh.default, aten.elu.default,
-}) - {aten.softmax.int}  # fmt: skip
-_SUMS = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.mul.Tensor, aten.mul_.Tensor, aten.matmul.default})
-_MOVES = frozenset({
-    aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default, aten.transpose.int,
-    aten.unsqueeze.default, aten.squeeze.dim, aten.dropout.default, aten.dropout_.default, aten.max_pool2d.default,
-    aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default,
-})  # fmt: skip
+_ACTIVATIONS = with_roles(Role.CLAMP, Role.FIXED, Role.ACTIVATION) - operators("clamp clamp_ softmax.int _softmax")
+_SUMS = operators("add.Tensor add_.Tensor mul.Tensor mul_.Tensor matmul")
+_MOVES = with_roles(Role.VIEW, Role.IDENTITY) | operators("max_pool2d avg_pool2d adaptive_avg_pool2d")
 """Operators whose result has the quantization parameters of the input, so that the next layer reads integers."""
 _OBSERVERS = {
     "moving_average_min_max": "moving-average", "ema_min_max": "moving-average", "min_max": "minmax",

@@ -7,10 +7,10 @@ from enum import IntEnum
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 
 import edgecore
 from edgecore.plugin import CompileSpec
+from edgecore.sdk import validate_options
 from edgecore_qnn.options import QnnOptions
 from edgecore_qnn.partitioner import OptionsPartitioner
 from edgecore_qnn.socs import SOCS
@@ -50,7 +50,7 @@ def generate_htp_compiler_spec(
         "use_slc_allocator": use_slc_allocator,
         "performance_mode": htp_performance_mode,
     }
-    _options(values)
+    validate_options(QnnOptions, values)
     return {"use_fp16": use_fp16, "performance_mode": htp_performance_mode}
 
 
@@ -88,7 +88,7 @@ def generate_qnn_executorch_compiler_spec(
         "op_package_options": op_package_options,
         "dump_intermediate_artifacts_to": dump_intermediate_artifacts_to,
     }
-    return _options(values).to_specs()
+    return validate_options(QnnOptions, values).to_specs()
 
 
 def to_edge_transform_and_lower_to_qnn(
@@ -169,11 +169,4 @@ class QnnPartitioner(OptionsPartitioner):
             "skip_node_op_set": tuple(sorted(skip_node_op_set or ())),
         }
         chosen = QnnOptions.from_specs(compiler_specs).model_dump()
-        super().__init__(_options({**chosen, **skips}))
-
-
-def _options(values: Mapping[str, Any]) -> QnnOptions:
-    try:
-        return QnnOptions.model_validate(dict(values))
-    except ValidationError as error:
-        raise ValueError("; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())) from None
+        super().__init__(validate_options(QnnOptions, {**chosen, **skips}))

@@ -12,9 +12,9 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.plugin import BlobGraph, BlobNode
-from edgecore.sdk import LARGEST_SCORE, PartitionView, debug_handles, holds_scores
+from edgecore.sdk import LARGEST_SCORE, PartitionView, debug_handles, holds_scores, shape
 from edgecore_qnn.operators import TABLE
-from edgecore_qnn.operators.builder import Builder, shape
+from edgecore_qnn.operators.builder import Builder
 from edgecore_qnn.operators.quantized import scale_of
 from edgecore_qnn.schema.header import Tensor
 

@@ -169,19 +169,3 @@ Build = Callable[[Builder, Node], Any]
 
 Row = OperatorRow[Build]
 """A row of the operator table; its `lower` is a `Build`."""
-
-
-def shape(node: Any) -> tuple[Any, ...]:
-    """Return the sizes of a node's result."""
-    return tuple(node.meta["val"].shape)
-
-
-def rank(node: Any) -> int:
-    """Return the number of dims of a node's result."""
-    return len(shape(node))
-
-
-def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Convert negative `dims` of a node's result to numbers from 0 on; return all dims if `dims` is None or empty."""
-    count = rank(node)
-    return [dim % count for dim in dims] if dims else list(range(count))

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each, reaches_past_padding
-from edgecore_qnn.operators.builder import Build, Builder, Row, Scale, axes, rank, shape
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, axes, for_each, rank, reaches_past_padding, shape
+from edgecore_qnn.operators.builder import Build, Builder, Row, Scale
 from edgecore_qnn.operators.quantized import BLOCKS, quantized, result_scale, scale_of
 
 aten = torch.ops.aten
