@@ -11,6 +11,9 @@ ROOT = Path(__file__).resolve().parents[1]
 
 SOURCES = {
     "tests": "src/edgecore",
+    "plugins/edgecore-coreml/tests": "plugins/edgecore-coreml/src/edgecore_coreml",
+    "plugins/edgecore-openvino/tests": "plugins/edgecore-openvino/src/edgecore_openvino",
+    "plugins/edgecore-qnn/tests": "plugins/edgecore-qnn/src/edgecore_qnn",
     "plugins/edgecore-xnnpack/tests": "plugins/edgecore-xnnpack/src/edgecore_xnnpack",
 }
 """A folder of tests, and the package that its subfolders mirror."""

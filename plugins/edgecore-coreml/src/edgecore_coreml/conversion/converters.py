@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from edgecore.sdk import LARGEST_SCORE
-from edgecore_coreml.masks import IN_FLOAT32, finite_mask, finite_scores, without_hidden_rows
-from edgecore_coreml.quantized import block_weight, channel_weight, table_weight
+from edgecore_coreml.conversion.masks import IN_FLOAT32, finite_mask, finite_scores, without_hidden_rows
+from edgecore_coreml.conversion.quantized import block_weight, channel_weight, table_weight
 
 SUFFIX = "_dequantized"
 """End of the name of a stored weight; the rest is the name of the placeholder of its integers or indices."""

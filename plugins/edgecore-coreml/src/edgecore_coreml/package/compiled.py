@@ -10,8 +10,8 @@ import tempfile
 from pathlib import Path
 
 from edgecore.errors import CompileError
-from edgecore_coreml.blob import COMPILED, METADATA, MODEL, read_blob, write_blob
-from edgecore_coreml.package import write_files
+from edgecore_coreml.package.blob import COMPILED, METADATA, MODEL, read_blob, write_blob
+from edgecore_coreml.package.files import write_files
 
 ONLY_CORE_ML = "the model is compiled, so only Core ML runs it, on a Mac, an iPhone or an iPad"
 

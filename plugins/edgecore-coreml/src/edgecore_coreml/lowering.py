@@ -13,14 +13,14 @@ from torch.export import ExportedProgram
 from edgecore.errors import CompileError
 from edgecore.plugin import BlobGraph, CompileSpec, NamedBlob, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
-from edgecore_coreml.blob import read_blob
-from edgecore_coreml.compiled import compile_model
-from edgecore_coreml.convert import Converted, convert, quiet
-from edgecore_coreml.graph import graph_of
-from edgecore_coreml.names import names_by_precision
+from edgecore_coreml.conversion.convert import Converted, convert, quiet
+from edgecore_coreml.conversion.names import names_by_precision
 from edgecore_coreml.options import CoreMLOptions
-from edgecore_coreml.package import pack, write_files
-from edgecore_coreml.weights import stored_weights
+from edgecore_coreml.package.blob import read_blob
+from edgecore_coreml.package.compiled import compile_model
+from edgecore_coreml.package.files import pack, write_files
+from edgecore_coreml.package.graph import graph_of
+from edgecore_coreml.weights.stored import stored_weights
 
 FORMAT = "coreml-package 1"
 """Start of the compatibility string; the deployment target follows."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.errors import FormatError
-from edgecore_coreml.blob import COMPILED, METADATA, MODEL, Files, parse, read_blob, resolve, write_blob
+from edgecore_coreml.package.blob import COMPILED, METADATA, MODEL, Files, parse, read_blob, resolve, write_blob
 
 _AUTHOR = "com.apple.CoreML"
 SPECIFICATION = f"{MODEL}/Data/{_AUTHOR}/model.mlmodel"

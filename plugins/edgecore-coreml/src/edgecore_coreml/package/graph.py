@@ -6,9 +6,9 @@ from typing import Any
 
 from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, BlobNode
-from edgecore_coreml.compiled import ONLY_CORE_ML
-from edgecore_coreml.describe import dtype_of, specification_of
-from edgecore_coreml.package import Package
+from edgecore_coreml.package.compiled import ONLY_CORE_ML
+from edgecore_coreml.package.describe import dtype_of, specification_of
+from edgecore_coreml.package.files import Package
 
 _CONSTANTS = ("const", "constexpr_")
 

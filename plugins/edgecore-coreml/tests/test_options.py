@@ -11,8 +11,8 @@ from pydantic import ValidationError
 import edgecore
 from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec
-from edgecore_coreml import registry
-from edgecore_coreml.executorch_names import CoreMLBackend, coreml_partitioner
+from edgecore_coreml.conversion import registry
+from edgecore_coreml.executorch import CoreMLBackend, coreml_partitioner
 from edgecore_coreml.options import CoreMLOptions
 
 

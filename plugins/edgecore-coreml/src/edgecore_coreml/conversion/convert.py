@@ -19,13 +19,13 @@ from torch.export.graph_signature import InputKind
 
 from edgecore.errors import CompileError
 from edgecore.sdk import PartitionView, mutable_buffers
-from edgecore_coreml.aten import to_aten
-from edgecore_coreml.converters import register
-from edgecore_coreml.masks import IN_FLOAT32
+from edgecore_coreml.conversion.aten import to_aten
+from edgecore_coreml.conversion.converters import register
+from edgecore_coreml.conversion.masks import IN_FLOAT32
+from edgecore_coreml.conversion.targets import candidates
 from edgecore_coreml.options import CoreMLOptions
-from edgecore_coreml.package import Package, State
-from edgecore_coreml.palettes import PASS, Palette, palette_config, palettes_of
-from edgecore_coreml.targets import candidates
+from edgecore_coreml.package.files import Package, State
+from edgecore_coreml.weights.palettes import PASS, Palette, palette_config, palettes_of
 
 _DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
 aten = torch.ops.aten

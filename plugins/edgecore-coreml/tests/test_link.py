@@ -13,11 +13,11 @@ import edgecore
 from edgecore.cli import extract
 from edgecore.cli.blobs import describe_blobs
 from edgecore.format import read_pte
-from edgecore_coreml.blob import read_blob, resolve, write_blob, write_reference
 from edgecore_coreml.compiler import CoreMLCompiler
-from edgecore_coreml.describe import specification_of
-from edgecore_coreml.graph import graph_of
-from edgecore_coreml.package import Package, pack_functions, unpack
+from edgecore_coreml.package.blob import read_blob, resolve, write_blob, write_reference
+from edgecore_coreml.package.describe import specification_of
+from edgecore_coreml.package.files import Package, pack_functions, unpack
+from edgecore_coreml.package.graph import graph_of
 from edgecore_coreml.standin.interpreter import StandIn
 
 

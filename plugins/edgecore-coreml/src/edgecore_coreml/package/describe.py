@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from edgecore.errors import FormatError
-from edgecore_coreml.blob import COMPILED, parse
-from edgecore_coreml.compiled import ONLY_CORE_ML
 from edgecore_coreml.options import TARGETS
-from edgecore_coreml.package import Package, unpack
-from edgecore_coreml.weights import stored_weights
+from edgecore_coreml.package.blob import COMPILED, parse
+from edgecore_coreml.package.compiled import ONLY_CORE_ML
+from edgecore_coreml.package.files import Package, unpack
+from edgecore_coreml.weights.stored import stored_weights
 
 _SCALAR = "const"
 _PRECISIONS = ("FLOAT32", "FLOAT16")
@@ -111,7 +111,7 @@ def _messages() -> Any:
     """Return coremltools' declarations of the specification."""
     import io
 
-    from edgecore_coreml.convert import quiet
+    from edgecore_coreml.conversion.convert import quiet
 
     with quiet(io.StringIO()):
         from coremltools.proto import Model_pb2

@@ -10,8 +10,8 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.sdk import Constants, arguments_by_name, module_path, parameter_of
-from edgecore_coreml.quantized import STORED, VIEWS
-from edgecore_coreml.weights import StoredWeight, plain_name
+from edgecore_coreml.conversion.quantized import STORED, VIEWS
+from edgecore_coreml.weights.stored import StoredWeight, plain_name
 
 aten = torch.ops.aten
 

@@ -12,7 +12,7 @@ import edgecore
 from edgecore.cli import extract
 from edgecore.format import read_pte
 from edgecore_coreml.compiler import CoreMLCompiler
-from edgecore_coreml.package import unpack
+from edgecore_coreml.package.files import unpack
 from edgecore_coreml.standin.interpreter import StandIn
 
 

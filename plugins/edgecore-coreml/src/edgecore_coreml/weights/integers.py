@@ -14,7 +14,7 @@ from torch.fx import GraphModule, Node
 
 from edgecore.plugin import Selects
 from edgecore.sdk import SMALLEST_SCALE, Constants, Editor, argument, fake_mode
-from edgecore_coreml.float_weights import CONVOLUTIONS, TRANSPOSED, rewrite_weights
+from edgecore_coreml.weights.floats import CONVOLUTIONS, TRANSPOSED, rewrite_weights
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed

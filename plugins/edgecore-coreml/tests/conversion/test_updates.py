@@ -10,7 +10,7 @@ import torch
 import edgecore
 from edgecore.format import read_pte
 from edgecore_coreml.compiler import CoreMLCompiler
-from edgecore_coreml.package import unpack
+from edgecore_coreml.package.files import unpack
 from edgecore_coreml.standin.interpreter import StandIn
 
 X, ROWS, I = torch.randn(3, 4, 5), torch.randn(3, 2, 5), torch.tensor([-1, 1])

@@ -14,10 +14,10 @@ import edgecore
 from edgecore.cli.app import app
 from edgecore.errors import CompileError, ExecutionError, FormatError
 from edgecore.format import read_pte
-from edgecore_coreml.blob import read_blob, resolve, write_blob
-from edgecore_coreml.compiled import check_compiler, compile_model
 from edgecore_coreml.compiler import CoreMLCompiler
-from edgecore_coreml.package import Package, pack
+from edgecore_coreml.package.blob import read_blob, resolve, write_blob
+from edgecore_coreml.package.compiled import check_compiler, compile_model
+from edgecore_coreml.package.files import Package, pack
 from edgecore_coreml.standin.interpreter import StandIn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is for a shell")

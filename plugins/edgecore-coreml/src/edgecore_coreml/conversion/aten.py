@@ -16,9 +16,9 @@ from torch.fx.node import map_arg
 from torch.utils import _pytree as pytree
 
 from edgecore.sdk import LARGEST_SCORE, Constants, argument, has_hidden_rows, holds_scores, reaches_softmax
-from edgecore_coreml.masks import finite_scores, masked
-from edgecore_coreml.quantized import WEIGHTS, stored
-from edgecore_coreml.updates import REWRITES
+from edgecore_coreml.conversion.masks import finite_scores, masked
+from edgecore_coreml.conversion.quantized import WEIGHTS, stored
+from edgecore_coreml.conversion.updates import REWRITES
 
 aten = torch.ops.aten
 

@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import edgecore_coreml
 from edgecore.errors import FormatError
 from edgecore.plugin.doctor import diagnose
 from edgecore.sdk import operators_markdown, options_markdown
-from edgecore_coreml import compiler
-from edgecore_coreml.blob import read_blob, write_blob
+from edgecore_coreml import backend, compiler
 from edgecore_coreml.compiler import CoreMLCompiler
-from edgecore_coreml.package import Package, State, pack, unpack
+from edgecore_coreml.package.blob import read_blob, write_blob
+from edgecore_coreml.package.files import Package, State, pack, unpack
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 PACKAGE = Package(b"specification", b"weights", ("x",), ("y",))
@@ -61,9 +60,9 @@ def test_doctor_says_what_a_mac_is_needed_for(monkeypatch):
     rows = {finding.check: finding.detail for diagnosis in diagnose("coreml") for finding in diagnosis.findings}
     assert rows["coremltools"].startswith("9.")
     monkeypatch.setattr("platform.mac_ver", lambda: ("", ("", "", ""), ""))
-    assert edgecore_coreml.self_test()[1][2].startswith("only a Mac, an iPhone or an iPad runs the models")
+    assert backend.self_test()[1][2].startswith("only a Mac, an iPhone or an iPad runs the models")
     monkeypatch.setattr("platform.mac_ver", lambda: ("15.1", ("", "", ""), "arm64"))
-    assert edgecore_coreml.self_test()[1][2] == "macOS 15.1 runs the models"
+    assert backend.self_test()[1][2] == "macOS 15.1 runs the models"
 
 
 def test_a_package_survives_its_blob():

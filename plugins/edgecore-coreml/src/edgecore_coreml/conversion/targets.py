@@ -10,9 +10,9 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.sdk import Constants, NodeQuery, argument
+from edgecore_coreml.conversion.quantized import is_stored, needed_system
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
-from edgecore_coreml.palettes import Palette
-from edgecore_coreml.quantized import is_stored, needed_system
+from edgecore_coreml.weights.palettes import Palette
 
 _GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
 _STATES = "iOS18"  # the first with states

@@ -12,8 +12,8 @@ import torch
 import edgecore
 from edgecore.errors import FormatError
 from edgecore.format import read_pte
-from edgecore_coreml.blob import read_blob, write_blob, write_reference
-from edgecore_coreml.package import unpack
+from edgecore_coreml.package.blob import read_blob, write_blob, write_reference
+from edgecore_coreml.package.files import unpack
 
 FILES = {
     "metadata.json": b'{"inputNames": []}',

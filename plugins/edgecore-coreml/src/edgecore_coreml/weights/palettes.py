@@ -18,7 +18,7 @@ from torch.fx import GraphModule, Node
 from edgecore.errors import CompileError
 from edgecore.plugin import Selects
 from edgecore.sdk import Constants, PartitionView
-from edgecore_coreml.float_weights import rewrite_weights, store
+from edgecore_coreml.weights.floats import rewrite_weights, store
 
 MIN_ELEMENTS = 1024
 """Weights of fewer elements stay as they are: they are small, and often those of depthwise convolutions, which lose most."""
