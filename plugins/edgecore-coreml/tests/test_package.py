@@ -19,14 +19,16 @@ from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.package.blob import read_blob, write_blob
 from edgecore_coreml.package.files import Package, State, pack, unpack
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPERATORS = (ROOT / "docs/operators.md").read_text(encoding="utf-8")
 PACKAGE = Package(b"specification", b"weights", ("x",), ("y",))
 
 
-def test_the_tables_of_the_readme_are_those_of_the_code():
-    """If this fails, replace the tables of the README by what `edgecore backends coreml --markdown` prints."""
+def test_the_tables_of_options_and_operators_are_those_of_the_code():
+    """If this fails, replace the tables of README.md and docs/operators.md by what `edgecore backends coreml --markdown` prints."""
     assert options_markdown(CoreMLCompiler.Options) in README
-    assert operators_markdown(CoreMLCompiler().operator_support()) in README
+    assert operators_markdown(CoreMLCompiler().operator_support()) in OPERATORS
 
 
 def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):

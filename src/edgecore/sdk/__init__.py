@@ -26,7 +26,7 @@ Compiling a partition, in `preprocess`.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `has_hidden_rows`: find masks of attention with a row without a visible key; `reaches_softmax`: find values that a
   softmax reads, maybe in a sum, and `holds_scores` those in float32, whose finite numbers become at most `LARGEST_SCORE`
-  in float16; `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
+  in float16; `without_repeated_heads`: find the keys or values that grouped-query attention repeats.
 - `shape`, `rank`: sizes of a node's result, and their number; `axes`: dims counted from 0; `swapped_axes`: the
   permutation of a `transpose`; `pads_of_dims`: the pads of a `constant_pad_nd` by dim.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.

@@ -62,8 +62,8 @@ class CoreMLBackend:
 
         Args:
             ep: The program that is lowered.
-            enumerated_shapes: Name of an input -> its shapes, of which Core ML takes the first of all inputs, the second
-                of all inputs, and so on.
+            enumerated_shapes: Name of an input -> its shapes. Core ML takes the first shapes of all inputs together, or
+                the second ones, and so on.
 
         Raises:
             CompileError: The program has no input of a name.
@@ -80,12 +80,13 @@ def coreml_partitioner(*, compile_specs: Sequence[CompileSpec] = (), **options: 
     """Make the partitioner that ExecuTorch calls `CoreMLPartitioner`.
 
     Args:
-        compile_specs: What functions of `CoreMLBackend` returned.
+        compile_specs: The results of functions of `CoreMLBackend`.
         options: Further options of the backend: `skip_ops_for_coreml_delegation`, `take_over_mutable_buffer`,
             `take_over_constant_data` and `lower_full_graph` are arguments of ExecuTorch's class.
 
     Raises:
         ValueError: An option does not have this value, or two options exclude each other.
     """
-    given = CoreMLOptions.values_of_specs(compile_specs)
-    return CoreMLCompiler().partitioner(CoreMLOptions.model_validate({**given, **options}), runtime="executorch-1.5")
+    from_specs = CoreMLOptions.values_of_specs(compile_specs)
+    values = {**from_specs, **options}
+    return CoreMLCompiler().partitioner(CoreMLOptions.model_validate(values), runtime="executorch-1.5")

@@ -74,7 +74,7 @@ def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> CoreML
 
 def _operators(partition: PartitionView, graph: BlobGraph) -> dict[int | str, tuple[int, ...]]:
     """Return the debug handles of the operators that coremltools has named after nodes."""
-    names = {one.operation for one in graph.nodes}
+    names = {operator.operation for operator in graph.nodes}
     return {node.name: handles for node in partition.calls if node.name in names and (handles := debug_handles(node))}
 
 

@@ -1,4 +1,4 @@
-"""The operators that the backend delegates: those of this list for which the installed coremltools has a converter."""
+"""The operators that the backend delegates, if the installed coremltools has a converter for them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _max_pool(query: NodeQuery) -> str | None:
 
 
 def _windows(query: NodeQuery) -> str | None:
-    """Refuse a pooling of which PyTorch drops a window that begins in the padding behind the input, or past it.
+    """Refuse a pooling if PyTorch drops a window that begins in the padding behind the input, or past it.
 
     coremltools drops such a window if there is padding, and Core ML's specification does not say that the runtime does.
     """
@@ -179,7 +179,7 @@ def _without_dtype(query: NodeQuery) -> str | None:
 
 
 def _factors(query: NodeQuery) -> list[Any]:
-    """Return the factors of the two last dims of an upsampling; None for those of a dynamic size."""
+    """Return the factors of the two last dims of an upsampling; None for a dynamic size."""
     if (factors := query.argument("scale_factors")) is not None:
         return list(factors)
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
@@ -242,7 +242,7 @@ class _WithoutConstants(NodeQuery):
 
 
 class CoreMLTable(OperatorTable[None]):
-    """The table of operators, of which those without a converter in the installed coremltools are not supported.
+    """The table of operators; an operator without a converter in the installed coremltools is not supported.
 
     Args:
         rows: The rows.

@@ -38,7 +38,7 @@ _MOVES = with_roles(Role.VIEW, Role.IDENTITY) | operators("max_pool2d avg_pool2d
 _OBSERVERS = {
     "moving_average_min_max": "moving-average", "ema_min_max": "moving-average", "min_max": "minmax",
 }  # fmt: skip
-"""coremltools' names of observers, and those of edgecore. coremltools' `ema_min_max` is a moving average, too."""
+"""coremltools' names of observers -> edgecore's names. coremltools' `ema_min_max` is a moving average, too."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Scheme:
         weight_dtype: Type of the integers of weights: torch.int8 or torch.uint8.
         is_per_channel: Weights have a scale for each output channel.
         has_activations: Activations become integers of uint8.
-        has_symmetric_weights: The zero point of weights is that of the middle of the integers.
+        has_symmetric_weights: The zero point of weights is the middle of the integers.
         has_symmetric_activations: The zero point of activations is 128, or 0 for results that are not negative.
         observer: The name of the observer of activations, as `edgecore.Recipe` has it.
     """
@@ -69,7 +69,7 @@ class Scheme:
             return None
         is_affine = not self.has_symmetric_activations or (tail is not None and tail.target in _UNSIGNED)
         scheme = torch.per_tensor_affine if is_affine else torch.per_tensor_symmetric
-        # Without limits: with those of uint8, torchao's symmetric zero point is 127 instead of 128.
+        # Without limits: with the limits of uint8, torchao's symmetric zero point is 127 instead of 128.
         return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=SMALLEST_SCALE), qscheme=scheme)
 
     def weight(self, axis: int | None) -> QuantizationSpec | None:
@@ -146,10 +146,10 @@ def _is_matrix(value: Any) -> bool:
 
 
 def _module_type(kind: Any) -> type[torch.nn.Module]:
-    found = getattr(torch.nn, kind, None) if isinstance(kind, str) else kind
-    if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
+    module = getattr(torch.nn, kind, None) if isinstance(kind, str) else kind
+    if not isinstance(module, type) or not issubclass(module, torch.nn.Module):
         raise ValueError(f"module_type_configs has {kind!r}: give the class of a module, or its name in torch.nn")
-    return found
+    return module
 
 
 def _scheme(settings: Any) -> Scheme | None:

@@ -2,7 +2,7 @@
 
 Only the inputs of convolutions, linear layers, matmuls and additions are annotated, as OpenVINO's own tools do it.
 OpenVINO moves conversions to and from integers past operators that only move data. Between two integer kernels it
-converts directly from the scale of the first to that of the second.
+converts directly from the scale of the first to the scale of the second.
 """
 
 from __future__ import annotations

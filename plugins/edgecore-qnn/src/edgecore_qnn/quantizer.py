@@ -96,7 +96,7 @@ class ModuleQConfig:
         is_linear_per_channel: Give the weights of linear layers a scale for each output channel.
         act_observer: Class of torchao that chooses the ranges of activations; not used for training.
         act_symmetric: Give activations the zero point in the middle of the integers.
-        eps: Minimum scale of activations; None for that of `edgecore.sdk.annotations`.
+        eps: Minimum scale of activations; None for `edgecore.sdk.SMALLEST_SCALE`.
 
     Raises:
         ValueError: `is_qat` with `use_16a4w_block`: blocks are not trained.

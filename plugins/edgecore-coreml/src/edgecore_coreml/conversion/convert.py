@@ -27,7 +27,7 @@ from edgecore_coreml.options import CoreMLOptions
 from edgecore_coreml.package.files import Package, State
 from edgecore_coreml.weights.palettes import PASS, Palette, palette_config, palettes_of
 
-_DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML has no integers but those of 32 bits
+_DTYPES = {torch.float32: np.float32, torch.float16: np.float16}  # Core ML's only integers are int32
 aten = torch.ops.aten
 _ROUNDING = (aten.floor.default, aten.ceil.default, aten.round.default, aten.div.Tensor_mode, aten._to_copy.default)
 """Operators that make 0 of 41 / 41, if coremltools multiplies by the reciprocal instead: 41 * (1 / 41) is 0.99999994."""

@@ -55,7 +55,7 @@ def register() -> None:
         return values.astype(types.nptype_from_builtin(types.string_to_builtin(name)))
 
     def named(node: Any) -> str:
-        """Return the name of the stored weight, which is that of its integers with a suffix."""
+        """Return the name of the stored weight: its integers' name with a suffix."""
         return f"{node.inputs[0]}{SUFFIX}"
 
     @register_torch_op(torch_alias=[channel_weight.__name__])  # type: ignore[untyped-decorator]

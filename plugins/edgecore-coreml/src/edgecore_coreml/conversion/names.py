@@ -29,12 +29,12 @@ def names_by_precision(program: ExportedProgram, weights: Sequence[StoredWeight]
         weights: The weights of its ML program.
     """
     of_placeholders, of_readers = _names(program)
-    found: dict[str, list[str]] = {}
+    names: dict[str, list[str]] = {}
     for weight in weights:
         own = plain_name(weight.name)
         read = (of_readers[reader] for reader in map(plain_name, weight.readers) if reader in of_readers)
-        found.setdefault(weight.precision, []).append(of_placeholders.get(own) or next(read, own))
-    return found
+        names.setdefault(weight.precision, []).append(of_placeholders.get(own) or next(read, own))
+    return names
 
 
 def _names(program: ExportedProgram) -> tuple[dict[str, str], dict[str, str]]:

@@ -91,7 +91,7 @@ def stored(
 
     Args:
         target: Operator of the call.
-        args: Its arguments, of which those that are tensors are nodes.
+        args: Its arguments; tensors are nodes.
         is_constant: Returns True for the node of a constant.
     """
     if target is TENSOR and is_constant(args[0]):

@@ -23,7 +23,7 @@ Call = tuple[Any, tuple[Any, ...]]
 
 
 def indexed_dim(query: NodeQuery) -> str | None:
-    """Return the reason why an `index` or `index_put` has not one index of one dim of a known size, or None."""
+    """Return the reason why an `index` or `index_put` does not have a single index of a dim of known size, or None."""
     tensors = [(dim, index) for dim, index in enumerate(query.argument("indices")) if index is not None]
     if len(tensors) != 1:
         return f"it has {len(tensors)} indices"
@@ -64,11 +64,11 @@ def copies_to_known_shape(query: NodeQuery) -> str | None:
 
 def copied(add: Add, target: Node, source: Node, *_: Any) -> Call:
     """Rewrite `copy`: the source with the shape and dtype of the target."""
-    val, given = target.meta["val"], source.meta["val"]
-    if given.dtype != val.dtype:
+    val, written = target.meta["val"], source.meta["val"]
+    if written.dtype != val.dtype:
         source = add(aten._to_copy.default, (source,), dtype=val.dtype)
     return (
-        (aten.clone.default, (source,)) if given.shape == val.shape else (aten.expand.default, (source, [*val.shape]))
+        (aten.clone.default, (source,)) if written.shape == val.shape else (aten.expand.default, (source, [*val.shape]))
     )
 
 

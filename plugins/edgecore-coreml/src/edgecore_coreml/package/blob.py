@@ -125,10 +125,10 @@ def parse(text: bytes) -> Any:
 
 
 def _object(members: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(members)
-    if len(found) < len(members):
+    content = dict(members)
+    if len(content) < len(members):
         raise ValueError("an object has the same key twice")
-    return found
+    return content
 
 
 def _is_name(name: str) -> bool:
@@ -139,7 +139,7 @@ def _append(name: str, content: Any, contents: list[bytes], nodes: list[dict[str
     """Append the nodes and contents of a file, or of a folder after those of its files, whose contents begin at `start`.
 
     Returns:
-        The end of the contents. The last node is that of the file or folder itself.
+        The end of the contents. The last node is the file or folder itself.
     """
     children, end = dict[str, int](), start
     region = {"offset": 0, "size": 0}
@@ -200,8 +200,8 @@ def _fields(nodes: Sequence[Any], index: Any, used: set[int]) -> tuple[int, int,
     region = node.get("dataRegion") if isinstance(node, dict) else None
     if not isinstance(region, dict) or not isinstance(node.get("children"), dict):
         raise FormatError(f"the blob is damaged: node {index} of its tree of files lacks a field")
-    found = (node.get("kind"), region.get("offset"), region.get("size"))
-    numbers = [number for number in found if type(number) is int and number >= 0]
-    if len(numbers) < len(found) or numbers[0] not in (_FILE, _FOLDER):
+    fields = (node.get("kind"), region.get("offset"), region.get("size"))
+    numbers = [number for number in fields if type(number) is int and number >= 0]
+    if len(numbers) < len(fields) or numbers[0] not in (_FILE, _FOLDER):
         raise FormatError(f"the blob is damaged: node {index} of its tree of files has a wrong number")
     return numbers[0], numbers[1], numbers[2], node["children"]

@@ -84,7 +84,7 @@ def _describe_compiled(package: Package) -> list[str]:
 
 
 def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
-    """Return what Apple's compiler writes about a model, of which Apple documents nothing; empty if it is not there."""
+    """Return the description that Apple's compiler writes, in an undocumented form; empty if it is not there."""
     try:
         (described,) = parse(package.compiled.get(f"{COMPILED}/metadata.json", b""))
     except (ValueError, TypeError, RecursionError):
@@ -94,12 +94,12 @@ def _metadata_of_core_ml(package: Package) -> dict[str, Any]:
 
 def _types_of_core_ml(schema: Any) -> dict[str, str]:
     """Return name -> dtype and shape of the inputs or outputs, where Apple's compiler wrote them as expected."""
-    found = {}
+    types = {}
     for item in schema if isinstance(schema, list) else ():
         if isinstance(item, dict) and {"name", "dataType", "shape"} <= item.keys():
             others = " and other shapes" if item.get("hasShapeFlexibility") == "1" else ""
-            found[str(item["name"])] = f": {str(item['dataType']).lower()} {item['shape']}{others}"
-    return found
+            types[str(item["name"])] = f": {str(item['dataType']).lower()} {item['shape']}{others}"
+    return types
 
 
 def _system(version: int) -> str:

@@ -78,7 +78,7 @@ def pack_functions(specification: bytes, weights: bytes, packages: Mapping[str, 
     Args:
         specification: The model with all functions, as coremltools serializes it.
         weights: The file of the weights of all functions.
-        packages: Name of each function -> its model alone, whose arguments and states are those of the function.
+        packages: Name of each function -> its model alone, with the function's arguments and states.
     """
     methods = {name: _arguments(package) for name, package in packages.items()}
     identifier = identify(specification, weights)

@@ -124,7 +124,7 @@ def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tenso
 
 
 def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
-    """Return the scale of each row [rows, 1]: of some candidates, which clip the largest numbers or not, the best one."""
+    """Return the best scale for each row, [rows, 1], among candidates that clip more or fewer of the largest numbers."""
     magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
     smallest, best = torch.full_like(magnitude, torch.inf), magnitude
     for step in _STEPS[bits]:

@@ -21,7 +21,7 @@ from edgecore.sdk import Constants, PartitionView
 from edgecore_coreml.weights.floats import rewrite_weights, store
 
 MIN_ELEMENTS = 1024
-"""Weights of fewer elements stay as they are: they are small, and often those of depthwise convolutions, which lose most."""
+"""Smaller weights stay as they are: often they belong to depthwise convolutions, which lose the most accuracy."""
 MARK = "coreml_palette"
 """Key in `node.meta["custom"]` of a call, with the fields of the `Palette` of its weights."""
 PASS = "compression::palettize_weights"
@@ -152,9 +152,9 @@ def palette_config(palettes: Mapping[str, Palette]) -> Any:
 def _exact_table(name: str, bits: int) -> Callable[[np.ndarray[Any, Any]], tuple[np.ndarray[Any, Any], ...]]:
     def table_of(values: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
         """Return a table of the values, and the index of each element."""
-        found, indices = np.unique(values, return_inverse=True)
-        if len(found) > 1 << bits:
-            raise CompileError(f"{name} has {len(found)} values, and its table {1 << bits}")
-        return np.pad(found, (0, (1 << bits) - len(found))), indices.astype(np.uint8).ravel()
+        table, indices = np.unique(values, return_inverse=True)
+        if len(table) > 1 << bits:
+            raise CompileError(f"{name} has {len(table)} values, and its table {1 << bits}")
+        return np.pad(table, (0, (1 << bits) - len(table))), indices.astype(np.uint8).ravel()
 
     return table_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgecore.sdk import OperatorTable, at_most_dims, contiguous_only, no_empty_tensors, static_sizes
-from edgecore_openvino.blob import MAX_RANK
+from edgecore_openvino.blob.format import MAX_RANK
 from edgecore_openvino.operators import elementwise, networks, quantized, shapes
 
 _ROWS = (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *quantized.ROWS)

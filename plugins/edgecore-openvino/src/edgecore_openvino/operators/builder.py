@@ -79,9 +79,9 @@ class Builder:
 
     def own(self, results: Any, node: Node) -> None:
         """Note that `node` needs the operators that compute `results`, as far as no node before it does."""
-        found = [*results] if isinstance(results, (list, tuple)) else [results]
-        while found:
-            value = found.pop()
+        pending = [*results] if isinstance(results, (list, tuple)) else [results]
+        while pending:
+            value = pending.pop()
             op = value.get_node() if isinstance(value, ov.Output) else value
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
@@ -89,7 +89,7 @@ class Builder:
                 # OpenVINO would take the largest number of a lower precision instead.
                 if self.precision != "f32" and any(map(_has_infinity, sources)):
                     self.in_float32(op)
-                found += sources
+                pending += sources
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a constant whose finite numbers stay finite within the model."""

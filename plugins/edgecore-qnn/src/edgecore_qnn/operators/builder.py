@@ -76,7 +76,7 @@ class Builder:
         return name
 
     def weight(self, integers: Any, low: int, high: int) -> str:
-        """Add a constant of integers from `low` to `high`; those of 4 bits are stored as such."""
+        """Add a constant of integers from `low` to `high`; 4 bits are stored as INT4."""
         from onnx import TensorProto, helper
 
         if low < _INT4[0] or high > _INT4[1] or integers.dtype != np.int8:

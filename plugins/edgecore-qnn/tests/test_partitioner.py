@@ -9,7 +9,7 @@ from torch import nn
 
 import edgecore
 from edgecore.errors import FallbackWarning
-from edgecore_qnn import provider
+from edgecore_qnn.provider import process as provider
 
 
 class Sum(nn.Module):

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from edgecore.errors import CompileError
-from edgecore_qnn.compile_child import FAILURE
-from edgecore_qnn.socs import Soc
+from edgecore_qnn.provider.child import FAILURE
+from edgecore_qnn.provider.socs import Soc
 
 INSTALL = 'pip install "edgecore-qnn[compile]"'
 PACKAGES = ("onnxruntime", "onnxruntime-qnn", "onnx")
@@ -51,7 +51,7 @@ class Answer:
     """The answer to a request.
 
     Attributes:
-        result: What the child process wrote.
+        result: The JSON that the child process wrote.
         context: The context binary; empty unless the task is `compile`.
         log: The provider's log.
     """
@@ -67,13 +67,13 @@ def versions() -> dict[str, str]:
     Raises:
         CompileError: One of them is not installed.
     """
-    found = {}
+    installed = {}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             raise CompileError(f"{package} is not installed, which compiles for Qualcomm's NPUs: {INSTALL}") from None
-    return found
+    return installed
 
 
 def is_installed() -> bool:
@@ -105,13 +105,13 @@ def ask(task: Task, model: bytes, soc: Soc, provider_options: Mapping[str, str],
     if (answer := _read(entry)) is not None:
         return answer
     with tempfile.TemporaryDirectory(prefix="edgecore-qnn-") as name:
-        work = Path(name)
-        _write_request(work, model, request, seconds)
+        request_folder = Path(name)
+        _write_request(request_folder, model, request, seconds)
         try:
-            _run_child(work, soc, seconds)
-            answer = _answer(work, task)
+            _run_child(request_folder, soc, seconds)
+            answer = _answer(request_folder, task)
         except CompileError:
-            messages = _refusals(_log(work)) if task == "assign" else {}
+            messages = _refusals(_log(request_folder)) if task == "assign" else {}
             if not messages:
                 raise
             answer = Answer({"refused": messages}, b"", "")  # nothing else can run what the provider refuses
@@ -136,12 +136,12 @@ def dump(model: bytes, soc: Soc, provider_options: Mapping[str, str], folder: Pa
     dlc_options = {"backend_type": "ir", "dump_qnn_ir_dlc": "1", "dump_qnn_ir_dlc_dir": "."}
     for options, suffixes in ((json_options, (".json", ".log")), (dlc_options, (".dlc",))):
         with tempfile.TemporaryDirectory(prefix="edgecore-qnn-") as name:
-            work = Path(name)
+            request_folder = Path(name)
             provider = {**options, "soc_model": str(soc.number)} if options["backend_type"] == "htp" else options
             request = {"task": "dump", "provider_options": provider, "session_options": {}}
-            _write_request(work, model, request, seconds)
-            _run_child(work, soc, seconds)
-            for path in sorted(work.iterdir()):
+            _write_request(request_folder, model, request, seconds)
+            _run_child(request_folder, soc, seconds)
+            for path in sorted(request_folder.iterdir()):
                 if path.suffix in suffixes and path.name != "request.json":
                     # The provider names its files after the graph, which has the name of a hash.
                     kind = "graph_tensors" if path.stem.endswith("_tensor_log") else "graph"
@@ -164,19 +164,21 @@ def profile(model: bytes, soc: Soc, provider_options: Mapping[str, str], level: 
     options = {"backend_type": "htp", "soc_model": str(soc.number), **provider_options}
     options |= {"profiling_level": level, "profiling_file_path": _PROFILE}
     with tempfile.TemporaryDirectory(prefix="edgecore-qnn-") as name:
-        work = Path(name)
-        _write_request(work, model, {"task": "dump", "provider_options": options, "session_options": {}}, seconds)
-        _run_child(work, soc, seconds)
+        request_folder = Path(name)
+        _write_request(
+            request_folder, model, {"task": "dump", "provider_options": options, "session_options": {}}, seconds
+        )
+        _run_child(request_folder, soc, seconds)
         try:
-            return (work / _PROFILE).read_text(encoding="utf-8")
+            return (request_folder / _PROFILE).read_text(encoding="utf-8")
         except OSError as error:
             raise CompileError(f"the QNN provider wrote no profile for {soc.name}: {error}") from None
 
 
-def _write_request(work: Path, model: bytes, request: Mapping[str, Any], seconds: float) -> None:
-    (work / "model.onnx").write_bytes(model)
+def _write_request(request_folder: Path, model: bytes, request: Mapping[str, Any], seconds: float) -> None:
+    (request_folder / "model.onnx").write_bytes(model)
     severity = _INFO if request["task"] == "compile" else _VERBOSE
-    (work / "request.json").write_text(
+    (request_folder / "request.json").write_text(
         json.dumps({**request, "log_severity": severity, "seconds": ceil(seconds) + _GRACE}), encoding="utf-8"
     )
 
@@ -209,9 +211,9 @@ def _key(model: bytes, facts: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _run_child(work: Path, soc: Soc, seconds: float) -> None:
-    command = [sys.executable, "-m", "edgecore_qnn.compile_child", str(work)]
-    with (work / LOG).open("wb") as log:
+def _run_child(request_folder: Path, soc: Soc, seconds: float) -> None:
+    command = [sys.executable, "-m", "edgecore_qnn.provider.child", str(request_folder)]
+    with (request_folder / LOG).open("wb") as log:
         try:
             done = subprocess.run(
                 command,
@@ -219,7 +221,7 @@ def _run_child(work: Path, soc: Soc, seconds: float) -> None:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                cwd=work,
+                cwd=request_folder,
                 timeout=seconds,
                 check=False,
             )
@@ -229,11 +231,13 @@ def _run_child(work: Path, soc: Soc, seconds: float) -> None:
                 "seconds, or delegate less"
             ) from None
     if done.returncode:
-        raise CompileError(f"the QNN provider cannot compile for {soc.name}: {_message(_log(work), done.returncode)}")
+        raise CompileError(
+            f"the QNN provider cannot compile for {soc.name}: {_message(_log(request_folder), done.returncode)}"
+        )
 
 
-def _log(work: Path) -> str:
-    return _COLOR.sub("", (work / LOG).read_text(encoding="utf-8", errors="replace"))
+def _log(request_folder: Path) -> str:
+    return _COLOR.sub("", (request_folder / LOG).read_text(encoding="utf-8", errors="replace"))
 
 
 def _message(log: str, status: int) -> str:
@@ -246,20 +250,20 @@ def _message(log: str, status: int) -> str:
     return f"its process ended with status {status}{last}"
 
 
-def _answer(work: Path, task: Task) -> Answer:
-    log = _log(work)
+def _answer(request_folder: Path, task: Task) -> Answer:
+    log = _log(request_folder)
     if task == "assign":
         messages = _refusals(log)
-        names = json.loads((work / "refused.json").read_text(encoding="utf-8"))
+        names = json.loads((request_folder / "refused.json").read_text(encoding="utf-8"))
         return Answer({"refused": {name: messages.get(name, "") for name in names}}, b"", "")
-    facts = _facts(work / CONTEXT_MODEL)
-    found = _CORE_API.search(log)
-    facts["core_api"] = found.group(1) if found else ""
-    return Answer(facts, (work / facts["context"]).read_bytes(), log)
+    facts = _facts(request_folder / CONTEXT_MODEL)
+    match = _CORE_API.search(log)
+    facts["core_api"] = match.group(1) if match else ""
+    return Answer(facts, (request_folder / facts["context"]).read_bytes(), log)
 
 
 def _facts(path: Path) -> dict[str, Any]:
-    """Return the facts of the EPContext node that the provider wrote, of which there must be one."""
+    """Return the facts of the only EPContext node that the provider wrote."""
     import onnx
 
     if not path.is_file():

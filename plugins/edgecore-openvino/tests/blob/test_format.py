@@ -11,7 +11,7 @@ import torch
 
 import edgecore
 from edgecore.errors import ExecutionError, FormatError
-from edgecore_openvino.blob import Argument, Kind, Payload, decode, encode
+from edgecore_openvino.blob.format import Argument, Kind, Payload, decode, encode
 from edgecore_openvino.compiler import OpenvinoCompiler
 
 

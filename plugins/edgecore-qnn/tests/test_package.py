@@ -6,18 +6,19 @@ from pathlib import Path
 
 import torch
 
-import edgecore_qnn
 from edgecore.sdk import operators_markdown, options_markdown
-from edgecore_qnn import compiler
+from edgecore_qnn import backend, compiler
 from edgecore_qnn.compiler import QnnCompiler
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPERATORS = (ROOT / "docs/operators.md").read_text(encoding="utf-8")
 
 
-def test_the_tables_of_the_readme_are_those_of_the_code():
-    """If this fails, replace the tables of the README by what `edgecore backends qnn --markdown` prints."""
+def test_the_tables_of_options_and_operators_are_those_of_the_code():
+    """If this fails, replace the tables of README.md and docs/operators.md by what `edgecore backends qnn --markdown` prints."""
     assert options_markdown(QnnCompiler.Options) in README
-    assert operators_markdown(QnnCompiler().operator_support()) in README
+    assert operators_markdown(QnnCompiler().operator_support()) in OPERATORS
 
 
 def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
@@ -40,13 +41,13 @@ def test_the_check_of_the_package_names_what_is_missing(monkeypatch):
 
 
 def test_the_load_options_name_files_and_the_sdk_that_exist():
-    options = edgecore_qnn.load_options()
+    options = backend.load_options()
     assert Path(options["onnxruntime"]).is_file() and Path(options["provider"]).is_file()
     assert options["sdk_version"].count(".") == 2
 
 
 def test_the_doctor_names_versions_and_the_licence():
-    rows = {row[0]: row for row in edgecore_qnn.self_test()}
+    rows = {row[0]: row for row in backend.self_test()}
     assert rows["packages"][1] and "onnxruntime-qnn 2." in rows["packages"][2]
     assert rows["licence"][1] and "Qualcomm_LICENSE.pdf" in rows["licence"][2]
     assert rows["device"][1] and "emulator" in rows["device"][2]

@@ -20,8 +20,8 @@ from torch.fx import Node
 from edgecore.errors import CompileError
 from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles, reaches_softmax
-from edgecore_openvino.blob import VERSION, Argument, Kind, Payload, encode
-from edgecore_openvino.ir import WHOLE, graph_of
+from edgecore_openvino.blob.format import VERSION, Argument, Kind, Payload, encode
+from edgecore_openvino.blob.graph import WHOLE, graph_of
 from edgecore_openvino.operators import TABLE
 from edgecore_openvino.operators.builder import OV_TYPES, Builder, whole
 
@@ -106,8 +106,8 @@ def build(
         if op not in (*parameters, *results):
             op.set_friendly_name(f"{op.get_type_name()}_{index}")
             owner = builder.owners.get(op.get_name())
-            if owner is not None and op.get_type_name() != "Constant" and (found := debug_handles(owner)):
-                handles[index] = found
+            if owner is not None and op.get_type_name() != "Constant" and (of_owner := debug_handles(owner)):
+                handles[index] = of_owner
     return model, handles
 
 
@@ -133,8 +133,8 @@ _DECOMPRESSION = b'<rt_info><attribute name="decompression" version="0" /></rt_i
 def _serialize(model: ov.Model, folder: Path) -> tuple[bytes, bytes]:
     """Write a model into a folder, and return its XML text and its weights.
 
-    Conversions of float16 constants are marked: otherwise OpenVINO would compute them when it compiles the model, and
-    store float32. Its Python interface cannot set this mark, so it is put into the text.
+    Marks conversions of float16 constants, so that OpenVINO does not fold them to float32 when it compiles the model.
+    Its Python interface cannot set this mark, so it is put into the text.
     """
     text, weights = folder / "model.xml", folder / "model.bin"
     ov.serialize(model, text, weights)
@@ -163,7 +163,7 @@ def _compile(folder: Path, device: str, properties: dict[str, str]) -> bytes:
         # A stream may have one thread: see SNIPPETS_MODE in the delegate.
         properties = {**properties, "SNIPPETS_MODE": "DISABLE"}
     pairs = [f"{key}={value}" for key, value in properties.items()]
-    command = [sys.executable, "-m", "edgecore_openvino.compile_blob", str(folder), device, *pairs]
+    command = [sys.executable, "-m", "edgecore_openvino.blob.compile", str(folder), device, *pairs]
     done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
     if done.returncode:
         raise CompileError(

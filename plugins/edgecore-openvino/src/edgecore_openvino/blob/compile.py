@@ -1,4 +1,4 @@
-"""`python -m edgecore_openvino.compile_blob FOLDER DEVICE [KEY=VALUE ...]`: compile FOLDER/model.xml to FOLDER/model.blob.
+"""`python -m edgecore_openvino.blob.compile FOLDER DEVICE [KEY=VALUE ...]`: compile FOLDER/model.xml to FOLDER/model.blob.
 
 Each model is compiled in a process of its own. OpenVINO numbers the nodes that it creates from the start of the
 process, and the blob contains these numbers: in one process, equal models would give different blobs.
@@ -33,7 +33,7 @@ def _absent(device: str, available: Sequence[str]) -> str | None:
     """Return the first device of a list such as `AUTO:GPU,CPU` that is not available; None if all are."""
     names = device.removeprefix("AUTO").removeprefix(":").split(",")
     return next(
-        (name for name in names if name and not any(f"{one}.".startswith(f"{name}.") for one in available)), None
+        (name for name in names if name and not any(f"{device}.".startswith(f"{name}.") for device in available)), None
     )
 
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import edgecore
-import edgecore_qnn
 from edgecore.errors import ExecutionError
+from edgecore_qnn import backend
 from edgecore_qnn.blob import Tensor
 
 pytest.importorskip("onnxruntime_qnn")
@@ -185,8 +185,8 @@ MISSING = [
     ({"onnxruntime": ""}, "the load option onnxruntime is missing: pip install onnxruntime onnxruntime-qnn"),
     ({"provider": "qnn.so"}, "the load option provider is no absolute path: qnn.so"),
     ({"onnxruntime": "/nowhere.so"}, "ONNX Runtime cannot be loaded: /nowhere.so"),
-    ({"onnxruntime": edgecore_qnn.provider_library() or ""}, "is not ONNX Runtime"),
-    ({"provider": edgecore_qnn.runtime_library() or ""}, "cannot use"),
+    ({"onnxruntime": backend.provider_library() or ""}, "is not ONNX Runtime"),
+    ({"provider": backend.runtime_library() or ""}, "cannot use"),
 ]
 
 

@@ -1,4 +1,4 @@
-"""`python -m edgecore_qnn.compile_child FOLDER`: ask the QNN provider of ONNX Runtime about FOLDER/model.onnx.
+"""`python -m edgecore_qnn.provider.child FOLDER`: ask the QNN provider of ONNX Runtime about FOLDER/model.onnx.
 
 `FOLDER/request.json` has the task and the options of the provider and of the session. The task `compile` writes the
 context binary and the EPContext model that names it, `dump` the files that the options ask for. `assign` writes

@@ -61,8 +61,8 @@ def _read(root: ElementTree.Element) -> BlobGraph:
         elif kind == "Result" and argument:
             ends["output"][int(argument[1])] = read[0]
         else:
-            found = _NUMBERED.fullmatch(name)
-            key: int | str = int(found[1]) if found else name
+            numbered = _NUMBERED.fullmatch(name)
+            key: int | str = int(numbered[1]) if numbered else name
             key = f"{name} #{number}" if key in keys else key  # a name that OpenVINO has given twice
             keys.add(key)
             nodes.append(BlobNode(key, kind, read, tuple(computed)))

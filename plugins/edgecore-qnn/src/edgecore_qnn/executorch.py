@@ -13,7 +13,7 @@ from edgecore.plugin import CompileSpec
 from edgecore.sdk import validate_options
 from edgecore_qnn.options import QnnOptions
 from edgecore_qnn.partitioner import OptionsPartitioner
-from edgecore_qnn.socs import SOCS
+from edgecore_qnn.provider.socs import SOCS
 
 QcomChipset = IntEnum("QcomChipset", {soc.name: soc.number for soc in SOCS.values()})  # type: ignore[misc]
 QcomChipset.__doc__ = "The SoCs, with Qualcomm's numbers."
@@ -67,7 +67,7 @@ def generate_qnn_executorch_compiler_spec(
 
     Args:
         soc_model: The SoC.
-        backend_options: What `generate_htp_compiler_spec` returned.
+        backend_options: The result of `generate_htp_compiler_spec`.
         online_prepare: Must be False.
         profile_level: 0 for none, 1 for a basic and 2 for a detailed profile of the compilation.
         shared_buffer: Must be False.
@@ -106,10 +106,10 @@ def to_edge_transform_and_lower_to_qnn(
 
     Args:
         module: A module, or name of a method -> module.
-        inputs: The example inputs, or those of each method.
-        compiler_specs: What `generate_qnn_executorch_compiler_spec` returned, or those of each method.
+        inputs: The example inputs, or a mapping from each method to its own.
+        compiler_specs: The result of `generate_qnn_executorch_compiler_spec`, or a mapping from each method to its own.
         constant_methods: Additional methods that return a constant.
-        dynamic_shapes: As for `torch.export.export`, or those of each method.
+        dynamic_shapes: As for `torch.export.export`, or a mapping from each method to its own.
         skip_node_id_set: As in `QnnPartitioner`.
         skip_node_op_set: As in `QnnPartitioner`.
         skip_mutable_buffer: As in `QnnPartitioner`.
@@ -124,19 +124,19 @@ def to_edge_transform_and_lower_to_qnn(
     """
     modules = dict(module) if isinstance(module, Mapping) else {"forward": module}
 
-    def of_method(name: str, given: Any, argument: str) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        if name not in given:
+    def of_method(name: str, value: Any, argument: str) -> Any:
+        if not isinstance(value, Mapping):
+            return value
+        if name not in value:
             raise ValueError(f"{argument} has no entry for the method {name!r}")
-        return given[name]
+        return value[name]
 
     by_method = isinstance(module, Mapping)
     programs, partitioners = {}, {}
-    for name, one in modules.items():
+    for name, method in modules.items():
         shapes = of_method(name, dynamic_shapes, "dynamic_shapes") if by_method else dynamic_shapes
         example = of_method(name, inputs, "inputs")
-        programs[name] = torch.export.export(one.eval(), example, dynamic_shapes=shapes, strict=True)
+        programs[name] = torch.export.export(method.eval(), example, dynamic_shapes=shapes, strict=True)
         specs = of_method(name, compiler_specs, "compiler_specs")
         partitioners[name] = [QnnPartitioner(specs, skip_node_id_set, skip_node_op_set, skip_mutable_buffer)]
     return edgecore.to_edge_transform_and_lower(
@@ -151,7 +151,7 @@ class QnnPartitioner(OptionsPartitioner):
     """The partitioner of the backend, with ExecuTorch's arguments.
 
     Args:
-        compiler_specs: What `generate_qnn_executorch_compiler_spec` returned.
+        compiler_specs: The result of `generate_qnn_executorch_compiler_spec`.
         skip_node_id_set: Names of nodes that are not delegated.
         skip_node_op_set: Operators that are not delegated, such as `aten.add.Tensor`.
         skip_mutable_buffer: Makes no difference: a delegate gets mutable buffers as inputs, and never holds them.

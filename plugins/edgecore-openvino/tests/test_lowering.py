@@ -9,7 +9,7 @@ from torch import nn
 import edgecore
 from edgecore import Recipe
 from edgecore.errors import CompileError
-from edgecore_openvino.blob import Kind, decode
+from edgecore_openvino.blob.format import Kind, decode
 
 
 class Mlp(nn.Module):

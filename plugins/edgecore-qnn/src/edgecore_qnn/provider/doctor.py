@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from edgecore_qnn import provider_library, sdk_version
+from edgecore_qnn.backend import provider_library, sdk_version
 
 RUN = 'pip install "edgecore-qnn[run]"'
 Row = tuple[str, bool, str] | tuple[str, bool, str, str]
@@ -13,15 +13,15 @@ Row = tuple[str, bool, str] | tuple[str, bool, str, str]
 
 def rows() -> list[Row]:
     """Return the rows (name, passed, detail, remedy)."""
-    found, missing = [], []
+    installed, missing = [], []
     for package in ("onnxruntime", "onnxruntime-qnn"):
         try:
-            found.append(f"{package} {version(package)}")
+            installed.append(f"{package} {version(package)}")
         except PackageNotFoundError:
             missing.append(package)
     if missing:
         return [("packages", False, f"not installed: {', '.join(missing)}", RUN)]
-    return [("packages", True, f"{', '.join(found)}, SDK {sdk_version()}"), _device(), _licence()]
+    return [("packages", True, f"{', '.join(installed)}, SDK {sdk_version()}"), _device(), _licence()]
 
 
 def _device() -> Row:

@@ -7,7 +7,7 @@ import torch
 from qnn_models import compile_model
 
 from edgecore.errors import CompileError
-from edgecore_qnn.compile_spec import (
+from edgecore_qnn.executorch import (
     QcomChipset,
     QnnPartitioner,
     generate_htp_compiler_spec,
@@ -15,7 +15,7 @@ from edgecore_qnn.compile_spec import (
     to_edge_transform_and_lower_to_qnn,
 )
 from edgecore_qnn.options import QnnOptions
-from edgecore_qnn.socs import SOCS
+from edgecore_qnn.provider.socs import SOCS
 
 
 def test_the_socs_of_the_documentation_are_there():

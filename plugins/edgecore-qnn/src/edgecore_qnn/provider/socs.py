@@ -1,6 +1,6 @@
 """The SoCs with a Hexagon NPU that the backend compiles for.
 
-Names, numbers and architectures are those of Qualcomm's documentation of supported SoCs, as ExecuTorch 1.5 lists them
+Names, numbers and architectures follow Qualcomm's documentation of supported SoCs, as ExecuTorch 1.5 lists them
 (`QcomChipset`).
 """
 

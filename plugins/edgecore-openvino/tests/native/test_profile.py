@@ -12,7 +12,7 @@ from torch import nn
 import edgecore
 from edgecore.devtools import graph_of, profile
 from edgecore.errors import FormatError
-from edgecore_openvino import ir
+from edgecore_openvino.blob import graph as model_graph
 
 
 class Net(nn.Module):
@@ -89,4 +89,4 @@ def test_the_graph_has_the_operators_with_modules_and_shapes(tmp_path: Path, pay
 )
 def test_a_damaged_model_is_one_clear_error(model: bytes) -> None:
     with pytest.raises(FormatError, match="the blob is damaged: its model is no XML of OpenVINO"):
-        ir.graph_of(model)
+        model_graph.graph_of(model)

@@ -15,9 +15,9 @@ from onnx import TensorProto, helper
 from qnn_models import Small, blobs, compile_model, image
 
 from edgecore.errors import CompileError, FallbackWarning
-from edgecore_qnn import provider
 from edgecore_qnn.blob import decode
-from edgecore_qnn.socs import SOCS
+from edgecore_qnn.provider import process as provider
+from edgecore_qnn.provider.socs import SOCS
 
 SOC = SOCS["SM8650"]
 
