@@ -205,7 +205,7 @@ def channel_dim(node: Node) -> int | None:
 
     No dim of a transposed weight has them if the layer has groups.
     """
-    axis = LAYERS[node.target]  # type: ignore[index]
+    axis = LAYERS[node.target]
     if node.target is aten.convolution.default and argument(node, "transposed"):
         axis = 1
     return None if axis == 1 and argument(node, "groups") != 1 else axis

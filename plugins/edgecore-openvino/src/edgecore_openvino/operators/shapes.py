@@ -47,7 +47,7 @@ def _permute(b: Builder, node: Node) -> Any:
 
 def _transpose(b: Builder, node: Node) -> Any:
     source, first, second = node.args
-    return ops.transpose(b.value(source), ints(swapped_axes(first, second, source)))
+    return ops.transpose(b.value(source), ints(swapped_axes(first, second, source)))  # type: ignore[arg-type]
 
 
 def _unsqueeze(b: Builder, node: Node) -> Any:

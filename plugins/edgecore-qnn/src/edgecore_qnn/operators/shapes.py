@@ -39,7 +39,7 @@ def _permute(b: Builder, node: Node) -> Any:
 
 def _transpose(b: Builder, node: Node) -> Any:
     source, first, second = node.args
-    return b.add("Transpose", b.value(source), perm=swapped_axes(first, second, source))
+    return b.add("Transpose", b.value(source), perm=swapped_axes(first, second, source))  # type: ignore[arg-type]
 
 
 def _expand(b: Builder, node: Node) -> Any:
