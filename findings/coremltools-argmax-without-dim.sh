@@ -7,7 +7,7 @@
 # axis, so the output of a [2, 3] input has the shape [2] instead of []. The exported program itself says []. For a
 # vector the result is right, which hides it in a test.
 # What to do: write x.flatten().argmax(0).
-# edgecore: delegates argmax and argmin along one dim only (`plugins/edgecore-coreml/tests/test_coreml_operators.py`).
+# edgecore: delegates argmax and argmin along one dim only (`plugins/edgecore-coreml/tests/test_operators.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -10,7 +10,7 @@
 # constants.
 # What to do: compute angles outside of the model, or add a number like 1e-6 to a y of 0 where x is negative; scale
 # small vectors up.
-# edgecore: does not delegate atan2 to Core ML (`plugins/edgecore-coreml/tests/test_coreml_operators.py`).
+# edgecore: does not delegate atan2 to Core ML (`plugins/edgecore-coreml/tests/test_operators.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

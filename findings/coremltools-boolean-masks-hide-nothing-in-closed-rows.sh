@@ -8,7 +8,7 @@
 # keys as if there was no mask. From iOS18 on the booleans go to Core ML's own operator. In float16 scores of such a row
 # have a step of 16.
 # What to do: multiply the result by mask.any(-1, keepdim=True), or let each query see itself.
-# edgecore: gives such rows zeros (`plugins/edgecore-coreml/tests/test_coreml_masks.py`).
+# edgecore: gives such rows zeros (`plugins/edgecore-coreml/tests/conversion/test_masks.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

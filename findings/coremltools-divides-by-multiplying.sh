@@ -8,7 +8,7 @@
 # to 200, 23 give a quotient of 0 for themselves. Integers are cast to float32 for it, too, and the output of the model
 # has the type float32. The same holds for a constant tensor of divisors, and for floor(x / 41), which gives 0.
 # What to do: use rounding_mode="floor", or remove the pass common::divide_to_multiply from the pipeline of ct.convert.
-# edgecore: removes this pass where quotients are rounded (`plugins/edgecore-coreml/tests/test_coreml_operators.py`).
+# edgecore: removes this pass where quotients are rounded (`plugins/edgecore-coreml/tests/test_operators.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

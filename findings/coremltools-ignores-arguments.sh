@@ -9,7 +9,7 @@
 # sum of float32, 1.4. Nothing is said.
 # What to do: write x + 3 * y, and casts as calls of their own; list the operators of the converted program once.
 # edgecore: leaves calls with these arguments to other kernels, with the reason
-# (`plugins/edgecore-coreml/tests/test_coreml_operators.py`).
+# (`plugins/edgecore-coreml/tests/test_operators.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

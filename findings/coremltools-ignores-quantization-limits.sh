@@ -10,7 +10,7 @@
 # What to do: write the limits as x.clamp(low * scale, high * scale) before the quantization; use all integers of int8
 # or uint8.
 # edgecore: leaves quantizations with other limits to other kernels
-# (`plugins/edgecore-coreml/tests/test_coreml_operators.py`).
+# (`plugins/edgecore-coreml/tests/test_operators.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

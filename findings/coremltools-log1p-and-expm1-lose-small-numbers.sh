@@ -7,7 +7,7 @@
 # sub. coremltools' own evaluation of both for 1e-8 is 0, and for 1e-7 it is off by 19%. In float16, the default
 # precision, 1 + x is 1 for every x below 0.00049.
 # What to do: do not convert models that rely on small results of log1p and expm1, or write a series for small |x|.
-# edgecore: delegates neither to Core ML (`plugins/edgecore-coreml/tests/test_coreml_operators.py`).
+# edgecore: delegates neither to Core ML (`plugins/edgecore-coreml/tests/test_operators.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -8,7 +8,7 @@
 # 1e-6 is 9,901 instead of a million. A quotient of two tensors is a real division. The conversion says nothing.
 # What to do: write a quotient of two tensors, torch.ones_like(x) / x, and look for `inverse` in the converted program.
 # edgecore: replaces the reciprocal by a division before coremltools sees it
-# (`plugins/edgecore-coreml/tests/test_coreml_operators.py`).
+# (`plugins/edgecore-coreml/tests/test_operators.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

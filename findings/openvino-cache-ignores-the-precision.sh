@@ -9,7 +9,7 @@
 # computes in float32. With the order bf16, f32 results are right, so a test of these two sees nothing.
 # What to do: use a cache folder for each precision, or empty it when the precision changes.
 # edgecore: uses no cache of OpenVINO; a compiled model in a file has one precision
-# (`plugins/edgecore-openvino/tests/test_compile.py`).
+# (`plugins/edgecore-openvino/tests/test_lowering.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

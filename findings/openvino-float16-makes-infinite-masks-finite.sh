@@ -8,7 +8,7 @@
 # that the mask closes as a whole is NaN in f32 (as in PyTorch's softmax) and the mean of all masked values in f16, and
 # a test for -inf in the model never holds.
 # What to do: handle wholly masked rows in the model (multiply by mask.any(-1)), instead of looking for NaN or -inf.
-# edgecore: gives a row that is masked as a whole what PyTorch gives (`plugins/edgecore-openvino/tests/test_masks.py`).
+# edgecore: gives a row that is masked as a whole what PyTorch gives (`plugins/edgecore-openvino/tests/operators/test_networks.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

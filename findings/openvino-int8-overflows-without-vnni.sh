@@ -9,7 +9,7 @@
 # server is so wrong on older laptops and desktops; ONEDNN_MAX_CPU_ISA=AVX512_CORE shows it on any processor with VNNI.
 # What to do: quantize weights to 7 bits (-64 to 63) if processors without VNNI are among the targets, and run a test
 # with this variable.
-# edgecore: its OpenVINO recipe gives weights 7 bits (`plugins/edgecore-openvino/tests/test_instruction_sets.py`).
+# edgecore: its OpenVINO recipe gives weights 7 bits (`plugins/edgecore-openvino/tests/native/test_instruction_sets.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

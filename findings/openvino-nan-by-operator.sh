@@ -11,7 +11,7 @@
 # What to do: look for NaN in the inputs, not in the outputs; do not test the maximum of a row for -inf to find rows
 # that are masked as a whole.
 # edgecore: leaves masked attention that would give NaN to other kernels
-# (`plugins/edgecore-openvino/tests/test_masks.py`).
+# (`plugins/edgecore-openvino/tests/operators/test_networks.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -10,7 +10,7 @@
 # What to do: quantize the inputs in the application, and give the model integers, or allow one step of difference at
 # its inputs.
 # edgecore: says so in its README, and compares layers from equal integers on
-# (`plugins/edgecore-qnn/tests/test_qnn_networks.py`).
+# (`plugins/edgecore-qnn/tests/test_networks.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

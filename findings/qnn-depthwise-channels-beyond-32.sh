@@ -10,7 +10,7 @@
 # What to do: pad depthwise layers to a multiple of 32 channels, or write the kernel as 3x3 with zeros; compare each
 # layer with the CPU provider.
 # edgecore: leaves these convolutions to other kernels, with this reason
-# (`plugins/edgecore-qnn/tests/test_qnn_partitioner.py`).
+# (`plugins/edgecore-qnn/tests/test_partitioner.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -8,7 +8,7 @@
 # load it: the node is assigned to no provider, and with fallback to the CPU forbidden the session fails with a message
 # about the CPU, not about the name. Nor does one that has another name load its own file.
 # What to do: register it under onnxruntime_qnn.get_ep_name(), always.
-# edgecore: registers it under this name (`plugins/edgecore-qnn/tests/test_qnn_provider.py`).
+# edgecore: registers it under this name (`plugins/edgecore-qnn/tests/provider/test_process.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

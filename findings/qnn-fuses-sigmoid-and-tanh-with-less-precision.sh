@@ -8,7 +8,7 @@
 # half of that. Elu, HardSwish and Relu have the same error both ways. Such errors add up over the layers of a network.
 # What to do: put a Clip to [-300, 300] between the layer and the activation.
 # edgecore: writes sigmoid, tanh and what uses them so that nothing fuses them
-# (`plugins/edgecore-qnn/tests/test_qnn_fp16.py`).
+# (`plugins/edgecore-qnn/tests/test_fp16.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -9,7 +9,7 @@
 # -2**31 + 1. A hash or a random generator of wrapping products gives other numbers, without a message.
 # What to do: keep hashes, time stamps and wrapping arithmetic outside of the part for the NPU.
 # edgecore: delegates no arithmetic of integers to QNN, and its README says that int64 has 32 bits there
-# (`plugins/edgecore-qnn/tests/test_qnn_partitioner.py`).
+# (`plugins/edgecore-qnn/tests/test_partitioner.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -8,7 +8,7 @@
 # integers between the two, they are right to 0.1%.
 # What to do: put an operator that changes nothing between the two, such as a Clip with a QuantizeLinear of its own;
 # compare each layer of a 16-bit model with the CPU provider, for the number of rows that you use.
-# edgecore: puts a clamp behind each layer norm of 16 bits (`plugins/edgecore-qnn/tests/test_qnn_networks.py`).
+# edgecore: puts a clamp behind each layer norm of 16 bits (`plugins/edgecore-qnn/tests/test_networks.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

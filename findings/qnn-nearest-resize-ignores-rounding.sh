@@ -10,7 +10,7 @@
 # What to do: write nearest as asymmetric with floor, or as half_pixel with round_prefer_ceil (PyTorch's nearest-exact);
 # compare the pixels with the CPU provider.
 # edgecore: writes PyTorch's nearest as asymmetric with floor, and computes nearest-exact by indices
-# (`plugins/edgecore-qnn/tests/test_qnn_partitioner.py`).
+# (`plugins/edgecore-qnn/tests/test_partitioner.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -8,7 +8,7 @@
 # gives another one, and so does a session after that of another model.
 # What to do: compile each model in a process of its own where bytes matter (signed files, caches, comparisons of
 # builds).
-# edgecore: compiles each partition in a process of its own (`plugins/edgecore-qnn/tests/test_qnn_provider.py`).
+# edgecore: compiles each partition in a process of its own (`plugins/edgecore-qnn/tests/provider/test_process.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

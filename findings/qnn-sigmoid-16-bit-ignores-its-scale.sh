@@ -8,7 +8,7 @@
 # the graph nor in the multiplication that follows: sigmoid(2.5) stays 0.92, and tanh(-2.5), which the integers cannot
 # stand for, stays -0.99. With uint8, and with ONNX Runtime's CPU provider, both are limited.
 # What to do: keep a Clip between two QuantizeLinear and DequantizeLinear pairs behind these operators; it is obeyed.
-# edgecore: leaves no clamp out behind these operators (`plugins/edgecore-qnn/tests/test_qnn_networks.py`).
+# edgecore: leaves no clamp out behind these operators (`plugins/edgecore-qnn/tests/test_networks.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -9,7 +9,7 @@
 # What to do: subtract multiples of 2 pi before, in parts whose products fp16 holds (6, 0.25, 0.03125 and the rest); or
 # read tables of sines.
 # edgecore: subtracts multiples of 2 pi before the NPU's operator, in parts that fp16 holds exactly
-# (`plugins/edgecore-qnn/tests/test_qnn_fp16.py`).
+# (`plugins/edgecore-qnn/tests/test_fp16.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

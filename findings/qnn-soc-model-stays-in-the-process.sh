@@ -8,7 +8,7 @@
 # rest of the process. So the order of tests decides about their results.
 # What to do: always set soc_model; give each target, and each compilation whose result is kept, a process of its own.
 # edgecore: asks the provider in a process of its own for each request
-# (`plugins/edgecore-qnn/tests/test_qnn_provider.py`).
+# (`plugins/edgecore-qnn/tests/provider/test_process.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

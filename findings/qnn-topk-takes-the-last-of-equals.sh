@@ -9,7 +9,7 @@
 # class.
 # What to do: do not compare the indices with those of another backend where scores may be equal; take ArgMax for the
 # best class.
-# edgecore: does not delegate topk and argmax to QNN (`plugins/edgecore-qnn/tests/test_qnn_partitioner.py`).
+# edgecore: does not delegate topk and argmax to QNN (`plugins/edgecore-qnn/tests/test_partitioner.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -12,6 +12,9 @@ ROOT = Path(__file__).resolve().parents[1]
 SOURCES = {
     "tests": "src/edgecore",
     "tests/executorch_names": "src/edgecore/executorch",  # pytest puts `tests` on the path, where `executorch` is a package
+    "plugins/edgecore-coreml/tests": "plugins/edgecore-coreml/src/edgecore_coreml",
+    "plugins/edgecore-openvino/tests": "plugins/edgecore-openvino/src/edgecore_openvino",
+    "plugins/edgecore-qnn/tests": "plugins/edgecore-qnn/src/edgecore_qnn",
     "plugins/edgecore-xnnpack/tests": "plugins/edgecore-xnnpack/src/edgecore_xnnpack",
 }
 """A folder of tests, and the package that its subfolders mirror."""
@@ -62,3 +65,24 @@ def test_the_name_of_each_test_has_at_least_three_words():
     short = [f"{path.name}::{name}" for path in files() for name in names_of(path) if name.count("_") < 3]
     assert len(files()) > 150
     assert not short, "name what holds, in a full sentence: " + ", ".join(short)
+
+
+SHAPED = (
+    "coreml",
+    "openvino",
+    "qnn",
+)
+"""Plugins of the common shape: short READMEs, and folders that a reader takes in at a glance."""
+
+
+@pytest.mark.parametrize("name", SHAPED)
+def test_a_folder_of_a_plugin_has_at_most_twelve_files(name):
+    folders = [path for path in (ROOT / f"plugins/edgecore-{name}/src").rglob("*") if path.is_dir()]
+    counts = {path.name: sum(file.is_file() and file.suffix != ".pyc" for file in path.iterdir()) for path in folders}
+    assert f"edgecore_{name}" in counts
+    assert {folder: count for folder, count in counts.items() if count > 12} == {}
+
+
+@pytest.mark.parametrize("name", SHAPED)
+def test_the_readme_of_a_plugin_has_at_most_150_lines(name):
+    assert len((ROOT / f"plugins/edgecore-{name}/README.md").read_text(encoding="utf-8").splitlines()) <= 150

@@ -167,9 +167,14 @@ def validation_problems(error: ValidationError, model: type[BaseModel]) -> str:
     return f"{problems} (it has: {'; '.join(describe_fields(model)) or 'no parameters'})"
 
 
+def problem_message(problem: Mapping[str, Any]) -> str:
+    """Return the message of an error that pydantic found, as the validator wrote it."""
+    return str(problem["msg"]).removeprefix("Value error, ")
+
+
 def _problem(problem: Mapping[str, Any]) -> str:
     name = ".".join(map(str, problem["loc"]))
-    message = problem["msg"].removeprefix("Value error, ")
+    message = problem_message(problem)
     if problem["type"] == "extra_forbidden":
         return f"no parameter {name!r}"
     if problem["type"] == "tuple_type":

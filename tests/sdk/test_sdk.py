@@ -119,3 +119,14 @@ def test_type_checkers_see_the_names_that_exist_when_running():
 def test_an_unknown_name_of_the_sdk_is_an_attribute_error():
     with pytest.raises(AttributeError, match=r"module 'edgecore.sdk' has no attribute 'nothing'"):
         edgecore.sdk.nothing
+
+
+def test_no_module_of_a_backend_imports_its_names_for_scripts_of_executorch():
+    wrong, packages = [], 0
+    for module in ROOT.glob("plugins/*/src/*/executorch.py"):
+        packages += 1
+        name = f"{module.parent.name}.executorch"
+        others = (path for path in module.parent.rglob("*.py") if path != module)
+        wrong += [str(path.relative_to(ROOT)) for path in others if name in imported_modules(parsed(path))]
+    assert packages > 2
+    assert not wrong, "imports go from the module executorch to the others: " + ", ".join(wrong)

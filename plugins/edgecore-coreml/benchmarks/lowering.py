@@ -19,8 +19,8 @@ import torch
 
 import edgecore
 from edgecore.format import read_pte
-from edgecore_coreml import convert
 from edgecore_coreml.compiler import CoreMLCompiler
+from edgecore_coreml.conversion import convert
 
 ZOO = Path(__file__).resolve().parents[3] / "tests/zoo.py"
 LIMIT = 3.0

@@ -7,7 +7,7 @@ import pytest
 import torch
 from coremltools.optimize import _utils as coremltools_utils
 
-from edgecore_coreml.quantized import block_weight, table_weight
+from edgecore_coreml.conversion.quantized import block_weight, table_weight
 from edgecore_coreml.standin.quantized import (
     constexpr_affine_dequantize,
     constexpr_blockwise_shift_scale,
@@ -98,7 +98,7 @@ def test_the_examples_of_the_specification():
 
 
 @pytest.mark.parametrize("bits", [1, 2, 4, 6, 8])
-def test_packed_indices(bits):
+def test_packed_indices_are_unpacked(bits):
     indices, table = np.random.default_rng(0).integers(0, 1 << bits, (3, 7), np.uint8), torch.randn(1 << bits)
     packed = torch.from_numpy(coremltools_utils.pack_elements_into_bits(indices.ravel(), bits))
     assert torch.equal(

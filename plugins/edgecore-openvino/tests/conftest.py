@@ -11,7 +11,7 @@ import torch
 os.environ.setdefault("EDGECORE_VERIFY_PASSES", "1")  # the edge verifier runs after every pass
 
 if find_spec("openvino") is None or find_spec("edgecore_openvino") is None:
-    collect_ignore_glob = ["test_*.py"]
+    collect_ignore_glob = ["*test_*.py"]
 
 
 @pytest.fixture(autouse=True)

@@ -10,11 +10,13 @@ import pytest
 import torch
 
 import edgecore
-import edgecore_openvino
 from edgecore.sdk import operators_markdown, options_markdown
+from edgecore_openvino import backend
 from edgecore_openvino.compiler import INSTALL, OpenvinoCompiler
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPERATORS = (ROOT / "docs/operators.md").read_text(encoding="utf-8")
 
 
 class Add(torch.nn.Module):
@@ -45,8 +47,8 @@ assert not {{"torch", "pydantic", "openvino"}} & set(sys.modules)
 
 def test_a_missing_openvino_is_explained(pte):
     done = run(f"""
-import edgecore, edgecore_openvino
-edgecore_openvino.openvino_library = lambda: None
+import edgecore, edgecore_openvino.backend
+edgecore_openvino.backend.openvino_library = lambda: None
 edgecore.load({str(pte)!r})
 """)
     assert "OpenVINO was not found" in done.stderr and INSTALL.split('"')[1] in done.stderr
@@ -57,7 +59,7 @@ edgecore.load({str(pte)!r})
     [
         ("/no/libopenvino_c.so", "cannot be loaded: /no/libopenvino_c.so"),
         ("libopenvino_c.so", "no absolute path: libopenvino_c.so"),
-        (edgecore_openvino.native_library(), "has no function ov_"),
+        (backend.native_library(), "has no function ov_"),
     ],
 )
 def test_a_library_that_is_not_openvino_is_refused(pte, library, sentence):
@@ -85,20 +87,20 @@ def test_the_current_directory_is_not_searched(monkeypatch, tmp_path):
     (tmp_path / "openvino" / "libs" / "libopenvino_c.so.9999").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", str(tmp_path), *sys.path])
-    found = edgecore_openvino.openvino_library()
+    found = backend.openvino_library()
     assert found and Path(found).is_absolute() and not found.startswith(str(tmp_path))
 
 
 def test_the_delegate_links_nothing_of_openvino():
-    library = Path(edgecore_openvino.native_library())
+    library = Path(backend.native_library())
     assert library.stat().st_size < 1_000_000
     assert b"libopenvino.so" not in library.read_bytes()
 
 
-def test_the_tables_of_the_readme_are_those_of_the_code():
-    """If this fails, replace the tables of the README by what `edgecore backends openvino --markdown` prints."""
+def test_the_tables_of_options_and_operators_are_those_of_the_code():
+    """If this fails, replace the tables of README.md and docs/operators.md by what `edgecore backends openvino --markdown` prints."""
     assert options_markdown(OpenvinoCompiler.Options) in README
-    assert operators_markdown(OpenvinoCompiler().operator_support()) in README
+    assert operators_markdown(OpenvinoCompiler().operator_support()) in OPERATORS
 
 
 def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):

@@ -19,8 +19,8 @@ import torch
 import edgecore
 from edgecore.plugin import CompileSpec, PreprocessResult
 from edgecore_qnn.compiler import QnnCompiler
+from edgecore_qnn.lowering import preprocess
 from edgecore_qnn.options import QnnOptions
-from edgecore_qnn.preprocess import preprocess
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests"))
 from zoo import make

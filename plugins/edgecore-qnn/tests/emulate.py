@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime as ort
 import onnxruntime_qnn
 
-from edgecore_qnn.socs import SOCS
+from edgecore_qnn.provider.socs import SOCS
 
 
 def main(folder: Path, soc: str) -> None:

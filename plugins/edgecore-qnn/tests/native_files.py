@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 
 import edgecore
-import edgecore_qnn
 from edgecore.format import read_pte
+from edgecore_qnn import backend
 
 
 def write(folder: Path) -> None:
@@ -22,7 +22,7 @@ def write(folder: Path) -> None:
     program = edgecore.compile(torch.nn.ReLU().eval(), (torch.zeros(1, 4, 4, 8),), backends=["qnn"])
     (blob,) = read_pte(bytes(program.buffer)).delegate_blobs
     (folder / "blob.bin").write_bytes(blob)
-    options = edgecore_qnn.load_options()
+    options = backend.load_options()
     (folder / "libraries.txt").write_text(f"{options['onnxruntime']}\n{options['provider']}\n", encoding="utf-8")
 
 

@@ -9,8 +9,8 @@ from onnx import TensorProto, helper
 
 from edgecore import format as fmt
 from edgecore_qnn.blob import Header, Tensor, encode
-from edgecore_qnn.provider import ask
-from edgecore_qnn.socs import SOCS
+from edgecore_qnn.provider.process import ask
+from edgecore_qnn.provider.socs import SOCS
 
 SHAPE = [1, 4, 4, 8]
 SCALE, ZERO_POINT = 0.5, 100

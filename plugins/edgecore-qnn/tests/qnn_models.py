@@ -11,8 +11,8 @@ from torch import nn
 
 import edgecore
 from edgecore.format import read_pte
-from edgecore_qnn import preprocess
-from edgecore_qnn.lowering import OnnxGraph
+from edgecore_qnn import lowering
+from edgecore_qnn.onnx_graph import OnnxGraph
 
 Inputs = tuple[torch.Tensor, ...]
 
@@ -59,13 +59,13 @@ def run(program: edgecore.CompiledProgram, *inputs: torch.Tensor) -> torch.Tenso
 def onnx_graphs(monkeypatch: Any) -> list[OnnxGraph]:
     """Return a list to which each ONNX graph that is compiled from now on is added."""
     graphs: list[OnnxGraph] = []
-    original = preprocess.lower
+    original = lowering.lower
 
     def recorded(partition: Any) -> OnnxGraph:
         graphs.append(original(partition))
         return graphs[-1]
 
-    monkeypatch.setattr(preprocess, "lower", recorded)
+    monkeypatch.setattr(lowering, "lower", recorded)
     return graphs
 
 

@@ -49,7 +49,10 @@ def origins() -> tuple[Mapping[int | str, tuple[int, ...]], dict[str, tuple[int,
     table = table_of(INTEGER)
     partitioner = table.partitioner("tosa", inside_only=table.inside_only)
     program = quantized(Net().eval(), inputs, CONFIGS["int8"]())
-    with patch("edgecore.pipeline.lowering.lower.preprocess", preprocess), patch("edgecore.pipeline.lowering.lower.link", None):
+    with (
+        patch("edgecore.pipeline.lowering.lower.preprocess", preprocess),
+        patch("edgecore.pipeline.lowering.lower.link", None),
+    ):
         edge_lower({"forward": program}, partitioner=[partitioner])
     (one,) = found
     return one

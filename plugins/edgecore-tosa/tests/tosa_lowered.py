@@ -138,7 +138,10 @@ def graphs_of(program: torch.export.ExportedProgram, spec: TosaSpec = INTEGER) -
         return PreprocessResult(graphs[-1].to_bytes()), ("edgecore-tosa", "0")
 
     table = table_of(spec)
-    with patch("edgecore.pipeline.lowering.lower.preprocess", preprocess), patch("edgecore.pipeline.lowering.lower.link", None):
+    with (
+        patch("edgecore.pipeline.lowering.lower.preprocess", preprocess),
+        patch("edgecore.pipeline.lowering.lower.link", None),
+    ):
         edge = edge_lower({"forward": program}, partitioner=[table.partitioner("tosa", inside_only=table.inside_only)])
     return graphs, edge
 

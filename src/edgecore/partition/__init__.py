@@ -12,6 +12,9 @@ from edgecore.partition.kit.operator_table import (
     at_most_dims,
     contiguous_only,
     integers_of_32_bits,
+    no_empty_tensors,
+    same_ranks,
+    static_sizes,
 )
 from edgecore.partition.kit.pattern_partitions import (
     create_op_support,
@@ -58,5 +61,8 @@ __all__ = [
     "generate_pattern_op_partitions",
     "held_buffers",
     "integers_of_32_bits",
+    "no_empty_tensors",
+    "same_ranks",
+    "static_sizes",
     "to_backend",
 ]

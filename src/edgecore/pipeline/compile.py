@@ -52,7 +52,7 @@ from edgecore.quantize import (
 )
 from edgecore.quantize.quality import calls_of
 from edgecore.quantize.rounding import rounds
-from edgecore.recipe import Quantize
+from edgecore.recipe import Quantize, problem_message
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -471,7 +471,7 @@ def _partitioner(backend: Backend, runtime: str) -> Partitioner:
 
 def _option_problem(problem: ErrorDetails) -> str:
     name = ".".join(map(str, problem["loc"]))
-    message = problem["msg"].removeprefix("Value error, ")
+    message = problem_message(problem)
     if problem["type"] == "extra_forbidden":
         return f"no option {name!r}"
     return f"{name}: {message}" if name else message  # of several options together, which the message names

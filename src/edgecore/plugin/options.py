@@ -1,10 +1,15 @@
-"""Types for the fields of a backend's options, which are a pydantic model."""
+"""A backend's options, which are a pydantic model: types for their fields, and their validation."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BeforeValidator
+from pydantic import BaseModel, BeforeValidator, ValidationError
+
+from edgecore.recipe import problem_message
+
+Options = TypeVar("Options", bound=BaseModel)
 
 
 def _split(value: Any) -> Any:
@@ -19,3 +24,15 @@ For a field whose elements have another type than `str`: `Annotated[tuple[Kind, 
 
 Names = Annotated[tuple[str, ...], SplitNames]
 """Type of an option that holds any number of names; on the command line they are joined by `+`: `-b acme:only=conv+relu`."""
+
+
+def validate_options(model: type[Options], values: Mapping[str, Any]) -> Options:
+    """Return the options that have `values`.
+
+    Raises:
+        ValueError: A value is not possible; the message has the sentences of all problems, and no more.
+    """
+    try:
+        return model.model_validate(dict(values))
+    except ValidationError as error:
+        raise ValueError("; ".join(map(problem_message, error.errors()))) from None

@@ -32,29 +32,13 @@ from edgecore.ir.op_args import argument
 from edgecore.passes.in_place import functional_form, is_mutable, written_by
 from edgecore.passes.quantized import SMALLEST_SCALE
 from edgecore.passes.written_views import aliased
+from edgecore.quantize.roles import LAYERS
 from edgecore.quantize.select import ANNOTATION
 
 aten = torch.ops.aten
 
 Config = TypeVar("Config")
 Self = TypeVar("Self", bound="ModuleQuantizer[Any]")
-
-NORMS = frozenset({aten.batch_norm.default})
-CLAMPS = frozenset({
-    aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.hardtanh.default,
-    aten.hardtanh_.default, aten.clamp.default, aten.clamp_.default,
-})  # fmt: skip
-"""Operators of an exported model that are fused with the layer before them.
-
-A clamp costs nothing there: the integers of its result hold only numbers between its limits.
-"""
-
-LAYERS = {
-    aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.conv3d.default: 0,
-    aten.conv3d.padding: 0, aten.linear.default: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
-    aten.convolution.default: 0,
-}  # fmt: skip
-"""Operators with a weight, and the dim of the weight's output channels; it is 1 if `convolution` is transposed."""
 
 OBSERVERS: Mapping[str, Any] = {
     "histogram": HistogramObserver, "minmax": MinMaxObserver, "moving-average": MovingAverageMinMaxObserver,
@@ -221,7 +205,7 @@ def channel_dim(node: Node) -> int | None:
 
     No dim of a transposed weight has them if the layer has groups.
     """
-    axis = LAYERS[node.target]  # type: ignore[index]
+    axis = LAYERS[node.target]
     if node.target is aten.convolution.default and argument(node, "transposed"):
         axis = 1
     return None if axis == 1 and argument(node, "groups") != 1 else axis
@@ -367,3 +351,19 @@ def mark_shared(node: Node, activation: QuantizationSpecBase, *, only_quantized:
     specs: dict[Any, QuantizationSpecBase] = dict.fromkeys(sources, shared)
     specs[first] = activation
     mark(node, shared, specs)
+
+
+def mark_split(part: Node, activation: QuantizationSpecBase, splits: Collection[Any]) -> bool:
+    """Annotate a `getitem` of one of `splits`, and the split, to have the parameters of what is split.
+
+    Returns:
+        False if the node is a part of another operator's result, which stays as it is.
+    """
+    split = part.args[0]
+    assert isinstance(split, Node)
+    source = split.args[0]
+    if split.target not in splits or not isinstance(source, Node):
+        return False
+    mark(split, None, {source: activation})
+    mark(part, SharedQuantizationSpec((source, split)), {})
+    return True

@@ -7,12 +7,9 @@ from operator import attrgetter
 
 import torch
 from torch.fx import Node
-from torchao.quantization.pt2e.quantizer import FixedQParamsQuantizationSpec, QuantizationSpec
+from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
 from edgecore.quantize.annotations import (
-    CLAMPS,
-    LAYERS,
-    NORMS,
     OBSERVERS,
     ModuleQuantizer,
     activation_observer,
@@ -26,36 +23,24 @@ from edgecore.quantize.annotations import (
     weight_spec,
 )
 from edgecore.quantize.kernels import Int8, Int16x8
+from edgecore.quantize.roles import CLAMPS, LAYERS, NORMS, Role, fixed_spec, operators, with_roles
 
 aten = torch.ops.aten
-VOLUMES = frozenset({aten.conv3d.default, aten.conv3d.padding})
-TWO_INPUTS = frozenset({
-    aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
-})  # fmt: skip
-MATMULS = frozenset({aten.matmul.default, aten.bmm.default, aten.mm.default})
-UNTAGGED = frozenset({aten.hardswish.default, aten.hardswish_.default})
+VOLUMES = operators("conv3d conv3d.padding")
+TWO_INPUTS = with_roles(Role.BINARY) - operators("div.Tensor div_.Tensor")
+MATMULS = with_roles(Role.PRODUCT)
+UNTAGGED = operators("hardswish hardswish_")
 """Elementwise functions without torch's tag `pointwise`."""
 
-MEANS = frozenset({
-    aten.mean.dim, aten.adaptive_avg_pool1d.default, aten.adaptive_avg_pool2d.default, aten.avg_pool1d.default,
-    aten.avg_pool2d.default,
-})  # fmt: skip
+MEANS = with_roles(Role.AVERAGE) - operators("mean _adaptive_avg_pool2d adaptive_avg_pool3d")
 MASK = 1e4
 """The magnitude from which constants are those of a mask."""
 
-SOFTMAX = frozenset({aten.softmax.int, aten._softmax.default})
-FROM_ZERO = SOFTMAX | {aten.sigmoid.default, aten.sigmoid_.default}
-"""Operators whose results are from 0 to 1."""
-
-FROM_MINUS_ONE = frozenset({aten.tanh.default, aten.tanh_.default})
-"""Operators whose results are from -1 to 1."""
-
-MOVES = CLAMPS | {
-    aten.max_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.unflatten.int,
-    aten.permute.default, aten.transpose.int, aten.slice.Tensor, aten.select.int, aten.squeeze.dim,
-    aten.unsqueeze.default, aten.expand.default, aten.dropout.default, aten.dropout_.default, aten.pad.default,
-    aten.constant_pad_nd.default, aten.cat.default,
-}  # fmt: skip
+SOFTMAX = operators("softmax.int _softmax")
+FIXED = with_roles(Role.FIXED) - operators("hardsigmoid hardsigmoid_")
+MOVES = with_roles(Role.CLAMP, Role.VIEW, Role.IDENTITY, Role.PAD) | operators(
+    "unflatten.int max_pool2d slice.Tensor select.int expand cat"
+)
 """Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
 
 
@@ -105,20 +90,12 @@ class KernelQuantizer(ModuleQuantizer[QuantizationConfig]):
             mark(node, activation, dict.fromkeys(float_args(node), activation))
         elif target in SOFTMAX and output_spec(node.args[0]) is None:
             return  # a mask may have put an infinity, or a number far from all others, into the input
-        elif target in FROM_ZERO | FROM_MINUS_ONE:
-            mark(node, _fixed_spec(activation.dtype, target in FROM_ZERO), {node.args[0]: activation})
+        elif target in FIXED:
+            mark(node, fixed_spec(target, activation.dtype), {node.args[0]: activation})
         elif target in MOVES:
             mark_shared(node, activation)
         elif target in MEANS or _is_function_of_one(node):
             mark(node, activation, {node.args[0]: activation})
-
-
-def _fixed_spec(dtype: torch.dtype, is_from_zero: bool) -> FixedQParamsQuantizationSpec:
-    """Return the specification of a result that is in [0, 1], or in [-1, 1]."""
-    if dtype == torch.int16:
-        return FixedQParamsQuantizationSpec(dtype, 2.0**-15, 0, -32767, 32767, torch.per_tensor_symmetric)
-    scale, zero_point = (2.0**-8, -128) if is_from_zero else (2.0**-7, 0)
-    return FixedQParamsQuantizationSpec(dtype, scale, zero_point, -128, 127, torch.per_tensor_affine)
 
 
 def _are_matrices(nodes: list[Node]) -> bool:

@@ -7,8 +7,8 @@ is imported from its module when it is first used. `docs/compatibility.md` says 
 Partitioning: choose the nodes that the backend compiles.
 
 - `OperatorTable` of `OperatorRow`s: the supported operators as data. Partitioner and documentation are made from it.
-- `Constraint`: the type of a function that restricts a row; `at_most_dims`, `contiguous_only` and
-  `integers_of_32_bits` are common constraints.
+- `Constraint`: the type of a function that restricts a row; `at_most_dims`, `contiguous_only`, `integers_of_32_bits`,
+  `no_empty_tensors`, `same_ranks` and `static_sizes` are common constraints.
 - `NodeQuery`: the argument of a constraint: a node, with methods that return its arguments, constants and `val`s.
 - `CapabilityPartitioner`: makes few, large partitions from a function of type `UnsupportedReason`, which returns the reason
   why a node is not supported, or None.
@@ -26,7 +26,9 @@ Compiling a partition, in `preprocess`.
 - `argument`, `arguments_by_name`: values of a node's arguments by the names in the operator's schema.
 - `has_hidden_rows`: find masks of attention with a row without a visible key; `reaches_softmax`: find values that a
   softmax reads, maybe in a sum, and `holds_scores` those in float32, whose finite numbers become at most `LARGEST_SCORE`
-  in float16; `without_repeated_heads`: find the keys or values of which grouped-query attention reads repeated heads.
+  in float16; `without_repeated_heads`: find the keys or values that grouped-query attention repeats.
+- `shape`, `rank`: sizes of a node's result, and their number; `axes`: dims counted from 0; `swapped_axes`: the
+  permutation of a `transpose`; `pads_of_dims`: the pads of a `constant_pad_nd` by dim.
 - `for_each`: expand an argument that holds one number for all dims, such as `stride`, to one number for each dim.
 - `reaches_past_padding`: find poolings with `ceil_mode` whose last windows reach past the input and its padding.
 - `is_quantize`, `is_dequantize`: recognize quantize and dequantize nodes; `parameters_of`: their scale and zero point.
@@ -36,7 +38,8 @@ Compiling a partition, in `preprocess`.
 Recipes of `quantize=`, which rewrite a program.
 
 - `Recipe`, `Rule`: what users write; `RecipeParameters`: the base class of a recipe's parameters.
-- `edgecore.sdk.annotations`: a base class for the quantizers of PT2E quantization, and functions that annotate nodes.
+- `edgecore.sdk.annotations`: a base class for the quantizers of PT2E quantization, functions that annotate nodes, and
+  the table of the roles that operators have in quantization.
 - `copy_program`, `functionalize`: make an independent, functional copy of an exported program.
 - `SMALLEST_SCALE`: the smallest scale that a recipe chooses.
 - `edit`, `Editor`, `calls`, `replace`, `fake_mode`: edit a graph in place, and compute the `val` of each new node.
@@ -44,7 +47,8 @@ Recipes of `quantize=`, which rewrite a program.
 Options, blobs, documentation.
 
 - `Names`: type of an option that holds a list of strings; `SplitNames`: the validator of `Names`, for an option whose
-  elements have another type.
+  elements have another type; `validate_options`: make options of values, with a `ValueError` that users can read, of the
+  `problem_message` of each error that pydantic found.
 - `ByteReader`: read a blob that may be damaged. `edgecore.sdk.flat` declares and reads flatbuffers.
 - `options_markdown`, `operators_markdown`: tables for a README.
 
@@ -81,6 +85,7 @@ if TYPE_CHECKING:
     )
     from edgecore.ir.op_args import argument, arguments_by_name
     from edgecore.ir.program import copy_program
+    from edgecore.ir.shapes import axes, pads_of_dims, rank, shape, swapped_axes
     from edgecore.ir.state import MutableBuffer, mutable_buffers
     from edgecore.ir.tensors import Bounds
     from edgecore.ir.windows import reaches_past_padding
@@ -103,13 +108,16 @@ if TYPE_CHECKING:
         contiguous_only,
         debug_handles,
         integers_of_32_bits,
+        no_empty_tensors,
+        same_ranks,
+        static_sizes,
     )
     from edgecore.passes.library.functionalize import functionalize
     from edgecore.passes.quantized import SMALLEST_SCALE, is_dequantize, is_quantize, parameters_of
     from edgecore.plugin.byte_reader import ByteReader
     from edgecore.plugin.documentation import operators_markdown, options_markdown
-    from edgecore.plugin.options import Names, SplitNames
-    from edgecore.recipe import Recipe, RecipeParameters, Rule
+    from edgecore.plugin.options import Names, SplitNames, validate_options
+    from edgecore.recipe import Recipe, RecipeParameters, Rule, problem_message
 
 __all__ = [
     "LARGEST_SCORE",
@@ -141,6 +149,7 @@ __all__ = [
     "argument",
     "arguments_by_name",
     "at_most_dims",
+    "axes",
     "calls",
     "claimable_buffers",
     "contiguous_only",
@@ -162,14 +171,23 @@ __all__ = [
     "is_quantize",
     "module_path",
     "mutable_buffers",
+    "no_empty_tensors",
     "operator_name",
     "operators_markdown",
     "options_markdown",
+    "pads_of_dims",
     "parameter_of",
     "parameters_of",
+    "problem_message",
+    "rank",
     "reaches_past_padding",
     "reaches_softmax",
     "replace",
+    "same_ranks",
+    "shape",
+    "static_sizes",
+    "swapped_axes",
+    "validate_options",
     "without_repeated_heads",
 ]
 
@@ -183,6 +201,7 @@ _NAMES_OF = {
     ),
     "edgecore.ir.op_args": ("argument", "arguments_by_name"),
     "edgecore.ir.program": ("copy_program",),
+    "edgecore.ir.shapes": ("axes", "pads_of_dims", "rank", "shape", "swapped_axes"),
     "edgecore.ir.state": ("MutableBuffer", "mutable_buffers"),
     "edgecore.ir.dim_orders": ("dim_order",),
     "edgecore.ir.tensors": ("Bounds",),
@@ -190,14 +209,15 @@ _NAMES_OF = {
     "edgecore.partition": (
         "TAG", "CapabilityPartitioner", "Constraint", "DelegationSpec", "LayoutReason", "NodeQuery", "OperatorRow", "OperatorTable",
         "PartitionResult", "PartitionView", "Partitioner", "UnsupportedNode", "UnsupportedReason", "at_most_dims",
-        "claimable_buffers", "contiguous_only", "debug_handles", "integers_of_32_bits",
+        "claimable_buffers", "contiguous_only", "debug_handles", "integers_of_32_bits", "no_empty_tensors", "same_ranks",
+        "static_sizes",
     ),
     "edgecore.passes.library.functionalize": ("functionalize",),
     "edgecore.passes.quantized": ("SMALLEST_SCALE", "is_dequantize", "is_quantize", "parameters_of"),
     "edgecore.plugin.byte_reader": ("ByteReader",),
     "edgecore.plugin.documentation": ("operators_markdown", "options_markdown"),
-    "edgecore.plugin.options": ("Names", "SplitNames"),
-    "edgecore.recipe": ("Recipe", "RecipeParameters", "Rule"),
+    "edgecore.plugin.options": ("Names", "SplitNames", "validate_options"),
+    "edgecore.recipe": ("Recipe", "RecipeParameters", "Rule", "problem_message"),
 }  # fmt: skip
 
 __getattr__ = lazy_names("edgecore.sdk", {name: module for module, names in _NAMES_OF.items() for name in names})

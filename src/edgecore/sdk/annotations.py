@@ -1,12 +1,11 @@
 """Tools for a backend's `Quantizer` of torchao's PT2E quantization: configurations of modules, and annotations of nodes.
 
+`Role` says what a quantizer does with an operator; `with_roles` and `operators` select from the one table of roles.
+
 Experimental: may change in any release.
 """
 
 from edgecore.quantize.annotations import (
-    CLAMPS,
-    LAYERS,
-    NORMS,
     OBSERVERS,
     ModuleQuantizer,
     activation_observer,
@@ -18,9 +17,11 @@ from edgecore.quantize.annotations import (
     mark,
     mark_fused,
     mark_shared,
+    mark_split,
     output_spec,
     weight_spec,
 )
+from edgecore.quantize.roles import CLAMPS, LAYERS, NORMS, Role, edge_forms, fixed_spec, operators, with_roles
 
 __all__ = [
     "CLAMPS",
@@ -28,8 +29,11 @@ __all__ = [
     "NORMS",
     "OBSERVERS",
     "ModuleQuantizer",
+    "Role",
     "activation_observer",
     "channel_dim",
+    "edge_forms",
+    "fixed_spec",
     "float_args",
     "fused_tail",
     "is_annotated",
@@ -37,6 +41,9 @@ __all__ = [
     "mark",
     "mark_fused",
     "mark_shared",
+    "mark_split",
+    "operators",
     "output_spec",
     "weight_spec",
+    "with_roles",
 ]

@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from edgecore.cli.models import stem
 from edgecore.errors import EdgecoreError
+from edgecore.recipe import problem_message
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -160,7 +161,7 @@ def _problem(error: ValidationError) -> str:
         return f"{where} has no key {key!r}; it has {', '.join(model.model_fields)}"
     if first["type"] == "missing":
         return f"{where} needs the key {key!r}"
-    return f"{where}, {key} = {first['input']!r}: {first['msg'].removeprefix('Value error, ')}"
+    return f"{where}, {key} = {first['input']!r}: {problem_message(first)}"
 
 
 _MODELS: dict[str, type[BaseModel]] = {

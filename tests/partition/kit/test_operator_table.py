@@ -12,6 +12,9 @@ from edgecore.partition import (
     at_most_dims,
     contiguous_only,
     integers_of_32_bits,
+    no_empty_tensors,
+    same_ranks,
+    static_sizes,
 )
 from edgecore.pipeline.lowering.lower import to_edge
 
@@ -139,6 +142,25 @@ def test_operators_of_the_table_can_be_kept_from_being_decomposed():
     operators, preserve = partitioner.ops_to_not_decompose(program)
     assert operators == (aten.gelu.default,)
     assert [preserve(node) for node in program.graph.nodes if node.target is aten.gelu.default] == [True, False]
+
+
+def test_empty_tensors_symbolic_sizes_and_different_ranks_are_refused():
+    class Model(torch.nn.Module):
+        def forward(self, x, none):
+            return torch.cat([x, none]) + 1
+
+    rows = [OperatorRow(aten.cat.default, FLOATS, "", same_ranks), OperatorRow(aten.add.Scalar, FLOATS)]
+
+    def reasons(constraints, *inputs, **options):
+        program = to_edge(torch.export.export(Model(), inputs, **options)).exported_program()
+        reason_of = OperatorTable(rows, constraints).unsupported_reasons(program)
+        return [reason_of(node) for node in program.graph.nodes if node.op == "call_function"][:2]
+
+    rule, varies = [no_empty_tensors, static_sizes("a size varies")], ({0: torch.export.Dim("n")}, None)
+    assert reasons(rule, torch.ones(2, 3), torch.ones(1, 3)) == [None, None]
+    assert reasons(rule, torch.ones(2, 3), torch.ones(0, 3)) == ["a tensor without elements", None]
+    assert reasons(rule, torch.ones(2, 3), torch.ones(1, 3), dynamic_shapes=varies) == ["a size varies"] * 2
+    assert reasons([], torch.ones(2, 3), torch.ones(0)) == ["tensors of different ranks", None]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-// Reads a blob: a folder as one string of bytes. src/edgecore_coreml/blob.py writes blobs and describes the layout.
+// Reads a blob: a folder as one string of bytes. src/edgecore_coreml/package/blob.py writes blobs and describes the
+// layout.
 #ifndef EDGECORE_COREML_BLOB_H_
 #define EDGECORE_COREML_BLOB_H_
 

@@ -21,16 +21,17 @@ from edgecore.plugin import (
     RecipeSupport,
 )
 from edgecore.sdk import MutableBuffer, Partitioner
-from edgecore_coreml import describe as blob_lines
-from edgecore_coreml import native_library
-from edgecore_coreml.compiled import check_compiler
-from edgecore_coreml.graph import graph_of
+from edgecore_coreml.backend import native_library
+from edgecore_coreml.conversion.registry import INSTALL, check_version, converters
 from edgecore_coreml.link import link
-from edgecore_coreml.operators import TABLE, TABLE_WITHOUT_WEIGHTS, CoreMLPartitioner, inside_only
+from edgecore_coreml.lowering import CoreMLResult, preprocess
+from edgecore_coreml.operators import TABLE, TABLE_WITHOUT_WEIGHTS, inside_only
 from edgecore_coreml.options import CoreMLOptions
-from edgecore_coreml.package import unpack
-from edgecore_coreml.preprocess import CoreMLResult, preprocess
-from edgecore_coreml.registry import INSTALL, check_version, converters
+from edgecore_coreml.package import describe as blob_lines
+from edgecore_coreml.package.compiled import check_compiler
+from edgecore_coreml.package.files import unpack
+from edgecore_coreml.package.graph import graph_of
+from edgecore_coreml.partitioner import CoreMLPartitioner
 
 
 class CoreMLCompiler:

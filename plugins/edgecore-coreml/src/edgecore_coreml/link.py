@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from edgecore.plugin import CompiledPartition, NamedBlob, PreprocessResult
-from edgecore_coreml.blob import MODEL, write_reference
-from edgecore_coreml.compiled import compile_model
-from edgecore_coreml.convert import contents, quiet
+from edgecore_coreml.conversion.convert import contents, quiet
+from edgecore_coreml.lowering import FORMAT, CoreMLResult
 from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
-from edgecore_coreml.package import Package, identify, pack_functions, package_files, unpack, write_files
-from edgecore_coreml.preprocess import FORMAT, CoreMLResult
+from edgecore_coreml.package.blob import MODEL, write_reference
+from edgecore_coreml.package.compiled import compile_model
+from edgecore_coreml.package.files import Package, identify, pack_functions, package_files, unpack, write_files
 
 
 def link(partitions: Sequence[CompiledPartition]) -> list[PreprocessResult]:

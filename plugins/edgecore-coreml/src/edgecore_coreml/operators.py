@@ -1,9 +1,8 @@
-"""The operators that the backend delegates: those of this list for which the installed coremltools has a converter."""
+"""The operators that the backend delegates, if the installed coremltools has a converter for them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import Any
 
@@ -12,25 +11,20 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.errors import CompileError
 from edgecore.sdk import (
-    CapabilityPartitioner,
     Constants,
     Constraint,
     NodeQuery,
     OperatorRow,
     OperatorTable,
-    PartitionResult,
-    UnsupportedReason,
     at_most_dims,
     contiguous_only,
-    describe,
     for_each,
     integers_of_32_bits,
     reaches_past_padding,
 )
-from edgecore_coreml.aten import VIEWS
-from edgecore_coreml.quantized import (
+from edgecore_coreml.conversion.aten import VIEWS
+from edgecore_coreml.conversion.quantized import (
     BLOCKS,
     CHANNELS,
     CODEBOOK,
@@ -42,8 +36,8 @@ from edgecore_coreml.quantized import (
     stores_channels,
     stores_table,
 )
-from edgecore_coreml.registry import converters, has_converter
-from edgecore_coreml.updates import copies_to_known_shape, has_fixed_slice, indexed_dim, overwrites
+from edgecore_coreml.conversion.registry import converters, has_converter
+from edgecore_coreml.conversion.updates import copies_to_known_shape, has_fixed_slice, indexed_dim, overwrites
 
 FLOAT = (torch.float32, torch.float16)
 NUMBER = (*FLOAT, torch.int32, torch.int64)
@@ -92,7 +86,7 @@ def _max_pool(query: NodeQuery) -> str | None:
 
 
 def _windows(query: NodeQuery) -> str | None:
-    """Refuse a pooling of which PyTorch drops a window that begins in the padding behind the input, or past it.
+    """Refuse a pooling if PyTorch drops a window that begins in the padding behind the input, or past it.
 
     coremltools drops such a window if there is padding, and Core ML's specification does not say that the runtime does.
     """
@@ -185,7 +179,7 @@ def _without_dtype(query: NodeQuery) -> str | None:
 
 
 def _factors(query: NodeQuery) -> list[Any]:
-    """Return the factors of the two last dims of an upsampling; None for those of a dynamic size."""
+    """Return the factors of the two last dims of an upsampling; None for a dynamic size."""
     if (factors := query.argument("scale_factors")) is not None:
         return list(factors)
     before, after = (val.shape[-2:] for val in (query.argument("input").meta["val"], query.node.meta["val"]))
@@ -248,7 +242,7 @@ class _WithoutConstants(NodeQuery):
 
 
 class CoreMLTable(OperatorTable[None]):
-    """The table of operators, of which those without a converter in the installed coremltools are not supported.
+    """The table of operators; an operator without a converter in the installed coremltools is not supported.
 
     Args:
         rows: The rows.
@@ -370,56 +364,3 @@ def _rows() -> list[OperatorRow[None]]:
 TABLE = CoreMLTable(_rows())
 TABLE_WITHOUT_WEIGHTS = CoreMLTable(_rows(), constants_as_inputs=True)
 """The operators of models whose weights are inputs."""
-
-
-class CoreMLPartitioner:
-    """The table's partitioner, but for skipped operators; it may want all operators.
-
-    Args:
-        inner: A partitioner of the table.
-        skipped: Names of operators that are not delegated, such as `add` or `aten.add.Tensor`.
-        lower_full_graph: An operator that is not delegated is an error.
-        constants_as_inputs: Constants are inputs of the delegates.
-    """
-
-    def __init__(
-        self,
-        inner: CapabilityPartitioner,
-        skipped: Sequence[str],
-        *,
-        lower_full_graph: bool = False,
-        constants_as_inputs: bool = False,
-    ) -> None:
-        inner.spec = replace(inner.spec, constants_as_inputs=constants_as_inputs)
-        self._inner, self._skipped, self._lower_full_graph = inner, frozenset(skipped), lower_full_graph
-        self._reasons = inner.unsupported_reasons
-        inner.unsupported_reasons = self._with_skipped
-
-    def partition(self, exported_program: ExportedProgram) -> PartitionResult:
-        """Tag the supported nodes.
-
-        Raises:
-            CompileError: With `lower_full_graph`, a node is not supported.
-        """
-        result = self._inner.partition(exported_program)
-        if self._lower_full_graph and result.unsupported_nodes:
-            first = result.unsupported_nodes[0]
-            targets = {node.name: describe(node) for node in exported_program.graph.nodes if node.op == "call_function"}
-            raise CompileError(
-                f"lower_full_graph=True, and Core ML does not get {len(result.unsupported_nodes)} operators; the first "
-                f"is {targets.get(first.node, first.node)}: {first.reason}"
-            )
-        return result
-
-    def ops_to_not_decompose(self, exported_program: ExportedProgram) -> Any:
-        """Return the operators that Core ML has whole, and the function that selects calls of these."""
-        operators, selects = self._inner.ops_to_not_decompose(exported_program)
-        return [operator for operator in operators if not self._is_skipped(operator)], selects
-
-    def _is_skipped(self, target: Any) -> bool:
-        row = TABLE.rows.get(target)
-        return row is not None and not self._skipped.isdisjoint(row.names)
-
-    def _with_skipped(self, program: ExportedProgram) -> UnsupportedReason:
-        reasons = self._reasons(program)
-        return lambda node: "left out by an option" if self._is_skipped(node.target) else reasons(node)

@@ -13,14 +13,14 @@ from edgecore.sdk import Names
 from edgecore_coreml.operators import TABLE
 
 TARGETS = {"iOS15": 6, "iOS16": 7, "iOS17": 8, "iOS18": 9, "iOS26": 10}
-"""Deployment target -> version of Core ML's specification. macOS 12 to 15 and 26 have those of iOS 15 to 18 and 26."""
+"""Deployment target -> version of Core ML's specification. macOS 12 to 15 and 26 are as iOS 15 to 18 and 26."""
 
 COMPUTE_UNITS, PRECISION, TARGET, MODEL_TYPE, SHARING = (
     "compute_units", "model_compute_precision", "min_deployment_target", "model_type",
     "multimethod_weight_sharing_strategy",
 )  # fmt: skip
 OTHERS = "coreml_options"
-"""Keys of the compile specs: those of ExecuTorch, and one with the other options as JSON."""
+"""Keys of the compile specs: ExecuTorch's, and `coreml_options` for the other options as JSON."""
 
 _STATE_TARGET = "iOS18"
 FUNCTIONS_TARGET = "iOS18"
@@ -37,7 +37,7 @@ def _shapes(value: Any) -> Any:
 
 
 class CoreMLOptions(BaseModel):
-    """Options of the Core ML backend. Names and values are those of ExecuTorch's Core ML backend where it has them."""
+    """Options of the Core ML backend, with ExecuTorch's names and values where it has them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -48,7 +48,7 @@ class CoreMLOptions(BaseModel):
         Literal["iOS15", "iOS16", "iOS17", "iOS18", "iOS26"] | None, BeforeValidator(_name)
     ] = Field(default=None, description="Oldest system.")
     compute_precision: Annotated[Literal["FLOAT16", "FLOAT32"] | None, BeforeValidator(_name)] = Field(
-        default=None, description="Precision; by default that of the model."
+        default=None, description="Precision; the model's by default."
     )
     model_type: Annotated[Literal["MODEL", "COMPILED_MODEL"], BeforeValidator(_name)] = Field(
         default="MODEL",
@@ -126,12 +126,12 @@ class CoreMLOptions(BaseModel):
 
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> CoreMLOptions:
-        """Return the options of which `to_specs` made compile specs."""
+        """Return the options that `to_specs` wrote into compile specs."""
         return cls.model_validate(cls.values_of_specs(specs))
 
     @staticmethod
     def values_of_specs(specs: Sequence[CompileSpec]) -> dict[str, Any]:
-        """Return the values of options in compile specs, of which two may have the key `coreml_options`."""
+        """Return the values of options in compile specs; two specs may have the key `coreml_options`."""
         texts = {spec.key: spec.value.decode() for spec in specs}
         names = {str(version): name for name, version in TARGETS.items()}
         values = {

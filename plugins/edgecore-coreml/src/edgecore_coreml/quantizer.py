@@ -16,37 +16,29 @@ from edgecore.sdk.annotations import (
     NORMS,
     OBSERVERS,
     ModuleQuantizer,
+    Role,
     channel_dim,
     float_args,
     fused_tail,
     mark,
     mark_fused,
     mark_shared,
+    operators,
+    with_roles,
 )
 
 aten = torch.ops.aten
 
-_UNSIGNED = frozenset({
-    aten.relu.default, aten.relu_.default, aten.relu6.default, aten.relu6_.default, aten.sigmoid.default,
-    aten.softmax.int, aten.hardsigmoid.default,
-})  # fmt: skip
+_UNSIGNED = operators("relu relu_ relu6 relu6_ sigmoid hardsigmoid softmax.int")
 """Operators whose results are not negative, so that all 256 integers stand for such numbers."""
-_ACTIVATIONS = frozenset({
-    *_UNSIGNED, aten.hardtanh.default, aten.hardtanh_.default, aten.hardswish.default, aten.hardswish_.default,
-    aten.leaky_relu.default, aten.leaky_relu_.default, aten.silu.default, aten.silu_.default, aten.gelu.default,
-    aten.tanh.default, aten.elu.default,
-}) - {aten.softmax.int}  # fmt: skip
-_SUMS = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.mul.Tensor, aten.mul_.Tensor, aten.matmul.default})
-_MOVES = frozenset({
-    aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default, aten.transpose.int,
-    aten.unsqueeze.default, aten.squeeze.dim, aten.dropout.default, aten.dropout_.default, aten.max_pool2d.default,
-    aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default,
-})  # fmt: skip
+_ACTIVATIONS = with_roles(Role.CLAMP, Role.FIXED, Role.ACTIVATION) - operators("clamp clamp_ softmax.int _softmax")
+_SUMS = operators("add.Tensor add_.Tensor mul.Tensor mul_.Tensor matmul")
+_MOVES = with_roles(Role.VIEW, Role.IDENTITY) | operators("max_pool2d avg_pool2d adaptive_avg_pool2d")
 """Operators whose result has the quantization parameters of the input, so that the next layer reads integers."""
 _OBSERVERS = {
     "moving_average_min_max": "moving-average", "ema_min_max": "moving-average", "min_max": "minmax",
 }  # fmt: skip
-"""coremltools' names of observers, and those of edgecore. coremltools' `ema_min_max` is a moving average, too."""
+"""coremltools' names of observers -> edgecore's names. coremltools' `ema_min_max` is a moving average, too."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +50,7 @@ class Scheme:
         weight_dtype: Type of the integers of weights: torch.int8 or torch.uint8.
         is_per_channel: Weights have a scale for each output channel.
         has_activations: Activations become integers of uint8.
-        has_symmetric_weights: The zero point of weights is that of the middle of the integers.
+        has_symmetric_weights: The zero point of weights is the middle of the integers.
         has_symmetric_activations: The zero point of activations is 128, or 0 for results that are not negative.
         observer: The name of the observer of activations, as `edgecore.Recipe` has it.
     """
@@ -77,7 +69,7 @@ class Scheme:
             return None
         is_affine = not self.has_symmetric_activations or (tail is not None and tail.target in _UNSIGNED)
         scheme = torch.per_tensor_affine if is_affine else torch.per_tensor_symmetric
-        # Without limits: with those of uint8, torchao's symmetric zero point is 127 instead of 128.
+        # Without limits: with the limits of uint8, torchao's symmetric zero point is 127 instead of 128.
         return QuantizationSpec(torch.uint8, OBSERVERS[self.observer].with_args(eps=SMALLEST_SCALE), qscheme=scheme)
 
     def weight(self, axis: int | None) -> QuantizationSpec | None:
@@ -154,10 +146,10 @@ def _is_matrix(value: Any) -> bool:
 
 
 def _module_type(kind: Any) -> type[torch.nn.Module]:
-    found = getattr(torch.nn, kind, None) if isinstance(kind, str) else kind
-    if not isinstance(found, type) or not issubclass(found, torch.nn.Module):
+    module = getattr(torch.nn, kind, None) if isinstance(kind, str) else kind
+    if not isinstance(module, type) or not issubclass(module, torch.nn.Module):
         raise ValueError(f"module_type_configs has {kind!r}: give the class of a module, or its name in torch.nn")
-    return found
+    return module
 
 
 def _scheme(settings: Any) -> Scheme | None:

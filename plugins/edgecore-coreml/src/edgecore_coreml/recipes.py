@@ -10,9 +10,9 @@ from pydantic import Field, model_validator
 
 from edgecore.plugin import QuantizerRecipe, RecipeSupport, RewriteRecipe
 from edgecore.sdk import RecipeParameters
-from edgecore_coreml.integer_weights import quantize_weights
-from edgecore_coreml.palettes import Palette, describe_weights, palettize
 from edgecore_coreml.quantizer import CoreMLQuantizer, Scheme
+from edgecore_coreml.weights.integers import quantize_weights
+from edgecore_coreml.weights.palettes import Palette, describe_weights, palettize
 
 
 class Int8(RecipeParameters):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
+from edgecore.sdk import validate_options
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.targets import DEFAULT_CONFIG
 
@@ -39,10 +38,7 @@ class EthosUCompileSpec:
             "extra_flags": tuple(extra_flags or ()),
             "config_ini": config_ini or DEFAULT_CONFIG,
         }
-        try:
-            self.options = EthosUOptions.model_validate(values)
-        except ValidationError as error:
-            raise ValueError("; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())) from None
+        self.options = validate_options(EthosUOptions, values)
 
     def dump_intermediate_artifacts_to(self, output_path: str | None) -> EthosUCompileSpec:
         """Set the folder for TOSA graphs and Vela's output; None for no such files. Return this object."""

@@ -1,5 +1,5 @@
-// Reads and checks the header of a blob; src/edgecore_openvino/blob.py writes blobs and describes the format. OpenVINO
-// itself reads the model after the header. Its parsers are not made for damaged input, so the backend declares
+// Reads and checks the header of a blob; src/edgecore_openvino/blob/format.py writes blobs and describes the format.
+// OpenVINO itself reads the model after the header. Its parsers are not made for damaged input, so the backend declares
 // EDGECORE_NEEDS_TRUSTED_BLOBS.
 #ifndef EDGECORE_OPENVINO_BLOB_H_
 #define EDGECORE_OPENVINO_BLOB_H_

@@ -16,7 +16,7 @@
 
 namespace edgecore_openvino {
 
-// Returns the number of the operation in preprocess.py's debug_handle_map for the name of a node, such as 3 for
+// Returns the number of the operation in lowering.py's debug_handle_map for the name of a node, such as 3 for
 // "Convolution_3"; -1 for a node that OpenVINO has added, such as "input_0_f32_abcd_bf16_acdb_Convolution_3".
 int64_t operation_number(std::string_view name);
 

@@ -12,12 +12,13 @@ from torch.export import ExportedProgram
 from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_openvino import native_library, openvino_library
-from edgecore_openvino.blob import Kind, decode
-from edgecore_openvino.ir import graph_of
-from edgecore_openvino.operators import STATIC_TABLE, TABLE
+from edgecore_openvino.backend import native_library, openvino_library
+from edgecore_openvino.blob.format import Kind, decode
+from edgecore_openvino.blob.graph import graph_of
+from edgecore_openvino.lowering import preprocess
+from edgecore_openvino.operators import TABLE
 from edgecore_openvino.options import OpenvinoOptions
-from edgecore_openvino.preprocess import DEVICE, HALF_WEIGHTS, PAYLOAD, PRECISION, preprocess
+from edgecore_openvino.partitioner import partitioner
 
 INSTALL = 'pip install "openvino>=2026.4,<2027"'
 
@@ -29,13 +30,7 @@ class OpenvinoCompiler:
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `OpenvinoOptions`."""
-        checked = OpenvinoOptions.model_validate(options.model_dump())
-        return (TABLE if checked.payload == "portable" else STATIC_TABLE).partitioner(
-            "OpenvinoBackend",
-            compile_specs=_specs(checked),
-            operators=checked.operators,
-            min_partition_size=checked.min_operators,
-        )
+        return partitioner(OpenvinoOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
@@ -100,18 +95,3 @@ class OpenvinoCompiler:
         if openvino_library() is None:
             problems.append(Problem("OpenVINO is not installed", INSTALL))
         return problems
-
-
-def _specs(options: OpenvinoOptions) -> list[CompileSpec]:
-    """Convert the options to compile specs, the key-value pairs that `preprocess` gets for each partition.
-
-    The values `streams=1` and `half_weights=False` add no compile spec, because they are the behaviour without one.
-    """
-    texts = {
-        DEVICE: options.device,
-        PAYLOAD: options.payload,
-        PRECISION: options.precision,
-        "NUM_STREAMS": str(options.streams) if options.streams > 1 else "",
-        HALF_WEIGHTS: "yes" if options.half_weights else "",
-    }
-    return [CompileSpec(key, text.encode()) for key, text in texts.items() if text]

@@ -2,7 +2,7 @@
 
 Only the inputs of convolutions, linear layers, matmuls and additions are annotated, as OpenVINO's own tools do it.
 OpenVINO moves conversions to and from integers past operators that only move data. Between two integer kernels it
-converts directly from the scale of the first to that of the second.
+converts directly from the scale of the first to the scale of the second.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torchao.quantization.pt2e.observer import HistogramObserver, MinMaxObserver
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation, QuantizationSpec, Quantizer
 
 from edgecore.sdk import SMALLEST_SCALE
+from edgecore.sdk.annotations import operators
 
-aten = torch.ops.aten
 _WEIGHTS = (-63, 63)
 """Range of quantized weights, 7 bits.
 
@@ -24,11 +24,9 @@ A CPU without VNNI adds two products of uint8 and int8 with saturation to 16 bit
 32767, but 2 * 255 * 127 does not.
 """
 
-WEIGHTED = frozenset({
-    aten.conv1d.default, aten.conv1d.padding, aten.conv2d.default, aten.conv2d.padding, aten.linear.default,
-})  # fmt: skip
+WEIGHTED = operators("conv1d conv1d.padding conv2d conv2d.padding linear")
 """Operators with a weight whose first dimension is the output channels."""
-TWO_INPUTS = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.matmul.default, aten.bmm.default})
+TWO_INPUTS = operators("add.Tensor add_.Tensor matmul bmm")
 """Operators whose two inputs are both quantized, unless one of them is a constant."""
 
 

@@ -12,14 +12,14 @@ from torch.export import ExportedProgram
 from edgecore.errors import CompileError, FormatError
 from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_qnn import native_library, provider_library, runtime_library
+from edgecore_qnn.backend import native_library, provider_library, runtime_library
 from edgecore_qnn.blob import decode, describe
-from edgecore_qnn.doctor import RUN
+from edgecore_qnn.lowering import QnnResult, preprocess
 from edgecore_qnn.operators import TABLE
 from edgecore_qnn.options import QnnOptions
 from edgecore_qnn.partitioner import OptionsPartitioner
-from edgecore_qnn.preprocess import QnnResult, preprocess
-from edgecore_qnn.provider import INSTALL, versions
+from edgecore_qnn.provider.doctor import RUN
+from edgecore_qnn.provider.process import INSTALL, versions
 
 
 class QnnCompiler:

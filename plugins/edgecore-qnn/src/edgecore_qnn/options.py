@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import Names
 from edgecore_qnn.operators import TABLE
-from edgecore_qnn.socs import SOCS, Soc
+from edgecore_qnn.provider.socs import SOCS, Soc
 
 SPEC_KEY = "qnn_options"
 """Key of the compile spec that holds the options as JSON."""
@@ -124,5 +124,5 @@ class QnnOptions(BaseModel):
 
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> QnnOptions:
-        """Return the options of which `to_specs` made compile specs."""
+        """Return the options that `to_specs` wrote into compile specs."""
         return cls.model_validate_json(next(spec.value for spec in specs if spec.key == SPEC_KEY))

@@ -17,11 +17,11 @@ from torch.fx import Node
 
 from edgecore.errors import CompileError
 from edgecore.sdk import CapabilityPartitioner, PartitionView, is_dequantize, is_quantize
-from edgecore_qnn.lowering import OnnxGraph, build
+from edgecore_qnn.onnx_graph import OnnxGraph, build
 from edgecore_qnn.operators import TABLE
 from edgecore_qnn.operators.quantized import BLOCKS
 from edgecore_qnn.options import QnnOptions
-from edgecore_qnn.provider import ask, is_installed
+from edgecore_qnn.provider.process import ask, is_installed
 
 BACKEND_ID = "QnnBackend"
 _ROUNDS = 8
@@ -128,17 +128,17 @@ def _computes_floats(node: Node) -> bool:
 def _refused(program: ExportedProgram, reasons: Mapping[Node, str | None], options: QnnOptions) -> dict[Node, str]:
     """Return the nodes without a reason that the provider does not take, with its messages."""
     partition = PartitionView(program)
-    found = dict(reasons)
+    outside = dict(reasons)
     for _ in range(_ROUNDS):
-        graph = _graph(partition, [node for node, reason in found.items() if reason is None])
+        graph = _graph(partition, [node for node, reason in outside.items() if reason is None])
         if graph is None or _compiles(graph, options):
             break
         refused = refused_nodes(graph, options)
         if not refused:
             break
-        found.update(refused)
-        _leave_useless(found, partition)
-    return {node: reason for node, reason in found.items() if reason is not None}
+        outside.update(refused)
+        _leave_useless(outside, partition)
+    return {node: reason for node, reason in outside.items() if reason is not None}
 
 
 def _graph(partition: PartitionView, chosen: list[Node]) -> OnnxGraph | None:

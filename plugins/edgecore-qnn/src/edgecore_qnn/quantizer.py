@@ -15,10 +15,8 @@ from torchao.quantization import PerGroup
 from torchao.quantization.pt2e._affine_quantization import AffineQuantizedMinMaxObserver
 from torchao.quantization.pt2e.observer import MappingType, MinMaxObserver
 from torchao.quantization.pt2e.quantizer import (
-    FixedQParamsQuantizationSpec,
     QuantizationSpec,
     QuantizationSpecBase,
-    SharedQuantizationSpec,
 )
 
 from edgecore.sdk import SMALLEST_SCALE
@@ -27,55 +25,47 @@ from edgecore.sdk.annotations import (
     LAYERS,
     NORMS,
     ModuleQuantizer,
+    Role,
     activation_observer,
     channel_dim,
+    fixed_spec,
     float_args,
     fused_tail,
     mark,
     mark_fused,
     mark_shared,
+    mark_split,
+    operators,
     weight_spec,
+    with_roles,
 )
 
 aten = torch.ops.aten
 
 LINEAR = frozenset({aten.linear.default})
 
-TWO_INPUTS = frozenset({
-    aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
-    aten.div.Tensor, aten.div_.Tensor, aten.matmul.default, aten.bmm.default, aten.mm.default,
-})  # fmt: skip
-ONE_INPUT = frozenset({
-    aten.hardswish.default, aten.hardswish_.default, aten.silu.default, aten.silu_.default, aten.gelu.default,
-    aten.elu.default, aten.elu_.default, aten.leaky_relu.default, aten.leaky_relu_.default, aten.exp.default,
-    aten.log.default, aten.sqrt.default, aten.abs.default, aten.neg.default, aten.sin.default, aten.cos.default,
-    aten.layer_norm.default, aten.mean.dim, aten.sum.dim_IntList, aten.prelu.default, aten.add.Scalar, aten.sub.Scalar,
-    aten.mul.Scalar, aten.div.Scalar, aten.rsub.Scalar, aten.log_softmax.int, aten.upsample_bilinear2d.vec,
-    aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default, *CLAMPS,
-})  # fmt: skip
+TWO_INPUTS = with_roles(Role.BINARY, Role.PRODUCT)
+ONE_INPUT = with_roles(Role.CLAMP, Role.ACTIVATION, Role.SCALAR) | operators(
+    """
+    exp log sqrt abs neg sin cos prelu layer_norm log_softmax.int sum.dim_IntList mean.dim avg_pool2d
+    adaptive_avg_pool2d upsample_bilinear2d.vec
+    """
+)
 """Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
 
-FIXED = {
-    aten.sigmoid.default: (0.0, 1.0), aten.sigmoid_.default: (0.0, 1.0), aten.hardsigmoid.default: (0.0, 1.0),
-    aten.hardsigmoid_.default: (0.0, 1.0), aten.softmax.int: (0.0, 1.0), aten._softmax.default: (0.0, 1.0),
-    aten.tanh.default: (-1.0, 1.0), aten.tanh_.default: (-1.0, 1.0),
-}  # fmt: skip
+FIXED = with_roles(Role.FIXED)
 """Operators whose results are in a known range."""
 
-MOVES = frozenset({
-    aten.max_pool2d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.unflatten.int,
-    aten.permute.default, aten.transpose.int, aten.t.default, aten.slice.Tensor, aten.select.int, aten.squeeze.default,
-    aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.dropout.default, aten.dropout_.default,
-    aten.pad.default, aten.constant_pad_nd.default, aten.cat.default, aten.stack.default, aten.expand.default,
-    aten.repeat.default, aten.flip.default, aten.upsample_nearest2d.vec, aten.pixel_shuffle.default,
-    aten.contiguous.default, aten.clone.default, aten.amax.default, aten.amin.default, aten.maximum.default,
-    aten.minimum.default, aten.alias.default,
-})  # fmt: skip
+MOVES = (
+    with_roles(
+        *(Role.EXTREME, Role.VIEW, Role.VIEW_VARIANT, Role.IDENTITY, Role.COPY, Role.PART, Role.REPEAT, Role.PAD),
+        Role.JOIN,
+    )
+    | operators("max_pool2d upsample_nearest2d.vec flip pixel_shuffle")
+) - operators("max min mT swapaxes movedim.int movedim.intlist detach_ narrow tile")
 """Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
 
-SPLITS = frozenset({
-    aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.unbind.int,
-})  # fmt: skip
+SPLITS = with_roles(Role.SPLIT) - operators("tensor_split.sections tensor_split.indices")
 """Operators with a list of results, all of which have the quantization parameters of the input."""
 
 _BITS_OF_4 = (-7, 7)
@@ -106,7 +96,7 @@ class ModuleQConfig:
         is_linear_per_channel: Give the weights of linear layers a scale for each output channel.
         act_observer: Class of torchao that chooses the ranges of activations; not used for training.
         act_symmetric: Give activations the zero point in the middle of the integers.
-        eps: Minimum scale of activations; None for that of `edgecore.sdk.annotations`.
+        eps: Minimum scale of activations; None for `edgecore.sdk.SMALLEST_SCALE`.
 
     Raises:
         ValueError: `is_qat` with `use_16a4w_block`: blocks are not trained.
@@ -243,11 +233,11 @@ class QnnQuantizer(ModuleQuantizer[ModuleQConfig]):
         elif target in TWO_INPUTS or target in ONE_INPUT:
             mark_fused(fused_tail(node, (CLAMPS,)), node, activation, dict.fromkeys(float_args(node)[:1], activation))
         elif target in FIXED:
-            mark(node, _fixed(FIXED[target], activation), {node.all_input_nodes[0]: activation})
+            mark(node, fixed_spec(target, activation.dtype), {node.all_input_nodes[0]: activation})
         elif target in MOVES:
             mark_shared(node, activation, only_quantized=False)
         elif target is operator.getitem:
-            _annotate_part(node, activation)
+            mark_split(node, activation, SPLITS)
 
     def _block_size(self, node: Node, config: ModuleQConfig) -> int | None:
         """Return how many features of a layer share a scale; None for all of them."""
@@ -275,29 +265,6 @@ def _annotate_layer(node: Node, config: ModuleQConfig, block: int | None) -> Non
     inputs: dict[Any, QuantizationSpecBase] = {value: config.activation, weight: spec}
     tail = (NORMS, CLAMPS) if block is None else (NORMS,)  # behind blocks, clamps are operators of their own
     mark_fused(fused_tail(node, tail), node, config.activation, inputs)
-
-
-def _annotate_part(node: Node, activation: QuantizationSpec) -> None:
-    """Annotate one of the parts that a split makes, and the split."""
-    split = node.args[0]
-    assert isinstance(split, Node)
-    source = split.args[0]
-    if split.target in SPLITS and isinstance(source, Node):
-        mark(split, None, {source: activation})
-        mark(node, SharedQuantizationSpec((source, split)), {})
-
-
-def _fixed(limits: tuple[float, float], activation: QuantizationSpec) -> FixedQParamsQuantizationSpec:
-    """Return the parameters with which the integers of an activation cover a range of real numbers.
-
-    A step is a power of two, so the greatest number is one step less than the upper limit.
-    """
-    low, high = limits
-    count = activation.quant_max + 1
-    zero_point = 0 if low == 0 else count // 2
-    return FixedQParamsQuantizationSpec(
-        activation.dtype, (high - low) / count, zero_point, 0, activation.quant_max, torch.per_tensor_affine
-    )
 
 
 def get_submodule_type_predicate(module_type_str: str) -> Callable[[Node], bool]:

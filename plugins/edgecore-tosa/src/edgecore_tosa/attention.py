@@ -15,10 +15,11 @@ from torch._ops import OpOverload
 from torch.fx import GraphModule, Node
 
 from edgecore.sdk import Editor, argument, calls, fake_mode, replace
+from edgecore.sdk.annotations import Role, with_roles
 
 aten = torch.ops.aten
 
-MASKS = frozenset({aten.masked_fill.Scalar, aten.masked_fill_.Scalar})
+MASKS = with_roles(Role.MASK)
 """Operators that set elements to a number."""
 
 SOFTMAX = frozenset({

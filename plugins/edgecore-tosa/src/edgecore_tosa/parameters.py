@@ -17,24 +17,23 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import argument, is_dequantize, is_quantize, parameters_of
+from edgecore.sdk.annotations import CLAMPS, Role, edge_forms, operators, with_roles
 from edgecore_tosa.attention import is_mask
 from edgecore_tosa.quantization import Quantization
 from edgecore_tosa.schema import DType
 
 aten = torch.ops.aten
 
-CLAMPS = frozenset({aten.relu.default, aten.hardtanh.default, aten.clamp.default})
-MOVES = frozenset({
-    aten.view_copy.default, aten.permute_copy.default, aten.squeeze_copy.dims, aten.unsqueeze_copy.default,
-    aten.expand_copy.default, aten.repeat.default, aten.slice_copy.Tensor, aten.clone.default, aten.select_copy.int,
-    aten.constant_pad_nd.default, aten.split_copy.Tensor, aten.split_with_sizes_copy.default,
-    aten.unbind_copy.int, aten.flip.default, aten.roll.default, aten.max_pool2d.default, aten.transpose_copy.int,
-    aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.embedding.default, aten.index_select.default,
-    aten.index.Tensor, aten.gather.default, aten.max.dim, aten.min.dim, aten.upsample_nearest2d.vec, aten._upsample_nearest_exact2d.vec,
-})  # fmt: skip
+MOVES = edge_forms(
+    with_roles(
+        *(Role.VIEW, Role.VIEW_VARIANT, Role.PART, Role.REPEAT, Role.REORDER, Role.PAD, Role.MAX_POOL, Role.GATHER),
+        *(Role.SPLIT, Role.EXTREME_AND_INDEX),
+    )
+    | operators("clone upsample_nearest2d.vec _upsample_nearest_exact2d.vec")
+)
 """Operators whose result holds elements of their first input, or zeros, and nothing else."""
 
-JOINS = frozenset({aten.cat.default, aten.stack.default})
+JOINS = with_roles(Role.JOIN)
 """Operators whose result holds the elements of all their inputs."""
 NORMS = frozenset({aten.native_layer_norm.default, aten.native_group_norm.default})
 """Operators with several results, of which the first is the normalized value."""

@@ -18,10 +18,8 @@ from torchao.quantization.pt2e.observer import (
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 from torchao.quantization.pt2e.quantizer import (
     DerivedQuantizationSpec,
-    FixedQParamsQuantizationSpec,
     QuantizationSpec,
     QuantizationSpecBase,
-    SharedQuantizationSpec,
 )
 
 from edgecore.sdk import SMALLEST_SCALE, argument
@@ -30,8 +28,10 @@ from edgecore.sdk.annotations import (
     LAYERS,
     NORMS,
     ModuleQuantizer,
+    Role,
     activation_observer,
     channel_dim,
+    fixed_spec,
     float_args,
     fused_tail,
     is_annotated,
@@ -39,7 +39,10 @@ from edgecore.sdk.annotations import (
     mark,
     mark_fused,
     mark_shared,
+    mark_split,
+    operators,
     weight_spec,
+    with_roles,
 )
 from edgecore_tosa import parameters
 from edgecore_tosa.attention import MASKS, decompose, is_mask
@@ -49,69 +52,34 @@ from edgecore_tosa.schema import DType
 
 aten = torch.ops.aten
 
-PRODUCTS = frozenset({aten.matmul.default, aten.bmm.default, aten.mm.default})
+PRODUCTS = with_roles(Role.PRODUCT)
 """Products of matrices. A product with a positive number that follows is part of the conversion of their sums."""
 
-TWO_INPUTS = frozenset({
-    aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
-    *PRODUCTS,
-})  # fmt: skip
-ONE_INPUT = frozenset({
-    aten.hardswish.default, aten.hardswish_.default, aten.hardsigmoid.default, aten.hardsigmoid_.default,
-    aten.silu.default, aten.silu_.default, aten.gelu.default, aten.elu.default, aten.elu_.default,
-    aten.leaky_relu.default, aten.leaky_relu_.default, aten.exp.default, aten.log.default, aten.sqrt.default,
-    aten.rsqrt.default, aten.reciprocal.default, aten.pow.Tensor_Scalar, aten.abs.default, aten.neg.default,
-    aten.sin.default, aten.cos.default, aten.erf.default, aten.div.Tensor, aten.div_.Tensor, aten.layer_norm.default,
-    aten.group_norm.default, aten.rms_norm.default, aten.instance_norm.default, aten.sum.dim_IntList, aten.sum.default,
-    aten.log_softmax.int, aten._log_softmax.default, aten.prelu.default, aten.add.Scalar, aten.sub.Scalar,
-    aten.rsub.Scalar, aten.mul.Scalar, aten.div.Scalar, aten.sinh.default, aten.cosh.default, aten.asin.default,
-    aten.acos.default, aten.asinh.default, aten.acosh.default, aten.atanh.default, aten.logit.default, aten.exp2.default,
-    aten.sign.default, aten.trunc.default, aten.softplus.default, aten.mish.default, aten.selu.default, aten.celu.default, aten.square.default,
-    aten.log_sigmoid.default, aten.tan.default, aten.atan.default, aten.log2.default, aten.log10.default,
-    aten.log1p.default, aten.expm1.default, aten.floor.default, aten.ceil.default, aten.round.default,
-    aten.softshrink.default, aten.hardshrink.default,
-})  # fmt: skip
+QUOTIENTS = operators("div.Tensor div_.Tensor")
+TWO_INPUTS = with_roles(Role.BINARY, Role.PRODUCT) - QUOTIENTS
+HARDSIGMOIDS = operators("hardsigmoid hardsigmoid_")
+ONE_INPUT = with_roles(Role.ACTIVATION, Role.UNARY, Role.SCALAR) | QUOTIENTS | HARDSIGMOIDS
 """Operators whose only tensor, or whose first one beside constants, and whose result are observed."""
 
-SELECTIONS = frozenset({
-    aten.where.self, aten.where.Scalar, aten.where.ScalarOther, aten.where.ScalarSelf,
-})  # fmt: skip
+SELECTIONS = with_roles(Role.SELECTION)
 """Operators that choose from values of different ranges; constants among them need no observer."""
 
-COMPARISONS = frozenset(
-    getattr(getattr(aten, name), form) for name in ("gt", "ge", "lt", "le", "eq", "ne") for form in ("Tensor", "Scalar")
-)
+COMPARISONS = with_roles(Role.COMPARISON)
 """Operators whose inputs are integers, though their result is a boolean."""
 
-FIXED = {
-    aten.sigmoid.default: (0.0, 1.0), aten.sigmoid_.default: (0.0, 1.0), aten.softmax.int: (0.0, 1.0),
-    aten._softmax.default: (0.0, 1.0), aten.tanh.default: (-1.0, 1.0), aten.tanh_.default: (-1.0, 1.0),
-}  # fmt: skip
+FIXED = with_roles(Role.FIXED) - HARDSIGMOIDS
 """Operators whose results are in a known range."""
 
-MOVES = CLAMPS | {
-    aten.max_pool2d.default, aten.avg_pool2d.default, aten.adaptive_avg_pool2d.default,
-    aten._adaptive_avg_pool2d.default, aten.mean.dim, aten.mean.default, aten.max.default, aten.min.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints,
-    aten.unflatten.int, aten.permute.default, aten.transpose.int, aten.swapaxes.default, aten.movedim.int,
-    aten.movedim.intlist, aten.t.default, aten.mT.default, aten.slice.Tensor, aten.narrow.default, aten.select.int,
-    aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default, aten.dropout.default,
-    aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.cat.default, aten.stack.default,
-    aten.expand.default, aten.repeat.default, aten.tile.default, aten.flip.default, aten.roll.default,
-    aten.upsample_bilinear2d.vec, aten.upsample_nearest2d.vec, aten._upsample_nearest_exact2d.vec,
-    aten.pixel_shuffle.default, aten.pixel_unshuffle.default, aten.channel_shuffle.default, aten.contiguous.default,
-    aten.amax.default, aten.amin.default, aten.maximum.default, aten.minimum.default, aten.clone.default,
-    aten.detach_.default, aten.alias.default, aten.embedding.default, aten.index_select.default, aten.index.Tensor,
-    aten.gather.default,
-}  # fmt: skip
+MOVES = with_roles(
+    *(Role.CLAMP, Role.AVERAGE, Role.EXTREME, Role.MAX_POOL, Role.RESAMPLE, Role.VIEW, Role.VIEW_VARIANT),
+    *(Role.IDENTITY, Role.COPY, Role.PART, Role.REPEAT, Role.REORDER, Role.PAD, Role.JOIN, Role.GATHER),
+) - operators("max_pool3d avg_pool1d adaptive_avg_pool1d adaptive_avg_pool3d")
 """Operators whose result has the quantization parameters of their inputs, if the inputs are quantized.
 
 Means are among them because an NPU averages integers without a change of scale, in one operation.
 """
 
-SPLITS = frozenset({
-    aten.chunk.default, aten.split.Tensor, aten.split_with_sizes.default, aten.tensor_split.sections,
-    aten.tensor_split.indices, aten.unbind.int, aten.max.dim, aten.min.dim,
-})  # fmt: skip
+SPLITS = with_roles(Role.SPLIT, Role.EXTREME_AND_INDEX)
 """Operators with a list of results, all of which have the quantization parameters of the input."""
 
 
@@ -308,7 +276,7 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
             mark(node, activation, {node.args[0]: activation})
         elif target in FIXED:
             source = node.all_input_nodes[0]
-            mark(node, _fixed(FIXED[target], activation), {} if is_mask(source) else {source: activation})
+            mark(node, fixed_spec(target, activation.dtype), {} if is_mask(source) else {source: activation})
         elif target in MOVES:
             mark_shared(node, activation, only_quantized=False)
         elif target is operator.getitem:
@@ -337,31 +305,14 @@ class TosaQuantizer(ModuleQuantizer[QuantizationConfig]):
 
 def _annotate_part(node: Node, activation: QuantizationSpecBase) -> None:
     """Annotate one of the parts that a split makes, or the first result of a norm, and the split or norm."""
+    if mark_split(node, activation, SPLITS):
+        return
     split = node.args[0]
     assert isinstance(split, Node)
     source = split.args[0]
-    if split.target in SPLITS and isinstance(source, Node):
-        mark(split, None, {source: activation})
-        mark(node, SharedQuantizationSpec((source, split)), {})
-    elif split.target in parameters.NORMS and isinstance(source, Node) and node.args[1] == 0:
+    if split.target in parameters.NORMS and isinstance(source, Node) and node.args[1] == 0:
         mark(split, None, {source: activation})
         mark(node, activation, {})
-
-
-def _fixed(limits: tuple[float, float], activation: QuantizationSpec) -> FixedQParamsQuantizationSpec:
-    """Return the parameters with which the integers of an activation cover a range of real numbers.
-
-    A step is a power of two, so the greatest number is one step less than the upper limit.
-    """
-    low, high = limits
-    if activation.dtype == torch.int16:
-        return FixedQParamsQuantizationSpec(
-            torch.int16, high / 2**15, 0, -32767, 32767, torch.per_tensor_symmetric
-        )  # fmt: skip
-    zero_point = -128 if low == 0 else 0
-    return FixedQParamsQuantizationSpec(
-        torch.int8, (high - low) / 256, zero_point, -128, 127, torch.per_tensor_affine
-    )  # fmt: skip
 
 
 def _bias_parameters(bias: torch.Tensor | None, observers: list[Any]) -> tuple[torch.Tensor, torch.Tensor]:

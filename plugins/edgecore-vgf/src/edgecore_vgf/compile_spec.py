@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
+from edgecore.sdk import validate_options
 from edgecore_tosa.spec import TosaSpec
 from edgecore_vgf.lowering import DEFAULT_SPEC
 from edgecore_vgf.options import OUTPUT_FORMAT, VgfOptions
@@ -27,10 +26,7 @@ class VgfCompileSpec:
             "tosa_spec": DEFAULT_SPEC if tosa_spec is None else str(tosa_spec),
             "compiler_flags": tuple(compiler_flags or ()),
         }
-        try:
-            self.options = VgfOptions.model_validate(values)
-        except ValidationError as error:
-            raise ValueError("; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())) from None
+        self.options = validate_options(VgfOptions, values)
 
     def dump_intermediate_artifacts_to(self, output_path: str | None) -> VgfCompileSpec:
         """Set the folder for TOSA graphs and VGF files; None for no such files. Return this object."""

@@ -16,23 +16,24 @@ from edgecore.sdk.annotations import (
     CLAMPS,
     NORMS,
     ModuleQuantizer,
+    Role,
     fused_tail,
     is_float,
     mark,
     mark_fused,
     mark_shared,
+    operators,
     weight_spec,
+    with_roles,
 )
 
 aten = torch.ops.aten
 
 _LINEAR = aten.linear.default
-_CONVOLUTIONS = frozenset({aten.conv2d.default, aten.conv2d.padding})
-_RELUS = frozenset({aten.relu.default, aten.relu_.default})
-_ADDITIONS = frozenset({aten.add.Tensor, aten.add_.Tensor})
-_MOVES = frozenset({
-    aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.dropout.default, aten.dropout_.default,
-})  # fmt: skip
+_CONVOLUTIONS = operators("conv2d conv2d.padding")
+_RELUS = operators("relu relu_")
+_ADDITIONS = operators("add.Tensor add_.Tensor")
+_MOVES = with_roles(Role.IDENTITY) | operators("view reshape flatten.using_ints")
 """Operators whose result has the quantization parameters of the input, so that the next layer reads integers."""
 
 _ROOM = {8: 127, 4: 7}

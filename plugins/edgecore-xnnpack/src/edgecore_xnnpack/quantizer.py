@@ -9,33 +9,30 @@ from typing import Any
 import torch
 from torch.fx import Node
 from torchao.quantization.pt2e.observer import HistogramObserver, PlaceholderObserver
-from torchao.quantization.pt2e.quantizer import (
-    FixedQParamsQuantizationSpec,
-    QuantizationSpec,
-)
+from torchao.quantization.pt2e.quantizer import QuantizationSpec
 
 from edgecore.sdk import SMALLEST_SCALE, argument, for_each
 from edgecore.sdk.annotations import (
     CLAMPS,
+    LAYERS,
     NORMS,
     ModuleQuantizer,
+    Role,
     activation_observer,
+    fixed_spec,
     fused_tail,
     is_float,
     mark,
     mark_fused,
     mark_shared,
+    operators,
     weight_spec,
+    with_roles,
 )
 from edgecore_xnnpack.operators.convolution import transposed_problem
-from edgecore_xnnpack.passes.quantize import FIXED_OUTPUT
-from edgecore_xnnpack.schema import graph as g
 
 aten = torch.ops.aten
-CHANNEL_AXIS = {
-    aten.conv1d.default: 0, aten.conv1d.padding: 0, aten.conv2d.default: 0, aten.conv2d.padding: 0, aten.linear.default: 0,
-    aten.conv3d.default: 0, aten.conv3d.padding: 0, aten.conv_transpose1d.default: 1, aten.conv_transpose2d.input: 1,
-}  # fmt: skip
+CHANNEL_AXIS = {target: axis for target, axis in LAYERS.items() if target is not aten.convolution.default}
 """Operators with a weight, and the dimension of the weight's output channels."""
 IMAGES = {
     aten.conv1d.default: 3, aten.conv1d.padding: 3, aten.conv2d.default: 4, aten.conv2d.padding: 4,
@@ -43,23 +40,15 @@ IMAGES = {
 }  # fmt: skip
 """Convolutions whose inputs can be quantized at run time, and the number of dims of these inputs."""
 
-TWO_INPUTS = frozenset({
-    aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor, aten.mul_.Tensor,
-})  # fmt: skip
-ONE_INPUT = frozenset({
-    aten.hardswish.default, aten.hardswish_.default, aten.leaky_relu.default, aten.leaky_relu_.default,
-    aten.elu.default, aten.elu_.default, aten.mean.dim, aten.adaptive_avg_pool2d.default,
-    aten.adaptive_avg_pool3d.default,
-})  # fmt: skip
-FIXED = {aten.sigmoid.default: g.Sigmoid, aten.sigmoid_.default: g.Sigmoid, aten.tanh.default: g.Tanh,
-         aten.tanh_.default: g.Tanh}  # fmt: skip
+TWO_INPUTS = with_roles(Role.BINARY) - operators("div.Tensor div_.Tensor")
+ONE_INPUT = operators(
+    "hardswish hardswish_ leaky_relu leaky_relu_ elu elu_ mean.dim adaptive_avg_pool2d adaptive_avg_pool3d"
+)
+FIXED = operators("sigmoid sigmoid_ tanh tanh_")
 
-MOVES = CLAMPS | {
-    aten.max_pool2d.default, aten.max_pool3d.default, aten.view.default, aten.reshape.default, aten.flatten.using_ints, aten.permute.default,
-    aten.transpose.int, aten.slice.Tensor, aten.squeeze.dim, aten.unsqueeze.default, aten.dropout.default,
-    aten.dropout_.default, aten.pad.default, aten.constant_pad_nd.default, aten.cat.default,
-    aten.upsample_bilinear2d.vec,
-}  # fmt: skip
+MOVES = with_roles(Role.CLAMP, Role.VIEW, Role.IDENTITY, Role.PAD, Role.MAX_POOL) | operators(
+    "slice.Tensor cat upsample_bilinear2d.vec"
+)
 """Operators whose result has the quantization parameters of their inputs, if the inputs are quantized."""
 
 
@@ -190,10 +179,6 @@ class XNNPACKQuantizer(ModuleQuantizer[QuantizationConfig]):
         elif target in ONE_INPUT:
             mark(node, config.activation, {node.args[0]: config.activation})
         elif target in FIXED:
-            fixed = FIXED_OUTPUT[FIXED[target]]
-            output = FixedQParamsQuantizationSpec(
-                torch.int8, fixed.scale, fixed.zero_point, -128, 127, torch.per_tensor_affine
-            )
-            mark(node, output, {node.args[0]: config.activation})
+            mark(node, fixed_spec(target, torch.int8), {node.args[0]: config.activation})
         elif target in MOVES:
             mark_shared(node, config.activation)

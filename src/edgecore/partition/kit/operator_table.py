@@ -256,6 +256,28 @@ def at_most_dims(count: int) -> Constraint:
     return check
 
 
+def no_empty_tensors(query: NodeQuery) -> str | None:
+    """Constraint for backends that have no tensors without elements."""
+    is_empty = any(0 in val.shape for val in _tensors(query))
+    return "a tensor without elements" if is_empty else None
+
+
+def static_sizes(reason: str) -> Constraint:
+    """Make the constraint for backends that support only fixed sizes; `reason` is the answer to symbolic sizes."""
+
+    def check(query: NodeQuery) -> str | None:
+        is_symbolic = any(not isinstance(size, int) for val in _tensors(query) for size in val.shape)
+        return reason if is_symbolic else None
+
+    return check
+
+
+def same_ranks(query: NodeQuery) -> str | None:
+    """Constraint for an operator that joins tensors, such as `cat`: refuses tensors of different ranks."""
+    ranks = {source.meta["val"].dim() for source in query.node.all_input_nodes}
+    return "tensors of different ranks" if len(ranks) > 1 else None
+
+
 def integers_of_32_bits(query: NodeQuery) -> str | None:
     """Constraint for backends that hold int64 in 32 bits: refuses numbers and constants that these do not hold."""
     limits = torch.iinfo(torch.int32)
@@ -279,3 +301,9 @@ def _ends(query: NodeQuery, name: str, value: Any) -> tuple[int, int] | None:
 
 _NUMBERS = ("self", "other", "min", "max", "value", "fill_value", "exponent")
 """Arguments that may be numbers of the computation, rather than sizes and positions."""
+
+
+def _tensors(query: NodeQuery) -> list[torch.Tensor]:
+    """List the input tensors of a call, and its result if the call has only one result."""
+    vals = [source.meta.get("val") for source in query.node.all_input_nodes] + [query.node.meta["val"]]
+    return [val for val in vals if isinstance(val, torch.Tensor)]

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from edgecore.errors import FormatError
-from edgecore_coreml.blob import COMPILED
-from edgecore_coreml.compiled import ONLY_CORE_ML
-from edgecore_coreml.package import SPECIFICATION, WEIGHTS
+from edgecore_coreml.package.blob import COMPILED
+from edgecore_coreml.package.compiled import ONLY_CORE_ML
+from edgecore_coreml.package.files import SPECIFICATION, WEIGHTS
 from edgecore_coreml.standin.interpreter import MilFunction, Values
 
 UNUSED = ("executorch", "libsvm", "scipy", "sklearn", "tensorflow", "torchao", "transformers", "xgboost")

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 
 from edgecore.errors import FormatError
-from edgecore_coreml.compiled import ONLY_CORE_ML
-from edgecore_coreml.convert import quiet
-from edgecore_coreml.package import unpack
+from edgecore_coreml.conversion.convert import quiet
+from edgecore_coreml.package.compiled import ONLY_CORE_ML
+from edgecore_coreml.package.files import unpack
 from edgecore_coreml.standin import elementwise, movement, networks, quantized  # noqa: F401 - they register their operators
 from edgecore_coreml.standin.registry import OPS
 

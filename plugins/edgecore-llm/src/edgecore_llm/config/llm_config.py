@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError, model_validator
 
+from edgecore.sdk import problem_message
 from edgecore_llm.config.backends import BackendConfig
 from edgecore_llm.config.sections import (
     BaseConfig,
@@ -114,7 +115,7 @@ def _sentence(error: ValidationError) -> str:
         return f"{key} does not exist{_advice(key)}"
     if first["type"] == "model_type":
         return f"{key} is a section with keys, but it is {first['input']!r}"
-    message = first["msg"].removeprefix("Value error, ")
+    message = problem_message(first)
     message = message[0].lower() + message[1:]
     if not key:
         return message

@@ -79,9 +79,9 @@ class Builder:
 
     def own(self, results: Any, node: Node) -> None:
         """Note that `node` needs the operators that compute `results`, as far as no node before it does."""
-        found = [*results] if isinstance(results, (list, tuple)) else [results]
-        while found:
-            value = found.pop()
+        pending = [*results] if isinstance(results, (list, tuple)) else [results]
+        while pending:
+            value = pending.pop()
             op = value.get_node() if isinstance(value, ov.Output) else value
             if op.get_name() not in self.owners:
                 self.owners[op.get_name()] = node
@@ -89,7 +89,7 @@ class Builder:
                 # OpenVINO would take the largest number of a lower precision instead.
                 if self.precision != "f32" and any(map(_has_infinity, sources)):
                     self.in_float32(op)
-                found += sources
+                pending += sources
 
     def _held(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a constant whose finite numbers stay finite within the model."""
@@ -130,19 +130,3 @@ Build = Callable[[Builder, Node], Any]
 
 Row = OperatorRow[Build]
 """A row of the operator table; its `lower` is a `Build`."""
-
-
-def shape(node: Any) -> tuple[Any, ...]:
-    """Return the sizes of a node's result, which may be symbolic."""
-    return tuple(node.meta["val"].shape)
-
-
-def rank(node: Any) -> int:
-    """Return the number of dims of a node's result."""
-    return len(shape(node))
-
-
-def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Convert negative `dims` of a node's result to numbers from 0 on; return all dims if `dims` is None or empty."""
-    count = rank(node)
-    return [dim % count for dim in dims] if dims else list(range(count))

@@ -8,8 +8,8 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
-from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, axes, ints, number
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, axes
+from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, ints, number
 
 aten = torch.ops.aten
 BOOL = (torch.bool,)

@@ -9,8 +9,17 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each, has_hidden_rows, reaches_past_padding
-from edgecore_openvino.operators.builder import FLOATS, LARGEST, Build, Builder, Row, ints, number, rank, shape
+from edgecore.sdk import (
+    Constraint,
+    NodeQuery,
+    arguments_by_name,
+    for_each,
+    has_hidden_rows,
+    rank,
+    reaches_past_padding,
+    shape,
+)
+from edgecore_openvino.operators.builder import FLOATS, LARGEST, Build, Builder, Row, ints, number
 
 aten = torch.ops.aten
 

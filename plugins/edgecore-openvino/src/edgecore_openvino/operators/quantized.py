@@ -16,8 +16,8 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name
-from edgecore_openvino.operators.builder import FLOATS, Builder, Row, ints, number, rank
+from edgecore.sdk import NodeQuery, arguments_by_name, rank
+from edgecore_openvino.operators.builder import FLOATS, Builder, Row, ints, number
 from edgecore_openvino.operators.integer_weights import dequantized
 
 _LEVELS = {torch.int8: (-128, 127, "i8"), torch.uint8: (0, 255, "u8")}

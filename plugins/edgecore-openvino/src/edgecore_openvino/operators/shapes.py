@@ -9,8 +9,18 @@ import torch
 from openvino import opset15 as ops
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
-from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, axes, ints, number, rank, shape
+from edgecore.sdk import (
+    Constraint,
+    NodeQuery,
+    arguments_by_name,
+    axes,
+    pads_of_dims,
+    rank,
+    same_ranks,
+    shape,
+    swapped_axes,
+)
+from edgecore_openvino.operators.builder import FLOATS, Build, Builder, Row, ints, number
 
 aten = torch.ops.aten
 ANY = (*FLOATS, torch.bool, torch.int8, torch.uint8, torch.int32)
@@ -37,10 +47,7 @@ def _permute(b: Builder, node: Node) -> Any:
 
 def _transpose(b: Builder, node: Node) -> Any:
     source, first, second = node.args
-    order = list(range(rank(source)))
-    if order:
-        order[first], order[second] = order[second], order[first]  # type: ignore[index]
-    return ops.transpose(b.value(source), ints(order))
+    return ops.transpose(b.value(source), ints(swapped_axes(first, second, source)))  # type: ignore[arg-type]
 
 
 def _unsqueeze(b: Builder, node: Node) -> Any:
@@ -66,11 +73,6 @@ def _expand(b: Builder, node: Node) -> Any:
 def _cat(b: Builder, node: Node) -> Any:
     args = arguments_by_name(node)
     return ops.concat([b.value(source) for source in args["tensors"]], args["dim"] % rank(node))
-
-
-def _check_cat(query: NodeQuery) -> str | None:
-    ranks = {rank(source) for source in query.node.all_input_nodes}
-    return "tensors of different ranks" if len(ranks) > 1 else None
 
 
 def _stack(b: Builder, node: Node) -> Any:
@@ -101,10 +103,8 @@ def _split(b: Builder, node: Node) -> Any:
 
 
 def _pad(b: Builder, node: Node) -> Any:
-    args, count = arguments_by_name(node), rank(node)
-    before, after = [0] * count, [0] * count
-    for index in range(len(args["pad"]) // 2):
-        before[count - 1 - index], after[count - 1 - index] = args["pad"][2 * index : 2 * index + 2]
+    args = arguments_by_name(node)
+    before, after = pads_of_dims(args["pad"], rank(node))
     return ops.pad(b.value(node.args[0]), ints(before), ints(after), "constant", number(args["value"]))
 
 
@@ -185,7 +185,7 @@ ROWS = [
     _row(aten.squeeze_copy.dim, _squeeze),
     _row(aten.squeeze_copy.dims, _squeeze),
     _row(aten.expand_copy.default, _expand),
-    _row(aten.cat.default, _cat, "all inputs of equal rank", _check_cat),
+    _row(aten.cat.default, _cat, "all inputs of equal rank", same_ranks),
     _row(aten.stack.default, _stack),
     _row(aten.slice_copy.Tensor, _slice),
     _row(aten.select_copy.int, _select),

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-import torch
-
-from edgecore.sdk import NodeQuery, OperatorTable, at_most_dims, contiguous_only, integers_of_32_bits
+from edgecore.sdk import (
+    OperatorTable,
+    at_most_dims,
+    contiguous_only,
+    integers_of_32_bits,
+    no_empty_tensors,
+    static_sizes,
+)
 from edgecore_qnn.operators import attention, elementwise, networks, quantized, shapes
 
 MAX_RANK = 5
 
 
-def _tensors(query: NodeQuery) -> list[torch.Tensor]:
-    """List the input tensors of a call, and its result if the call has only one result."""
-    vals = [source.meta.get("val") for source in query.node.all_input_nodes] + [query.node.meta["val"]]
-    return [val for val in vals if isinstance(val, torch.Tensor)]
-
-
-def _no_empty(query: NodeQuery) -> str | None:
-    is_empty = any(0 in val.shape for val in _tensors(query))
-    return "a tensor without elements" if is_empty else None
-
-
-def _static_sizes(query: NodeQuery) -> str | None:
-    is_symbolic = any(not isinstance(size, int) for val in _tensors(query) for size in val.shape)
-    return "symbolic sizes: a context binary has fixed sizes" if is_symbolic else None
-
-
 TABLE = OperatorTable(
     (*elementwise.ROWS, *shapes.ROWS, *networks.ROWS, *attention.ROWS, *quantized.ROWS),
-    (_static_sizes, contiguous_only, at_most_dims(MAX_RANK), _no_empty, integers_of_32_bits),
+    (
+        static_sizes("symbolic sizes: a context binary has fixed sizes"),
+        contiguous_only,
+        at_most_dims(MAX_RANK),
+        no_empty_tensors,
+        integers_of_32_bits,
+    ),
 )

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name
-from edgecore_qnn.operators.builder import Builder, Row, rank, shape
+from edgecore.sdk import NodeQuery, arguments_by_name, rank, shape
+from edgecore_qnn.operators.builder import Builder, Row
 
 aten = torch.ops.aten
 

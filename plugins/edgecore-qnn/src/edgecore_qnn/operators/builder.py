@@ -76,7 +76,7 @@ class Builder:
         return name
 
     def weight(self, integers: Any, low: int, high: int) -> str:
-        """Add a constant of integers from `low` to `high`; those of 4 bits are stored as such."""
+        """Add a constant of integers from `low` to `high`; 4 bits are stored as INT4."""
         from onnx import TensorProto, helper
 
         if low < _INT4[0] or high > _INT4[1] or integers.dtype != np.int8:
@@ -169,19 +169,3 @@ Build = Callable[[Builder, Node], Any]
 
 Row = OperatorRow[Build]
 """A row of the operator table; its `lower` is a `Build`."""
-
-
-def shape(node: Any) -> tuple[Any, ...]:
-    """Return the sizes of a node's result."""
-    return tuple(node.meta["val"].shape)
-
-
-def rank(node: Any) -> int:
-    """Return the number of dims of a node's result."""
-    return len(shape(node))
-
-
-def axes(dims: Sequence[int] | None, node: Any) -> list[int]:
-    """Convert negative `dims` of a node's result to numbers from 0 on; return all dims if `dims` is None or empty."""
-    count = rank(node)
-    return [dim % count for dim in dims] if dims else list(range(count))

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
-from edgecore_qnn.operators.builder import Build, Builder, Row, axes
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, axes
+from edgecore_qnn.operators.builder import Build, Builder, Row
 from edgecore_qnn.operators.quantized import CLAMPS, is_free, limits, own_scale, result_scale
 
 aten = torch.ops.aten

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, for_each, reaches_past_padding
-from edgecore_qnn.operators.builder import Build, Builder, Row, Scale, axes, rank, shape
+from edgecore.sdk import Constraint, NodeQuery, arguments_by_name, axes, for_each, rank, reaches_past_padding, shape
+from edgecore_qnn.operators.builder import Build, Builder, Row, Scale
 from edgecore_qnn.operators.quantized import BLOCKS, quantized, result_scale, scale_of
 
 aten = torch.ops.aten
@@ -87,7 +87,7 @@ def _check_convolution(query: NodeQuery) -> str | None:
 
 
 def _has_wrong_channels(node: Node) -> bool:
-    """Return True for a convolution of which the emulator computes the last 1 to 4 channels wrongly.
+    """Return True for a convolution whose last 1 to 4 channels the emulator computes wrongly.
 
     They were off by 4 to 78 steps for SM8550, SM8650 and SM8750 (HTP V73, V75, V79), with all sizes of images and paddings
     that were tried, and right for SM8350 and SM8450 (V68, V69) and for other kernels, strides, numbers of channels and

@@ -106,7 +106,7 @@ def _keeps(clamp: Node, scale: Scale | None) -> bool:
 
 
 def own_scale(clamp: Node, scale: Scale) -> Scale | None:
-    """Return the scale that the provider gives the operator before a chain of clamps; None if it takes that of the model.
+    """Return the scale that the provider gives the operator before a chain of clamps; None if it takes the model's scale.
 
     The result of such an operator, and of a quantization that follows it, is not limited to the integers of its scale.
     """

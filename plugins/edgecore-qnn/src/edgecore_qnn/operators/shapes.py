@@ -8,8 +8,18 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Constraint, NodeQuery, arguments_by_name
-from edgecore_qnn.operators.builder import Build, Builder, Row, axes, rank, shape
+from edgecore.sdk import (
+    Constraint,
+    NodeQuery,
+    arguments_by_name,
+    axes,
+    pads_of_dims,
+    rank,
+    same_ranks,
+    shape,
+    swapped_axes,
+)
+from edgecore_qnn.operators.builder import Build, Builder, Row
 
 aten = torch.ops.aten
 NARROW = (torch.float32, torch.bool, torch.int32)
@@ -29,10 +39,7 @@ def _permute(b: Builder, node: Node) -> Any:
 
 def _transpose(b: Builder, node: Node) -> Any:
     source, first, second = node.args
-    order = list(range(rank(source)))
-    if order:
-        order[first], order[second] = order[second], order[first]  # type: ignore[index]
-    return b.add("Transpose", b.value(source), perm=order)
+    return b.add("Transpose", b.value(source), perm=swapped_axes(first, second, source))  # type: ignore[arg-type]
 
 
 def _expand(b: Builder, node: Node) -> Any:
@@ -44,11 +51,6 @@ def _cat(b: Builder, node: Node) -> Any:
     like = next((b.value(source) for source in args["tensors"] if source not in b.partition.constants), "")
     names = [b.value(source, like) for source in args["tensors"]]
     return b.add("Concat", *names, axis=args["dim"] % rank(node))
-
-
-def _check_cat(query: NodeQuery) -> str | None:
-    ranks = {rank(source) for source in query.node.all_input_nodes}
-    return "tensors of different ranks" if len(ranks) > 1 else None
 
 
 def _stack(b: Builder, node: Node) -> Any:
@@ -92,10 +94,8 @@ def _unbind(b: Builder, node: Node) -> Any:
 
 
 def _pad(b: Builder, node: Node) -> Any:
-    args, count = arguments_by_name(node), rank(node)
-    before, after = [0] * count, [0] * count
-    for index in range(len(args["pad"]) // 2):
-        before[count - 1 - index], after[count - 1 - index] = args["pad"][2 * index : 2 * index + 2]
+    args = arguments_by_name(node)
+    before, after = pads_of_dims(args["pad"], rank(node))
     return b.add("Pad", b.value(node.args[0]), b.ints([*before, *after]), b.array(args["value"], np.float32))
 
 
@@ -181,7 +181,7 @@ ROWS = [
     _row(aten.permute_copy.default, _permute, dtypes=NARROW),
     _row(aten.transpose_copy.int, _transpose, dtypes=NARROW),
     _row(aten.expand_copy.default, _expand),
-    _row(aten.cat.default, _cat, "all inputs of equal rank", _check_cat),
+    _row(aten.cat.default, _cat, "all inputs of equal rank", same_ranks),
     _row(aten.stack.default, _stack),
     _row(aten.slice_copy.Tensor, _slice),
     _row(aten.select_copy.int, _select),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize
+from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize, shape
 from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
 from edgecore_vulkan.integer_weights import evaluated, weight_of
 from edgecore_vulkan.profile import Profile
@@ -230,16 +230,6 @@ def plain(name: str = "", **changed: Any) -> Lower:
         return output
 
     return lower
-
-
-def rank(node: Any) -> int:
-    """Return the number of dims of a node's result."""
-    return len(node.meta["val"].shape)
-
-
-def shape(node: Any) -> tuple[Any, ...]:
-    """Return the sizes of a node's result, which may be symbolic."""
-    return tuple(node.meta["val"].shape)
 
 
 def is_static(node: Any) -> bool:

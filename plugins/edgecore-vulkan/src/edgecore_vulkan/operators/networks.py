@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name, for_each, is_dequantize
+from edgecore.sdk import NodeQuery, arguments_by_name, for_each, is_dequantize, rank, shape
 from edgecore_vulkan.calls import TensorValue
 from edgecore_vulkan.integer_weights import weight_of
-from edgecore_vulkan.operators.builder import FLOAT, Builder, Lower, Row, is_static, plain, rank, shape
+from edgecore_vulkan.operators.builder import FLOAT, Builder, Lower, Row, is_static, plain
 from edgecore_vulkan.operators.elementwise import expanded
 from edgecore_vulkan.passes.quantize import size_problem, weight_problem
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name
+from edgecore.sdk import NodeQuery, arguments_by_name, rank, shape
 from edgecore_vulkan.calls import TensorValue
-from edgecore_vulkan.operators.builder import BOOL, FLOAT, Builder, Lower, Row, is_static, rank, shape
+from edgecore_vulkan.operators.builder import BOOL, FLOAT, Builder, Lower, Row, is_static
 
 aten = torch.ops.aten
 

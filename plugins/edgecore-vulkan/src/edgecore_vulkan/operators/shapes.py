@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import NodeQuery, arguments_by_name
+from edgecore.sdk import NodeQuery, arguments_by_name, rank, shape
 from edgecore_vulkan.calls import TensorValue
 from edgecore_vulkan.operators.builder import (
     ALL,
@@ -19,8 +19,6 @@ from edgecore_vulkan.operators.builder import (
     Row,
     is_static,
     plain,
-    rank,
-    shape,
 )
 
 aten = torch.ops.aten

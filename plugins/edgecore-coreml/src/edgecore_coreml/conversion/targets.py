@@ -1,0 +1,76 @@
+"""Choose the oldest system that has all that a partition needs, with the reason for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch.export import ExportedProgram
+from torch.fx import Node
+
+from edgecore.errors import CompileError
+from edgecore.sdk import Constants, NodeQuery, argument
+from edgecore_coreml.conversion.quantized import is_stored, needed_system
+from edgecore_coreml.options import FUNCTIONS_TARGET, TARGETS, CoreMLOptions
+from edgecore_coreml.weights.palettes import Palette
+
+_GROUPED_SHAPES = "iOS18"  # the first with enumerated shapes of several inputs
+_STATES = "iOS18"  # the first with states
+_HALF = "iOS16"  # the first with inputs and outputs of float16
+_VARIABLE = "iOS17"  # the first whose transposed convolutions take weights that are not constant
+_ORDER = {target: index for index, target in enumerate(TARGETS)}
+
+
+def candidates(
+    program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]
+) -> list[tuple[str, str]]:
+    """List the deployment targets to try, the best first, each with the reason for it; the oldest of all has none.
+
+    Args:
+        program: The partition.
+        options: The options, whose `minimum_deployment_target` is the only one to try.
+        palettes: Name of a weight's placeholder -> its palette.
+
+    Raises:
+        CompileError: The user chose a system that does not have all that the partition needs.
+    """
+    needed, reason = _oldest(program, options, palettes)
+    chosen = options.minimum_deployment_target
+    if chosen is None:
+        return [(needed, reason), *((target, "operators") for target in list(TARGETS)[_ORDER[needed] + 1 :])]
+    if _ORDER[chosen] < _ORDER[needed]:
+        raise CompileError(
+            f"minimum_deployment_target is {chosen}, and the model needs {needed}, the first with {reason}; choose {needed}"
+        )
+    return [(chosen, reason if chosen == needed else "as chosen")]
+
+
+def _oldest(program: ExportedProgram, options: CoreMLOptions, palettes: Mapping[str, Palette]) -> tuple[str, str]:
+    """Return the oldest target that the graph and the options of a partition allow, and what it is the first to have."""
+    constants = Constants(program)
+    vals = [node.meta.get("val") for node in program.graph.nodes]
+    calls = [node for node in program.graph.nodes if node.op == "call_function"]
+    needs = [needed_system(node, constants.has) for node in calls]
+    for palette in palettes.values():
+        groups = " for groups of rows" if palette.group else ""
+        needs.append((palette.target, f"palettes of {palette.bits} bits{groups}"))
+    for target, reason, is_needed in (
+        (
+            _VARIABLE,
+            "transposed convolutions of variable weights",
+            any(_is_variable(node, constants) for node in calls),
+        ),
+        (FUNCTIONS_TARGET, "one model of methods", options.multimethod_weight_sharing_strategy == "POSITIONAL"),
+        (_STATES, "states", bool(program.graph_signature.buffers_to_mutate)),
+        (_GROUPED_SHAPES, "enumerated shapes of several inputs", len(options.enumerated_shapes or {}) > 1),
+        (_HALF, "float16", any(isinstance(val, torch.Tensor) and val.dtype == torch.float16 for val in vals)),
+    ):
+        needs.append((target, reason) if is_needed else None)
+    return max(filter(None, needs), key=lambda need: _ORDER[need[0]], default=("iOS15", ""))
+
+
+def _is_variable(node: Node, constants: Constants) -> bool:
+    """Return True for a transposed convolution whose weight is not constant."""
+    if node.target is not torch.ops.aten.convolution.default or not argument(node, "transposed"):
+        return False
+    return not is_stored(NodeQuery(node, constants), argument(node, "weight"))

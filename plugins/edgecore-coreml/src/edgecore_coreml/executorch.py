@@ -1,0 +1,92 @@
+"""Names that scripts of ExecuTorch use with the Core ML backend."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from torch.export import ExportedProgram
+
+from edgecore.errors import CompileError
+from edgecore.plugin import CompileSpec
+from edgecore.sdk import Partitioner
+from edgecore_coreml.compiler import CoreMLCompiler
+from edgecore_coreml.options import OTHERS, CoreMLOptions
+
+
+class ModelType(Enum):
+    """Who compiles the model: the device, or Xcode on a Mac."""
+
+    MODEL = "model"
+    COMPILED_MODEL = "compiled_model"
+
+
+class CoreMLBackend:
+    """The functions that make compile specs for `CoreMLPartitioner`."""
+
+    MODEL_TYPE = ModelType
+
+    @staticmethod
+    def generate_compile_specs(
+        compute_unit: Any = "ALL",
+        minimum_deployment_target: Any = None,
+        compute_precision: Any = "FLOAT16",
+        model_type: ModelType = ModelType.MODEL,
+    ) -> list[CompileSpec]:
+        """Return the compile specs of options.
+
+        Args:
+            compute_unit: Processors that Core ML may use: of `coremltools.ComputeUnit`, or its name.
+            minimum_deployment_target: Oldest system: of `coremltools.target`, or its name.
+            compute_precision: Precision in which Core ML computes: of `coremltools.precision`, or its name.
+            model_type: Who compiles the model.
+
+        Raises:
+            ValueError: An option does not have this value.
+        """
+        options = CoreMLOptions(
+            compute_unit=compute_unit,
+            minimum_deployment_target=minimum_deployment_target,
+            compute_precision=compute_precision,
+            model_type=model_type,  # type: ignore[arg-type]  # the option takes enumerators by their names
+        )
+        return options.to_specs()
+
+    @staticmethod
+    def generate_enumerated_shapes_compile_spec(
+        ep: ExportedProgram, enumerated_shapes: Mapping[str, Sequence[Sequence[int]]]
+    ) -> CompileSpec:
+        """Return the compile spec with the shapes that inputs can have.
+
+        Args:
+            ep: The program that is lowered.
+            enumerated_shapes: Name of an input -> its shapes. Core ML takes the first shapes of all inputs together, or
+                the second ones, and so on.
+
+        Raises:
+            CompileError: The program has no input of a name.
+        """
+        inputs = ep.graph_signature.user_inputs
+        for name in enumerated_shapes:
+            if name not in inputs:
+                raise CompileError(f"enumerated_shapes names {name!r}; the inputs are {', '.join(map(str, inputs))}")
+        shapes = {name: [list(shape) for shape in of_input] for name, of_input in enumerated_shapes.items()}
+        return CompileSpec(OTHERS, json.dumps({"enumerated_shapes": shapes}).encode())
+
+
+def coreml_partitioner(*, compile_specs: Sequence[CompileSpec] = (), **options: Any) -> Partitioner:
+    """Make the partitioner that ExecuTorch calls `CoreMLPartitioner`.
+
+    Args:
+        compile_specs: The results of functions of `CoreMLBackend`.
+        options: Further options of the backend: `skip_ops_for_coreml_delegation`, `take_over_mutable_buffer`,
+            `take_over_constant_data` and `lower_full_graph` are arguments of ExecuTorch's class.
+
+    Raises:
+        ValueError: An option does not have this value, or two options exclude each other.
+    """
+    from_specs = CoreMLOptions.values_of_specs(compile_specs)
+    values = {**from_specs, **options}
+    return CoreMLCompiler().partitioner(CoreMLOptions.model_validate(values), runtime="executorch-1.5")

@@ -1,0 +1,64 @@
+"""Compile a model package with Apple's compiler, which Xcode has, into the folder that Core ML loads (`.mlmodelc`).
+
+This module imports neither torch nor coremltools.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from edgecore.errors import CompileError
+from edgecore_coreml.package.blob import COMPILED, METADATA, MODEL, read_blob, write_blob
+from edgecore_coreml.package.files import write_files
+
+ONLY_CORE_ML = "the model is compiled, so only Core ML runs it, on a Mac, an iPhone or an iPad"
+
+_COMPILER = "coremlcompiler"
+
+
+def check_compiler() -> None:
+    """Check that this machine has Apple's compiler.
+
+    Raises:
+        CompileError: It has none.
+    """
+    try:
+        is_there = _xcrun("--find", _COMPILER).returncode == 0
+    except OSError:
+        is_there = False
+    if not is_there:
+        raise CompileError(
+            f'model_type="COMPILED_MODEL": compiled models need a Mac with Xcode, and xcrun finds no {_COMPILER} here; '
+            'leave model_type="MODEL", and the device compiles the model'
+        )
+
+
+def compile_model(blob: bytes) -> bytes:
+    """Return the blob with the compiled model in place of its model package, and with the same metadata.
+
+    Raises:
+        CompileError: Apple's compiler fails, with its message.
+    """
+    files = read_blob(blob, {})
+    with tempfile.TemporaryDirectory() as name:
+        folder, target = Path(name) / "package", Path(name) / "compiled"
+        write_files(files, folder)
+        target.mkdir()
+        done = _xcrun(_COMPILER, "compile", str(folder / MODEL), str(target))
+        if done.returncode != 0:
+            said = " ".join(f"{done.stderr} {done.stdout}".split())[:500] or f"exit status {done.returncode}"
+            raise CompileError(f"Apple's {_COMPILER} cannot compile the model: {said}")
+        paths = [path for path in (target / COMPILED).rglob("*") if path.is_file()]
+        if not paths:
+            raise CompileError(f"Apple's {_COMPILER} ended without an error, and wrote no {COMPILED}")
+        compiled = {path.relative_to(target).as_posix(): path.read_bytes() for path in paths}
+    return write_blob({METADATA: files[METADATA]} | compiled)
+
+
+def _xcrun(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run `xcrun`, which finds the tools of Xcode."""
+    return subprocess.run(
+        ["xcrun", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False
+    )

@@ -1,0 +1,134 @@
+"""Integer weights: the recipes `int8-weights` and `int4-weights` rewrite an exported program.
+
+Dequantize calls take the place of the weights, so quantized eager computes what the file does.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.ao.quantization.fx._decomposed  # registers the operators
+from torch.export import ExportedProgram
+from torch.fx import GraphModule, Node
+
+from edgecore.plugin import Selects
+from edgecore.sdk import SMALLEST_SCALE, Constants, Editor, argument, fake_mode
+from edgecore_coreml.weights.floats import CONVOLUTIONS, TRANSPOSED, rewrite_weights
+
+aten = torch.ops.aten
+library = torch.ops.quantized_decomposed
+
+_PRODUCTS = frozenset({aten.matmul.default, aten.mm.default, aten.addmm.default, aten.bmm.default})
+_STEPS = {8: (127.0,), 4: tuple(7 + 0.5 * step for step in range(7))}
+"""Bits -> divisors for a scale: each candidate is the largest magnitude divided by one of these."""
+
+
+def quantize_weights(
+    program: ExportedProgram, selects: Selects, *, recipe: str, bits: int, group: int | None = None
+) -> ExportedProgram:
+    """Return a copy of an exported program whose weights are dequantized integers.
+
+    Batch norms become a part of the convolution before them. Weights of depthwise convolutions, which are small and lose
+    most, have 8 bits.
+
+    Args:
+        program: The exported program.
+        selects: Returns True for the calls whose weights become integers: constants of float32 with two or more dims.
+        recipe: The name of the recipe, for the error message.
+        bits: 4 or 8.
+        group: The least number of elements of a row that share a scale; None for a scale for each output channel.
+
+    Raises:
+        CompileError: The program has no such weight.
+    """
+
+    def rewrite(graph_module: GraphModule, constants: Constants, weight: Node, nodes: list[Node]) -> None:
+        needed = 8 if _is_depthwise(nodes[0]) else bits
+        size = None if needed != bits or group is None else _elements(weight.meta["val"].shape, group)
+        if size is None:
+            dequantized = _of_channels(graph_module, constants, weight, nodes[0], needed)
+        else:
+            dequantized = _of_groups(graph_module, constants, weight, nodes[0], needed, size)
+        for node in nodes:
+            node.replace_input_with(weight, dequantized)
+
+    missing = f"quantize={recipe!r}: the model has no constant float32 weight with two or more dims"
+    return rewrite_weights(program, selects, _is_weight, rewrite, missing)
+
+
+def _is_weight(val: torch.Tensor) -> bool:
+    return val.dtype == torch.float32 and val.dim() > 1 and val.numel() > 0
+
+
+def _is_depthwise(node: Node) -> bool:
+    is_convolution = node.target in (*CONVOLUTIONS, aten.convolution.default)
+    return is_convolution and argument(node, "groups") > 1 and argument(node, "weight").meta["val"].shape[1] == 1
+
+
+def _elements(shape: torch.Size, group: int) -> int | None:
+    """Return the number of elements of a row that share a scale: whole indices of the second dim; None for the whole row.
+
+    It is the least number from `group` on that divides the row: Core ML has equal blocks along each dim.
+    """
+    inner = math.prod(shape[2:])
+    counts = [count for count in range(1, shape[1]) if shape[1] % count == 0 and count * inner >= group]
+    return counts[0] * inner if counts else None
+
+
+def _channel_dim(weight: Node, reader: Node) -> int:
+    """Return the dim of the output channels of a weight."""
+    if reader.target in TRANSPOSED and argument(reader, "groups") == 1:
+        return 1
+    if reader.target in _PRODUCTS:
+        return len(weight.meta["val"].shape) - (1 if reader.all_input_nodes[-1] is weight else 2)
+    return 0
+
+
+def _of_channels(graph_module: GraphModule, constants: Constants, weight: Node, reader: Node, bits: int) -> Node:
+    """Insert a weight of integers with a scale for each output channel before its first reader."""
+    axis, values = _channel_dim(weight, reader), constants.get(weight)
+    rows = values.movedim(axis, 0).flatten(1)
+    scales = _best_scales(rows, bits)
+    integers = _rounded(rows, scales, bits).reshape(values.movedim(axis, 0).shape).movedim(0, axis).contiguous()
+    zeros = torch.zeros(len(scales), dtype=torch.int64)
+    added = _added(constants, weight, integers=integers, scales=scales[:, 0], zeros=zeros)
+    limit = 1 << (bits - 1)
+    editor = Editor(graph_module, reader, fake_mode(graph_module))
+    return editor.call(library.dequantize_per_channel.default, *added, axis, -limit, limit - 1, torch.int8)
+
+
+def _of_groups(
+    graph_module: GraphModule, constants: Constants, weight: Node, reader: Node, bits: int, size: int
+) -> Node:
+    """Insert a weight of integers with a scale for each `size` elements of a row before its first reader."""
+    values = constants.get(weight)
+    groups = values.reshape(-1, size)
+    scales = _best_scales(groups, bits)
+    integers = _rounded(groups, scales, bits).reshape(values.shape[0], -1)
+    added = _added(constants, weight, integers=integers, scales=scales.reshape(values.shape[0], -1))
+    limit = 1 << (bits - 1)
+    editor = Editor(graph_module, reader, fake_mode(graph_module))
+    form = (None, -limit, limit - 1, torch.int8, size, torch.float32)
+    matrix = editor.call(library.dequantize_per_channel_group.default, *added, *form)
+    return matrix if values.dim() == 2 else editor.call(aten.view.default, matrix, list(values.shape))
+
+
+def _added(constants: Constants, weight: Node, **tensors: torch.Tensor) -> list[Node]:
+    return [constants.add(f"{constants.specs[weight.name].target}_{name}", tensor) for name, tensor in tensors.items()]
+
+
+def _rounded(rows: torch.Tensor, scales: torch.Tensor, bits: int) -> torch.Tensor:
+    limit = 1 << (bits - 1)
+    return (rows / scales).round().clamp(-limit, limit - 1).to(torch.int8)
+
+
+def _best_scales(rows: torch.Tensor, bits: int) -> torch.Tensor:
+    """Return the best scale for each row, [rows, 1], among candidates that clip more or fewer of the largest numbers."""
+    magnitude = rows.abs().amax(1, keepdim=True).clamp(min=SMALLEST_SCALE)
+    smallest, best = torch.full_like(magnitude, torch.inf), magnitude
+    for step in _STEPS[bits]:
+        scales = magnitude / step
+        error = (rows - _rounded(rows, scales, bits) * scales).square().sum(1, keepdim=True)
+        best, smallest = torch.where(error < smallest, scales, best), torch.minimum(error, smallest)
+    return best

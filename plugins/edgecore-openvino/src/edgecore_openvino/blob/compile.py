@@ -1,0 +1,41 @@
+"""`python -m edgecore_openvino.blob.compile FOLDER DEVICE [KEY=VALUE ...]`: compile FOLDER/model.xml to FOLDER/model.blob.
+
+Each model is compiled in a process of its own. OpenVINO numbers the nodes that it creates from the start of the
+process, and the blob contains these numbers: in one process, equal models would give different blobs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def main(folder: str, device: str, *properties: str) -> None:
+    """Compile the model and write the compiled model; if OpenVINO fails, exit with OpenVINO's message."""
+    import openvino as ov
+
+    core = ov.Core()
+    if device != "CPU" and (absent := _absent(device, core.available_devices)):
+        raise SystemExit(
+            f"the device {absent} is not available on this machine; OpenVINO has: {', '.join(core.available_devices)}"
+        )
+    try:
+        model = core.read_model(Path(folder, "model.xml"))
+        compiled = core.compile_model(model, device, dict(text.split("=", 1) for text in properties))
+        Path(folder, "model.blob").write_bytes(compiled.export_model().getvalue())
+    except RuntimeError as error:
+        lines = [line for line in str(error).splitlines() if line and not line.startswith("Exception from ")]
+        raise SystemExit(" ".join(lines)) from None
+
+
+def _absent(device: str, available: Sequence[str]) -> str | None:
+    """Return the first device of a list such as `AUTO:GPU,CPU` that is not available; None if all are."""
+    names = device.removeprefix("AUTO").removeprefix(":").split(",")
+    return next(
+        (name for name in names if name and not any(f"{device}.".startswith(f"{name}.") for device in available)), None
+    )
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

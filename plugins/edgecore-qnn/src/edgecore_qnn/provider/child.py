@@ -1,0 +1,64 @@
+"""`python -m edgecore_qnn.provider.child FOLDER`: ask the QNN provider of ONNX Runtime about FOLDER/model.onnx.
+
+`FOLDER/request.json` has the task and the options of the provider and of the session. The task `compile` writes the
+context binary and the EPContext model that names it, `dump` the files that the options ask for. `assign` writes
+`FOLDER/refused.json`: the names of the nodes that the provider does not take.
+
+Each request gets a process of its own, because the provider keeps state: after another graph, it compiles the same
+graph to other bytes, and after another SoC, it may compute with another precision.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+FAILURE = "edgecore-qnn failure: "
+"""Start of the message of the exit, after the lines of the log."""
+
+
+def main(folder: Path) -> None:
+    """Answer the request in a folder; if the provider fails, exit with its message."""
+    import onnxruntime as ort
+    import onnxruntime_qnn
+
+    request = json.loads((folder / "request.json").read_text(encoding="utf-8"))
+    if hasattr(signal, "alarm"):  # the parent enforces the limit; this one holds if the parent is killed
+        signal.alarm(request["seconds"])
+    ort.set_default_logger_severity(request["log_severity"])
+    name = onnxruntime_qnn.get_ep_name()
+    # Only under this name can the provider load what it compiles here: an EPContext node names its source.
+    ort.register_execution_provider_library(name, onnxruntime_qnn.get_library_path())
+    devices = [device for device in ort.get_ep_devices() if device.ep_name == name]
+    if not devices:
+        raise SystemExit(f"{FAILURE}the QNN provider offers no device on this machine")
+    options = ort.SessionOptions()
+    for key, value in request["session_options"].items():
+        options.add_session_config_entry(key, value)
+    options.add_provider_for_devices(devices, request["provider_options"])
+    model = (folder / "model.onnx").read_bytes()
+    try:
+        session = ort.InferenceSession(model, sess_options=options)
+        session.disable_fallback()
+        if request["task"] == "assign":
+            refused = json.dumps(_refused(session, name))
+            (folder / "refused.json").write_text(refused, encoding="utf-8")
+    except Exception as error:
+        raise SystemExit(f"{FAILURE}{error}") from None
+
+
+def _refused(session: Any, name: str) -> list[str]:
+    """Return the names of the nodes that the provider did not take."""
+    return [
+        node.name
+        for subgraph in session.get_provider_graph_assignment_info()
+        if subgraph.ep_name != name
+        for node in subgraph.get_nodes()
+    ]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
