@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from edgecore.pipeline.compile import compile, prepare_qat
     from edgecore.plugin.api import InstalledBackend
     from edgecore.recipe import Recipe, Rule
-    from edgecore.runtime import Model as Model  # deprecated: Program's name before 0.2
     from edgecore.runtime import Program, Tensor, load
     from edgecore.runtime.bundled import BundledReport, verify_bundled
     from edgecore.sweeps.run import sweep
@@ -76,7 +75,6 @@ _MODULE_OF = {
     "ExecutorchBackendConfig": "edgecore.pipeline",
     "MethodTestCase": "edgecore.pipeline",
     "MethodTestSuite": "edgecore.pipeline",
-    "Model": "edgecore.runtime",
     "Program": "edgecore.runtime",
     "Recipe": "edgecore.recipe",
     "Rule": "edgecore.recipe",
