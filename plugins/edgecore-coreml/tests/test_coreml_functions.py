@@ -18,7 +18,7 @@ from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.describe import specification_of
 from edgecore_coreml.graph import graph_of
 from edgecore_coreml.package import Package, pack_functions, unpack
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 
 class Network(torch.nn.Module):

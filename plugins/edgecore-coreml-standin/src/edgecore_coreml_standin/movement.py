@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from edgecore_coreml.standin.registry import dims_of, ints, mil, ones_if_absent
+from edgecore_coreml_standin.registry import dims_of, ints, mil, ones_if_absent
 
 
 @mil()

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from edgecore_coreml.standin.elementwise import softmax
-from edgecore_coreml.standin.registry import dims_of, ints, mil, ones_if_absent
+from edgecore_coreml_standin.elementwise import softmax
+from edgecore_coreml_standin.registry import dims_of, ints, mil, ones_if_absent
 
 
 @mil()

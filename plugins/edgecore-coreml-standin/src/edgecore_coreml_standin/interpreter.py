@@ -19,8 +19,8 @@ from edgecore.errors import FormatError
 from edgecore_coreml.compiled import ONLY_CORE_ML
 from edgecore_coreml.convert import quiet
 from edgecore_coreml.package import unpack
-from edgecore_coreml.standin import elementwise, movement, networks, quantized  # noqa: F401 - they register their operators
-from edgecore_coreml.standin.registry import OPS
+from edgecore_coreml_standin import elementwise, movement, networks, quantized  # noqa: F401 - they register operators
+from edgecore_coreml_standin.registry import OPS
 
 Values = dict[str, torch.Tensor]
 """Values of the states of a function, by the name of the state."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from edgecore_coreml.standin.registry import OPS, dims_of, mil
+from edgecore_coreml_standin.registry import OPS, dims_of, mil
 
 DTYPES = {
     "fp16": torch.float16, "fp32": torch.float32, "int32": torch.int32, "bool": torch.bool, "int8": torch.int8,

@@ -1,6 +1,6 @@
 """The process that computes ML programs for the delegate on Linux, when a load option asks for the stand-in.
 
-It reads requests from the standard input and writes replies to the standard output, as `native/src/standin.cpp` says:
+It reads requests from the standard input and writes replies to the standard output, as `native/src/standin.cpp` of edgecore-coreml says:
 a list of items is a count of 32 bits, then for each item a size of 64 bits and its bytes.
 """
 
@@ -21,7 +21,7 @@ from edgecore.errors import FormatError
 from edgecore_coreml.blob import COMPILED
 from edgecore_coreml.compiled import ONLY_CORE_ML
 from edgecore_coreml.package import SPECIFICATION, WEIGHTS
-from edgecore_coreml.standin.interpreter import MilFunction, Values
+from edgecore_coreml_standin.interpreter import MilFunction, Values
 
 UNUSED = ("executorch", "libsvm", "scipy", "sklearn", "tensorflow", "torchao", "transformers", "xgboost")
 """Modules that coremltools imports for its converters, if they are installed: four of the five seconds of its import."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from edgecore_coreml.standin.elementwise import DTYPES
-from edgecore_coreml.standin.registry import ints, mil
+from edgecore_coreml_standin.elementwise import DTYPES
+from edgecore_coreml_standin.registry import ints, mil
 
 _LIMITS = {"int8": (-128, 127), "uint8": (0, 255)}
 
