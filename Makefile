@@ -66,7 +66,7 @@ xnnpack_sources := $(shell find plugins/edgecore-xnnpack -type f -not -path '*/t
 openvino_sources := $(shell find plugins/edgecore-openvino -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 vulkan_sources := $(shell find plugins/edgecore-vulkan -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc' -not -name '*_test.cpp')
 ethosu_sources := $(shell find plugins/edgecore-ethosu -type f -not -path '*/tests/*' -not -path '*/build/*' -not -path '*/corpus/*' -not -name '*_test.cpp' -not -name '*.pyc')
-coreml_sources := $(shell find plugins/edgecore-coreml -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
+coreml_sources := $(shell find plugins/edgecore-coreml plugins/edgecore-coreml-standin -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 vgf_sources := $(shell find plugins/edgecore-vgf -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 qnn_sources := $(shell find plugins/edgecore-qnn -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
 tosa_sources := $(shell find plugins/edgecore-tosa -type f -not -path '*/tests/*' -not -path '*/build/*' -not -name '*.pyc')
@@ -458,10 +458,10 @@ $(DONE)/vgf: $(vgf_sources) $(vulkan_layer) $(core_headers) $(DONE)/system $(DON
 # Its models run on Apple's systems only; the tests have a stand-in.
 $(DONE)/coreml: $(coreml_sources) $(core_headers) $(DONE)/system | $(DONE)/core
 	$(SAY) "edgecore-coreml: wheel, and coremltools"
-	rm -f dist/edgecore_coreml-*.whl
-	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-coreml
+	rm -f dist/edgecore_coreml-*.whl dist/edgecore_coreml_standin-*.whl
+	$(PIP) wheel --quiet --no-deps --find-links dist --wheel-dir dist plugins/edgecore-coreml plugins/edgecore-coreml-standin
 	$(PIP) install --quiet "coremltools>=9,<10"
-	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_coreml-*.whl
+	$(PIP) install --quiet --force-reinstall --no-deps dist/edgecore_coreml-*.whl dist/edgecore_coreml_standin-*.whl
 	@touch $@
 
 $(DONE)/llm: $(llm_sources) $(core_headers) $(DONE)/test | $(DONE)/core

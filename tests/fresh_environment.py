@@ -152,10 +152,10 @@ def compiler() -> str:
     return found
 
 
-def library(path: Path, source: str, *options: object, include: Path = INCLUDE) -> bytes:
-    """A shared library as bytes. `include`: the folder of the interface's headers."""
+def library(path: Path, source: str, *options: object) -> bytes:
+    """A shared library as bytes."""
     path.with_suffix(".c").write_text(source)
-    command = [compiler(), "-shared", "-fPIC", f"-I{include}", "-o", path, path.with_suffix(".c"), *options]
+    command = [compiler(), "-shared", "-fPIC", f"-I{INCLUDE}", "-o", path, path.with_suffix(".c"), *options]
     subprocess.run([*map(str, command)], check=True)
     return path.read_bytes()
 

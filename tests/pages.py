@@ -46,7 +46,7 @@ def pages() -> list[Path]:
 
 def markdown() -> list[Path]:
     """Every Markdown file of the project that people write."""
-    patterns = ("*.md", "changelog/*.md", "docs/**/*.md", "examples/**/*.md", "plugins/**/*.md", "benchmarks/**/*.md")
+    patterns = ("*.md", "docs/**/*.md", "examples/**/*.md", "plugins/**/*.md", "benchmarks/**/*.md")
     found = {path for pattern in patterns for path in ROOT.glob(pattern)}
     outside = ("build", ".venv", "third_party")
     return sorted(

@@ -143,6 +143,7 @@ except edgecore.errors.EdgecoreError as error:
 LICENCES = {
     "edgecore": ["flatbuffers", "libcxx", "nanobind", "robin-map"],
     "edgecore-coreml": ["libcxx"],
+    "edgecore-coreml-standin": [],
     "edgecore-ethosu": ["libcxx"],
     "edgecore-llm": ["libcxx"],
     "edgecore-openvino": ["libcxx"],

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from edgecore.pipeline.compile import compile, prepare_qat
     from edgecore.plugin.api import InstalledBackend
     from edgecore.recipe import Recipe, Rule
-    from edgecore.runtime import Model as Model  # deprecated: Program's name before 0.2
     from edgecore.runtime import Program, Tensor, load
     from edgecore.runtime.bundled import BundledReport, verify_bundled
     from edgecore.sweeps.run import sweep
@@ -69,7 +68,6 @@ _MODULE_OF = {
     "ExecutorchBackendConfig": "edgecore.executorch.exir.config",
     "MethodTestCase": "edgecore.pipeline",
     "MethodTestSuite": "edgecore.pipeline",
-    "Model": "edgecore.runtime",
     "Program": "edgecore.runtime",
     "Recipe": "edgecore.recipe",
     "Rule": "edgecore.recipe",

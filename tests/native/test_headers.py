@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import interface_layout
 import pytest
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime_cpp"
@@ -109,3 +110,57 @@ int known(const edgecore_backend *table) { return EDGECORE_HAS(table, import_sta
 def test_a_changed_layout_is_noticed() -> None:
     source = "#include <stdint.h>\n#define uint16_t uint32_t\n" + '#include "abi_layout.h"\n'
     assert "size of edgecore_header" in check("aarch64-linux-gnu", "c", source).stderr
+
+
+@pytest.fixture
+def gcc() -> str:
+    compiler = shutil.which("gcc")
+    if compiler is None or shutil.which("abidiff") is None:
+        pytest.skip("gcc or abidiff is not installed (packages gcc and abigail-tools)")
+    return compiler
+
+
+def changed(compiler: str, folder: Path, include: Path = interface_layout.INCLUDE) -> str:
+    xml = folder / "interface.abi.xml"
+    xml.write_text(interface_layout.layout(compiler, folder, include), encoding="utf-8")
+    return interface_layout.changes(xml)
+
+
+def test_types_and_constants_change_only_with_the_version_of_the_interface(gcc: str, tmp_path: Path) -> None:
+    changes = changed(gcc, tmp_path)
+    assert not changes, (
+        f"{changes}\nEach change needs a new version: raise EDGECORE_ABI_MINOR in edgecore/abi.h, add a row to "
+        "docs/compatibility.md, then record the layout with `python tests/interface_layout.py`."
+    )
+
+
+@pytest.mark.parametrize(
+    ("header", "old", "new", "message"),
+    [
+        (
+            "backend.h",
+            "  uint16_t min_host_minor;\n",
+            "  uint16_t min_host_minor;\n  uint32_t extra;\n",
+            "uint32_t extra",
+        ),
+        ("backend.h", "  uint16_t min_host_minor;\n", "  uint16_t lowest_host_minor;\n", "lowest_host_minor"),
+        (
+            "backend.h",
+            "  uint32_t flags;\n  uint32_t features;\n",
+            "  uint32_t features;\n  uint32_t flags;\n",
+            "offset",
+        ),
+        ("abi.h", "  int32_t device_id;", "  uint32_t device_id;", "edgecore_dl_tensor::device_id"),
+        ("backend.h", "int32_t code, edgecore_str text);\n", "int32_t code, void *text);\n", "edgecore_completion_fn"),
+        ("backend.h", "EDGECORE_MEMORY_STAGING 2u", "EDGECORE_MEMORY_STAGING 3u", "EDGECORE_MEMORY_STAGING"),
+    ],
+)
+def test_a_change_of_a_header_is_noticed(
+    gcc: str, tmp_path: Path, header: str, old: str, new: str, message: str
+) -> None:
+    shutil.copytree(interface_layout.INCLUDE / "edgecore", tmp_path / "include" / "edgecore")
+    path = tmp_path / "include" / "edgecore" / header
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    assert message in changed(gcc, tmp_path, tmp_path / "include")

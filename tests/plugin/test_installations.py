@@ -10,7 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from fresh_environment import ROOT, Environment, library, sources, table, wheel
+from fresh_environment import Environment, library, sources, table, wheel
 
 from edgecore import format as fmt
 from edgecore.plugin import registry
@@ -346,9 +346,9 @@ LIBRARIES = {
 }
 
 
-KERNELS = """
+OLD_KERNELS = """
 #include "edgecore/kernel.h"
-static edgecore_kernel_library table = {{sizeof(edgecore_kernel_library), EDGECORE_ABI_MAJOR, EDGECORE_ABI_MINOR}};
+static edgecore_kernel_library table = {{sizeof(edgecore_kernel_library), 0, 2}};
 const edgecore_kernel_library *edgecore_kernels_v0(void) { return &table; }
 """
 KERNELS_HOOK = """
@@ -367,9 +367,7 @@ def test_libraries_that_do_not_load_are_explained(env, wheels, tmp_path):
     libraries = {
         "well": good,
         "future": library(tmp_path / "future.so", table("9", "9")),
-        "old": library(
-            tmp_path / "old.so", table(distribution="edgecore-old"), include=ROOT / "tests" / "native" / "abi" / "0.2"
-        ),
+        "old": library(tmp_path / "old.so", table("0", "2", "edgecore-old")),
         "lacking": library(tmp_path / "lacking.so", table(), "-Wl,--no-as-needed", tmp_path / "libacme_driver.so.3"),
         "cudnn": library(tmp_path / "cudnn.so", table(), "-Wl,--no-as-needed", tmp_path / "libcudnn_acme.so.9"),
         "foreign": foreign,
@@ -383,7 +381,7 @@ def test_libraries_that_do_not_load_are_explained(env, wheels, tmp_path):
         if name in libraries:
             files[f"edgecore_{name}/lib/libacme.so"] = libraries[name]
         env.install(wheel(wheels, f"edgecore-{name}", files, backend_id=backend_id))
-    old = library(tmp_path / "old_kernels.so", KERNELS, include=ROOT / "tests" / "native" / "abi" / "0.2")
+    old = library(tmp_path / "old_kernels.so", OLD_KERNELS)
     files = {"old_kernels/__init__.py": KERNELS_HOOK, "old_kernels/libold.so": old}
     env.install(
         wheel(wheels, "old-kernels", files, backend_id="old_ops", group="edgecore.kernels", attribute=":library")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-import edgecore
 from edgecore import _runtime, runtime
 
 STUB = Path(__file__).resolve().parents[2] / "src" / "edgecore" / "_runtime.pyi"
@@ -81,8 +80,3 @@ def test_help_of_a_loaded_method_shows_how_to_call_it() -> None:
     text = pydoc.plain(pydoc.render_doc(_runtime.Method))
     for part in ("Args:", "Returns:", "Raises:", "ExecutionError", "named_inputs", "planned_bytes"):
         assert part in text
-
-
-def test_the_old_name_of_program_is_an_alias() -> None:
-    assert edgecore.Model is edgecore.Program is runtime.Program
-    assert "Model" not in edgecore.__all__

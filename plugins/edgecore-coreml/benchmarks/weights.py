@@ -14,7 +14,7 @@ import torch
 import edgecore
 from edgecore.format import read_pte
 from edgecore_coreml.package.files import unpack
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tests"))
 from zoo import make

@@ -18,7 +18,7 @@ from edgecore_coreml.package.blob import read_blob, resolve, write_blob, write_r
 from edgecore_coreml.package.describe import specification_of
 from edgecore_coreml.package.files import Package, pack_functions, unpack
 from edgecore_coreml.package.graph import graph_of
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 
 class Network(torch.nn.Module):

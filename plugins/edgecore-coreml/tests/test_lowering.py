@@ -13,7 +13,7 @@ from edgecore.cli.commands import extract
 from edgecore.format import read_pte
 from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.package.files import unpack
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 
 class Classifier(torch.nn.Module):

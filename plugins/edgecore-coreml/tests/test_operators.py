@@ -11,8 +11,8 @@ import edgecore
 from edgecore.errors import ExecutionError
 from edgecore.format import read_pte
 from edgecore_coreml.operators import TABLE
-from edgecore_coreml.standin.interpreter import StandIn
-from edgecore_coreml.standin.registry import OPS
+from edgecore_coreml_standin.interpreter import StandIn
+from edgecore_coreml_standin.registry import OPS
 
 functional, X, IMAGE = torch.nn.functional, torch.randn(2, 3, 4), torch.randn(1, 4, 6, 6)
 

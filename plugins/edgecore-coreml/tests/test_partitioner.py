@@ -10,7 +10,7 @@ import torch
 import edgecore
 from edgecore.format import read_pte
 from edgecore_coreml.package.files import unpack
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 BACKEND = edgecore.Backend("coreml", take_over_constant_data=False)
 

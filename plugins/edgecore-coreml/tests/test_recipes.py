@@ -18,7 +18,7 @@ from edgecore.errors import CompileError
 from edgecore.format import read_pte
 from edgecore_coreml import CoreMLQuantizer
 from edgecore_coreml.operators import TABLE as OPERATORS
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 AFFINE, BLOCKS, TABLE = "constexpr_affine_dequantize", "constexpr_blockwise_shift_scale", "constexpr_lut_to_dense"
 

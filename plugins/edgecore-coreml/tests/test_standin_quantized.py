@@ -8,7 +8,7 @@ import torch
 from coremltools.optimize import _utils as coremltools_utils
 
 from edgecore_coreml.conversion.quantized import block_weight, table_weight
-from edgecore_coreml.standin.quantized import (
+from edgecore_coreml_standin.quantized import (
     constexpr_affine_dequantize,
     constexpr_blockwise_shift_scale,
     constexpr_lut_to_dense,

@@ -10,7 +10,7 @@ import torch
 
 import edgecore
 from edgecore.format import read_pte
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 zoo = pytest.importorskip("zoo", reason="the tests of edgecore itself are not here")
 

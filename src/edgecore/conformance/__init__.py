@@ -28,5 +28,4 @@ __getattr__ = lazy_names(
         **dict.fromkeys(("Report", "Row"), "edgecore.conformance.report"),
         **dict.fromkeys(("list_checks", "run"), "edgecore.conformance.workers.session"),
     },
-    deprecated={"Subject": ("BackendUnderTest", "0.2")},
 )

@@ -226,9 +226,8 @@ class Meta:
         producer_version: The version of that program.
         methods: One entry for each method.
         shared_state: Qualified names of the mutable buffers of which all methods use one copy.
-        constants_sha256: Digest of the segment with constants; empty if there is none, or if an older edgecore made
-            the file.
-        state_sha256: Digest of the segment with initial values of mutable buffers; empty in the same cases.
+        constants_sha256: Digest of the segment with constants; empty if there is none.
+        state_sha256: Digest of the segment with initial values of mutable buffers; empty if there is none.
         data: Digests of named data and external data, in ascending order of their keys as UTF-8.
     """
 

@@ -82,8 +82,6 @@ class Program:
         """Runtime that the file was compiled for, such as "executorch-1.5"; empty if another toolchain wrote it."""
         return self._program.target_runtime
 
-    profile = target_runtime  # deprecated: the name before 0.2
-
     def load_method(self, name: str) -> Method:
         """Load a method now, if it is not loaded, instead of in its first call.
 
@@ -277,9 +275,6 @@ class Program:
 
     def __len__(self) -> int:
         return len(self._methods)
-
-
-Model = Program  # deprecated: the name before 0.2
 
 
 def load(

@@ -308,8 +308,8 @@ extern "C" EDGECORE_BACKEND(coreml) {
                                 "Absolute path of the folder with compiled models; default: edgecore-coreml in the "
                                 "user's folder for caches."),
       edgecore::backend::option("standin", EDGECORE_OPTION_STRING, EDGECORE_OPTION_AT_LOAD,
-                                "For tests on Linux: absolute path of a Python interpreter with this package, torch "
-                                "and coremltools, which then computes the models instead of Core ML.")};
+                                "For tests on Linux: absolute path of a Python interpreter with "
+                                "edgecore-coreml[standin], which then computes the models instead of Core ML.")};
   constexpr uint32_t kThreadsAndHeap = EDGECORE_VENDOR_THREADS | EDGECORE_OWN_HEAP;
 #if defined(__APPLE__)
   constexpr uint32_t kFlags = kThreadsAndHeap | EDGECORE_NEEDS_TRUSTED_BLOBS;

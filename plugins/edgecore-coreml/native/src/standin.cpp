@@ -1,4 +1,4 @@
-// The stand-in for Core ML on Linux: a child process, which runs `python -m edgecore_coreml.standin`, computes the ML
+// The stand-in for Core ML on Linux: a child process, which runs `python -m edgecore_coreml_standin`, computes the ML
 // programs. It is for tests, and there is none without the load option.
 //
 // Messages in both directions are lists of items: a count of 32 bits, then for each item a size of 64 bits and its
@@ -38,7 +38,7 @@ class Child {
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, sockets[1], STDIN_FILENO);
     posix_spawn_file_actions_adddup2(&actions, sockets[1], STDOUT_FILENO);
-    std::string module = "-m", name = "edgecore_coreml.standin", program = python;
+    std::string module = "-m", name = "edgecore_coreml_standin", program = python;
     char *arguments[] = {program.data(), module.data(), name.data(), nullptr};
     const int error = posix_spawn(&process_, python.c_str(), &actions, nullptr, arguments, environ);
     posix_spawn_file_actions_destroy(&actions);
@@ -88,7 +88,7 @@ class Child {
  private:
   [[noreturn]] static void ended() {
     fail(EDGECORE_INTERNAL,
-         "the stand-in for Core ML has ended: does its Python have edgecore-coreml, torch and coremltools?");
+         "the stand-in for Core ML has ended: if its Python lacks it, pip install \"edgecore-coreml[standin]\"");
   }
 
   void send_all(const void *data, size_t size) {

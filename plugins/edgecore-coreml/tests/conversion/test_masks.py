@@ -9,7 +9,7 @@ import torch
 
 import edgecore
 from edgecore.format import read_pte
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 functional = torch.nn.functional
 QUERY, KEY, VALUE = torch.randn(2, 4, 5, 8), torch.randn(2, 4, 7, 8), torch.randn(2, 4, 7, 8)

@@ -11,7 +11,7 @@ import edgecore
 from edgecore.format import read_pte
 from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.package.files import unpack
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 X, ROWS, I = torch.randn(3, 4, 5), torch.randn(3, 2, 5), torch.tensor([-1, 1])
 

@@ -18,7 +18,7 @@ from edgecore_coreml.compiler import CoreMLCompiler
 from edgecore_coreml.package.blob import read_blob, resolve, write_blob
 from edgecore_coreml.package.compiled import check_compiler, compile_model
 from edgecore_coreml.package.files import Package, pack
-from edgecore_coreml.standin.interpreter import StandIn
+from edgecore_coreml_standin.interpreter import StandIn
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the script is for a shell")
 

@@ -11,8 +11,8 @@ import edgecore
 from edgecore.errors import CompileError
 from edgecore.format import read_pte
 from edgecore_coreml.compiler import CoreMLCompiler
-from edgecore_coreml.standin.interpreter import StandIn
 from edgecore_coreml.weights.palettes import MIN_ELEMENTS
+from edgecore_coreml_standin.interpreter import StandIn
 
 
 class Layers(nn.Module):

@@ -9,16 +9,6 @@ from importlib.metadata import Distribution, distribution
 from edgecore.conformance.check import BackendUnderTest, Check, Failed
 from edgecore.plugin.installed.entry_points import normalised
 
-TOPICS = {
-    "supported operators": r"takes|operators|features|supports?|supported",
-    "how to install it": r"install|requirements|quick ?start|get(ting)? started|try",
-    "its options": r"options|configur",
-    "where its files run": r"files|runtime|running|run|devices|hardware|targets?",
-}
-"""Topics that a README must treat, each with a regular expression that a heading, or the text before the first heading of
-level 2, must match.
-"""
-
 
 def checks(subject: BackendUnderTest) -> Iterator[Check]:
     """Yield the checks of the metadata, the README and the table of operators."""
@@ -44,27 +34,15 @@ def metadata(subject: BackendUnderTest) -> str:
 
 
 def readme(subject: BackendUnderTest) -> str:
-    """Check that the README treats all topics and names all options."""
+    """Check that the metadata contain a README, which names all options."""
     text = _description(distribution(subject.distribution))
     if len(text.strip()) < 200:
         raise Failed(f"the metadata of {subject.distribution} contain no README (readme in pyproject.toml)")
-    lines = text.splitlines()
-    first = next((index for index, line in enumerate(lines) if line.startswith("## ")), len(lines))
-    headings = [line.lstrip("# ").strip() for line in lines if re.match(r"##+ ", line)]
-    head = "\n".join(lines[:first])
-    missing = [
-        topic
-        for topic, words in TOPICS.items()
-        if not any(re.search(rf"\b({words})\b", text, re.IGNORECASE) for text in [*headings, head])
-    ]
-    if missing:
-        raise Failed(
-            f"the README has no section on {', '.join(missing)}; its sections are: {', '.join(headings) or 'none'}"
-        )
-    absent = [name for name in subject.compiler.Options.model_fields if name not in text]
+    options = list(subject.compiler.Options.model_fields)
+    absent = [name for name in options if name not in text]
     if absent:
         raise Failed(f"the README does not mention the options {', '.join(absent)}")
-    return ", ".join(headings)
+    return f"names all {len(options)} options"
 
 
 def operators(subject: BackendUnderTest) -> str:

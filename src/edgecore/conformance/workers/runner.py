@@ -70,8 +70,6 @@ def check_start(command: Sequence[str], seconds: float) -> None:
     if done.returncode != 0 or "edgecore-run" not in done.stdout:
         end = exit_text(done.returncode) + last_line(done.stderr or done.stdout)
         raise EdgecoreError(f"runner: {runner} is no edgecore-run; with --help it ends with {end}")
-    if "--calls" not in done.stdout:
-        raise EdgecoreError(f"runner: {runner} is an edgecore-run of an older version, without --calls")
 
 
 def last_line(text: str) -> str:
