@@ -13,8 +13,8 @@ import torch
 from ethosu_models import CONV_INPUTS, SUB_INPUTS, Conv, Sub, compiled, conv_file, int8
 
 import edgecore
-import edgecore_ethosu
 from edgecore.errors import ExecutionError
+from edgecore_ethosu import backend
 
 
 def run(content: bytes, *inputs: torch.Tensor, **options: str) -> torch.Tensor:
@@ -84,7 +84,7 @@ def test_a_file_of_another_release_is_refused():
 
 
 def test_a_missing_simulator_is_explained(monkeypatch):
-    monkeypatch.setattr(edgecore_ethosu, "simulator_library", lambda: None)
+    monkeypatch.setattr(backend, "simulator_library", lambda: None)
     with pytest.raises(ExecutionError, match="the TOSA simulator, .* is missing: pip install edgecore-tosa"):
         run(conv_file(), *CONV_INPUTS)
 
@@ -94,7 +94,7 @@ def test_a_missing_simulator_is_explained(monkeypatch):
     [
         ("libsimulator.so", "no absolute path: libsimulator.so"),
         ("/no/libsimulator.so", "cannot be loaded: /no/libsimulator.so.*pip install edgecore-tosa"),
-        (edgecore_ethosu.native_library(), "is no TOSA simulator: it has no edgecore_tosa_"),
+        (backend.native_library(), "is no TOSA simulator: it has no edgecore_tosa_"),
     ],
 )
 def test_a_path_that_is_no_simulator_is_refused(path, sentence):

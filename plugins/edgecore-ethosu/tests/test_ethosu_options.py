@@ -6,9 +6,9 @@ import pytest
 from ethosu_models import SUB_INPUTS, Sub
 
 import edgecore
-from edgecore_ethosu.compile_spec import EthosUCompileSpec
+from edgecore_ethosu.executorch import EthosUCompileSpec
 from edgecore_ethosu.options import EthosUOptions
-from edgecore_ethosu.targets import TARGETS
+from edgecore_ethosu.vela.targets import TARGETS
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import torch
 
-import edgecore_ethosu
 from edgecore.sdk import operators_markdown, options_markdown
-from edgecore_ethosu import compiler
+from edgecore_ethosu import backend
 from edgecore_ethosu.compiler import EthosUCompiler
 from edgecore_ethosu.options import EthosUOptions
 
@@ -49,20 +48,20 @@ def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
 
 def test_the_check_of_the_package_names_what_is_missing(monkeypatch):
     assert list(EthosUCompiler().check()) == []
-    monkeypatch.setattr(compiler, "native_library", lambda: "/no/libedgecore_ethosu.so")
-    monkeypatch.setattr(compiler, "simulator_library", lambda: None)
+    monkeypatch.setattr(backend, "native_library", lambda: "/no/libedgecore_ethosu.so")
+    monkeypatch.setattr(backend, "simulator_library", lambda: None)
     library, simulator = EthosUCompiler().check()
     assert library.what == "the delegate's library /no/libedgecore_ethosu.so is missing"
     assert simulator.remedy == "pip install edgecore-tosa"
 
 
 def test_doctor_lists_vela_and_the_simulator(monkeypatch):
-    rows = {check: detail for check, passed, detail, _ in edgecore_ethosu.self_test() if passed}
+    rows = {check: detail for check, passed, detail, _ in backend.self_test() if passed}
     assert rows["Vela"].startswith("5.") and rows["TOSA simulator"]
-    monkeypatch.setattr(edgecore_ethosu, "installed", lambda package: None)
-    vela, simulator = edgecore_ethosu.self_test()
+    monkeypatch.setattr(backend, "installed", lambda package: None)
+    vela, simulator = backend.self_test()
     assert vela[2] == "not installed; only compiling needs it" and "workstation" in simulator[2]
 
 
 def test_the_delegate_links_neither_vela_nor_the_simulator():
-    assert Path(edgecore_ethosu.native_library()).stat().st_size < 1_000_000
+    assert Path(backend.native_library()).stat().st_size < 1_000_000

@@ -15,8 +15,8 @@ from torch import nn
 
 import edgecore
 from edgecore_ethosu.options import EthosUOptions
-from edgecore_ethosu.targets import TARGETS
-from edgecore_ethosu.vela import VelaResult, compile_tosa
+from edgecore_ethosu.vela.compile import VelaResult, compile_tosa
+from edgecore_ethosu.vela.targets import TARGETS
 
 NATIVE = Path(__file__).resolve().parents[1] / "native"
 INCLUDE = Path(edgecore.__file__).parent / "native" / "include"

@@ -6,7 +6,6 @@ import re
 import sys
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -16,11 +15,13 @@ import edgecore
 import edgecore.format as fmt
 from edgecore.devtools.memory import delegate_needs
 from edgecore.errors import CompileError, FallbackWarning
-from edgecore_ethosu import preprocess, vela
+from edgecore_ethosu import lowering
 from edgecore_ethosu.blob import write_blob
 from edgecore_ethosu.compiler import EthosUCompiler
 from edgecore_ethosu.options import EthosUOptions
-from edgecore_ethosu.vela import compile_tosa
+from edgecore_ethosu.vela import compile as vela
+from edgecore_ethosu.vela.compile import compile_tosa
+from edgecore_tosa.graph import Graph
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +47,7 @@ def test_both_ways_give_the_same_result(monkeypatch, tosa, target):
 
 def regor_that(action: str) -> tuple[str, ...]:
     """Return a command that compiles with a changed `ethosu.regor`."""
-    lines = ("import sys", "import ethosu.regor", action, "from edgecore_ethosu import regor_process as process")
+    lines = ("import sys", "import ethosu.regor", action, "from edgecore_ethosu.vela import regor_process as process")
     return (sys.executable, "-c", "; ".join((*lines, "process.main()")))
 
 
@@ -146,7 +147,7 @@ def test_an_unknown_flag_is_refused_with_its_name(tosa):
 def test_an_operator_for_a_cpu_is_an_error(monkeypatch, tosa):
     # The report of the module cannot be written, so the process changes its own result.
     change = (
-        "from edgecore_ethosu import regor_process as process; compile = process.compile_graph; "
+        "from edgecore_ethosu.vela import regor_process as process; compile = process.compile_graph; "
         "process.compile_graph = lambda *args: {**compile(*args), 'cpu_operators': 2}"
     )
     monkeypatch.setattr(vela, "REGOR", regor_that(change))
@@ -180,7 +181,7 @@ def test_a_vela_without_its_configuration_files_is_an_error(monkeypatch, tosa):
 def test_arguments_that_vela_changes_are_an_error(monkeypatch, tosa):
     result = compile_tosa(tosa, EthosUOptions())
     other = replace(result, program=replace(result.program, inputs=()))
-    monkeypatch.setattr(preprocess, "compile_tosa", lambda *args, **kwargs: other)
+    monkeypatch.setattr(lowering, "compile_tosa", lambda *args, **kwargs: other)
     with pytest.warns(FallbackWarning, match=r"Vela changed the inputs of the delegate: sizes of \[\] bytes .* \[72\]"):
         edgecore.compile(Conv().eval(), CONV_INPUTS, backends=["ethosu"])
 
@@ -214,9 +215,7 @@ def test_intermediate_files_are_kept(tmp_path):
 
 
 def test_a_graph_that_vela_refuses_is_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(
-        preprocess.lowering, "lower_to_tosa", lambda program, target: SimpleNamespace(to_bytes=lambda: b"no graph")
-    )
+    monkeypatch.setattr(Graph, "to_bytes", lambda graph: b"no graph")
     backend = edgecore.Backend("ethosu", dump_intermediate_artifacts_to=str(tmp_path))
     with pytest.warns(FallbackWarning, match="Vela cannot compile the TOSA graph for ethos-u55-128"):
         edgecore.compile(Conv().eval(), CONV_INPUTS, backends=[backend])

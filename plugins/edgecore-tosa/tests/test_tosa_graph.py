@@ -5,8 +5,8 @@ import pytest
 
 from edgecore.errors import FormatError
 from edgecore.sdk import flat
-from edgecore_tosa.blob_graph import blob_graph
 from edgecore_tosa.graph import Graph, Operator, Tensor, decode, encode
+from edgecore_tosa.graph.blob_graph import blob_graph
 from edgecore_tosa.schema import ATTRIBUTES, DType, Op, TosaGraph, TosaRegion, Transpose, Version
 
 

@@ -13,9 +13,9 @@ from tosa_lowered import CONFIGS, INTEGER, quantized, random
 from edgecore.pipeline.lower import lower as edge_lower
 from edgecore.plugin import PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
+from edgecore_tosa.graph.origins import WHOLE, debug_handle_map
 from edgecore_tosa.lowering import lower
 from edgecore_tosa.operators import table_of
-from edgecore_tosa.origins import WHOLE, debug_handle_map
 from edgecore_tosa.schema import Op
 
 

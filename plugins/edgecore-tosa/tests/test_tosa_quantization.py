@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from edgecore_tosa.quantization import Quantization, multiplier_and_shift
+from edgecore_tosa.quantization.scales import Quantization, multiplier_and_shift
 from edgecore_tosa.schema import DType
 from edgecore_tosa.spec import TosaSpec
 

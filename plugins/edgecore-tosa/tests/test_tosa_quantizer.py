@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
-from edgecore_tosa.attention import decompose
+from edgecore_tosa.quantization.attention import decompose
 from edgecore_tosa.quantizer import (
     TosaQuantizer,
     get_symmetric_a16w8_quantization_config,

@@ -15,8 +15,8 @@ from tosa_lowered import CONFIGS, graphs_of
 
 from edgecore.conformance import sample_table  # noqa: F401  (fills samples.TABLE)
 from edgecore.conformance.samples import Sample, evaluate, samples_of
+from edgecore_tosa.builder.operator_table import Row
 from edgecore_tosa.operators import ROWS
-from edgecore_tosa.operators.table import Row
 from edgecore_tosa.quantizer import TosaQuantizer, get_symmetric_a8w4_quantization_config
 from edgecore_tosa.schema import DType
 from edgecore_tosa.simulator import Simulator

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
-from types import SimpleNamespace
 
 import pytest
 from vgf_models import SUB_INPUTS, Sub, compiled
 
 import edgecore
 from edgecore.errors import CompileError, FallbackWarning
-from edgecore_vgf import converter, preprocess
+from edgecore_tosa.graph import Graph
+from edgecore_vgf import converter, lowering
 from edgecore_vgf.compiler import VgfCompiler
 from edgecore_vgf.converter import convert
 from edgecore_vgf.vgf import read_vgf
@@ -72,7 +72,7 @@ def test_a_package_without_its_program_is_an_error(monkeypatch, tosa):
 
 def test_arguments_that_the_converter_changes_are_an_error(monkeypatch, tosa):
     vgf = read_vgf(convert(tosa))
-    monkeypatch.setattr(preprocess, "read_vgf", lambda blob: replace(vgf, inputs=vgf.inputs[::-1]))
+    monkeypatch.setattr(lowering, "read_vgf", lambda blob: replace(vgf, inputs=vgf.inputs[::-1]))
     with pytest.warns(FallbackWarning, match=r"the converter changed the inputs of the delegate: float32\[1, 4\]"):
         edgecore.compile(Sub().eval(), SUB_INPUTS, backends=["vgf"])
 
@@ -86,9 +86,7 @@ def test_intermediate_files_are_kept_also_if_the_converter_refuses_a_graph(monke
     (folder,) = tmp_path.iterdir()
     assert (folder / "graph.vgf").read_bytes() in bytes(program.buffer)
     assert "VGF" in (folder / "converter.log").read_text()
-    monkeypatch.setattr(
-        preprocess.lowering, "lower_to_tosa", lambda program, spec: SimpleNamespace(to_bytes=lambda: b"no graph")
-    )
+    monkeypatch.setattr(Graph, "to_bytes", lambda graph: b"no graph")
     backend = edgecore.Backend("vgf", dump_intermediate_artifacts_to=str(tmp_path / "refused"))
     with pytest.warns(FallbackWarning, match="Arm's model converter cannot convert the TOSA graph"):
         edgecore.compile(Sub().eval(), SUB_INPUTS, backends=[backend])

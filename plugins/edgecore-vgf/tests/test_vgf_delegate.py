@@ -13,8 +13,8 @@ import torch
 from vgf_models import NETWORK_INPUTS, SUB_INPUTS, Network, Sub, TwoParts, compiled, run, simulate, sub_file
 
 import edgecore
-import edgecore_vgf
 from edgecore.errors import ExecutionError
+from edgecore_vgf import backend
 from edgecore_vgf.versions import loader_version
 from edgecore_vgf.vgf import read_vgf
 
@@ -149,7 +149,7 @@ assert not {{"torch", "numpy", "pydantic", "emulation_layer", "edgecore_tosa"}} 
 
 
 def test_a_missing_emulation_layer_is_explained(monkeypatch):
-    monkeypatch.setattr(edgecore_vgf, "emulation_folder", lambda: None)
+    monkeypatch.setattr(backend, "emulation_folder", lambda: None)
     with pytest.raises(
         ExecutionError, match="no Vulkan device has the extensions .* .pip install ai-ml-emulation-layer"
     ):
@@ -187,7 +187,7 @@ def test_a_load_option_that_cannot_be_is_one_sentence(options, sentence):
 def test_layers_of_the_environment_that_the_loader_cannot_open_are_explained():
     if (loader_version("libvulkan.so.1") or ()) >= (1, 4, 309):
         pytest.skip("this loader opens the layers of the environment")
-    folder = Path(edgecore_vgf.emulation_folder() or "")
+    folder = Path(backend.emulation_folder() or "")
     code = f"import edgecore; edgecore.load({sub_file()!r})"
     layers = "VK_LAYER_ML_Graph_Emulation:VK_LAYER_ML_Tensor_Emulation"
     variables = {

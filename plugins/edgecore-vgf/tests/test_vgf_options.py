@@ -8,9 +8,9 @@ from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import edgecore
 from edgecore_tosa.spec import TosaSpec
-from edgecore_vgf.compile_spec import VgfCompileSpec
+from edgecore_vgf.executorch import VgfCompileSpec, VgfQuantizer
 from edgecore_vgf.options import VgfOptions
-from edgecore_vgf.quantizer import VgfQuantizer, get_symmetric_quantization_config
+from edgecore_vgf.quantizer import get_symmetric_quantization_config
 
 
 def test_the_methods_of_a_compile_spec_are_the_documented_ones():

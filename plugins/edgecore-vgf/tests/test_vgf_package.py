@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-import edgecore_vgf
 from edgecore.sdk import operators_markdown, options_markdown
-from edgecore_vgf import compiler, versions
+from edgecore_vgf import backend, versions
 from edgecore_vgf.compiler import VgfCompiler
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
@@ -34,13 +33,13 @@ def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
 
 def test_the_check_of_the_package_names_a_missing_library(monkeypatch):
     assert list(VgfCompiler().check()) == []
-    monkeypatch.setattr(compiler, "native_library", lambda: "/no/libedgecore_vgf.so")
+    monkeypatch.setattr(backend, "native_library", lambda: "/no/libedgecore_vgf.so")
     (library,) = VgfCompiler().check()
     assert library.what == "the delegate's library /no/libedgecore_vgf.so is missing"
 
 
 def test_doctor_lists_converter_layer_and_loader(monkeypatch):
-    rows = {name: (passed, detail) for name, passed, detail, _ in edgecore_vgf.self_test()}
+    rows = {name: (passed, detail) for name, passed, detail, _ in backend.self_test()}
     assert list(rows) == ["model converter", "emulation layer", "Vulkan loader"]
     assert rows["model converter"][1].startswith("0.11")
     monkeypatch.setattr(versions, "installed", lambda package: None)
@@ -51,15 +50,15 @@ def test_doctor_lists_converter_layer_and_loader(monkeypatch):
 
 
 def test_the_loader_finds_the_manifests_of_the_layer_by_the_environment(monkeypatch):
-    folder = edgecore_vgf.emulation_folder()
+    folder = backend.emulation_folder()
     if folder is None:
         pytest.skip("the emulation layer is not installed")
     manifests = str(Path(folder) / "share/vulkan/explicit_layer.d")
     monkeypatch.delenv("VK_LAYER_PATH", raising=False)
     monkeypatch.setenv("VK_ADD_LAYER_PATH", "/other")
     for _ in range(2):
-        assert edgecore_vgf.load_options() == {"emulation": folder}
+        assert backend.load_options() == {"emulation": folder}
         assert os.environ["VK_ADD_LAYER_PATH"] == f"{manifests}:/other"
     monkeypatch.setenv("VK_LAYER_PATH", "/mine")  # with which the loader ignores the other variable
-    edgecore_vgf.load_options()
+    backend.load_options()
     assert os.environ["VK_LAYER_PATH"] == f"{manifests}:/mine"

@@ -23,15 +23,15 @@ from xml.etree import ElementTree
 
 from edgecore.errors import CompileError
 from edgecore_ethosu.blob import VelaProgram, VelaTensor
-from edgecore_ethosu.flags import Flags, parse_flags
-from edgecore_ethosu.layers import OperatorEstimate, Tables, operator_estimates
 from edgecore_ethosu.options import EthosUOptions
-from edgecore_ethosu.targets import Configuration, config_path, configuration, cores, family, macs
+from edgecore_ethosu.vela.flags import Flags, parse_flags
+from edgecore_ethosu.vela.layers import OperatorEstimate, Tables, operator_estimates
+from edgecore_ethosu.vela.targets import Configuration, config_path, configuration, cores, family, macs
 
 PACKAGE = "ethos-u-vela"
 MAJOR = 5
 INSTALL = f'pip install "{PACKAGE}>=5.2,<6"'
-REGOR = (sys.executable, "-m", "edgecore_ethosu.regor_process")
+REGOR = (sys.executable, "-m", "edgecore_ethosu.vela.regor_process")
 _KIB = 1024
 _NPU_MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
 _COLUMNS = {

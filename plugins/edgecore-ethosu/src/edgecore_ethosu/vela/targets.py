@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from edgecore.plugin import installed_file
+from edgecore_tosa.spec import TosaSpec
 
 TARGETS = (
     "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512",
@@ -26,6 +27,7 @@ _DEFAULTS = {
     "u65": ("Ethos_U65_High_End", "Dedicated_Sram_384KB"),
     "u85": ("Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
 }
+_EXTENSIONS = {"u55": "u55", "u65": "u55", "u85": "cf"}
 _ADDRESS_BITS = {"u55": 32, "u65": 40, "u85": 40}
 _MAX_INHERITED = 16
 _AXI_PORTS = ("Axi0", "Axi1")
@@ -34,6 +36,11 @@ _AXI_PORTS = ("Axi0", "Axi1")
 def family(target: str) -> str:
     """Return `u55`, `u65` or `u85`."""
     return target.split("-")[1]
+
+
+def tosa_spec(target: str) -> TosaSpec:
+    """Return version, profile and extensions of TOSA that Vela supports for the target."""
+    return TosaSpec.parse(f"TOSA-1.0+INT+int16+int4+{_EXTENSIONS[family(target)]}")
 
 
 def macs(target: str) -> int:
@@ -47,21 +54,21 @@ def cores(target: str) -> int:
 
 
 def default_system_config(target: str) -> str:
-    """Return the system configuration of a target for which the user named none."""
+    """Return the system configuration that a target has by default."""
     return _DEFAULTS[family(target)][0]
 
 
 def default_memory_mode(target: str) -> str:
-    """Return the memory mode of a target for which the user named none."""
+    """Return the memory mode that a target has by default."""
     return _DEFAULTS[family(target)][1]
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """A configuration file, and what it says for one system configuration and memory mode.
+    """The settings of a configuration file for one system configuration and memory mode.
 
     Attributes:
-        text: Text of the file.
+        text: Text of the whole file.
         core_clock: Clock of the NPU in Hz.
         constants: Name of the memory of weights, such as `OffChipFlash`.
         arena_cache_size: Limit of the SRAM for the arena or the cache, in bytes; None if the memory mode has none.
@@ -133,13 +140,13 @@ def _listed(names: list[str]) -> str:
 
 
 def _is_of_another_family(system_config: str, target: str) -> bool:
-    """Say whether the name of a system configuration is that of another NPU, by Arm's convention for names."""
+    """Return True if a system configuration is named after another NPU, by Arm's naming convention."""
     others = set(_DEFAULTS) - {family(target)}
     return any(system_config.lower().startswith(f"ethos_{other}") for other in others)
 
 
 def _problem(parser: ConfigParser, system_config: str, memory_mode: str, target: str) -> str | None:
-    """Say why a target with a system configuration cannot have a memory mode; None if it can."""
+    """Return why a target with a system configuration cannot have a memory mode; None if it can."""
     arena, cache = (_port(parser, memory_mode, key) for key in ("arena_mem_area", "cache_mem_area"))
     if family(target) == "u55" and arena != cache:
         return "the Ethos-U55 has no dedicated SRAM"

@@ -17,8 +17,8 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import argument, is_dequantize, is_quantize, parameters_of
-from edgecore_tosa.attention import is_mask
-from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.quantization.attention import is_mask
+from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import DType
 
 aten = torch.ops.aten

@@ -22,9 +22,9 @@ from edgecore.sdk import (
     is_dequantize,
     is_quantize,
 )
-from edgecore_tosa.builder import Builder, Value
-from edgecore_tosa.parameters import Parameters, ReadConstant
-from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.quantization.parameters import Parameters, ReadConstant
+from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import DType
 from edgecore_tosa.spec import TosaSpec
 

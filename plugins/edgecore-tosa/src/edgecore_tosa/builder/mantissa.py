@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from edgecore_tosa.builder import Builder
+from edgecore_tosa.builder.builder import Builder
+from edgecore_tosa.builder.lookup import ENTRIES, FRACTION, lookup
 from edgecore_tosa.graph import Array, Tensor
-from edgecore_tosa.operators.tables import ENTRIES, FRACTION, lookup
 from edgecore_tosa.schema import ArithmeticRightShift, DType, Op
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from edgecore.plugin import BlobGraph, BlobNode
-from edgecore_tosa.graph import Graph, Tensor
+from edgecore_tosa.graph.graph import Graph, Tensor
 
 
 def blob_graph(graph: Graph) -> BlobGraph:
-    """Return the operators of a graph as nodes named like those of `origins.debug_handle_map`, without constants.
+    """Return the operators of a graph, without constants, as nodes named like the keys of `origins.debug_handle_map`.
 
-    The graph has been written or read already, which names its operators.
+    Call `Graph.to_bytes` first, or read the graph from bytes: both name the operators.
     """
     numbers: dict[Tensor, int] = {}
     for tensor in (*graph.inputs, *(operator.output for operator in graph.operators)):

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
 from edgecore_tosa.graph import Array, Tensor
-from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import DType, Op
 
 Function = Callable[[torch.Tensor], torch.Tensor]

@@ -14,8 +14,8 @@ from torch.fx import Node
 
 from edgecore.sdk import argument, is_dequantize, is_quantize
 from edgecore_tosa.graph import NUMPY, Array, Graph, Operator, Tensor, encode
-from edgecore_tosa.parameters import Parameters
-from edgecore_tosa.quantization import LIMITS, Quantization, multiplier_and_shift
+from edgecore_tosa.quantization.parameters import Parameters
+from edgecore_tosa.quantization.scales import LIMITS, Quantization, multiplier_and_shift
 from edgecore_tosa.schema import ATTRIBUTES, DType, NanMode, Op, Rescale, Rounding, Transpose
 from edgecore_tosa.spec import TosaSpec
 

@@ -1,16 +1,16 @@
-"""`EthosUCompileSpec` for scripts in ExecuTorch's style: the options of the backend under the documented names."""
+"""Names for ExecuTorch scripts: compile spec, partitioner and quantizer with the documented arguments and methods."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pydantic import ValidationError
-
+from edgecore_ethosu.compiler import EthosUCompiler
 from edgecore_ethosu.options import EthosUOptions
-from edgecore_ethosu.targets import DEFAULT_CONFIG
+from edgecore_ethosu.vela.targets import DEFAULT_CONFIG
+from edgecore_tosa.executorch import SpecPartitioner, SpecQuantizer, TosaCompileSpec
 
 
-class EthosUCompileSpec:
+class EthosUCompileSpec(TosaCompileSpec[EthosUOptions]):
     """Configuration of the compilation for one NPU.
 
     Args:
@@ -23,6 +23,8 @@ class EthosUCompileSpec:
     Raises:
         ValueError: There is no such target, system configuration, memory mode or flag. The message lists what there is.
     """
+
+    output_format = "vela"
 
     def __init__(
         self,
@@ -39,21 +41,14 @@ class EthosUCompileSpec:
             "extra_flags": tuple(extra_flags or ()),
             "config_ini": config_ini or DEFAULT_CONFIG,
         }
-        try:
-            self.options = EthosUOptions.model_validate(values)
-        except ValidationError as error:
-            raise ValueError("; ".join(item["msg"].removeprefix("Value error, ") for item in error.errors())) from None
+        super().__init__(EthosUOptions, values)
 
-    def dump_intermediate_artifacts_to(self, output_path: str | None) -> EthosUCompileSpec:
-        """Set the folder for TOSA graphs and Vela's output; None for no such files. Return this object."""
-        self.options = self.options.model_copy(update={"dump_intermediate_artifacts_to": output_path})
-        return self
 
-    def get_intermediate_path(self) -> str | None:
-        """Return the folder for TOSA graphs and Vela's output."""
-        return self.options.dump_intermediate_artifacts_to
+class EthosUPartitioner(SpecPartitioner):
+    """Tags the calls that an NPU supports."""
 
-    @staticmethod
-    def get_output_format() -> str:
-        """Return `vela`, the format of the blobs."""
-        return "vela"
+    backend_id = EthosUCompiler.backend_id
+
+
+class EthosUQuantizer(SpecQuantizer):
+    """Annotates an exported model for an NPU."""
