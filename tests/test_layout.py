@@ -9,9 +9,17 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+PLUGINS = (
+    "ethosu",
+    "tosa",
+    "vgf",
+    "xnnpack",
+)
+"""Plugins whose tests mirror their package."""
+
 SOURCES = {
     "tests": "src/edgecore",
-    "plugins/edgecore-xnnpack/tests": "plugins/edgecore-xnnpack/src/edgecore_xnnpack",
+    **{f"plugins/edgecore-{name}/tests": f"plugins/edgecore-{name}/src/edgecore_{name}" for name in PLUGINS},
 }
 """A folder of tests, and the package that its subfolders mirror."""
 

@@ -43,7 +43,7 @@ WITH_INT4 = {"aten.convolution.default", "aten.linear.default", "aten.conv3d.def
 """Operators with weights of their own, which may be int4."""
 
 BOUNDS = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 4e-3}
-"""The greatest difference of real numbers, relative to the number and to the greatest one, as in test_tosa_float."""
+"""The greatest difference of real numbers, relative to the number and to the greatest one, as in test_float."""
 
 BOOLEAN = {f"aten.{name}" for name in (
     "logical_and.default", "logical_or.default", "logical_not.default",

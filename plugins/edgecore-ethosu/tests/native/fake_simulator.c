@@ -1,4 +1,4 @@
-// The functions of the TOSA simulator, for test_ethosu_delegate.py: they fail where FAKE_SIMULATOR says. A graph has
+// The functions of the TOSA simulator, for test_delegate.py: they fail where FAKE_SIMULATOR says. A graph has
 // the input and the output of the model `Conv` there.
 #include <stdint.h>
 #include <stdio.h>

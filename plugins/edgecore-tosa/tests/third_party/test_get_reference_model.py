@@ -11,7 +11,7 @@ from types import ModuleType
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "native" / "third_party"
+FOLDER = Path(__file__).parents[2] / "native" / "third_party"
 MEMBERS = ["include/model_runner.h", "include/flatbuffers/base.h", "include/gtest/gtest.h", "tosa/Op.py"]
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 
 import pytest
@@ -15,13 +13,11 @@ import edgecore
 import edgecore.format as fmt
 from edgecore.devtools.memory import delegate_needs
 from edgecore.errors import CompileError, FallbackWarning
-from edgecore_ethosu import lowering
 from edgecore_ethosu.blob import write_blob
 from edgecore_ethosu.compiler import EthosUCompiler
 from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.vela import compile as vela
 from edgecore_ethosu.vela.compile import compile_tosa
-from edgecore_tosa.graph import Graph
 
 
 @pytest.fixture(scope="module")
@@ -178,20 +174,6 @@ def test_a_vela_without_its_configuration_files_is_an_error(monkeypatch, tosa):
         compile_tosa(tosa, EthosUOptions())
 
 
-def test_arguments_that_vela_changes_are_an_error(monkeypatch, tosa):
-    result = compile_tosa(tosa, EthosUOptions())
-    other = replace(result, program=replace(result.program, inputs=()))
-    monkeypatch.setattr(lowering, "compile_tosa", lambda *args, **kwargs: other)
-    with pytest.warns(FallbackWarning, match=r"Vela changed the inputs of the delegate: sizes of \[\] bytes .* \[72\]"):
-        edgecore.compile(Conv().eval(), CONV_INPUTS, backends=["ethosu"])
-
-
-def test_the_report_has_the_estimates_of_each_delegate():
-    text = str(compiled(Conv(), CONV_INPUTS).report())
-    assert "delegate 0: ethos-u55-128, NPU operations" in text
-    assert "CPU operations 0" in text and "cycles" in text and "SRAM" in text and "flash" in text
-
-
 @pytest.mark.parametrize("by_module", [True, False])
 def test_the_cycles_of_the_operators_are_those_of_the_delegate(monkeypatch, tosa, by_module):
     if not by_module:
@@ -199,28 +181,6 @@ def test_the_cycles_of_the_operators_are_those_of_the_delegate(monkeypatch, tosa
     report = compile_tosa(tosa, EthosUOptions()).report
     assert report.operators
     assert sum(one.cycles for one in report.operators.values()) == report.total_cycles
-
-
-def test_the_report_says_where_the_cycles_go():
-    text = str(compiled(Conv(), CONV_INPUTS).report())
-    assert re.search(r"delegate 0: \d+% of the cycles in .*conv", text), text
-
-
-def test_intermediate_files_are_kept(tmp_path):
-    program = compiled(Conv(), CONV_INPUTS, dump_intermediate_artifacts_to=str(tmp_path))
-    (folder,) = tmp_path.iterdir()
-    blob = (folder / "delegate.bin").read_bytes()
-    assert blob in bytes(program.buffer)
-    assert write_blob(compile_tosa((folder / "graph.tosa").read_bytes(), EthosUOptions()).program) == blob
-
-
-def test_a_graph_that_vela_refuses_is_kept(monkeypatch, tmp_path):
-    monkeypatch.setattr(Graph, "to_bytes", lambda graph: b"no graph")
-    backend = edgecore.Backend("ethosu", dump_intermediate_artifacts_to=str(tmp_path))
-    with pytest.warns(FallbackWarning, match="Vela cannot compile the TOSA graph for ethos-u55-128"):
-        edgecore.compile(Conv().eval(), CONV_INPUTS, backends=[backend])
-    (folder,) = tmp_path.iterdir()
-    assert (folder / "graph.tosa").read_bytes() == b"no graph"
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])

@@ -1,4 +1,4 @@
-"""The installed package: README, checks, versions, the search for the emulation layer."""
+"""The package as edgecore finds it: the emulation layer, and the rows of `edgecore doctor`."""
 
 from __future__ import annotations
 
@@ -6,36 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
 
-from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_vgf import backend, versions
-from edgecore_vgf.compiler import VgfCompiler
-
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_tables_of_the_readme_are_those_of_the_code():
-    """If this fails, replace the tables of the README by what `edgecore backends vgf --markdown` prints."""
-    assert options_markdown(VgfCompiler.Options) in README
-    assert operators_markdown(VgfCompiler().operator_support()) in README
-
-
-@pytest.mark.usefixtures("device")
-def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    names = {"__name__": "readme"}
-    for block in README.split("```python\n")[1:]:
-        exec(block.partition("```")[0], names)
-    assert (tmp_path / "model.pte").is_file() and "1 x VgfBackend" in str(names["program"].report())
-    torch.testing.assert_close(names["result"], names["model"](*names["example"]), rtol=0, atol=1e-4)
-
-
-def test_the_check_of_the_package_names_a_missing_library(monkeypatch):
-    assert list(VgfCompiler().check()) == []
-    monkeypatch.setattr(backend, "native_library", lambda: "/no/libedgecore_vgf.so")
-    (library,) = VgfCompiler().check()
-    assert library.what == "the delegate's library /no/libedgecore_vgf.so is missing"
 
 
 def test_doctor_lists_converter_layer_and_loader(monkeypatch):

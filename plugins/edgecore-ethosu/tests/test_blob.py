@@ -6,7 +6,7 @@ import re
 import struct
 
 import pytest
-from ethosu_models import CONV_INPUTS, Conv, blob_of, compiled, conv_file
+from ethosu_models import blob_of, conv_file
 
 import edgecore
 from edgecore.errors import CompileError, ExecutionError, FormatError
@@ -54,19 +54,6 @@ def test_a_description_names_sizes_and_arguments():
         "output 0: 1x1x1x2x6x6, 1 bytes an element, at offset 16 of region 1",
         "output 1: 1x1x1x2x6x6, 1 bytes an element, at offset 16 of region 1",
     ]
-
-
-def test_the_description_says_whether_the_tosa_graph_is_stored():
-    stored = compiled(Conv(), CONV_INPUTS)
-    blob = blob_of(bytes(stored.buffer))
-    assert EthosUCompiler().describe_blob(blob, {})[-1] == "TOSA graph: not in the file"
-    text = "\n".join(EthosUCompiler().describe_blob(blob, {key_of(bytes(stored.buffer)): b""}))
-    assert "TOSA graph: in the file as ethosu-tosa-" in text
-
-
-def key_of(content: bytes) -> str:
-    start = content.index(b"ethosu-tosa-")
-    return content[start : start + 28].decode()
 
 
 def test_an_arena_that_is_too_large_is_refused():

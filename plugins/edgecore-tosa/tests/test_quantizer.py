@@ -6,7 +6,6 @@ from torch import nn
 from torch.nn import functional
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e, prepare_qat_pt2e
 
-from edgecore_tosa.quantization.attention import decompose
 from edgecore_tosa.quantizer import (
     TosaQuantizer,
     get_symmetric_a16w8_quantization_config,
@@ -160,19 +159,3 @@ def test_attention_over_a_symbolic_number_of_rows_stays_whole():
 def test_ranges_found_at_run_time_are_refused(make):
     with pytest.raises(ValueError, match="TOSA has no quantization with ranges that are found at run time; use False"):
         make(is_dynamic=True)
-
-
-class Blocks(torch.nn.Module):
-    """Residual blocks with gates, whose number of paths from the input to the end is 3 to the power of their number."""
-
-    def forward(self, x):
-        for _ in range(200):
-            y = torch.relu(x)
-            x = x + y * torch.sigmoid(y)
-        return x
-
-
-def test_a_deep_network_of_many_paths_is_searched_for_masks_once():
-    model = torch.export.export(Blocks().eval(), (torch.randn(2, 3),)).module()
-    before = [node.target for node in model.graph.nodes]
-    assert [node.target for node in decompose(model).graph.nodes] == before

@@ -1,4 +1,4 @@
-"""The partitioner for scripts in ExecuTorch's style."""
+"""Compile spec, partitioner and quantizer for ExecuTorch scripts."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import edgecore
+from edgecore_tosa.spec import TosaSpec
 from edgecore_vgf import VgfCompileSpec, VgfPartitioner, VgfQuantizer
 from edgecore_vgf.quantizer import get_symmetric_quantization_config
 
@@ -72,3 +73,29 @@ def test_views_of_integers_are_no_delegate():
 def test_the_documented_names_do_not_slow_down_the_import_of_the_package():
     code = "import sys, edgecore_vgf; assert not {'torch', 'pydantic'} & set(sys.modules); edgecore_vgf.VgfPartitioner"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_methods_of_a_compile_spec_are_the_documented_ones():
+    spec = VgfCompileSpec("TOSA-1.0+FP", compiler_flags=["--emit-debug-info"])
+    assert spec.options.tosa_spec == "TOSA-1.0+FP" and spec.options.compiler_flags == ("--emit-debug-info",)
+    assert spec.get_intermediate_path() is None
+    assert spec.dump_intermediate_artifacts_to("folder") is spec
+    assert spec.get_intermediate_path() == spec.options.dump_intermediate_artifacts_to == "folder"
+    assert VgfCompileSpec.get_output_format() == "vgf"
+
+
+def test_a_specification_may_be_a_text_or_an_object():
+    assert VgfCompileSpec(TosaSpec.parse("TOSA-1.0+INT+int16")).options == VgfCompileSpec("TOSA-1.0+INT+int16").options
+    default = TosaSpec.parse(VgfCompileSpec().options.tosa_spec)
+    assert default.integer and default.floating and default.extensions == {"int16", "int4"}
+
+
+def test_the_quantizer_leaves_a_module_in_floating_point():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Sigmoid()).eval()
+    inputs = (torch.randn(2, 4),)
+    quantizer = VgfQuantizer(VgfCompileSpec())
+    quantizer.set_global(get_symmetric_quantization_config()).set_module_type(torch.nn.Sigmoid, None)
+    prepared = prepare_pt2e(torch.export.export(model, inputs).module(check_guards=False), quantizer)
+    prepared(*inputs)
+    names = [str(node.target) for node in convert_pt2e(prepared).graph.nodes if node.op == "call_function"]
+    assert any("linear" in name for name in names) and names[-1] == "aten.sigmoid.default"

@@ -1,4 +1,4 @@
-"""Layers, pooling, resizing and moves of TOSA in numpy and in Arm's reference model; see `test_tosa_numpy`."""
+"""Layers, pooling, resizing and moves of TOSA in numpy and in Arm's reference model; see `test_numpy`."""
 
 from __future__ import annotations
 

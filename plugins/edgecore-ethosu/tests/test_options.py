@@ -26,14 +26,6 @@ def test_a_target_may_be_written_in_capitals():
     assert EthosUCompileSpec("Ethos-U85-256").options.target == "ethos-u85-256"
 
 
-def test_the_methods_of_a_compile_spec_are_the_documented_ones():
-    spec = EthosUCompileSpec("ethos-u55-128", extra_flags=["--output-format=raw", "--debug-force-regor"])
-    assert spec.get_intermediate_path() is None
-    assert spec.dump_intermediate_artifacts_to("folder") is spec
-    assert spec.get_intermediate_path() == spec.options.dump_intermediate_artifacts_to == "folder"
-    assert EthosUCompileSpec.get_output_format() == "vela"
-
-
 def test_compile_specs_keep_the_options():
     options = EthosUOptions(
         target="ethos-u65-512", memory_mode="Shared_Sram", extra_flags=["--optimise Size"], include_tosa=False

@@ -18,7 +18,7 @@ from edgecore_ethosu.options import EthosUOptions
 from edgecore_ethosu.vela.compile import VelaResult, compile_tosa
 from edgecore_ethosu.vela.targets import TARGETS
 
-NATIVE = Path(__file__).resolve().parents[1] / "native"
+NATIVE = Path(__file__).resolve().parents[2] / "native"
 INCLUDE = Path(edgecore.__file__).parent / "native" / "include"
 LOG = """
 #include <stdint.h>

@@ -1,4 +1,4 @@
-"""Scaling by integers, quantization parameters and specifications."""
+"""Quantization parameters, and scaling by integers."""
 
 import math
 
@@ -7,7 +7,6 @@ import pytest
 
 from edgecore_tosa.quantization.scales import Quantization, multiplier_and_shift
 from edgecore_tosa.schema import DType
-from edgecore_tosa.spec import TosaSpec
 
 
 @pytest.mark.parametrize("bits", [16, 32])
@@ -35,25 +34,3 @@ def test_real_numbers_become_integers_within_the_limits():
     np.testing.assert_array_equal(q.real(np.array([3, 5], np.int8)), [0.0, 1.0])
     by_row = Quantization((1.0, 2.0), 0, DType.INT8, axis=0)
     np.testing.assert_array_equal(by_row.real(np.array([[1, 2], [3, 4]], np.int8)), [[1.0, 2.0], [6.0, 8.0]])
-
-
-def test_a_specification_is_read_and_written():
-    text = "TOSA-1.0+INT+FP+int16+u55"
-    spec = TosaSpec.parse(text)
-    assert spec.integer and spec.floating and spec.extensions == {"int16", "u55"}
-    assert str(spec) == text
-    assert TosaSpec.parse("TOSA-1.0.0+FP") == TosaSpec(integer=False, floating=True)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("tosa", "is no TOSA specification: write, for example, 'TOSA-1.0"),
-        ("TOSA-0.80+INT", "only version 1 of TOSA is supported"),
-        ("TOSA-1.0+INT+int5", "unknown 'int5'; there are the profiles INT, FP and the extensions int16"),
-        ("TOSA-1.0+int16", r"has no profile: add \+INT, \+FP or both"),
-    ],
-)
-def test_a_wrong_specification_is_an_error_that_says_why(text, message):
-    with pytest.raises(ValueError, match=message):
-        TosaSpec.parse(text)

@@ -29,16 +29,6 @@ def test_a_file_has_the_arguments_and_constants_of_the_partition(network):
     assert TensorInfo("float32", (8, 3, 3, 3), 864) in vgf.constants
 
 
-def test_a_description_names_the_graph_and_its_tensors():
-    lines = VgfCompiler().describe_blob(blob_of(sub_file()), {})
-    assert re.fullmatch(r"VGF 0\.5\.0, graph \w+: [\d,]+ bytes of SPIR-V", lines[0])
-    assert lines[1:] == [
-        "input 0: float32[3, 4], 48 bytes",
-        "input 1: float32[1, 4], 16 bytes",
-        "output 0: float32[3, 4], 48 bytes",
-    ]
-
-
 def section(blob: bytes, name: str) -> int:
     return struct.unpack_from("<Q", blob, HEADER[name])[0]
 

@@ -1,16 +1,14 @@
-"""The partitioner for scripts in ExecuTorch's style."""
+"""Compile spec, partitioner and quantizer for ExecuTorch scripts."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-import pytest
 import torch
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
 import edgecore
-from edgecore.errors import CompileError
 from edgecore_ethosu import EthosUCompileSpec, EthosUPartitioner, EthosUQuantizer
 from edgecore_ethosu.quantizer import get_symmetric_quantization_config
 
@@ -69,15 +67,14 @@ def test_views_of_integers_are_no_delegate():
     assert "in a partition with only data movement" in str(edge.report())
 
 
-def test_a_model_that_is_not_quantized_is_refused_with_the_operator_and_the_reason():
-    backend = edgecore.Backend("ethosu", required=True)
-    with pytest.raises(
-        CompileError,
-        match=r"aten\.sub\.Tensor .* EthosUBackend: input x is not quantized, and TOSA-1\.0\+INT.* computes with integers",
-    ):
-        edgecore.compile(Sub().eval(), INPUTS, backends=[backend])
-
-
 def test_the_documented_names_do_not_slow_down_the_import_of_the_package():
     code = "import sys, edgecore_ethosu; assert not {'torch', 'pydantic'} & set(sys.modules); edgecore_ethosu.EthosUPartitioner"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_methods_of_a_compile_spec_are_the_documented_ones():
+    spec = EthosUCompileSpec("ethos-u55-128", extra_flags=["--output-format=raw", "--debug-force-regor"])
+    assert spec.get_intermediate_path() is None
+    assert spec.dump_intermediate_artifacts_to("folder") is spec
+    assert spec.get_intermediate_path() == spec.options.dump_intermediate_artifacts_to == "folder"
+    assert EthosUCompileSpec.get_output_format() == "vela"
