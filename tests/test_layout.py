@@ -9,13 +9,13 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-PLUGINS = (
+PLUGINS = [
     "ethosu",
     "tosa",
     "vgf",
     "xnnpack",
-)
-"""Plugins whose tests mirror their package."""
+]
+"""The plugins of one shape: small folders, tests that mirror them, a short README."""
 
 SOURCES = {
     "tests": "src/edgecore",

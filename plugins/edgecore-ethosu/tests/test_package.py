@@ -1,4 +1,4 @@
-"""The installed package: README, checks, the search for the simulator."""
+"""The README and the page of operators."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from edgecore.sdk import operators_markdown, options_markdown
 from edgecore_ethosu.compiler import EthosUCompiler
 from edgecore_ethosu.options import EthosUOptions
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPERATORS = (ROOT / "docs" / "operators.md").read_text(encoding="utf-8")
 
 
-def test_the_tables_of_the_readme_are_those_of_the_code():
-    """If this fails, replace the tables of the README by what `edgecore backends ethosu --markdown` prints."""
+def test_the_tables_of_the_readme_and_of_the_operators_are_those_of_the_code():
+    """If this fails, replace the tables by the output of `edgecore backends ethosu --markdown`."""
     assert options_markdown(EthosUCompiler.Options) in README
     supported = EthosUCompiler().operator_support()
     of_u85 = EthosUCompiler().operator_support_with(EthosUOptions(target="ethos-u85-256"))
-    assert operators_markdown(supported) in README
-    assert operators_markdown([row for row in of_u85 if row not in supported]) in README
+    assert operators_markdown(supported) in OPERATORS
+    assert operators_markdown([row for row in of_u85 if row not in supported]) in OPERATORS
 
 
 def test_the_examples_of_the_readme_run(tmp_path, monkeypatch):
