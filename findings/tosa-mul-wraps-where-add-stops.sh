@@ -10,7 +10,7 @@
 # What to do: do not take TOSA_VALID as proof that no integer overflowed; bound the operands of MUL by CLAMP, or compute
 # the largest product by hand.
 # edgecore: compares the graphs of every operator with an implementation in NumPy
-# (`plugins/edgecore-tosa/tests/test_tosa_comparisons.py`).
+# (`plugins/edgecore-tosa/tests/test_comparisons.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

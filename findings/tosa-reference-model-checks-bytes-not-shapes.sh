@@ -7,7 +7,7 @@
 # in a graph for NHWC, int32 values run in a graph for float32, which then adds bit patterns, and the status is
 # TOSA_VALID. With another number of bytes it raises a ValueError.
 # What to do: compare array.shape and array.dtype with the graph before run().
-# edgecore: checks shapes and dtypes before a graph runs (`plugins/edgecore-tosa/tests/test_tosa_simulator.py`).
+# edgecore: checks shapes and dtypes before a graph runs (`plugins/edgecore-tosa/tests/test_simulator.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -11,7 +11,7 @@
 # What to do: use the largest multiplier and shift for a factor (a multiplier of 31 bits), and put a CLAMP before a
 # RESCALE whose shift is below 32.
 # edgecore: takes multipliers of 31 bits, and runs the graphs of every operator in the reference model
-# (`plugins/edgecore-tosa/tests/test_tosa_comparisons.py`).
+# (`plugins/edgecore-tosa/tests/test_comparisons.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -11,7 +11,7 @@
 # What to do: limit the steps of a 16-bit table, so that the jump takes two intervals; or compare with GREATER and
 # SELECT.
 # edgecore: refuses int16 operators with steps, such as sign and round, with this reason
-# (`plugins/edgecore-tosa/tests/test_tosa_comparisons.py`).
+# (`plugins/edgecore-tosa/tests/test_comparisons.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

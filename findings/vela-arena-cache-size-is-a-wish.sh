@@ -9,7 +9,7 @@
 # arena, or its allocation fails.
 # What to do: compare sram_memory_used (KiB) in the summary with the SRAM of the board, in the script that calls Vela.
 # edgecore: raises an error if a graph needs more SRAM than the limit
-# (`plugins/edgecore-ethosu/tests/test_ethosu_vela.py`).
+# (`plugins/edgecore-ethosu/tests/vela/test_compile.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -7,7 +7,7 @@
 # only: 32 KiB for a convolution whose weights take 37 KiB more of the same SRAM on an Ethos-U55 and 41 on an Ethos-U85,
 # for systems that have no on-chip flash. A board with 64 KiB of SRAM looks large enough and is not.
 # What to do: add on_chip_flash_memory_used to sram_memory_used in this mode.
-# edgecore: reports these weights as SRAM beside the rest (`plugins/edgecore-ethosu/tests/test_ethosu_vela.py`).
+# edgecore: reports these weights as SRAM beside the rest (`plugins/edgecore-ethosu/tests/vela/test_compile.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -8,7 +8,7 @@
 # Ethos-U85 with Ethos_U55_High_End_Embedded runs at half of its clock. A typing error in a build script so changes all
 # estimates, and the placement of weights that follows from the memories.
 # What to do: check that both options name one family; read core_clock in the summary.
-# edgecore: refuses a system configuration of another family (`plugins/edgecore-ethosu/tests/test_ethosu_options.py`).
+# edgecore: refuses a system configuration of another family (`plugins/edgecore-ethosu/tests/test_options.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

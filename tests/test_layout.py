@@ -9,13 +9,21 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+PLUGINS = [
+    "coreml",
+    "ethosu",
+    "openvino",
+    "qnn",
+    "tosa",
+    "vgf",
+    "xnnpack",
+]
+"""The plugins of one shape: small folders, tests that mirror them, a short README."""
+
 SOURCES = {
     "tests": "src/edgecore",
     "tests/executorch_names": "src/edgecore/executorch",  # pytest puts `tests` on the path, where `executorch` is a package
-    "plugins/edgecore-coreml/tests": "plugins/edgecore-coreml/src/edgecore_coreml",
-    "plugins/edgecore-openvino/tests": "plugins/edgecore-openvino/src/edgecore_openvino",
-    "plugins/edgecore-qnn/tests": "plugins/edgecore-qnn/src/edgecore_qnn",
-    "plugins/edgecore-xnnpack/tests": "plugins/edgecore-xnnpack/src/edgecore_xnnpack",
+    **{f"plugins/edgecore-{name}/tests": f"plugins/edgecore-{name}/src/edgecore_{name}" for name in PLUGINS},
 }
 """A folder of tests, and the package that its subfolders mirror."""
 

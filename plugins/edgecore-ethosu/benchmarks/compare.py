@@ -65,11 +65,11 @@ def quantized(name: str, quantizer: Any) -> torch.export.ExportedProgram:
 def lowered_here(name: str, target: str, recipe: str, folder: Path) -> Lowered:
     """Lower a network with edgecore."""
     import edgecore
-    from edgecore_ethosu import EthosUCompileSpec, EthosUPartitioner, EthosUQuantizer, preprocess, quantizer
+    from edgecore_ethosu import EthosUCompileSpec, EthosUPartitioner, EthosUQuantizer, lowering, quantizer
 
     spec = EthosUCompileSpec(target).dump_intermediate_artifacts_to(str(folder))
     program = quantized(name, EthosUQuantizer(spec).set_global(getattr(quantizer, CONFIGURATIONS[recipe])()))
-    vela = Stopwatch(preprocess, "compile_tosa")
+    vela = Stopwatch(lowering, "compile_tosa")
     start = time.process_time()
     edgecore.to_edge_transform_and_lower(program, partitioner=[EthosUPartitioner(spec)])
     return time.process_time() - start - vela.seconds, list(folder.glob("*/graph.tosa"))
@@ -126,7 +126,7 @@ def from_peer(name: str, target: str, recipe: str, folder: Path) -> Lowered:
 def estimates(graphs: list[Path], target: str) -> tuple[int, int]:
     """Return Vela's total cycles, and the greatest use of SRAM in bytes, of some graphs."""
     from edgecore_ethosu.options import EthosUOptions
-    from edgecore_ethosu.vela import compile_tosa
+    from edgecore_ethosu.vela.compile import compile_tosa
 
     reports = [compile_tosa(graph.read_bytes(), EthosUOptions(target=target)).report for graph in graphs]
     return sum(report.total_cycles for report in reports), max(report.memories["Sram"].peak for report in reports)

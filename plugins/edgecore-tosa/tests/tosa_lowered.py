@@ -19,7 +19,7 @@ from edgecore.sdk import is_dequantize
 from edgecore_tosa.graph import Array, Graph
 from edgecore_tosa.lowering import lower
 from edgecore_tosa.operators import table_of
-from edgecore_tosa.quantization import multiplier_and_shift
+from edgecore_tosa.quantization.scales import multiplier_and_shift
 from edgecore_tosa.quantizer import (
     TosaQuantizer,
     get_symmetric_a16w8_quantization_config,

@@ -13,9 +13,10 @@ from torch import nn
 from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 from tosa_lowered import CONFIGS, graphs_of
 
+from edgecore.conformance.samples import sample_table  # noqa: F401  (fills calls.TABLE)
 from edgecore.conformance.samples.calls import Sample, evaluate, samples_of
+from edgecore_tosa.builder.operator_table import Row
 from edgecore_tosa.operators import ROWS
-from edgecore_tosa.operators.table import Row
 from edgecore_tosa.quantizer import TosaQuantizer, get_symmetric_a8w4_quantization_config
 from edgecore_tosa.schema import DType
 from edgecore_tosa.simulator import Simulator
@@ -42,7 +43,7 @@ WITH_INT4 = {"aten.convolution.default", "aten.linear.default", "aten.conv3d.def
 """Operators with weights of their own, which may be int4."""
 
 BOUNDS = {np.dtype(np.float32): 1e-5, np.dtype(np.float16): 4e-3}
-"""The greatest difference of real numbers, relative to the number and to the greatest one, as in test_tosa_float."""
+"""The greatest difference of real numbers, relative to the number and to the greatest one, as in test_float."""
 
 BOOLEAN = {f"aten.{name}" for name in (
     "logical_and.default", "logical_or.default", "logical_not.default",

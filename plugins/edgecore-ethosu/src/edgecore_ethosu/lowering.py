@@ -1,29 +1,84 @@
-"""The uses of edgecore-tosa: the operators of a target, and the TOSA graph of a partition."""
+"""Compile the TOSA graph of a partition with Vela, and pack the result as a blob."""
 
 from __future__ import annotations
 
-from torch.export import ExportedProgram
+from dataclasses import dataclass
 
-from edgecore_ethosu.targets import family
-from edgecore_tosa.graph import Graph
-from edgecore_tosa.lowering import lower
-from edgecore_tosa.operators import table_of
-from edgecore_tosa.operators.table import TosaTable
-from edgecore_tosa.spec import TosaSpec
+from edgecore.errors import CompileError
+from edgecore.plugin import MemoryNeed, NamedBlob, PreprocessResult
+from edgecore.sdk import PartitionView
+from edgecore_ethosu.blob import tosa_key, write_blob
+from edgecore_ethosu.options import EthosUOptions
+from edgecore_ethosu.vela.compile import VelaReport, VelaResult, compile_tosa
+from edgecore_ethosu.vela.layers import Layer, layers_of, write_layers
+from edgecore_tosa.compiler import LoweredPartition
+from edgecore_tosa.graph.blob_graph import blob_graph
+from edgecore_tosa.graph.origins import debug_handle_map
 
-_EXTENSIONS = {"u55": "u55", "u65": "u55", "u85": "cf"}
+FORMAT = "ethosu-vela 1"
+"""Start of the compatibility string, which the delegates compare.
+
+The target follows, then `fast BYTES` for a command stream with a fast scratch, which the delegate on a device reads.
+"""
+
+_CACHE_LINE = 32
+"""Bytes of a cache line; the arena is aligned to it because the driver cleans and invalidates whole lines."""
+
+_FAST_SPACE = 1
+"""Memory space of the fast scratch. The arena is in space 0, the processor's memory."""
 
 
-def tosa_spec(target: str) -> TosaSpec:
-    """Return version, profile and extensions of TOSA that Vela supports for the target."""
-    return TosaSpec.parse(f"TOSA-1.0+INT+int16+int4+{_EXTENSIONS[family(target)]}")
+@dataclass(frozen=True)
+class EthosUResult(PreprocessResult):
+    """A compiled partition, and Vela's estimates for it and its operators."""
+
+    target: str = ""
+    report: VelaReport | None = None
+    layers: tuple[Layer, ...] = ()
 
 
-def operator_table(target: str) -> TosaTable:
-    """Return the table of operators for the target."""
-    return table_of(tosa_spec(target))
+def compile_graph(partition: LoweredPartition, options: EthosUOptions) -> EthosUResult:
+    """Compile the TOSA graph of a partition into a blob.
+
+    Raises:
+        CompileError: Vela is missing, or cannot compile the graph.
+    """
+    graph, tosa, folder = partition.graph, partition.tosa, partition.folder
+    compiled = compile_tosa(tosa, options, folder=folder)
+    _check_arguments(PartitionView(partition.program), compiled)
+    blob = write_blob(compiled.program)
+    layers = layers_of(graph, compiled.report.operators)
+    if folder is not None:
+        (folder / "delegate.bin").write_bytes(blob)
+        write_layers(layers, folder / "operators.csv")
+    arena = -(-compiled.program.scratch_size // _CACHE_LINE) * _CACHE_LINE
+    memory = [MemoryNeed("scratch", arena, alignment=_CACHE_LINE)]
+    compatibility = f"{FORMAT} {options.target}"
+    if compiled.fast_scratch_size:
+        memory.append(MemoryNeed("scratch", compiled.fast_scratch_size, space=_FAST_SPACE))
+        compatibility += f" fast {compiled.fast_scratch_size}"
+    if options.include_tosa:
+        memory.append(MemoryNeed("persistent", len(tosa)))  # the simulator copies the constants
+    return EthosUResult(
+        blob=blob,
+        named_data={tosa_key(blob): NamedBlob(tosa, repeats_blob=True)} if options.include_tosa else {},
+        debug_handle_map=debug_handle_map(graph),
+        compatibility=compatibility,
+        memory=tuple(memory),
+        estimated_cycles={layer.operator: layer.estimate.cycles for layer in layers if layer.estimate.cycles},
+        graph=None if options.include_tosa else blob_graph(graph),
+        target=options.target,
+        report=compiled.report,
+        layers=layers,
+    )
 
 
-def lower_to_tosa(program: ExportedProgram, target: str) -> Graph:
-    """Return the TOSA graph of one partition."""
-    return lower(program, tosa_spec(target))
+def _check_arguments(partition: PartitionView, compiled: VelaResult) -> None:
+    """Check that Vela kept the arguments of the partition, because the delegate on a device copies them one by one."""
+    for kind, nodes, tensors in (
+        ("inputs", partition.inputs, compiled.program.inputs),
+        ("outputs", partition.outputs, compiled.program.outputs),
+    ):
+        expected, sizes = [partition.max_bytes(node) for node in nodes], [tensor.size for tensor in tensors]
+        if expected != sizes:
+            raise CompileError(f"Vela changed the {kind} of the delegate: sizes of {sizes} bytes instead of {expected}")

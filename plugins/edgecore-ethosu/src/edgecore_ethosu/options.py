@@ -9,19 +9,21 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import Names
-from edgecore_ethosu.flags import parse_flags, split_flags
-from edgecore_ethosu.lowering import operator_table
-from edgecore_ethosu.targets import (
+from edgecore_ethosu.vela.flags import parse_flags, split_flags
+from edgecore_ethosu.vela.targets import (
     DEFAULT_CONFIG,
     TARGETS,
     config_path,
     configuration,
     default_memory_mode,
     default_system_config,
+    tosa_spec,
 )
+from edgecore_tosa.operators import table_of
+from edgecore_tosa.spec import TosaSpec
 
 SPEC_KEY = "ethosu_options"
-"""Key of the compile spec that holds the options as JSON. The spec `target` beside it is the one of ExecuTorch."""
+"""Key of the compile spec that holds the options as JSON. ExecuTorch has the other compile spec, `target`, too."""
 
 
 class EthosUOptions(BaseModel):
@@ -75,14 +77,19 @@ class EthosUOptions(BaseModel):
     @field_validator("operators")
     @classmethod
     def _known_operators(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        return tuple(operator_table(info.data.get("target", TARGETS[0])).check_names(names))
+        return tuple(table_of(tosa_spec(info.data.get("target", TARGETS[0]))).check_names(names))
 
     @model_validator(mode="after")
     def _valid_configuration(self) -> EthosUOptions:
         path = config_path(self.config_ini)
-        if path is not None:  # otherwise Vela is missing: `EthosUCompiler.check` and `compile_tosa` say so
+        if path is not None:  # None if Vela is missing, which `EthosUCompiler.check` and `compile_tosa` report
             configuration(self.target, self.system, self.mode, path)
         return self
+
+    @property
+    def spec(self) -> TosaSpec:
+        """The part of TOSA that the target runs."""
+        return tosa_spec(self.target)
 
     @property
     def system(self) -> str:
@@ -95,12 +102,12 @@ class EthosUOptions(BaseModel):
         return self.memory_mode or default_memory_mode(self.target)
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` gets and the file stores."""
+        """Return the compile specs that `preprocess` receives and the file stores."""
         stored = self.model_dump_json(exclude_defaults=True, exclude={"target", "operators", "min_operators"})
         return [CompileSpec("target", self.target.encode()), CompileSpec(SPEC_KEY, stored.encode())]
 
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> EthosUOptions:
-        """Return the options of which `to_specs` made compile specs."""
+        """Return the options that `to_specs` stored."""
         values = {spec.key: spec.value.decode() for spec in specs}
         return cls.model_validate({"target": values["target"], **json.loads(values.get(SPEC_KEY, "{}"))})

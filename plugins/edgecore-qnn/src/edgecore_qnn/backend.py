@@ -30,7 +30,7 @@ def sdk_version() -> str | None:
     path = installed_file("onnxruntime_qnn", "build_and_package_info.py")
     if path is None:
         return None
-    with open(path, encoding="utf-8") as file:  # noqa: PTH123 - loading a file imports no pathlib
+    with open(path, encoding="utf-8") as file:
         match = re.search(r"^qnn_version\s*=\s*'([\d.]+)'", file.read(), re.MULTILINE)
     return match and match.group(1)
 

@@ -8,19 +8,18 @@ from typing import Any
 from torch.export import ExportedProgram
 
 from edgecore.sdk import PartitionView
-from edgecore_tosa.builder import DTYPES, Builder, Value
+from edgecore_tosa.builder.builder import DTYPES, Builder, Value
 from edgecore_tosa.graph import Graph, Tensor
+from edgecore_tosa.graph.origins import assign_unwritten
 from edgecore_tosa.operators import table_of
-from edgecore_tosa.origins import assign_the_others
 from edgecore_tosa.schema import Op
 from edgecore_tosa.spec import TosaSpec
 
 
 def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
-    """Return the TOSA graph of a partition.
+    """Return the TOSA graph of a partition, with inputs and outputs of the same shapes in the same order.
 
-    The inputs and outputs have the shapes of the partition's, in the same order. Each operator knows the calls that it
-    computes.
+    Each operator names the calls that it computes (`Operator.source` and `others`).
 
     Args:
         program: The partition, as `BackendCompiler.preprocess` gets it. The table of `spec` supports its calls.
@@ -53,12 +52,12 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
         for added in graph.operators[count:]:
             added.source = node
     graph.remove_unread()
-    assign_the_others(graph, part.calls, builder.values)
+    assign_unwritten(graph, part.calls, {node: value.tensor for node, value in builder.values.items()})
     return graph
 
 
 def _separate(builder: Builder, tensor: Tensor) -> Tensor:
-    """Copy an output that is an input, a constant or an output already: each result needs a tensor of its own."""
+    """Copy an output that is an input, a constant or another output: TOSA needs a separate tensor for each result."""
     graph = builder.graph
     if tensor in graph.inputs or tensor in graph.outputs or tensor.data is not None:
         return builder.emit(Op.IDENTITY, [tensor], tensor.shape, tensor.dtype)

@@ -1,4 +1,4 @@
-"""The base of the partitioners for targets of TOSA."""
+"""The partitioner of the backends for TOSA devices."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.plugin import CompileSpec
 from edgecore.sdk import CapabilityPartitioner, UnsupportedReason, is_dequantize, is_quantize
 from edgecore_tosa.operators import table_of
-from edgecore_tosa.spec import TosaSpec
+from edgecore_tosa.options import TosaOptions
 
 aten = torch.ops.aten
 
@@ -30,44 +29,34 @@ class AdditionalCheck(Protocol):
 
 
 class TosaPartitioner(CapabilityPartitioner):
-    """Tags the calls that a specification of TOSA supports.
+    """Tags the calls that a target supports.
 
-    A partition that only moves data, or gives integers another meaning, stays outside.
+    A partition that only moves data, or only changes the meaning of integers, stays outside.
 
     Args:
         backend_id: The id of the backend.
-        spec: The specification.
-        compile_specs: The compile specs of every partition.
-        operators: Delegate only these operators (`aten.add.Tensor` or `add`); all if empty.
-        min_partition_size: Partitions with fewer operators stay outside.
+        options: The options of the backend.
         additional_checks: Checks that a call must pass, too.
     """
 
     def __init__(
-        self,
-        backend_id: str,
-        spec: TosaSpec,
-        *,
-        compile_specs: Sequence[CompileSpec] = (),
-        operators: Sequence[str] = (),
-        min_partition_size: int = 1,
-        additional_checks: Sequence[AdditionalCheck] | None = None,
+        self, backend_id: str, options: TosaOptions, additional_checks: Sequence[AdditionalCheck] | None = None
     ) -> None:
-        table = table_of(spec)
-        self._of_table = table.partitioner(backend_id, operators=operators)
+        table = table_of(options.spec)
+        self._of_table = table.partitioner(backend_id, operators=options.operators)
         self._checks = tuple(additional_checks or ())
         super().__init__(
             backend_id,
             self._reasons,
-            compile_specs=compile_specs,
+            compile_specs=options.to_specs(),
             ops_to_not_decompose=table.ops_to_not_decompose,
             preserve=table.preserve,
-            min_partition_size=min_partition_size,
+            min_partition_size=options.min_operators,
             inside_only=table.inside_only,
         )
 
     def is_operator(self, node: Node) -> bool:
-        """Return True if a node computes: it does not only move data, or give integers a meaning."""
+        """Return True if a node computes: it does more than move data or change the meaning of integers."""
         if node.target in _SPLITS or is_quantize(node) or is_dequantize(node):
             return False
         return super().is_operator(node)

@@ -44,10 +44,10 @@ from edgecore.sdk.annotations import (
     weight_spec,
     with_roles,
 )
-from edgecore_tosa import parameters
-from edgecore_tosa.attention import MASKS, decompose, is_mask
-from edgecore_tosa.parameters import positive_factor
-from edgecore_tosa.quantization import LIMITS
+from edgecore_tosa.quantization import parameters
+from edgecore_tosa.quantization.attention import MASKS, decompose, is_mask
+from edgecore_tosa.quantization.parameters import positive_factor
+from edgecore_tosa.quantization.scales import LIMITS
 from edgecore_tosa.schema import DType
 
 aten = torch.ops.aten

@@ -3,65 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-from torch.export import ExportedProgram
-
-from edgecore.errors import CompileError, FormatError
-from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
-from edgecore.sdk import Partitioner
-from edgecore_vgf import lowering, native_library
+from edgecore.errors import CompileError
+from edgecore.plugin import PreprocessResult, Problem
+from edgecore_tosa.compiler import LoweredPartition, TosaCompiler
+from edgecore_vgf import backend
 from edgecore_vgf.converter import INSTALL, converter_program
+from edgecore_vgf.lowering import VgfResult, compile_graph
 from edgecore_vgf.options import VgfOptions
-from edgecore_vgf.partitioner import VgfPartitioner
-from edgecore_vgf.preprocess import VgfResult, preprocess
-from edgecore_vgf.vgf import describe_vgf, read_vgf
+from edgecore_vgf.vgf import Vgf, describe_vgf, read_vgf
 
 
-class VgfCompiler:
-    """Implements `QuantizingCompiler`, `TargetingCompiler`, `ReportingCompiler` and `BlobReader` of `edgecore.plugin`."""
+class VgfCompiler(TosaCompiler[VgfOptions]):
+    """Converts TOSA graphs to VGF files, and reads them."""
 
     Options = VgfOptions
+    name = "vgf"
+    backend_id = "VgfBackend"
 
-    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
-        """Make the partitioner for `options`, which are `VgfOptions`. The target runtime makes no difference."""
-        return VgfPartitioner(VgfOptions.model_validate(options.model_dump()))
+    def compile_graph(self, partition: LoweredPartition, options: VgfOptions) -> PreprocessResult:
+        """Convert a TOSA graph into a blob."""
+        return compile_graph(partition, options)
 
-    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
-        """Compile one partition into a blob."""
-        return preprocess(program, specs)
+    def read_blob(self, blob: bytes) -> Vgf:
+        """Read and check a blob."""
+        return read_vgf(blob)
 
-    def operator_support(self) -> Sequence[OperatorSupport]:
-        """List the supported operators with their dtypes and constraints, for the default specification."""
-        return self.operator_support_with(VgfOptions())
+    def native_library(self) -> str:
+        """Return the absolute path of the delegate's shared library."""
+        return backend.native_library()
 
-    def operator_support_with(self, options: BaseModel) -> Sequence[OperatorSupport]:
-        """List the supported operators of the specification in `options`, which are `VgfOptions`."""
-        return lowering.operator_table(VgfOptions.model_validate(options.model_dump()).tosa_spec).support()
-
-    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
-        """List the errors of a blob. The target runtime makes no difference."""
+    def missing_tools(self) -> Sequence[Problem]:
+        """Report if Arm's converter is missing."""
         try:
-            read_vgf(blob)
-        except FormatError as error:
-            return [str(error)]
+            converter_program()
+        except CompileError as error:
+            return [Problem(str(error).partition(": pip install")[0], INSTALL)]
         return []
 
     def describe_blob(self, blob: bytes, named_data: Mapping[str, Any]) -> Sequence[str]:
         """Return lines with the graph, inputs, outputs and constants of a blob, for `edgecore inspect --blobs`."""
         return describe_vgf(blob)
-
-    def recipes(self) -> Mapping[str, RecipeSupport]:
-        """Return the recipes of `edgecore.compile(quantize=...)`.
-
-        - `int8`: everything of int8, with ranges from calibration.
-        - `int16x8`: activations of int16 and weights of int8.
-        """
-        from edgecore_tosa.recipes import RECIPES
-
-        return RECIPES
 
     def report_lines(self, results: Sequence[PreprocessResult]) -> Sequence[str]:
         """Return a line for each delegate: sizes of its graph and constants."""
@@ -74,15 +57,3 @@ class VgfCompiler:
                     f"{len(result.vgf.constants)} constants of {constants:,} bytes"
                 )
         return lines
-
-    def check(self) -> Sequence[Problem]:
-        """Report if the native library of the delegate or Arm's converter is missing."""
-        problems = []
-        if not Path(native_library()).is_file():
-            remedy = "pip install --force-reinstall --no-deps edgecore-vgf"
-            problems.append(Problem(f"the delegate's library {native_library()} is missing", remedy))
-        try:
-            converter_program()
-        except CompileError as error:
-            problems.append(Problem(str(error).partition(": pip install")[0], INSTALL))
-        return problems

@@ -1,23 +1,66 @@
-"""The uses of edgecore-tosa: the operators of a specification, and the TOSA graph of a partition."""
+"""Convert the TOSA graph of a partition to a VGF file, the blob."""
 
 from __future__ import annotations
 
-from torch.export import ExportedProgram
+from dataclasses import dataclass
 
-from edgecore_tosa.graph import Graph
-from edgecore_tosa.lowering import lower
-from edgecore_tosa.operators import table_of
-from edgecore_tosa.operators.table import TosaTable
-from edgecore_tosa.spec import TosaSpec
+from torch.fx import Node
 
-DEFAULT_SPEC = "TOSA-1.0+INT+FP+int16+int4"
+from edgecore.errors import CompileError
+from edgecore.plugin import MemoryNeed, PreprocessResult
+from edgecore.sdk import PartitionView, dtype_name
+from edgecore_tosa.compiler import LoweredPartition
+from edgecore_tosa.graph.blob_graph import blob_graph
+from edgecore_tosa.graph.origins import debug_handle_map
+from edgecore_vgf.converter import convert
+from edgecore_vgf.options import VgfOptions
+from edgecore_vgf.vgf import TensorInfo, Vgf, read_vgf
+
+COMPATIBILITY = "vgf 1"
+"""Compatibility string, which the delegate compares."""
 
 
-def operator_table(spec: str) -> TosaTable:
-    """Return the table of operators for a specification."""
-    return table_of(TosaSpec.parse(spec))
+@dataclass(frozen=True)
+class VgfResult(PreprocessResult):
+    """A compiled partition, and the content of its VGF file."""
+
+    vgf: Vgf | None = None
 
 
-def lower_to_tosa(program: ExportedProgram, spec: str) -> Graph:
-    """Return the TOSA graph of one partition."""
-    return lower(program, TosaSpec.parse(spec))
+def compile_graph(partition: LoweredPartition, options: VgfOptions) -> VgfResult:
+    """Convert the TOSA graph of a partition into a blob.
+
+    Raises:
+        CompileError: The converter is missing, or cannot convert the graph.
+    """
+    blob = convert(partition.tosa, options.compiler_flags, folder=partition.folder)
+    vgf = read_vgf(blob)
+    _check_arguments(PartitionView(partition.program), vgf)
+    tensors = (*vgf.inputs, *vgf.outputs, *vgf.constants)
+    return VgfResult(
+        blob=blob,
+        debug_handle_map=debug_handle_map(partition.graph),
+        compatibility=COMPATIBILITY,
+        memory=(MemoryNeed("persistent", sum(tensor.size for tensor in tensors)),),
+        graph=blob_graph(partition.graph),  # the VGF file has SPIR-V, whose operations have no names
+        vgf=vgf,
+    )
+
+
+def _check_arguments(partition: PartitionView, vgf: Vgf) -> None:
+    """Check that the converter kept the arguments of the partition, because the delegate copies them one by one."""
+    for kind, nodes, tensors in (
+        ("inputs", partition.inputs, vgf.inputs),
+        ("outputs", partition.outputs, vgf.outputs),
+    ):
+        expected = [_tensor_info(partition, node) for node in nodes]
+        if expected != list(tensors):
+            raise CompileError(
+                f"the converter changed the {kind} of the delegate: {', '.join(map(str, tensors))} instead of "
+                f"{', '.join(map(str, expected))}"
+            )
+
+
+def _tensor_info(partition: PartitionView, node: Node) -> TensorInfo:
+    val = node.meta["val"]
+    return TensorInfo(dtype_name(val.dtype), tuple(val.shape), partition.max_bytes(node))

@@ -8,13 +8,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import Names
+from edgecore_tosa.operators import table_of
 from edgecore_tosa.spec import TosaSpec
-from edgecore_vgf.lowering import DEFAULT_SPEC, operator_table
 
+DEFAULT_SPEC = "TOSA-1.0+INT+FP+int16+int4"
 OUTPUT_FORMAT = "vgf"
 
-_OF_PACKAGE = ("-i", "--input", "-o", "--output")
-_OTHER_OUTPUT = (
+_FLAGS_OF_PACKAGE = ("-i", "--input", "-o", "--output")
+_FLAGS_WITHOUT_VGF = (
     "-h",
     "--help",
     "-v",
@@ -61,19 +62,24 @@ class VgfOptions(BaseModel):
         words = tuple(word for flag in flags for word in flag.split())
         for word in words:
             name = word.partition("=")[0]
-            if name in _OF_PACKAGE:
+            if name in _FLAGS_OF_PACKAGE:
                 raise ValueError(f"compiler_flags: edgecore-vgf sets {name} itself")
-            if name in _OTHER_OUTPUT:
+            if name in _FLAGS_WITHOUT_VGF:
                 raise ValueError(f"compiler_flags: with {name} the converter writes no VGF file")
         return words
 
     @field_validator("operators")
     @classmethod
     def _known_operators(cls, names: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
-        return tuple(operator_table(info.data.get("tosa_spec", DEFAULT_SPEC)).check_names(names))
+        return tuple(table_of(TosaSpec.parse(info.data.get("tosa_spec", DEFAULT_SPEC))).check_names(names))
+
+    @property
+    def spec(self) -> TosaSpec:
+        """The part of TOSA that the target runs."""
+        return TosaSpec.parse(self.tosa_spec)
 
     def to_specs(self) -> list[CompileSpec]:
-        """Return the compile specs that `preprocess` gets and the file stores; their keys are those of ExecuTorch."""
+        """Return the compile specs that `preprocess` receives and the file stores, with ExecuTorch's keys."""
         specs = {"tosa_spec": self.tosa_spec}
         if self.compiler_flags:
             specs["compile_flags"] = " ".join(self.compiler_flags)
@@ -84,7 +90,7 @@ class VgfOptions(BaseModel):
 
     @classmethod
     def from_specs(cls, specs: Sequence[CompileSpec]) -> VgfOptions:
-        """Return the options of which `to_specs` made compile specs."""
+        """Return the options that `to_specs` stored."""
         values = {spec.key: spec.value.decode() for spec in specs}
         return cls(
             tosa_spec=values["tosa_spec"],

@@ -1,6 +1,4 @@
-"""The quantizer for VGF, with ExecuTorch's interface. The configurations are those of `edgecore_tosa.quantizer`."""
-
-from __future__ import annotations
+"""Configurations of the quantizer of edgecore-tosa, which quantizes for VGF."""
 
 from edgecore_tosa.quantizer import (
     TosaQuantizer,
@@ -8,23 +6,10 @@ from edgecore_tosa.quantizer import (
     get_symmetric_a16w8_quantization_config,
     get_symmetric_quantization_config,
 )
-from edgecore_vgf.compile_spec import VgfCompileSpec
 
 __all__ = [
-    "VgfQuantizer",
+    "TosaQuantizer",
     "get_symmetric_a8w4_quantization_config",
     "get_symmetric_a16w8_quantization_config",
     "get_symmetric_quantization_config",
 ]
-
-
-class VgfQuantizer(TosaQuantizer):
-    """Annotates an exported model for `prepare_pt2e` and `prepare_qat_pt2e`.
-
-    Args:
-        compile_spec: The configuration of the compilation.
-    """
-
-    def __init__(self, compile_spec: VgfCompileSpec) -> None:
-        super().__init__()
-        self.compile_spec = compile_spec

@@ -46,7 +46,7 @@ def loader_version(path: str) -> tuple[int, int, int] | None:
 
 
 def _loader_row() -> tuple[str, bool, str, str]:
-    found = loader_version(_LOADER)
-    if found is None:
+    numbers = loader_version(_LOADER)
+    if numbers is None:
         return "Vulkan loader", False, f"{_LOADER} does not load", "apt-get install libvulkan1"
-    return "Vulkan loader", True, ".".join(map(str, found)), ""
+    return "Vulkan loader", True, ".".join(map(str, numbers)), ""

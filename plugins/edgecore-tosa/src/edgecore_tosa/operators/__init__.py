@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgecore_tosa.builder.operator_table import Row, TosaTable
 from edgecore_tosa.operators import (
     activation,
     average,
@@ -20,7 +21,6 @@ from edgecore_tosa.operators import (
     resize,
     softmax,
 )
-from edgecore_tosa.operators.table import Row, TosaTable
 from edgecore_tosa.spec import TosaSpec
 
 ROWS: tuple[Row, ...] = (

@@ -8,11 +8,11 @@ from typing import Any
 
 import torch
 
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.lookup import LIMIT, table
+from edgecore_tosa.builder.operator_table import FLOAT, QUANTIZED, Query, Row, needs_integers
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.elementwise import total
-from edgecore_tosa.operators.table import FLOAT, QUANTIZED, Query, Row, needs_integers
-from edgecore_tosa.operators.tables import LIMIT, table
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

@@ -8,10 +8,10 @@ import numpy as np
 import torch
 
 from edgecore.sdk import NodeQuery, for_each
-from edgecore_tosa.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Query, Row
 from edgecore_tosa.operators.convolution import accumulator, crop
 from edgecore_tosa.operators.parts import padded
-from edgecore_tosa.operators.table import FLOAT, Query, Row
 from edgecore_tosa.schema import AvgPool2d, DepthwiseConv2d, DType, Op
 
 aten = torch.ops.aten

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from edgecore.sdk import NodeQuery, dtype_name
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Lower, Query, Row, needs_more_than_u55
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.elementwise import aligned, of_one_scale
-from edgecore_tosa.operators.table import FLOAT, Lower, Query, Row, needs_more_than_u55
-from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from edgecore.sdk import NodeQuery, for_each
-from edgecore_tosa.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Query, Row, needs_more_than_u55, symmetric_weight
 from edgecore_tosa.graph import Array, Tensor
-from edgecore_tosa.operators.table import FLOAT, Query, Row, needs_more_than_u55, symmetric_weight
-from edgecore_tosa.quantization import LIMITS
+from edgecore_tosa.quantization.scales import LIMITS
 from edgecore_tosa.schema import ATTRIBUTES, Conv2d, DepthwiseConv2d, DType, Op, TransposeConv2d
 
 aten = torch.ops.aten

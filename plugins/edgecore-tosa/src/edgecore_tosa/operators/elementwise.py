@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Query, Row
 from edgecore_tosa.graph import NUMPY, Tensor, encode
-from edgecore_tosa.operators.table import FLOAT, Query, Row
-from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 
 aten = torch.ops.aten

@@ -9,11 +9,11 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, INTEGER, Query, Row, needs_more_than_u55
 from edgecore_tosa.graph import Array, Tensor
 from edgecore_tosa.operators.movement import reshaped
 from edgecore_tosa.operators.parts import joined, part
-from edgecore_tosa.operators.table import FLOAT, INTEGER, Query, Row, needs_more_than_u55
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

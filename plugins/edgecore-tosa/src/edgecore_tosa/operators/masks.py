@@ -8,11 +8,11 @@ from dataclasses import replace
 import torch
 
 from edgecore.sdk import NodeQuery, argument
-from edgecore_tosa.attention import SOFTMAX, is_mask
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Query, Row
 from edgecore_tosa.graph import Array
 from edgecore_tosa.operators.elementwise import aligned
-from edgecore_tosa.operators.table import FLOAT, Query, Row
+from edgecore_tosa.quantization.attention import SOFTMAX, is_mask
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

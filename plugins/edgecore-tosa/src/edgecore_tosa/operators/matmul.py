@@ -8,10 +8,10 @@ from math import prod
 import torch
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Lower, Query, Row, needs_real_numbers
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.softmax import softmax_of_reals
-from edgecore_tosa.operators.table import FLOAT, Lower, Query, Row, needs_real_numbers
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

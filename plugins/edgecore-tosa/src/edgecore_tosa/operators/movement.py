@@ -8,9 +8,9 @@ from math import prod
 import torch
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, INTEGER, MAX_RANK, Query, Row
 from edgecore_tosa.graph import Tensor
-from edgecore_tosa.operators.table import FLOAT, INTEGER, MAX_RANK, Query, Row
 from edgecore_tosa.schema import ATTRIBUTES, Op
 
 aten = torch.ops.aten

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.lookup import ENTRIES, lookup
+from edgecore_tosa.builder.mantissa import shift_right
+from edgecore_tosa.builder.operator_table import FLOAT, Lower, Query, Row
 from edgecore_tosa.graph import Array, Tensor
-from edgecore_tosa.operators.normalize import shift_right
-from edgecore_tosa.operators.table import FLOAT, Lower, Query, Row
-from edgecore_tosa.operators.tables import ENTRIES, lookup
-from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

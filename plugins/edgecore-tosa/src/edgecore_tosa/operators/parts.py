@@ -8,10 +8,10 @@ from math import prod
 import torch
 
 from edgecore.sdk import NodeQuery, is_quantize
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import Query, Row
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.movement import ANY, reshaped
-from edgecore_tosa.operators.table import Query, Row
 from edgecore_tosa.schema import Op
 
 aten = torch.ops.aten

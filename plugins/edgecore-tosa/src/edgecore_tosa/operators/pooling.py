@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from edgecore.sdk import NodeQuery, for_each
-from edgecore_tosa.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Query, Row
 from edgecore_tosa.operators.convolution import crop
-from edgecore_tosa.operators.table import FLOAT, Query, Row
 from edgecore_tosa.schema import MaxPool2d, NanMode, Op
 
 aten = torch.ops.aten

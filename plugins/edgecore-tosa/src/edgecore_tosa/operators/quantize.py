@@ -9,9 +9,9 @@ import torch
 import torch.ao.quantization.fx._decomposed  # registers the operators
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import DTYPES, Builder, Value
-from edgecore_tosa.operators.table import FLOAT, INTEGER, Query, Row, needs_integers, needs_real_numbers
-from edgecore_tosa.quantization import Quantization
+from edgecore_tosa.builder.builder import DTYPES, Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, INTEGER, Query, Row, needs_integers, needs_real_numbers
+from edgecore_tosa.quantization.scales import Quantization
 from edgecore_tosa.schema import Clamp, DType, NanMode, Op
 
 aten = torch.ops.aten

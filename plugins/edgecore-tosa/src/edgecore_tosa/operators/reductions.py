@@ -10,9 +10,9 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, argument
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Lower, Query, Row
 from edgecore_tosa.operators.average import averages
-from edgecore_tosa.operators.table import FLOAT, Lower, Query, Row
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from edgecore.sdk import NodeQuery
-from edgecore_tosa.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.builder import NHWC, Builder, Value
+from edgecore_tosa.builder.operator_table import FLOAT, Query, Row
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.convolution import accumulator
 from edgecore_tosa.operators.parts import range_of
-from edgecore_tosa.operators.table import FLOAT, Query, Row
 from edgecore_tosa.schema import DepthwiseConv2d, DType, Op, Resize, ResizeMode
 
 aten = torch.ops.aten

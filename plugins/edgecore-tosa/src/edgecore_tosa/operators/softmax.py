@@ -7,14 +7,14 @@ import math
 import numpy as np
 import torch
 
-from edgecore_tosa.attention import is_mask
-from edgecore_tosa.builder import Builder, Value
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.builder.lookup import ENTRIES, FRACTION, exact_entries, lookup
+from edgecore_tosa.builder.mantissa import Normalized, normalize, of_mantissa, shift_right
+from edgecore_tosa.builder.operator_table import FLOAT, Query, Row
 from edgecore_tosa.graph import Tensor
 from edgecore_tosa.operators.masks import hidden_elements
-from edgecore_tosa.operators.normalize import Normalized, normalize, of_mantissa, shift_right
-from edgecore_tosa.operators.table import FLOAT, Query, Row
-from edgecore_tosa.operators.tables import ENTRIES, FRACTION, exact_entries, lookup
-from edgecore_tosa.quantization import LIMITS
+from edgecore_tosa.quantization.attention import is_mask
+from edgecore_tosa.quantization.scales import LIMITS
 from edgecore_tosa.schema import DType, Op
 
 aten = torch.ops.aten

@@ -1,0 +1,300 @@
+"""Compile TOSA graphs with Arm's compiler Vela: by its module `ethosu.regor`, or by its command line.
+
+The module takes the graph, the configuration file and its options as texts, and starts ten times faster. Its interface
+is not documented, so another release may change it: then, and for flags that only the command line has, `compile_tosa`
+calls the command line. Both run in a process of their own and give the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import pickle
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from edgecore.errors import CompileError
+from edgecore_ethosu.blob import VelaProgram, VelaTensor
+from edgecore_ethosu.options import EthosUOptions
+from edgecore_ethosu.vela.flags import Flags, parse_flags
+from edgecore_ethosu.vela.layers import OperatorEstimate, Tables, operator_estimates
+from edgecore_ethosu.vela.targets import Configuration, config_path, configuration, cores, family, macs
+
+PACKAGE = "ethos-u-vela"
+MAJOR = 5
+INSTALL = f'pip install "{PACKAGE}>=5.2,<6"'
+REGOR = (sys.executable, "-m", "edgecore_ethosu.vela.regor_process")
+_KIB = 1024
+_NPU_MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
+_COLUMNS = {
+    "Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class MemoryUse:
+    """Use of one memory: the greatest number of bytes at a time, and the bytes that a run reads and writes."""
+
+    peak: int
+    transferred: int
+
+
+@dataclass(frozen=True)
+class VelaReport:
+    """Vela's estimates for one run; they come from its model of the NPU, not from a measurement.
+
+    Attributes:
+        npu_cycles: Cycles in which the NPU computes.
+        total_cycles: Cycles of a run, with waiting for memory.
+        milliseconds: Time of a run at the clock of the system configuration.
+        multiplications: Number of multiply-accumulate operations.
+        npu_operators: Number of operations of the NPU.
+        encoded_weights: Bytes of the weights as the NPU reads them.
+        memories: Use of each memory, by Vela's name for it; weights in SRAM count as `OnChipFlash`, as in Vela.
+        operators: The estimates for operators, by their numbers in the file of the TOSA graph.
+    """
+
+    npu_cycles: int
+    total_cycles: int
+    milliseconds: float
+    multiplications: int
+    npu_operators: int
+    encoded_weights: int
+    memories: Mapping[str, MemoryUse]
+    operators: Mapping[int, OperatorEstimate]
+
+
+@dataclass(frozen=True)
+class VelaResult:
+    """A compiled TOSA graph, and what Vela says about it.
+
+    Attributes:
+        program: The content of the blob.
+        fast_scratch_size: Bytes of SRAM that the NPU uses as a cache, as region 2 of the command stream: those of a
+            memory mode with a dedicated SRAM, otherwise 0.
+        report: The estimates.
+    """
+
+    program: VelaProgram
+    fast_scratch_size: int
+    report: VelaReport
+
+
+def compile_tosa(tosa: bytes, options: EthosUOptions, *, folder: Path | None = None) -> VelaResult:
+    """Compile a TOSA graph for an NPU.
+
+    Args:
+        tosa: The graph, as a flatbuffer of TOSA.
+        options: Target, system configuration, memory mode and flags.
+        folder: Existing folder for the files of Vela's command line; None to keep none.
+
+    Raises:
+        CompileError: Vela is missing or another release, it refuses the graph, or the graph needs too much SRAM.
+    """
+    check_version()
+    flags = parse_flags(options.extra_flags)
+    config = _configuration(options)
+    result = None if flags.others else _compile_by_module(tosa, options, flags, config)
+    if result is None and folder is not None:
+        result = _compile_by_command(tosa, options, config, folder)
+    elif result is None:
+        with tempfile.TemporaryDirectory() as name:
+            result = _compile_by_command(tosa, options, config, Path(name))
+    _check_memory(result.report, options, flags, config)
+    return result
+
+
+def check_version() -> None:
+    """Raise `CompileError` if Vela is not installed, or a release that this package was not tested with."""
+    try:
+        found = version(PACKAGE)
+    except PackageNotFoundError:
+        raise CompileError(f"Vela, the compiler for Ethos-U, is not installed: {INSTALL}") from None
+    if found.partition(".")[0] != str(MAJOR):
+        raise CompileError(f"Vela {found} is installed, and edgecore-ethosu is tested with Vela {MAJOR}: {INSTALL}")
+
+
+def _configuration(options: EthosUOptions) -> Configuration:
+    path = config_path(options.config_ini)
+    if path is None:
+        raise CompileError(f"Vela's folder of configuration files is missing: {INSTALL}")
+    return configuration(options.target, options.system, options.mode, path)
+
+
+def _compile_by_module(tosa: bytes, options: EthosUOptions, flags: Flags, config: Configuration) -> VelaResult | None:
+    """Compile with `ethosu.regor`; return None if its interface has changed."""
+    system = (
+        f"[architecture]\nmacs={macs(options.target)}\ncores={cores(options.target)}\n"
+        f"[vela]\nsystem_config_name={options.system}\nmemory_mode_name={options.mode}\n{config.text}"
+    )
+    settings = (
+        "[compiler]\nenable_db=true\noutput_format=Raw\ncop_format=COP1\n"
+        f"[scheduler]\noptimize={flags.optimise}\narena_size_limit={_arena_limit(flags, config)}\n"
+        f"cpu_tensor_alignment={flags.cpu_tensor_alignment}\ntensor_allocator=HillClimb\n"
+        "[graph]\nsoftmax_int16_neg_exp_range=10.0\n"
+    )
+    arguments = (f"Ethos{family(options.target).upper()}", tosa, system, settings)
+    done = subprocess.run(REGOR, input=pickle.dumps(arguments), capture_output=True, check=False)
+    if done.returncode:
+        raise _crashed(done, options)
+    found = pickle.loads(done.stdout)
+    if found is None:
+        return None
+    if isinstance(found, str):
+        raise _refused(found, options)
+    inputs, outputs = (tuple(VelaTensor(*tensor) for tensor in found[kind]) for kind in ("inputs", "outputs"))
+    program = VelaProgram(found["command_stream"], found["weights"], found["scratch_size"], inputs, outputs)
+    return VelaResult(program, found["fast_scratch_size"], _report(found, options, config))
+
+
+def _report(found: Mapping[str, Any], options: EthosUOptions, config: Configuration) -> VelaReport:
+    _check_operators(found["cpu_operators"], options)
+    memories = {name: MemoryUse(*use) for name, use in found["memories"].items() if name in _NPU_MEMORIES}
+    if config.constants == "Sram" and found["constants_peak"]:
+        sram = memories["Sram"]
+        memories["Sram"] = MemoryUse(sram.peak - found["constants_peak"], sram.transferred)
+        memories["OnChipFlash"] = MemoryUse(found["constants_peak"], 0)
+    return VelaReport(
+        npu_cycles=found["npu_cycles"],
+        total_cycles=found["total_cycles"],
+        milliseconds=1e3 * found["total_cycles"] / config.core_clock,
+        multiplications=found["multiplications"],
+        npu_operators=found["npu_operators"],
+        encoded_weights=found["encoded_weights"],
+        memories={name: use for name, use in memories.items() if use.peak},
+        operators=operator_estimates(found["tables"]),
+    )
+
+
+def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configuration, folder: Path) -> VelaResult:
+    """Compile with Vela's command line, which writes its files into `folder`."""
+    graph = folder / "graph.tosa"
+    graph.write_bytes(tosa)
+    arguments = [
+        *options.extra_flags,
+        f"--accelerator-config={options.target}",
+        f"--config={config_path(options.config_ini)}",
+        f"--system-config={options.system}",
+        f"--memory-mode={options.mode}",
+        "--output-format=raw",
+        "--enable-debug-db",
+        f"--output-dir={folder}",
+    ]
+    command = [sys.executable, "-m", "ethosu.vela", *arguments, str(graph)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    (folder / "vela.log").write_text(done.stdout + done.stderr, encoding="utf-8")
+    if done.returncode < 0:
+        raise _crashed(done, options)
+    if done.returncode:
+        # The last line of a traceback is the exception; that of a refused flag is `vela: error: ...`.
+        message = re.split(r"^\w[\w.]*(?:Error|Exception): |^vela: error: ", done.stderr.strip(), flags=re.MULTILINE)[
+            -1
+        ]
+        raise _refused(message, options)
+    summary = (folder / f"graph_summary_{options.system}.csv").read_text(encoding="utf-8")
+    row = next(csv.DictReader(io.StringIO(summary)))
+    report = _report_of_command(done.stdout, row, _tables_of_file(folder / "graph_debug.xml"), options, config)
+    return VelaResult(*_program_of_file(folder / "graph_vela.npz"), report)
+
+
+def _program_of_file(path: Path) -> tuple[VelaProgram, int]:
+    """Return the program in a file of Vela, and the bytes of its fast scratch."""
+    import numpy as np
+
+    with np.load(path, allow_pickle=False) as arrays:
+        tensors = {
+            kind: tuple(
+                VelaTensor(tuple(map(int, shape)), int(size), int(offset), int(region))
+                for shape, size, offset, region in zip(
+                    *(arrays[f"{kind}_{name}"] for name in ("shape", "elem_size", "offset", "region")), strict=True
+                )
+            )
+            for kind in ("input", "output")
+        }
+        # The two streams are strings of numpy: `item()` would cut zeros off their ends.
+        commands, weights = (arrays[name].tobytes() for name in ("cmd_data", "weight_data"))
+        program = VelaProgram(commands, weights, int(arrays["scratch_size"]), tensors["input"], tensors["output"])
+        return program, int(arrays["scratch_fast_size"])
+
+
+def _tables_of_file(path: Path) -> Tables:
+    """Read the file of Vela's debug database: each table is CSV in an element of XML."""
+    tables = {}
+    for table in ElementTree.parse(path).iter("table"):
+        header, *rows = csv.reader(io.StringIO((table.text or "").strip()))
+        tables[table.get("name", "")] = (header, rows)
+    return tables
+
+
+def _report_of_command(
+    output: str, row: Mapping[str, str], tables: Tables, options: EthosUOptions, config: Configuration
+) -> VelaReport:
+    operators = {unit: int(count) for unit, count in re.findall(r"^(CPU|NPU) operators = (\d+) ", output, re.MULTILINE)}
+    _check_operators(operators.get("CPU", 0), options)
+    memories = {
+        name: MemoryUse(round(float(row[f"{column}_memory_used"]) * _KIB), int(row[f"{column}_total_bytes"]))
+        for name, column in _COLUMNS.items()
+    }
+    total = int(row["cycles_total"])
+    return VelaReport(
+        npu_cycles=int(row["cycles_npu"]),
+        total_cycles=total,
+        milliseconds=1e3 * total / config.core_clock,
+        multiplications=int(row["nn_macs"]),
+        npu_operators=operators.get("NPU", 0),
+        encoded_weights=int(row["total_npu_encoded_weights"]),
+        memories={name: use for name, use in memories.items() if use.peak},
+        operators=operator_estimates(tables),
+    )
+
+
+def _check_operators(on_cpu: int, options: EthosUOptions) -> None:
+    """Raise if Vela leaves operators of the graph to a CPU, which the delegate on a device cannot run."""
+    if on_cpu:
+        raise CompileError(f"Vela cannot compile {on_cpu} operators of the TOSA graph for {options.target}")
+
+
+def _refused(message: str, options: EthosUOptions) -> CompileError:
+    """Return the error for a message of Vela: titles such as `Const:`, each with reasons in lines that start with `-`."""
+    entries: list[str] = []
+    for line in message.removeprefix("Compilation failed: ").splitlines():
+        reason = line.strip().removeprefix("- ")
+        if reason == line.strip() or not entries:
+            entries.append(reason)
+        else:
+            entries[-1] += f"{'' if entries[-1].endswith(':') else ','} {reason}"
+    text = "; ".join(dict.fromkeys(filter(None, entries))).replace(":; ", ": ")
+    return CompileError(f"Vela cannot compile the TOSA graph for {options.target}: {text}")
+
+
+def _crashed(done: subprocess.CompletedProcess[Any], options: EthosUOptions) -> CompileError:
+    """Return the error for a process of Vela that a signal or an unexpected exception has ended."""
+    return CompileError(
+        f"Vela ended with status {done.returncode} while it compiled the TOSA graph for {options.target}, which is a "
+        "fault of Vela; dump_intermediate_artifacts_to keeps the graph"
+    )
+
+
+def _arena_limit(flags: Flags, config: Configuration) -> int:
+    for limit in (flags.arena_cache_size, config.arena_cache_size):
+        if limit is not None:
+            return limit
+    return config.address_range
+
+
+def _check_memory(report: VelaReport, options: EthosUOptions, flags: Flags, config: Configuration) -> None:
+    """Raise if a run needs more SRAM than there is; Vela takes the limit as a wish only."""
+    limit, use = _arena_limit(flags, config), report.memories.get("Sram")
+    if use is not None and use.peak > limit:
+        raise CompileError(
+            f"the model needs {use.peak:,} bytes of SRAM and {options.mode} of {options.target} has {limit:,}: try "
+            "extra_flags=['--optimise=Size'], a memory mode with a dedicated SRAM, or a larger --arena-cache-size"
+        )

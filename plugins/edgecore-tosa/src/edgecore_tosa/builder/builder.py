@@ -1,0 +1,398 @@
+"""The values and operators of a TOSA graph while it is written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from math import prod
+from typing import Any
+
+import numpy as np
+import torch
+from torch.fx import Node
+
+from edgecore.sdk import argument, is_dequantize, is_quantize
+from edgecore_tosa.graph import NUMPY, Array, Graph, Operator, Tensor, encode
+from edgecore_tosa.quantization.parameters import Parameters
+from edgecore_tosa.quantization.scales import LIMITS, Quantization, multiplier_and_shift
+from edgecore_tosa.schema import ATTRIBUTES, DType, NanMode, Op, Rescale, Rounding, Transpose
+from edgecore_tosa.spec import TosaSpec
+
+NHWC = (0, 2, 3, 1)
+"""The order in memory of the dims of an image, whose dims in the model are N, C, H and W."""
+
+DTYPES = {
+    torch.bool: DType.BOOL,
+    torch.int8: DType.INT8,
+    torch.int16: DType.INT16,
+    torch.int32: DType.INT32,
+    torch.float32: DType.FP32,
+    torch.float16: DType.FP16,
+    torch.bfloat16: DType.BF16,
+}
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value of the model in the TOSA graph.
+
+    Attributes:
+        tensor: The tensor.
+        order: For each dim of the tensor, the dim of the model's value.
+        quantization: The meaning of its integers; None for real numbers, booleans and plain integers.
+        hidden: Elements that are minus infinity whatever the tensor has, as a boolean array that broadcasts to the
+            model's value; None if there are none. Only softmax reads such a value.
+    """
+
+    tensor: Tensor
+    order: tuple[int, ...]
+    quantization: Quantization | None = None
+    hidden: Array | None = field(default=None, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the model's value."""
+        return tuple(self.tensor.shape[self.order.index(dim)] for dim in range(len(self.order)))
+
+    @property
+    def zero_point(self) -> int:
+        """The integer that means 0; 0 for real numbers."""
+        return 0 if self.quantization is None else self.quantization.zero_point
+
+    def axis(self, dim: int) -> int:
+        """Return the dim of the tensor that holds a dim of the model's value, which may be negative."""
+        return self.order.index(dim % len(self.order))
+
+    def in_order(self, array: Array) -> Array:
+        """Return an array that broadcasts to the model's value with the dims of the tensor."""
+        return array.reshape((1,) * (len(self.order) - array.ndim) + array.shape).transpose(self.order)
+
+    def permuted(self, dims: Sequence[int]) -> Value:
+        """Return the value whose dim i is dim `dims[i]` of this one: the tensor stays, its order changes."""
+        return Value(self.tensor, tuple(dims.index(dim) for dim in self.order), self.quantization)
+
+
+_MAX_FACTOR = 2.0**16
+"""A larger factor of RESCALE has the same result: 1 becomes the largest number of 8 or 16 bits."""
+
+
+class Builder:
+    """Writes the operators of a partition.
+
+    A value is kept in the order of dims in which its operator computed it. It is transposed where an operator needs
+    another order, once for each order, and at the outputs. So only few transposes arise in a network of convolutions.
+
+    Attributes:
+        spec: The profile to write for.
+        graph: The operators so far.
+        values: The value of each node.
+        parameters: The quantization of the nodes.
+        node: The node that the next operators compute.
+    """
+
+    def __init__(self, spec: TosaSpec, parameters: Parameters, constant: Callable[[Any], torch.Tensor | None]) -> None:
+        self.spec = spec
+        self.graph = Graph()
+        self.values: dict[Node, Value] = {}
+        self.parameters = parameters
+        self.node: Node | None = None
+        self._constant_of = constant
+        self._constants: dict[tuple[DType, tuple[int, ...], bytes], Tensor] = {}
+        self._real: dict[Value, Value] = {}
+        self._transposed: dict[tuple[Tensor, tuple[int, ...]], Tensor] = {}
+
+    # Values of the model
+
+    def value(self, node: Any) -> Value:
+        """Return the value of a node; constants are added when they are first read."""
+        if node not in self.values:
+            tensor = self.constant_of(node)
+            assert tensor is not None
+            dtype = DTYPES[tensor.dtype]
+            self.values[node] = Value(self.constant(tensor.numpy(), dtype), tuple(range(tensor.dim())))
+        value = self.values[node]
+        return value if self.node is None or self.computes_with_integers else self.real(value)
+
+    @property
+    def computes_with_integers(self) -> bool:
+        """False if the current node computes with real numbers, though values that it reads may be quantized."""
+        assert self.node is not None
+        is_border = is_quantize(self.node) or is_dequantize(self.node)
+        return not self.spec.floating or is_border or self.quantization is not None
+
+    def real(self, value: Value) -> Value:
+        """Return a value as real numbers: (integer - zero point) * scale."""
+        q = value.quantization
+        if q is None:
+            return value
+        if value.tensor.data is not None:
+            constant = q.real(self.read(value).data)  # type: ignore[arg-type]  # constants stay constants
+            return Value(self.constant(constant, DType.FP32), tuple(range(len(value.order))))
+        if value not in self._real:
+            numbers = self.emit(Op.CAST, [value.tensor], value.tensor.shape, DType.FP32)
+            if q.zero_point:
+                numbers = self.compute(Op.SUB, numbers, float(q.zero_point))
+            self._real[value] = Value(self.compute(Op.MUL, numbers, q.step), value.order)
+        return self._real[value]
+
+    def constant_of(self, node: Any) -> torch.Tensor | None:
+        """Return the tensor of a constant node; None for other nodes."""
+        return self._constant_of(node) if isinstance(node, Node) else None
+
+    def argument(self, name: str) -> Any:
+        """Return an argument of the current node."""
+        assert self.node is not None
+        return argument(self.node, name)
+
+    def input(self, name: str = "self") -> Value:
+        """Return the value of an argument of the current node."""
+        return self.value(self.argument(name))
+
+    def operand(self, name: str) -> Value:
+        """Return the value of an argument that may be a number, or a constant of real numbers.
+
+        If the result of the current node is quantized, so is the constant: to 16 bits, with zero point 0.
+        """
+        argument = self.argument(name)
+        real = self.real_constant(argument)
+        if real is None or (isinstance(argument, Node) and self.parameters.of(argument) is not None):
+            return self.value(argument)
+        return self.real_operand(real)
+
+    def real_operand(self, real: Array) -> Value:
+        """Return constant real numbers as an operand of the current node: quantized if its result is."""
+        order = tuple(range(real.ndim))
+        if self.quantization is None:
+            return Value(self.constant(real, self.dtype_of_operands), order)
+        largest = float(np.abs(real).max())
+        symmetric = Quantization(largest / 32767 or 1.0, 0, DType.INT16, None, -32767, 32767)
+        return Value(self.constant(np.rint(real / symmetric.step), DType.INT16), order, symmetric)
+
+    def real_constant(self, argument: Any) -> Array | None:
+        """Return the real numbers of an argument that is a number or a constant, quantized or not; None for others."""
+        if isinstance(argument, (int, float)):
+            return np.array(float(argument))
+        tensor = self.constant_of(argument)
+        if tensor is not None:
+            return tensor.detach().to(torch.float64).numpy()
+        value = self.values.get(argument) if isinstance(argument, Node) else None
+        if value is None or value.tensor.data is None or value.quantization is None:
+            return None
+        return value.quantization.real(self.read(value).data)  # type: ignore[arg-type]  # constants stay constants
+
+    @property
+    def dtype_of_operands(self) -> DType:
+        """The type of the current node's first argument that is a tensor and no boolean; BOOL if all are booleans."""
+        assert self.node is not None
+        vals = [source.meta["val"] for source in self.node.all_input_nodes]
+        return next((DTYPES[val.dtype] for val in vals if val.dtype != torch.bool), DType.BOOL)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The sizes of the current node's result."""
+        assert self.node is not None
+        return tuple(self.node.meta["val"].shape)
+
+    @property
+    def quantization(self) -> Quantization | None:
+        """The quantization of the current node's result."""
+        assert self.node is not None
+        return self.parameters.of(self.node)
+
+    # Tensors
+
+    def constant(self, array: Array, dtype: DType) -> Tensor:
+        """Return a constant; equal ones are one tensor."""
+        array = np.array(array, NUMPY[dtype], order="C")
+        key = (dtype, array.shape, encode(array, dtype))
+        if key not in self._constants:
+            self._constants[key] = Tensor(array.shape, dtype, array)
+        return self._constants[key]
+
+    def number(self, number: float, dtype: DType, rank: int = 1) -> Tensor:
+        """Return a constant of one element."""
+        return self.constant(np.full((1,) * rank, number, NUMPY[dtype]), dtype)
+
+    def sizes(self, sizes: Sequence[int]) -> Tensor:
+        """Return a constant list of sizes."""
+        return self.constant(np.array(sizes, np.int64).reshape(-1), DType.SHAPE)
+
+    def emit(
+        self, op: Op, inputs: Sequence[Tensor], shape: Sequence[int], dtype: DType, attribute: Any = None
+    ) -> Tensor:
+        """Add an operator, and return its result."""
+        output = Tensor(tuple(shape), dtype)
+        self.graph.operators.append(Operator(op, attribute or ATTRIBUTES[op](), list(inputs), output, self.node))
+        return output
+
+    def compute(self, op: Op, *operands: Tensor | float, shift: int = 0) -> Tensor:
+        """Add an elementwise operator, and return its result.
+
+        Args:
+            op: The operator.
+            *operands: Tensors of equal rank, or numbers.
+            shift: The number of bits by which MUL of 32-bit integers shifts its result to the right.
+        """
+        tensors = [operand for operand in operands if isinstance(operand, Tensor)]
+        like = tensors[-1]
+        inputs = [
+            operand if isinstance(operand, Tensor) else self.number(operand, like.dtype, like.rank)
+            for operand in operands
+        ]
+        shape = np.broadcast_shapes(*(tensor.shape for tensor in inputs))
+        dtype = DType.BOOL if op in (Op.EQUAL, Op.GREATER, Op.GREATER_EQUAL) else like.dtype
+        if op == Op.MUL:
+            inputs.append(self.number(shift, DType.INT8))
+        if op == Op.NEGATE:
+            inputs += [self.number(0, like.dtype)] * 2
+        nan = op in (Op.MAXIMUM, Op.MINIMUM)
+        return self.emit(op, inputs, shape, dtype, ATTRIBUTES[op](NanMode.PROPAGATE) if nan else None)
+
+    def reduce(self, op: Op, tensor: Tensor, *axes: int) -> Tensor:
+        """Reduce dims of a tensor to size 1, and return the result."""
+        for axis in axes:
+            if tensor.shape[axis] == 1:
+                continue
+            shape = list(tensor.shape)
+            shape[axis] = 1
+            nan = (NanMode.PROPAGATE,) if op in (Op.REDUCE_MAX, Op.REDUCE_MIN) else ()
+            tensor = self.emit(op, [tensor], shape, tensor.dtype, ATTRIBUTES[op](axis, *nan))
+        return tensor
+
+    def transpose(self, tensor: Tensor, perms: Sequence[int]) -> Tensor:
+        """Return a tensor whose dim i is dim `perms[i]` of `tensor`."""
+        perms = tuple(perms)
+        if perms == tuple(range(tensor.rank)):
+            return tensor
+        if tensor.data is not None:
+            return self.constant(tensor.data.transpose(perms), tensor.dtype)
+        shape = tuple(tensor.shape[dim] for dim in perms)
+        key = (tensor, perms)
+        if key not in self._transposed:
+            kept = [dim for dim in perms if tensor.shape[dim] != 1]
+            if kept == sorted(kept):  # only dims of size 1 move, so the order in memory does not change
+                self._transposed[key] = self.reshape(tensor, shape)
+            else:
+                attribute = Transpose(list(perms))
+                self._transposed[key] = self.emit(Op.TRANSPOSE, [tensor], shape, tensor.dtype, attribute)
+        return self._transposed[key]
+
+    def read(self, value: Value, order: Sequence[int] | None = None) -> Tensor:
+        """Return the tensor of a value with its dims in an order; in that of the model if it is None."""
+        order = tuple(range(len(value.order))) if order is None else tuple(order)
+        return self.transpose(value.tensor, [value.order.index(dim) for dim in order])
+
+    def reshape(self, tensor: Tensor, shape: Sequence[int]) -> Tensor:
+        """Return a tensor with other dims."""
+        shape = tuple(shape)
+        if shape == tensor.shape:
+            return tensor
+        if tensor.data is not None:
+            return self.constant(tensor.data.reshape(shape), tensor.dtype)
+        return self.emit(Op.RESHAPE, [tensor, self.sizes(shape)], shape, tensor.dtype)
+
+    def slice(self, tensor: Tensor, start: Sequence[int], shape: Sequence[int]) -> Tensor:
+        """Return a part of a tensor.
+
+        In a tensor of more than 4 dims, dims that follow each other and stay whole become one, because Vela 5.2 crashes
+        on some slices of 5 dims: [1, 0, 0, 0, 0] of (2, 2, 8, 5, 6) is written as [1, 0] of (2, 480).
+        """
+        if tuple(shape) == tensor.shape:
+            return tensor
+        whole = tensor.shape
+        if tensor.rank > 4:
+            groups = [
+                list(dims)
+                for _, dims in groupby(range(tensor.rank), lambda dim: -1 if shape[dim] == whole[dim] else dim)
+            ]
+            tensor = self.reshape(tensor, [prod(whole[dim] for dim in dims) for dims in groups])
+            start = [start[dims[0]] for dims in groups]
+            sizes = [prod(shape[dim] for dim in dims) for dims in groups]
+        else:
+            sizes = list(shape)
+        part = self.emit(Op.SLICE, [tensor, self.sizes(start), self.sizes(sizes)], sizes, tensor.dtype)
+        return self.reshape(part, shape)
+
+    def concat(self, tensors: Sequence[Tensor], axis: int) -> Tensor:
+        """Return tensors that follow each other along a dim."""
+        if len(tensors) == 1:
+            return tensors[0]
+        shape = list(tensors[0].shape)
+        shape[axis] = sum(tensor.shape[axis] for tensor in tensors)
+        return self.emit(Op.CONCAT, tensors, shape, tensors[0].dtype, ATTRIBUTES[Op.CONCAT](axis))
+
+    def rescale(
+        self, tensor: Tensor, scale: float | Sequence[float], dtype: DType, input_zero: int = 0, output_zero: int = 0
+    ) -> Tensor:
+        """Return round((tensor - input_zero) * scale) + output_zero, saturated to `dtype`.
+
+        Args:
+            tensor: Integers.
+            scale: The factor, or a factor for each index of the last dim.
+            dtype: The type of the result.
+            input_zero: The zero point of `tensor`, 0 unless it is int8.
+            output_zero: The zero point of the result, 0 unless it is int8.
+        """
+        if tensor.data is not None:
+            scaled = np.rint((tensor.data.astype(np.float64) - input_zero) * np.array(scale)) + output_zero
+            return self.constant(np.clip(scaled, *LIMITS[dtype]), dtype)
+        is_cast = tensor.dtype in (DType.INT8, DType.INT16) and dtype == DType.INT32
+        if is_cast and scale == 1.0 and not input_zero and not output_zero:
+            return self.emit(Op.CAST, [tensor], tensor.shape, dtype)  # one operator of an NPU, where RESCALE is two
+        # The factor of INT48 has a multiplier of 15 bits, whose error of up to 2^-15 is 0.004 of a step of the largest
+        # int8 weight. A power of two to INT32, and then 31 bits, would be exact, but Vela estimates 3 to 5 times the
+        # cycles for a network with that (INT32 results are written to memory), for 0.02 dB of 55 dB.
+        bits = 16 if tensor.dtype == DType.INT48 else 32
+        pairs = [multiplier_and_shift(one, bits) for one in (scale if isinstance(scale, Sequence) else [scale])]
+        multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))
+        attribute = Rescale(bits == 32, Rounding.SINGLE_ROUND, isinstance(scale, Sequence))
+        inputs = [
+            tensor,
+            self.constant(multipliers, DType.INT32 if bits == 32 else DType.INT16),
+            self.constant(shifts, DType.INT8),
+            self.number(input_zero, tensor.dtype),
+            self.number(output_zero, dtype),
+        ]
+        return self.emit(Op.RESCALE, inputs, tensor.shape, dtype, attribute)
+
+    # Results
+
+    def finish(self, tensor: Tensor, scale: float | Sequence[float], order: Sequence[int]) -> Value:
+        """Return the result of the current node from a tensor that has it as integers of a scale, or as real numbers.
+
+        Args:
+            tensor: Accumulators with zero point 0 if the result is quantized, else the result.
+            scale: The scale of the accumulators, or a scale for each index of the last dim.
+            order: The order of dims of `tensor`.
+        """
+        result = self.quantization
+        if result is None:
+            return Value(tensor, tuple(order))
+        factors = [unit / result.step for unit in (scale if isinstance(scale, Sequence) else [scale])]
+        # Factors as large as these occur if the calibrated range is a few units of the sums, such as that of a result
+        # that is always 0. The products must fit into 32 bits before RESCALE saturates them.
+        if tensor.dtype == DType.INT48 and max(factors) > 1:
+            first = [min(factor, 1.0) for factor in factors]
+            tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)
+            factors = [factor / before for factor, before in zip(factors, first, strict=True)]
+        if tensor.dtype == DType.INT32 and max(factors) > 2**8:
+            factors = [min(factor, _MAX_FACTOR) for factor in factors]
+            limits = np.ceil(2**16 / np.array(factors)).reshape((1,) * (tensor.rank - 1) + (-1,))
+            tensor = self.compute(Op.MINIMUM, tensor, self.constant(limits, DType.INT32))
+            tensor = self.compute(Op.MAXIMUM, tensor, self.constant(-limits, DType.INT32))
+        scales = factors if isinstance(scale, Sequence) else factors[0]
+        return Value(self.rescale(tensor, scales, result.dtype, 0, result.zero_point), tuple(order), result)
+
+    def convert(self, value: Value, quantization: Quantization | None) -> Value:
+        """Return a value with other quantization parameters."""
+        old = value.quantization
+        if quantization is None or old is None or quantization.is_near(old):
+            return value
+        factor = min(old.step / quantization.step, _MAX_FACTOR)
+        if value.tensor.data is not None:
+            array = np.rint(old.real(value.tensor.data) / quantization.step) + quantization.zero_point
+            clipped = np.clip(array, quantization.low, quantization.high)
+            return replace(value, tensor=self.constant(clipped, quantization.dtype), quantization=quantization)
+        tensor = self.rescale(value.tensor, factor, quantization.dtype, old.zero_point, quantization.zero_point)
+        return replace(value, tensor=tensor, quantization=quantization)

@@ -1,0 +1,108 @@
+"""Functions of one number as tables (TABLE)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+
+from edgecore_tosa.builder.builder import Builder, Value
+from edgecore_tosa.graph import Array, Tensor
+from edgecore_tosa.quantization.scales import Quantization
+from edgecore_tosa.schema import DType, Op
+
+Function = Callable[[torch.Tensor], torch.Tensor]
+"""A function of each element of a tensor of float64 numbers."""
+
+ENTRIES = 513
+"""Entries of a table for int16: one for each 128th integer, between which TABLE interpolates."""
+
+LIMIT = 32767
+"""The largest entry."""
+
+FRACTION = 128
+"""Distance of the entries in integers. The result of TABLE is also this many times as fine as its entries."""
+
+
+def table(b: Builder, x: Value, function: Function) -> Value:
+    """Return a function of a quantized value, with the quantization of the current node's result.
+
+    From int8 to int8 the table has each result. From int8 to int16 and back it has those of 16 bits. For int16 TABLE
+    interpolates between 513 points: the error is half of that of linear interpolation, and at most 1 step for rounding
+    twice; 2 steps where the function leaves the range of the result. Near a pole, as that of the logarithm, it is more.
+    """
+    q, result = x.quantization, b.quantization
+    assert q is not None and result is not None
+    if q.dtype == result.dtype == DType.INT8:
+        entries = _quantized(function, q, result, np.arange(-128, 128))
+        tensor = b.emit(
+            Op.TABLE, [x.tensor, b.constant(entries, DType.INT8)], x.tensor.shape, DType.INT8
+        )  # fmt: skip
+        return Value(tensor, x.order, result)
+    if q.dtype == DType.INT8:
+        integers = np.arange(-256, 257).clip(-128, 127)
+        index = b.rescale(x.tensor, FRACTION, DType.INT16)
+        points = _real(function, q, integers)
+    else:
+        index = x.tensor
+        points = _interpolated(function, q)
+    finer = 1.0 if result.dtype == DType.INT16 else float(FRACTION)
+    points = np.nan_to_num(points / (result.step / finer), nan=0.0, posinf=1e9, neginf=-1e9)
+    outside = np.abs(points) > LIMIT
+    if q.dtype == DType.INT16 and (outside[1:] != outside[:-1]).any():  # results pass the limit between two entries
+        points, finer = points / 2, finer / 2
+    raw = lookup(b, index, np.rint(points))
+    tensor = b.rescale(raw, 1 / FRACTION / finer, result.dtype, 0, result.zero_point)
+    return Value(tensor, x.order, result)
+
+
+def _interpolated(function: Function, q: Quantization) -> Array:
+    """Return the entries of a function of int16.
+
+    Half of the error of interpolation in the middle of the intervals beside an entry is subtracted from it, so that the
+    error has both signs.
+    """
+    halves = np.arange(2 * ENTRIES - 1) * (FRACTION // 2) - 32768
+    values = _real(function, q, halves)
+    points, middles = values[::2], values[1::2]
+    with np.errstate(invalid="ignore"):
+        errors = np.nan_to_num((points[1:] + points[:-1]) / 2 - middles, nan=0.0, posinf=0.0, neginf=0.0)
+    beside = np.stack([np.append(errors, errors[-1]), np.append(errors[0], errors)])
+    smaller = np.take_along_axis(beside, np.abs(beside).argmin(0)[None], 0)[0]
+    return points - np.where(beside[0] * beside[1] > 0, smaller, 0.0) / 2
+
+
+def lookup(b: Builder, index: Tensor, entries: Array) -> Tensor:
+    """Return int32 numbers: 128 times the interpolated entries of a table, which are clipped to 16 bits, for int16."""
+    data = b.constant(np.clip(entries, -LIMIT - 1, LIMIT), DType.INT16)
+    return b.emit(Op.TABLE, [index, data], index.shape, DType.INT32)
+
+
+def exact_entries(numbers: Array) -> Array:
+    """Return the table with which `lookup` of the index `256 * i + 1 - 32768` returns exactly `numbers[i]`.
+
+    At this index TABLE adds 127 times entry 2 * i and once entry 2 * i + 1, so the numbers may have 22 bits and a sign.
+
+    Args:
+        numbers: 256 integers, of absolute value below 127 * 32767.
+    """
+    entries = np.zeros(ENTRIES, np.int64)
+    entries[0:512:2], entries[1:512:2] = np.divmod(numbers.astype(np.int64), FRACTION - 1)
+    return entries
+
+
+def _real(function: Function, q: Quantization, integers: Array) -> Array:
+    """Return the function's values, computed with float64, of the float32 numbers that the integers mean."""
+    reals = torch.from_numpy((integers - q.zero_point).astype(np.float32) * np.float32(q.step))
+    result: Array = function(reals.double()).numpy()
+    return result
+
+
+def _quantized(function: Function, q: Quantization, result: Quantization, integers: Array) -> Array:
+    """Return the integers of the function's values, rounded as a quantize node does: with float32."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        scaled = _real(function, q, integers).astype(np.float32) * np.float32(1 / result.step)
+        rounded = np.nan_to_num(np.rint(scaled) + result.zero_point, nan=result.zero_point)
+    clipped: Array = np.clip(rounded, result.low, result.high)
+    return clipped

@@ -1,0 +1,47 @@
+"""Integer arithmetic on numbers of any magnitude: reciprocals and the like of positive 32-bit integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgecore_tosa.builder.builder import Builder
+from edgecore_tosa.builder.lookup import ENTRIES, FRACTION, lookup
+from edgecore_tosa.graph import Array, Tensor
+from edgecore_tosa.schema import ArithmeticRightShift, DType, Op
+
+
+@dataclass(frozen=True)
+class Normalized:
+    """A positive int32 tensor x = mantissa * 2**(32 - zeros), with the mantissa from 0.5 to 1.
+
+    Attributes:
+        mantissa: The mantissa as an index of a table: int16, -32768 for 0.5 and 32767 for 1.
+        zeros: The leading zeros of x, sign included: 1 to 31.
+    """
+
+    mantissa: Tensor
+    zeros: Tensor
+
+
+def normalize(b: Builder, x: Tensor) -> Normalized:
+    """Split a tensor of positive int32 numbers into mantissa and exponent."""
+    zeros = b.compute(Op.CLZ, x)
+    high = b.compute(Op.LOGICAL_LEFT_SHIFT, x, b.compute(Op.SUB, zeros, 1))
+    offset = b.compute(Op.SUB, high, 3 * 2**29)  # from -2**29 to 2**29 - 1
+    return Normalized(b.rescale(offset, 2.0**-14, DType.INT16), zeros)
+
+
+def of_mantissa(b: Builder, x: Normalized, function: Callable[[Array], Array], bits: int) -> Tensor:
+    """Return function(mantissa) * 2**bits as int32; below 2**22 in magnitude."""
+    points = function(0.5 + np.arange(ENTRIES) / (2 * (ENTRIES - 1))) * 2**bits
+    return lookup(b, x.mantissa, np.rint(points / FRACTION))
+
+
+def shift_right(b: Builder, x: Tensor, bits: Tensor | int) -> Tensor:
+    """Return x / 2**bits, rounded."""
+    shift = bits if isinstance(bits, Tensor) else b.number(bits, DType.INT32, x.rank)
+    shape = tuple(np.broadcast_shapes(x.shape, shift.shape))
+    return b.emit(Op.ARITHMETIC_RIGHT_SHIFT, [x, shift], shape, DType.INT32, ArithmeticRightShift(True))

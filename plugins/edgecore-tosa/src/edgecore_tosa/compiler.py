@@ -1,0 +1,144 @@
+"""The compiler of a backend for TOSA devices: it lowers a partition to TOSA, and the backend compiles the graph."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pydantic import BaseModel
+from torch.export import ExportedProgram
+
+from edgecore.errors import FormatError
+from edgecore.plugin import CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
+from edgecore.sdk import Partitioner
+from edgecore_tosa.graph import Graph
+from edgecore_tosa.lowering import lower
+from edgecore_tosa.operators import table_of
+from edgecore_tosa.options import TosaOptions
+from edgecore_tosa.partitioner import TosaPartitioner
+
+T = TypeVar("T", bound=TosaOptions)
+
+_HASH_DIGITS = 12
+
+
+@dataclass(frozen=True)
+class LoweredPartition:
+    """A partition and its TOSA graph.
+
+    Attributes:
+        program: The partition.
+        graph: Its graph.
+        tosa: The graph as a flatbuffer.
+        folder: Folder for intermediate files, which has `graph.tosa` already; None to keep none.
+    """
+
+    program: ExportedProgram
+    graph: Graph
+    tosa: bytes
+    folder: Path | None
+
+
+class TosaCompiler(ABC, Generic[T]):
+    """Implements the protocols of `edgecore.plugin` for compilers, recipes, targets, reports and readers of blobs.
+
+    A backend derives its compiler, sets the class attributes, and implements the abstract methods.
+    """
+
+    Options: type[T]
+    name: ClassVar[str]
+    """The backend's name, such as `vgf`; its package is `edgecore-NAME`."""
+    backend_id: ClassVar[str]
+    """The backend's id in the file, such as `VgfBackend`."""
+
+    @abstractmethod
+    def compile_graph(self, partition: LoweredPartition, options: T) -> PreprocessResult:
+        """Compile a TOSA graph into a blob.
+
+        Raises:
+            CompileError: The backend's tool is missing, or cannot compile the graph.
+        """
+
+    @abstractmethod
+    def read_blob(self, blob: bytes) -> object:
+        """Read and check a blob.
+
+        Raises:
+            FormatError: The blob is damaged.
+        """
+
+    @abstractmethod
+    def native_library(self) -> str:
+        """Return the absolute path of the delegate's shared library."""
+
+    @abstractmethod
+    def missing_tools(self) -> Sequence[Problem]:
+        """List the missing packages of other vendors."""
+
+    def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
+        """Make the partitioner for `options`, an instance of `Options`. The target runtime makes no difference."""
+        return TosaPartitioner(self.backend_id, self._own(options))
+
+    def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+        """Compile one partition into a blob.
+
+        Raises:
+            CompileError: The backend cannot compile the partition.
+        """
+        options = self.Options.from_specs(specs)
+        graph = lower(program, options.spec)
+        tosa = graph.to_bytes()
+        folder = self._artifact_folder(options, tosa)
+        if folder is not None:
+            (folder / "graph.tosa").write_bytes(tosa)  # now, because the backend's tool may refuse it
+        return self.compile_graph(LoweredPartition(program, graph, tosa, folder), options)
+
+    def operator_support(self) -> Sequence[OperatorSupport]:
+        """List the supported operators with their dtypes and constraints, for the default target."""
+        return table_of(self.Options().spec).support()
+
+    def operator_support_with(self, options: BaseModel) -> Sequence[OperatorSupport]:
+        """List the supported operators of the target in `options`, an instance of `Options`."""
+        return table_of(self._own(options).spec).support()
+
+    def verify_blob(self, blob: bytes, named_data: Mapping[str, Any], *, runtime: str) -> Sequence[str]:
+        """List the errors of a blob. The target runtime makes no difference."""
+        try:
+            self.read_blob(blob)
+        except FormatError as error:
+            return [str(error)]
+        return []
+
+    def recipes(self) -> Mapping[str, RecipeSupport]:
+        """Return the recipes of `edgecore.compile(quantize=...)`.
+
+        - `int8`: everything of int8, with ranges from calibration.
+        - `int16x8`: activations of int16 and weights of int8.
+        """
+        from edgecore_tosa.recipes import RECIPES
+
+        return RECIPES
+
+    def check(self) -> Sequence[Problem]:
+        """List what this machine lacks: the delegate's library, and tools of other vendors."""
+        problems = []
+        if not Path(self.native_library()).is_file():
+            remedy = f"pip install --force-reinstall --no-deps edgecore-{self.name}"
+            problems.append(Problem(f"the delegate's library {self.native_library()} is missing", remedy))
+        return [*problems, *self.missing_tools()]
+
+    def _own(self, options: BaseModel) -> T:
+        return self.Options.model_validate(options.model_dump())
+
+    def _artifact_folder(self, options: T, tosa: bytes) -> Path | None:
+        """Make the folder for a delegate's intermediate files, named after the hash of its TOSA graph."""
+        parent = options.dump_intermediate_artifacts_to
+        if parent is None:
+            return None
+        folder = Path(parent).expanduser() / f"{self.name}-{hashlib.sha256(tosa).hexdigest()[:_HASH_DIGITS]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder

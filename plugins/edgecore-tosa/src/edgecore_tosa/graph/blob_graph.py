@@ -1,0 +1,33 @@
+"""TOSA graphs for the views that open delegates."""
+
+from __future__ import annotations
+
+from edgecore.plugin import BlobGraph, BlobNode
+from edgecore_tosa.graph.graph import Graph, Tensor
+
+
+def blob_graph(graph: Graph) -> BlobGraph:
+    """Return the operators of a graph, without constants, as nodes named like the keys of `origins.debug_handle_map`.
+
+    Call `Graph.to_bytes` first, or read the graph from bytes: both name the operators.
+    """
+    numbers: dict[Tensor, int] = {}
+    for tensor in (*graph.inputs, *(operator.output for operator in graph.operators)):
+        numbers.setdefault(tensor, len(numbers))
+    nodes = [
+        BlobNode(
+            operator.name, operator.op.name,
+            tuple(numbers[tensor] for tensor in operator.inputs if tensor in numbers), (numbers[operator.output],),
+        )
+        for operator in graph.operators
+    ]  # fmt: skip
+    for tensor in graph.outputs:
+        if tensor not in numbers:  # a constant
+            numbers[tensor] = len(numbers)
+            nodes.append(BlobNode(f"CONST {tensor.name}", "CONST", (), (numbers[tensor],)))
+    return BlobGraph(
+        tuple(nodes),
+        tuple(numbers[tensor] for tensor in graph.inputs),
+        tuple(numbers[tensor] for tensor in graph.outputs),
+        {number: f"{tensor.dtype.name.lower()} {list(tensor.shape)}" for tensor, number in numbers.items()},
+    )

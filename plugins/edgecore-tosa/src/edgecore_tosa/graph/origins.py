@@ -1,0 +1,56 @@
+"""Map each operator of a TOSA graph to the calls of the model that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from torch.fx import Node
+
+from edgecore.sdk import debug_handles
+from edgecore_tosa.graph.graph import Graph, Operator, Tensor
+
+
+def assign_unwritten(graph: Graph, calls: Sequence[Node], tensors: Mapping[Node, Tensor]) -> None:
+    """Assign each call that wrote no operator to the operators that compute it.
+
+    A call whose tensor an operator makes is assigned to that operator, such as a quantize node after a convolution. Any
+    other call is assigned to the operators of the calls that read it, such as a dequantize node.
+
+    Args:
+        graph: The graph, whose operators name the call that wrote them.
+        calls: The calls of the partition in execution order.
+        tensors: The tensor of each call's value.
+    """
+    producers = {operator.output: operator for operator in graph.operators}
+    operators_of: dict[Node, list[Operator]] = {}
+    for operator in graph.operators:
+        operators_of.setdefault(operator.source, []).append(operator)
+    for node in calls:
+        if node not in operators_of and node in tensors and tensors[node] in producers:
+            operators_of[node] = [producers[tensors[node]]]
+            operators_of[node][0].others.append(node)
+    for node in reversed(calls):
+        if node not in operators_of:
+            readers = [operators_of[user][0] for user in node.users if user in operators_of]
+            for operator in dict.fromkeys(readers):
+                operator.others.append(node)
+            if readers:
+                operators_of[node] = readers
+
+
+WHOLE = 0
+"""Debug-handle key of the whole partition, used by delegates that report one event per call."""
+
+
+def debug_handle_map(graph: Graph) -> dict[int | str, tuple[int, ...]]:
+    """Return the debug handles of the calls that each operator computes, by `Operator.name`, in the model's order.
+
+    `WHOLE` maps to all handles. Call `Graph.to_bytes` first: it names the operators.
+    """
+    handles_of: dict[int | str, tuple[int, ...]] = {
+        operator.name: debug_handles(*sorted([operator.source, *operator.others]))
+        for operator in graph.operators
+        if operator.source is not None
+    }
+    every = sorted({handle for handles in handles_of.values() for handle in handles})
+    return {**handles_of, WHOLE: tuple(every)}

@@ -1,0 +1,59 @@
+"""The backend as edgecore finds it: its delegate, the emulation layer that the delegate loads, and their versions."""
+
+from __future__ import annotations
+
+import os
+
+import edgecore_vgf
+from edgecore.plugin import BackendInfo, hookimpl, installed_file, own_library
+
+
+def native_library() -> str:
+    """Return the absolute path of the delegate's shared library."""
+    return own_library(edgecore_vgf.__path__, "edgecore_vgf")
+
+
+def emulation_folder() -> str | None:
+    """Return the folder of Arm's emulation layer, with its libraries; None if its package is not installed."""
+    return installed_file("emulation_layer", "deploy")
+
+
+def load_options() -> dict[str, str]:
+    """Return the load option with the folder of the emulation layer, for which the delegate does not search.
+
+    Sets the environment variable by which the Vulkan loader finds the layer. The delegate does not set it, because a
+    program in another language must not change the environment while other threads may read it.
+    """
+    folder = emulation_folder()
+    if folder is None:
+        return {}
+    manifests = os.path.join(folder, "share", "vulkan", "explicit_layer.d")
+    # With VK_LAYER_PATH, the loader ignores the other variable.
+    name = "VK_LAYER_PATH" if "VK_LAYER_PATH" in os.environ else "VK_ADD_LAYER_PATH"
+    paths = [path for path in os.environ.get(name, "").split(os.pathsep) if path]
+    if manifests not in paths:
+        os.environ[name] = os.pathsep.join([manifests, *paths])
+    return {"emulation": folder}
+
+
+def self_test() -> list[tuple[str, bool, str, str]]:
+    """Return the versions of the converter, the layer and the Vulkan loader for `edgecore doctor`."""
+    from edgecore_vgf import versions
+
+    return versions.self_test()
+
+
+@hookimpl
+def edgecore_backends() -> list[BackendInfo]:
+    """Return the backend of this package."""
+    return [
+        BackendInfo(
+            name="vgf",
+            backend_id="VgfBackend",
+            summary="Neural graphics: Vulkan's machine-learning extensions",
+            compiler="edgecore_vgf.compiler:VgfCompiler",
+            native_library=native_library,
+            load_options=load_options,
+            self_test=self_test,
+        )
+    ]

@@ -1,0 +1,41 @@
+"""Names for ExecuTorch scripts: compile spec, partitioner and quantizer with the documented arguments and methods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from edgecore_tosa.executorch import SpecPartitioner, SpecQuantizer, TosaCompileSpec
+from edgecore_tosa.spec import TosaSpec
+from edgecore_vgf.compiler import VgfCompiler
+from edgecore_vgf.options import DEFAULT_SPEC, OUTPUT_FORMAT, VgfOptions
+
+
+class VgfCompileSpec(TosaCompileSpec[VgfOptions]):
+    """Configuration of the compilation into VGF files.
+
+    Args:
+        tosa_spec: Profiles and extensions of TOSA, such as `TOSA-1.0+FP`; None for all that the backend knows.
+        compiler_flags: Flags of Arm's model converter.
+
+    Raises:
+        ValueError: The specification is unknown, or a flag is not possible.
+    """
+
+    output_format = OUTPUT_FORMAT
+
+    def __init__(self, tosa_spec: TosaSpec | str | None = None, compiler_flags: Sequence[str] | None = None) -> None:
+        values = {
+            "tosa_spec": DEFAULT_SPEC if tosa_spec is None else str(tosa_spec),
+            "compiler_flags": tuple(compiler_flags or ()),
+        }
+        super().__init__(VgfOptions, values)
+
+
+class VgfPartitioner(SpecPartitioner):
+    """Tags the calls that a TOSA specification supports."""
+
+    backend_id = VgfCompiler.backend_id
+
+
+class VgfQuantizer(SpecQuantizer):
+    """Annotates an exported model for the VGF backend."""
