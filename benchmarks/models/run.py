@@ -1,7 +1,7 @@
 """Measure models for which edgecore was not tuned, in fp32 on XNNPACK: status, error, delegates, time next to eager PyTorch.
 
-    python benchmarks/models.py [MODEL ...] [--results build/models.jsonl] [--limit 600] [--again]
-    python benchmarks/models.py --table            writes benchmarks/models.md from the results
+    python benchmarks/models/run.py [MODEL ...] [--results build/models.jsonl] [--limit 600] [--again]
+    python benchmarks/models/run.py --table        writes benchmarks/models/models.md from the results
 
 Each model runs in a child process with a time limit. Its result is a line of JSON in the results file. A model with a result
 is skipped; with --again, only if the result is right. Needs timm and transformers in addition to the test environment.
@@ -139,7 +139,7 @@ def run_all(names: list[str], results: Path, limit: float, again: bool) -> None:
 def _prepare() -> None:
     # PASSIVE: on a shared machine, OpenMP's spinning threads make eager PyTorch up to thirty times slower.
     os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
+    sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE)]
     import untuned_models
 
     untuned_models.torchvision_models()
@@ -194,7 +194,7 @@ def _summary(row: dict[str, Any]) -> str:
 TABLE_HEAD = """# Models for which edgecore was not tuned
 
 Random weights, fp32, `backends=["xnnpack"]`, one process for each model; no test, document or other benchmark names them.
-Made by `python benchmarks/models.py`, then `--table`, on {processor}. Other work shared the
+Made by `python benchmarks/models/run.py`, then `--table`, on {processor}. Other work shared the
 machine's 2 cores: the ratios of alternating runs are more reliable than the times. The column s is the time of
 `torch.export` and lowering together.
 
@@ -251,7 +251,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE.parent / "build/models.jsonl")
     parser.add_argument("--limit", type=float, default=600, help="time limit in seconds for each model")
     parser.add_argument("--again", action="store_true", help="repeat models whose result is not right")
-    parser.add_argument("--table", action="store_true", help="only write benchmarks/models.md from the results")
+    parser.add_argument("--table", action="store_true", help="only write benchmarks/models/models.md from the results")
     arguments = parser.parse_args()
     _prepare()
     import untuned_models

@@ -1,6 +1,6 @@
 """Run the operator tests that executorch's wheel brings on edgecore, with and without its XNNPACK backend.
 
-    python benchmarks/operator_suite.py [FLOW] [PATTERN ...]
+    python benchmarks/suites/operator_suite.py [FLOW] [PATTERN ...]
 
 FLOW is `portable` or `xnnpack` (edgecore's files on its own runtime), `stock` (files without a backend on executorch's
 runtime), or `executorch` or `executorch_xnnpack` (executorch's own lowering and runtime). Without it, `portable` and
