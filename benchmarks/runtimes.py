@@ -1,4 +1,4 @@
-"""Compare edgecore with XNNPACK, executorch, ONNX Runtime and OpenVINO on files made from the same `torch.export` result.
+"""Compare edgecore with XNNPACK, executorch, ONNX Runtime and OpenVINO on the same `torch.export` result.
 
     pip install executorch==1.5.1 onnxruntime onnx onnxscript openvino nncf
     python benchmarks/runtimes.py [MODEL ...] [--int8] [--threads 2] [--rounds 12] [--folder FOLDER]

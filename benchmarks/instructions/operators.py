@@ -1,4 +1,4 @@
-"""Count the instructions of single integer operators on a Cortex-M55 (with MVE, with DSP only, plain C) and a Cortex-M33.
+"""Count the instructions of single integer operators on a Cortex-M55 (MVE, DSP only, plain C) and a Cortex-M33.
 
 The count of an operator is that of a network with two such layers less that of one with one layer.
 """

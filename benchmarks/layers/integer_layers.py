@@ -2,8 +2,8 @@
 
     python benchmarks/layers/integer_layers.py [--threads 1] [--rounds 30]
 
-The weights are int8 in both integer forms; all numbers are random. The three programs of a layer run in turns in one process;
-the times are the smallest of all turns.
+The weights are int8 in both integer forms; all numbers are random. The three programs of a layer run in turns in one
+process; the times are the smallest of all turns.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Compile one layer with executorch, and time it in executorch's runtime.
 
-The input and output of the layer are channels last and, for int8, already quantized, so that the delegate's graph contains
-only this layer; `lower` checks this. executorch's quantizer does not fuse a ReLU6 with the convolution before it. So an int8
-layer has a ReLU instead, for which the kernel clamps its output in the same way.
+The input and output of the layer are channels last and, for int8, already quantized, so that the delegate's graph
+contains only this layer; `lower` checks this. executorch's quantizer does not fuse a ReLU6 with the convolution before
+it. So an int8 layer has a ReLU instead, for which the kernel clamps its output in the same way.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ACTIVATIONS = {"none": torch.nn.Identity, "relu": torch.nn.ReLU, "relu6": torch.
 
 
 def example_input(kind: str, size: int, channels: int, dtype: str) -> torch.Tensor:
-    """Make a random fp32 or int8 input: (1, channels, size, size) channels last, or (1, channels) for a linear layer."""
+    """Make a random fp32 or int8 input: (1, channels, size, size) channels last; (1, channels) if linear."""
     shape = (1, channels) if kind == "linear" else (1, channels, size, size)
     x = torch.randn(shape) if dtype == "f32" else torch.randint(-127, 128, shape, dtype=torch.int8)
     return x if kind == "linear" else x.to(memory_format=torch.channels_last)

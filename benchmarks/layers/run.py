@@ -129,7 +129,7 @@ def measure(layers: list[Layer], dtype: str, threads: int, rounds: int, work: Pa
 def report(
     layers: list[Layer], dtype: str, threads: int, ours_times: list[list[float]], peer_times: list[list[float]]
 ) -> None:
-    """Print the table: medians, and in brackets the first deciles, on which other load on the machine has less effect."""
+    """Print the table: medians, and in brackets the first deciles, which other load changes less."""
 
     def both(times: list[float]) -> tuple[float, float]:
         return median(times), quantiles(times, n=10)[0]

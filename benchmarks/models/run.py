@@ -1,13 +1,14 @@
-"""Measure models for which edgecore was not tuned, in fp32 on XNNPACK: status, error, delegates, time next to eager PyTorch.
+"""Measure models for which edgecore was not tuned, in fp32 on XNNPACK, next to eager PyTorch.
 
     python benchmarks/models/run.py [MODEL ...] [--results build/models.jsonl] [--limit 600] [--again]
     python benchmarks/models/run.py --table        writes benchmarks/models/models.md from the results
 
-Each model runs in a child process with a time limit. Its result is a line of JSON in the results file. A model with a result
-is skipped; with --again, only if the result is right. Needs timm and transformers in addition to the test environment.
+Each model runs in a child process with a time limit. Its result is a line of JSON in the results file. A model with a
+result is skipped; with --again, only if the result is right. Needs timm and transformers in addition to the test
+environment.
 
-The error is max|ours - eager| / max|eager| of the worst output. If it is above 1e-4, the model also runs in float64, and both
-errors are measured against that result. Times are medians of alternating runs on 2 threads.
+The error is max|ours - eager| / max|eager| of the worst output. If it is above 1e-4, the model also runs in float64,
+and both errors are measured against that result. Times are medians of alternating runs on 2 threads.
 """
 
 from __future__ import annotations
@@ -193,8 +194,8 @@ def _summary(row: dict[str, Any]) -> str:
 
 TABLE_HEAD = """# Models for which edgecore was not tuned
 
-Random weights, fp32, `backends=["xnnpack"]`, one process for each model; no test, document or other benchmark names them.
-Made by `python benchmarks/models/run.py`, then `--table`, on {processor}. Other work shared the
+Random weights, fp32, `backends=["xnnpack"]`, one process for each model; no test, document or other benchmark names
+them. Made by `python benchmarks/models/run.py`, then `--table`, on {processor}. Other work shared the
 machine's 2 cores: the ratios of alternating runs are more reliable than the times. The column s is the time of
 `torch.export` and lowering together.
 

@@ -32,8 +32,8 @@ BACKENDS = {"portable": [], "stock": [], "xnnpack": ["xnnpack"]}
 PEERS = {"executorch": "portable", "executorch_xnnpack": "xnnpack"}
 
 EXCEPTIONS = {
-    "test_embedding_bag_include_last_offset": "its last offset is not the number of indices, as PyTorch's documentation "
-    "demands: eager divides the sum of four rows by eight; executorch has no kernel for it",
+    "test_embedding_bag_include_last_offset": "its last offset is not the number of indices, as PyTorch demands: "
+    "eager divides the sum of four rows by eight; executorch has no kernel for it",
 }
 """Tests that fail in all flows, and why."""
 

@@ -36,9 +36,11 @@ SUITES = {
     "compiler": ["exir/tests", "exir/program/test", "exir/emit/test", "exir/backend/test"],
 }
 OF_WHEEL = (
-    "executorch.backends.xnnpack.test", "executorch.backends.test", "executorch.exir.tests",
-    "executorch.exir.program.test", "executorch.exir.emit.test", "executorch.exir.backend.test",
-)  # fmt: skip
+    "executorch.backends.xnnpack.test",
+    "executorch.backends.test",
+    "executorch.exir.tests",
+    *("executorch.exir.program.test", "executorch.exir.emit.test", "executorch.exir.backend.test"),
+)
 """Modules of tests and of their harness, which the wheel gives."""
 
 LIBRARIES = ("aten", "quantized_decomposed", "dim_order_ops")

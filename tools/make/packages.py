@@ -142,7 +142,7 @@ def plugin_step(plugin: Plugin) -> Step:
 
 
 def build_wheel(folder: str) -> Path:
-    """Build the wheel of a package into `dist`, in place of an older one, and return its path (in a dry run, a pattern).
+    """Build the wheel of a package into `dist`, in place of an older one. Return its path; in a dry run, a pattern.
 
     In an environment of its own, pip would give the compiler other paths each time, and all objects would be compiled.
     """
