@@ -16,7 +16,7 @@ from torch import nn
 import edgecore
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "examples" / "firmware"), str(ROOT / "benchmarks/layers")]
+sys.path.insert(0, str(ROOT / "examples" / "firmware"))
 from firmware import build, count_instructions
 from integer_layers import IntegerLayer, random_values
 

@@ -64,11 +64,8 @@ def bring_up_to_date(name: str, steps: dict[str, Step], ran: dict[str, bool]) ->
     started = time.time()
     files = step.files()
     names = hashlib.sha256("\n".join(map(str, files)).encode()).hexdigest()  # so that a deleted file counts
-    times = [
-        path.stat().st_mtime for path in (*(ROOT / file for file in files), *(STAMPS / each for each in step.needs))
-    ]
-    current = stamp.exists() and stamp.read_text() == names and all(each <= stamp.stat().st_mtime for each in times)
-    ran[name] = not current or any(ran[other] for other in step.needs)
+    needed = any(ran[other] for other in step.needs)
+    ran[name] = needed or not stamp.exists() or stamp.read_text() != names or is_older(stamp, files, step.needs)
     if ran[name]:
         print(f"\033[1m==> {step.title}\033[0m", flush=True)
         step.commands()
@@ -76,6 +73,11 @@ def bring_up_to_date(name: str, steps: dict[str, Step], ran: dict[str, bool]) ->
         stamp.parent.mkdir(exist_ok=True)
         stamp.write_text(names)
         os.utime(stamp, (started, started))  # a file that was edited meanwhile is newer
+
+
+def is_older(stamp: Path, files: list[Path], needs: tuple[str, ...]) -> bool:
+    paths = [*(ROOT / file for file in files), *(STAMPS / name for name in needs)]
+    return max((path.lstat().st_mtime for path in paths), default=0) > stamp.stat().st_mtime
 
 
 def run(*command: str | Path, check: bool = True) -> bool:
