@@ -2,9 +2,10 @@
 
     make bench        or        python benchmarks/check.py [MODEL ...] [--rounds 30]
 
-Latency: one process for each runtime; they alternate in blocks of five runs. The ratio is that of the medians of all runs.
+Latency: one process for each runtime; they alternate in blocks of five runs. The ratio is that of all medians.
 Lowering: both compilers start from the same `torch.export` result. Each compiles twice, and the smaller time counts.
-Start: time from the start of a process to the result of a small model without torch and numpy, and its peak memory.
+Start: time from the start of a process to the result of a small model without torch and numpy, and its peak
+memory.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ def clock(function):
 
 
 def lower(name: str, folder: Path) -> tuple[dict[str, Path | str], dict[str, float]]:
-    """Compile a model with edgecore and executorch. Return the files, and the seconds of lowering without `torch.export`."""
+    """Compile a model with edgecore and executorch. Return the files, and the seconds without `torch.export`."""
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 

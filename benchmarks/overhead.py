@@ -3,12 +3,12 @@
     python benchmarks/overhead.py [--rounds 15] [--file MODEL.pte]
 
 Call: a program of three instructions on four numbers is called with numpy arrays, torch tensors and a plain buffer; if
-executorch is installed, it runs the same file. The result is the smallest mean of a block of 5000 calls.
-Traces: what an event costs, in a chain of 64 kernels on four numbers, and what remains after the trace has stopped; with
-`--file` the same for a file, in per cent of a run; and the time to read 65,000 events.
-Other threads: the speed of a Python loop, and of a second method of the program, while a method runs in another thread;
-and, for comparison, while another process runs the method. The slow-down by a process, which shares nothing with this one,
-is that of the machine itself (two virtual cores may be one physical core).
+executorch is installed, it runs the same file. The result is the smallest mean of a block of 5000 calls. Traces: what
+an event costs, in a chain of 64 kernels on four numbers, and what remains after the trace has stopped; with `--file`
+the same for a file, in per cent of a run; and the time to read 65,000 events. Other threads: the speed of a Python
+loop, and of a second method of the program, while a method runs in another thread; and, for comparison, while another
+process runs the method. The slow-down by a process, which shares nothing with this one, is that of the machine itself
+(two virtual cores may be one physical core).
 """
 
 from __future__ import annotations

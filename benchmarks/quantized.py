@@ -2,11 +2,11 @@
 
     python benchmarks/quantized.py [NAME ...] [--recipe int8] [--threads 2] [--rounds 25]
 
-Each network is quantized by the recipe of edgecore and, for executorch, by its quantizer (int8 and int8-dynamic: a scale
-for each output channel, the same calibration) or by torchao's `quantize_` (int4-weights: 8-bit inputs, 4-bit weights in
-groups of 32). Both compilers lower to XNNPACK. The programs run alternately in one process; times are medians. SQNR is the
-power of eager PyTorch's fp32 result divided by the power of the difference, in dB. executorch uses as many threads as the
-process may use cores: for one thread, run this program under `taskset -c 0`.
+Each network is quantized by the recipe of edgecore and, for executorch, by its quantizer (int8 and int8-dynamic: a
+scale for each output channel, the same calibration) or by torchao's `quantize_` (int4-weights: 8-bit inputs, 4-bit
+weights in groups of 32). Both compilers lower to XNNPACK. The programs run alternately in one process; times are
+medians. SQNR is the power of eager PyTorch's fp32 result divided by the power of the difference, in dB. executorch uses
+as many threads as the process may use cores: for one thread, run this program under `taskset -c 0`.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ def compare(name: str, recipe: str, folder: Path, threads: int, rounds: int) -> 
         rounds,
     )
     print(
-        f"{name:20} {threads} threads  {recipe} {milliseconds['ours']:.2f} ms  executorch {milliseconds['peer']:.2f} ms  "
-        f"ratio {milliseconds['ours'] / milliseconds['peer']:.2f}  fp32 {milliseconds['fp32']:.2f} ms  "
+        f"{name:20} {threads} threads  {recipe} {milliseconds['ours']:.2f} ms  "
+        f"executorch {milliseconds['peer']:.2f} ms  ratio {milliseconds['ours'] / milliseconds['peer']:.2f}  "
+        f"fp32 {milliseconds['fp32']:.2f} ms  "
         f"SQNR {sqnr(ours(*inputs), want):.1f} dB, "
         f"executorch {sqnr(peer.execute(list(inputs))[0], want):.1f} dB  lowering {program.seconds:.1f} s, executorch "
         f"{peer_seconds:.1f} s",

@@ -1,4 +1,4 @@
-"""Compare edgecore with XNNPACK, executorch, ONNX Runtime and OpenVINO on files made from the same `torch.export` result.
+"""Compare edgecore with XNNPACK, executorch, ONNX Runtime and OpenVINO on the same `torch.export` result.
 
     pip install executorch==1.5.1 onnxruntime onnx onnxscript openvino nncf
     python benchmarks/runtimes.py [MODEL ...] [--int8] [--threads 2] [--rounds 12] [--folder FOLDER]
@@ -7,13 +7,14 @@ One process for each runtime; they alternate in blocks of five runs, with a paus
 edgecore's time divided by that of the fastest of the others. OpenVINO computes in float32, not in bfloat16. With
 `--int8`, each runtime's own quantizer gets the same eight calibration samples; weights have a scale for each channel.
 If FOLDER contains files of an earlier run, they are used again. MODEL is a name of tests/zoo.py, or, if it has a slash,
-of untuned_models.py.
+of models/untuned_models.py.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable
@@ -21,11 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from check import latency
-from untuned_models import make as make_untuned
+from check import HERE, latency
 from zoo import ZOO, make, other_inputs
 
 import edgecore
+
+sys.path.append(str(HERE / "models"))
+from untuned_models import make as make_untuned
 
 INT8 = ("mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "resnet18", "resnet50")
 """Networks that are measured in int8 by default."""

@@ -1,4 +1,4 @@
-"""Load a program in one runtime, and time runs on request. `check.py`, `portable.py` and `runtimes.py` start this process.
+"""Load a program in one runtime, and time runs on request, for `check.py`, `portable.py` and `runtimes.py`.
 
     worker.py RUNTIME FILE THREADS      RUNTIME: edgecore, executorch, onnxruntime or openvino
     worker.py eager MODEL THREADS       MODEL: a name of tests/zoo.py
@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 def openvino_request(model, threads: int):
-    """Compile a model, or a file, with OpenVINO's own runtime in float32. Return a request, with which the model runs."""
+    """Compile a model, or a file, with OpenVINO's own runtime in float32. Return a request that runs it."""
     import openvino
 
     hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}

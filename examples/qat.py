@@ -22,9 +22,13 @@ BATCH = {"dynamic_shapes": ({0: torch.export.Dim("batch", min=2, max=500)},), "b
 def network() -> nn.Module:
     """Make two convolutions and a linear layer. Input: images [batch, 1, 8, 8]."""
     return nn.Sequential(
-        nn.Conv2d(1, 8, 3, padding=1), nn.ReLU(), nn.Conv2d(8, 16, 3, stride=2), nn.ReLU(), nn.Flatten(),
+        nn.Conv2d(1, 8, 3, padding=1),
+        nn.ReLU(),
+        nn.Conv2d(8, 16, 3, stride=2),
+        nn.ReLU(),
+        nn.Flatten(),
         nn.Linear(144, 10),
-    )  # fmt: skip
+    )
 
 
 def train(model: nn.Module, images: torch.Tensor, labels: torch.Tensor, epochs: int, rate: float) -> None:

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 NOT_WRITTEN_BY_HAND = {
     "docs/operators.md": "written by tests/kernels/opinfo_table.py: a row for each operator",
     "benchmarks/processors.md": "run_kernels.py prints its rows",
-    "benchmarks/models.md": "written by benchmarks/models.py: a row for each model",
+    "benchmarks/models/models.md": "written by benchmarks/models/run.py: a row for each model",
 }
 
 BLOCK = re.compile(

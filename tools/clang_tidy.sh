@@ -1,10 +1,16 @@
 #!/bin/sh
 # Runs clang-tidy with the compile commands of the C++ test build. With arguments: all checks of .clang-tidy on these
-# sources. Without arguments: only the check of names, on all sources of the core, host, kernels and tools and on their tests.
+# sources. Without arguments: only the check of names, on the sources of the core, host, kernels and tools and on their
+# tests, which have changed since `make .stamps/clang-tidy` last passed: all of them if a header has.
 set -eu
 cd "$(dirname "$0")/.."
 [ -f build/test/compile_commands.json ] || { echo "no build/test: run make ctest first" >&2; exit 1; }
 [ $# -eq 0 ] || exec clang-tidy-16 --quiet -p build/test "$@"
-git ls-files -z --cached --others --exclude-standard 'runtime_cpp/*.cpp' |
-  grep -zvE '^runtime_cpp/(python|fuzz|vulkan)/|size_app' |
-  xargs -0 -n 4 -P "$(nproc)" clang-tidy-16 --quiet -p build/test --checks='-*,readability-identifier-naming'
+newer=""
+if [ -f .stamps/clang-tidy ] && [ -z "$(find runtime_cpp .clang-tidy -not -name '*.cpp' -type f -newer .stamps/clang-tidy)" ]; then
+  newer="-newer .stamps/clang-tidy"
+fi
+sources=$(git ls-files --cached --others --exclude-standard 'runtime_cpp/*.cpp' |
+  grep -vE '^runtime_cpp/(python|fuzz|vulkan)/|size_app')
+find $sources $newer -print0 |
+  xargs -0 -r -n 4 -P "$(nproc)" clang-tidy-16 --quiet -p build/test --checks='-*,readability-identifier-naming'

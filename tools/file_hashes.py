@@ -2,11 +2,11 @@
 """Compile a set of networks, and print a SHA-256 of the written files for each: NETWORK RECIPE RUNTIME HASH.
 
 A refactoring must not change a byte of any file: run this tool before and after, and compare the output with `diff`.
-Networks are those of `tests/zoo.py` (including torchvision's), the small programs below, which use passes that the zoo does
-not use, and those of `../shared/zoo/models.py` beside the repository, if this file exists. Weights and inputs come from a
-fixed seed, and torch runs on one thread, so that the calibration of `int8` is the same in every run. The hash covers the
-`.pte`, followed by its `.ptd` files. The names of source files in the `.pte` are written without their folders, which differ
-between checkouts. If a compilation fails, the type of the error is printed instead of the hash.
+Networks are those of `tests/zoo.py` (including torchvision's), the small programs below, which use passes that the zoo
+does not use, and those of `../shared/zoo/models.py` beside the repository, if this file exists. Weights and inputs come
+from a fixed seed, and torch runs on one thread, so that the calibration of `int8` is the same in every run. The hash
+covers the `.pte`, followed by its `.ptd` files. The names of source files in the `.pte` are written without their
+folders, which differ between checkouts. If a compilation fails, the type of the error is printed instead of the hash.
 
     python tools/file_hashes.py > before.txt
     python tools/file_hashes.py mobilenet_v2 unet --recipes xnnpack int8 --runtimes edgecore
@@ -125,7 +125,7 @@ class Decode(Cache):
 
 
 class Dilated(nn.Module):
-    """A dilated convolution whose outer taps only read padding, an FFT, sort, fold, and outputs that alias each other."""
+    """A dilated convolution whose outer taps only read padding, an FFT, sort, fold, and outputs that alias."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 """Write src/edgecore/ir/dtype_rules.json: the dtypes that each operator of the edge dialect accepts and returns.
 
 The table is generated. A dispatch mode records the operators that PyTorch's OpInfo samples call, with their arguments.
-Then each operator is called with every combination of dtypes, on meta tensors and on the CPU. A combination is allowed if
-both calls succeed. The CPU has no kernels of some operators for float16, bfloat16, uint16 or uint32; then the call with
-float32 or int32 instead must succeed.
+Then each operator is called with every combination of dtypes, on meta tensors and on the CPU. A combination is allowed
+if both calls succeed. The CPU has no kernels of some operators for float16, bfloat16, uint16 or uint32; then the call
+with float32 or int32 instead must succeed.
 
     python tools/make_dtype_rules.py        (some minutes; prints the operators without a rule)
 
@@ -33,8 +33,9 @@ PATH = Path(__file__).resolve().parents[1] / "src/edgecore/ir/dtype_rules.json"
 LETTER_DTYPES = {letter: dtype for dtype, letter in DTYPE_LETTERS.items()}
 SCALARS = {"I": 1, "F": 1.5, "B": True}
 NO_KERNEL = tuple(f"for '{name}'" for name in ("Half", "BFloat16", "UInt16", "UInt32"))
-"""Parts of error messages for a missing CPU kernel of a dtype that the CPU supports less. For any other dtype, a missing
-kernel means that the operator does not accept the dtype.
+"""Parts of error messages for a missing CPU kernel of a dtype that the CPU supports less.
+
+For any other dtype, a missing kernel means that the operator does not accept the dtype.
 """
 
 COMMON = str.maketrans("hevw", "ffii")
@@ -146,13 +147,13 @@ def convert(slot: Any, letters: str) -> Any:
     if isinstance(slot, torch.dtype):
         return LETTER_DTYPES[letters]
     if isinstance(slot, (list, tuple)):
-        return [None if item is None else item.to(LETTER_DTYPES[letters[min(index, len(letters) - 1)]])
-                for index, item in enumerate(slot)]  # fmt: skip
+        dtypes = [LETTER_DTYPES[letters[min(index, len(letters) - 1)]] for index in range(len(slot))]
+        return [None if item is None else item.to(dtype) for item, dtype in zip(slot, dtypes, strict=True)]
     return SCALARS[letters]
 
 
 def result_letters(result: Any) -> str | None:
-    """Return the letters of the results' dtypes; None if a dtype is not in the dialect. A list of tensors has one dtype."""
+    """Return the letters of the results' dtypes, one for a list; None if a dtype is not in the dialect."""
     if is_tensor(result):
         return DTYPE_LETTERS.get(result.dtype)
     if isinstance(result, list):
@@ -171,8 +172,8 @@ def allowed(target: OpOverload, call: Call) -> tuple[str | None, bool]:
         the meta call has succeeded.
     """
     try:
-        meta = target(*torch.utils._pytree.tree_map(lambda v: v.to("meta") if is_tensor(v) else v, call[0]),
-                      **torch.utils._pytree.tree_map(to_meta, call[1]))  # fmt: skip
+        arguments = torch.utils._pytree.tree_map(lambda v: v.to("meta") if is_tensor(v) else v, call[0])
+        meta = target(*arguments, **torch.utils._pytree.tree_map(to_meta, call[1]))
         letters = result_letters(meta)
     except Exception as error:
         if "meta" not in str(error).lower() and "Tensor.item" not in str(error):

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Write `docs/findings.md` and the table of `findings/README.md` from the heads of the scripts in `findings/`.
 
-With --check only compare them. A head is the comment at the top of a script: a sentence with the fact, then paragraphs that
-begin with the labels of `LABELS`. The page also has the facts of `findings/elsewhere.json`, whose scripts are not here.
+With --check only compare them. A head is the comment at the top of a script: a sentence with the fact, then paragraphs
+that begin with the labels of `LABELS`. The page also has the facts of `findings/elsewhere.json`, whose scripts are not
+here.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write the table of passes in `docs/compiling.md` from `edgecore.passes.EDGE_PASSES`. With --check only compare them."""
+"""Write the table of passes in `docs/compiling.md` from `edgecore.passes.EDGE_PASSES`; --check compares them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make the pictures of pages in docs/images: `python tools/screenshots.py`, with Chromium and chromedriver of the system.
+"""Make the pictures of pages in docs/images: `python tools/screenshots.py`, with the system's Chromium.
 
 Each is at most 60 kB: 1000 pixels wide, with 64 colours.
 """
@@ -24,9 +24,17 @@ from zoo import make
 
 IMAGES = Path(__file__).parents[1] / "docs" / "images"
 VIEWS = {
-    "profile-summary": 380, "profile-table": 480, "profile-flame": 280, "profile-timeline": 280, "profile-graph": 600,
-    "plain-memory": 600, "compare-accuracy": 600, "diff-summary": 600, "diff-compare": 480, "diff-placement": 400,
-}  # fmt: skip
+    "profile-summary": 380,
+    "profile-table": 480,
+    "profile-flame": 280,
+    "profile-timeline": 280,
+    "profile-graph": 600,
+    "plain-memory": 600,
+    "compare-accuracy": 600,
+    "diff-summary": 600,
+    "diff-compare": 480,
+    "diff-placement": 400,
+}
 """Name of the page and of the view, and the height of the picture."""
 FILES = {"profile-flame": "profile-modules", "plain-memory": "profile-memory", "diff-compare": "diff-operators"}
 """Names of pictures that differ from those of the views."""

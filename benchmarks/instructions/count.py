@@ -3,9 +3,9 @@
     python benchmarks/instructions/count.py PROGRAM FILE.pte [--backend LIBRARY] [--input FILE.npy]...
         [--cpu neoverse-n1] [--functions 10]
 
-PROGRAM is edgecore-run of a build for Arm, such as build/linux-arm64, and LIBRARY the plugin's native library. The count
-of a run is the difference between two runs and one run, so that loading does not count. It is the same each time: with
---threads 1 the program does the same work. An instruction is one of the program, of any cost. The other two
+PROGRAM is edgecore-run of a build for Arm, such as build/linux-arm64, and LIBRARY the plugin's native library. The
+count of a run is the difference between two runs and one run, so that loading does not count. It is the same each time:
+with --threads 1 the program does the same work. An instruction is one of the program, of any cost. The other two
 columns are millions of bytes that these instructions load and store.
 """
 

@@ -1,4 +1,4 @@
-"""Count the instructions of single integer operators on a Cortex-M55 (with MVE, with DSP only, plain C) and a Cortex-M33.
+"""Count the instructions of single integer operators on a Cortex-M55 (MVE, DSP only, plain C) and a Cortex-M33.
 
 The count of an operator is that of a network with two such layers less that of one with one layer.
 """
@@ -16,7 +16,7 @@ from torch import nn
 import edgecore
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "examples" / "firmware"), str(ROOT / "benchmarks")]
+sys.path.insert(0, str(ROOT / "examples" / "firmware"))
 from firmware import build, count_instructions
 from integer_layers import IntegerLayer, random_values
 

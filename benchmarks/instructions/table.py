@@ -1,11 +1,11 @@
-"""Compare the instructions of one inference, and the bytes that they load and store, with executorch's XNNPACK delegate.
+"""Compare the instructions of an inference, and the bytes that they load and store, with executorch's XNNPACK.
 
     python benchmarks/instructions/table.py RUN LIBRARY FOLDER [MODEL ...] [--recipes RECIPE ...] [--functions 8]
 
 RUN and LIBRARY are edgecore-run and libedgecore_xnnpack.so for 64-bit Arm (`make test-platforms` builds them in
-build/platforms/aarch64). The peer is the C++ runtime of executorch's wheel for 64-bit Arm, which needs neither torch nor
-Python: peer.cpp is linked with its libraries. qemu runs both with one thread. FOLDER keeps the wheel, the peer's program
-and the files that the two compilers make of a network: with --again, those of edgecore are made anew.
+build/platforms/aarch64). The peer is the C++ runtime of executorch's wheel for 64-bit Arm, which needs neither torch
+nor Python: peer.cpp is linked with its libraries. qemu runs both with one thread. FOLDER keeps the wheel, the peer's
+program and the files that the two compilers make of a network: with --again, those of edgecore are made anew.
 
 The wheel's cpuinfo finds the processor in /proc/cpuinfo, which under qemu is the host's. FOLDER/sysroot has one that
 names the emulated processor, so that XNNPACK chooses its kernels for it.

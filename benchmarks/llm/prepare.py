@@ -33,12 +33,14 @@ PACKAGES = {
     "openvino": ["openvino-genai==2026.4.1.0", "optimum-intel", "nncf", TORCH],
 }
 PEERS = ("llama.cpp", "executorch", "onnx", "openvino")
+# fmt: off
 META = {
     "model.embed_tokens": "tok_embeddings", "model.norm": "norm", "self_attn.q_proj": "attention.wq",
     "self_attn.k_proj": "attention.wk", "self_attn.v_proj": "attention.wv", "self_attn.o_proj": "attention.wo",
     "mlp.gate_proj": "feed_forward.w1", "mlp.down_proj": "feed_forward.w2", "mlp.up_proj": "feed_forward.w3",
     "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm", "model.layers": "layers",
-}  # fmt: skip
+}
+# fmt: on
 """Names of Meta's checkpoints by parts of Hugging Face's."""
 
 
@@ -99,10 +101,16 @@ def gguf_file(python: Path, checkpoint: Path, shape: Shape, target: Path) -> Non
 def executorch_file(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
     params = checkpoint / "params.json"
     facts = {
-        "dim": shape.width, "n_layers": shape.layers, "n_heads": shape.heads, "n_kv_heads": shape.kv_heads,
-        "hidden_dim": shape.inner, "vocab_size": shape.vocabulary, "norm_eps": 1e-5, "rope_theta": 500000.0,
+        "dim": shape.width,
+        "n_layers": shape.layers,
+        "n_heads": shape.heads,
+        "n_kv_heads": shape.kv_heads,
+        "hidden_dim": shape.inner,
+        "vocab_size": shape.vocabulary,
+        "norm_eps": 1e-5,
+        "rope_theta": 500000.0,
         "head_dim": 64,
-    }  # fmt: skip
+    }
     params.write_text(json.dumps(facts))
     state: dict[str, Any] = {}
     with safe_open(checkpoint / "model.safetensors", "pt") as tensors:
@@ -114,33 +122,27 @@ def executorch_file(python: Path, checkpoint: Path, shape: Shape, target: Path) 
     state["output.weight"] = state["tok_embeddings.weight"]
     torch.save(state, checkpoint / "consolidated.pth")
     length = str(CONTEXT)
-    command = [
-        python, "-m", "executorch.examples.models.llama.export_llama", "-c", checkpoint / "consolidated.pth",
-        "-p", params, "-kv", "--use_sdpa_with_kv_cache", "-X", "-qmode", "8da4w", "-G", "32", "-d", "fp32",
-        "--embedding-quantize", "4,32",
-        "--max_seq_length", length, "--max_context_length", length, "--metadata", '{"get_bos_id":1,"get_eos_ids":[2]}',
-        "--output_name", target.absolute(),
-    ]  # fmt: skip
+    files = ["-c", checkpoint / "consolidated.pth", "-p", params, "--output_name", target.absolute()]
+    weights = "-kv --use_sdpa_with_kv_cache -X -qmode 8da4w -G 32 -d fp32 --embedding-quantize 4,32".split()
+    lengths = ["--max_seq_length", length, "--max_context_length", length]
+    metadata = ["--metadata", '{"get_bos_id":1,"get_eos_ids":[2]}']
+    exporter = [python, "-m", "executorch.examples.models.llama.export_llama"]
+    command = [*exporter, *files, *weights, *lengths, *metadata]
     if "extended" in target.name:
         command.append("--xnnpack-extended-ops")
     subprocess.run(command, check=True, cwd=checkpoint)
 
 
 def onnx_folder(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
-    command = [
-        python, "-m", "onnxruntime_genai.models.builder", "-i", checkpoint, "-o", target, "-p", "int4", "-e", "cpu",
-        "-c", target.with_suffix(".cache"), "--extra_options", "block_size=32", "accuracy_level=4",
-        "prune_lm_head=true", "hf_token=false",
-    ]  # fmt: skip
-    subprocess.run(command, check=True)
+    files = ["-i", checkpoint, "-o", target, "-c", target.with_suffix(".cache")]
+    options = "-p int4 -e cpu --extra_options block_size=32 accuracy_level=4 prune_lm_head=true hf_token=false"
+    subprocess.run([python, "-m", "onnxruntime_genai.models.builder", *files, *options.split()], check=True)
 
 
 def openvino_folder(python: Path, checkpoint: Path, shape: Shape, target: Path) -> None:
-    command = [
-        python.parent / "optimum-cli", "export", "openvino", "-m", checkpoint, "--task", "text-generation-with-past",
-        "--weight-format", "int4", "--sym", "--group-size", "32", "--ratio", "1.0", "--all-layers", target,
-    ]  # fmt: skip
-    subprocess.run(command, check=True)
+    export = [python.parent / "optimum-cli", "export", "openvino", "-m", checkpoint]
+    options = "--task text-generation-with-past --weight-format int4 --sym --group-size 32 --ratio 1.0 --all-layers"
+    subprocess.run([*export, *options.split(), target], check=True)
 
 
 FILES = {

@@ -78,9 +78,11 @@ def table(name: str, runners: list[str], speeds: Speeds, arguments: argparse.Nam
     median = {key: statistics.median(values) for key, values in speeds.items()}
     heads = [f"{kind}, {threads} thread{'s' * (threads > 1)}" for kind, threads in columns]
     lines = [
-        f"### {name}: {describe(shape)}", "",
-        "| runner | file MB | MB a token | " + " | ".join(heads) + " |", "|---" * (len(columns) + 3) + "|",
-    ]  # fmt: skip
+        f"### {name}: {describe(shape)}",
+        "",
+        "| runner | file MB | MB a token | " + " | ".join(heads) + " |",
+        "|---" * (len(columns) + 3) + "|",
+    ]
 
     def cell(runner: str, kind: str, threads: int) -> str:
         return f"{median[runner, threads, kind]:.1f}" if (runner, threads, kind) in median else "-"

@@ -33,11 +33,14 @@ class Shape:
         """Return name, outputs and inputs of the matrices of a layer."""
         q, kv = self.heads * HEAD, self.kv_heads * HEAD
         return [
-            ("self_attn.q_proj", q, self.width), ("self_attn.k_proj", kv, self.width),
-            ("self_attn.v_proj", kv, self.width), ("self_attn.o_proj", self.width, q),
-            ("mlp.gate_proj", self.inner, self.width), ("mlp.up_proj", self.inner, self.width),
+            ("self_attn.q_proj", q, self.width),
+            ("self_attn.k_proj", kv, self.width),
+            ("self_attn.v_proj", kv, self.width),
+            ("self_attn.o_proj", self.width, q),
+            ("mlp.gate_proj", self.inner, self.width),
+            ("mlp.up_proj", self.inner, self.width),
             ("mlp.down_proj", self.width, self.inner),
-        ]  # fmt: skip
+        ]
 
     def weights(self) -> int:
         """Return the number of weights that a token multiplies."""
@@ -75,12 +78,24 @@ def make_checkpoint(shape: Shape, folder: Path) -> None:
     """Write a folder of Hugging Face with random weights and a tokenizer, one token for each byte."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
-        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "vocab_size": shape.vocabulary,
-        "hidden_size": shape.width, "intermediate_size": shape.inner, "num_hidden_layers": shape.layers,
-        "num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads, "head_dim": HEAD,
-        "tie_word_embeddings": True, "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0,
-        "hidden_act": "silu", "bos_token_id": 1, "eos_token_id": 2, "torch_dtype": "bfloat16",
-    }  # fmt: skip
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "vocab_size": shape.vocabulary,
+        "hidden_size": shape.width,
+        "intermediate_size": shape.inner,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": HEAD,
+        "tie_word_embeddings": True,
+        "max_position_embeddings": 8192,
+        "rms_norm_eps": 1e-5,
+        "rope_theta": 500000.0,
+        "hidden_act": "silu",
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "torch_dtype": "bfloat16",
+    }
     (folder / "config.json").write_text(json.dumps(config))
     write_tokenizer(shape.vocabulary, folder)
     generator = torch.Generator().manual_seed(0)

@@ -137,9 +137,13 @@ def openvino(folder: str, threads: int, prompt: int, new: int) -> tuple[float, f
 
 
 RUNNERS = {
-    "edgecore": edgecore, "llama.cpp": llama_cpp, "executorch": executorch, "executorch-extended": executorch,
-    "onnx": onnx, "openvino": openvino,
-}  # fmt: skip
+    "edgecore": edgecore,
+    "llama.cpp": llama_cpp,
+    "executorch": executorch,
+    "executorch-extended": executorch,
+    "onnx": onnx,
+    "openvino": openvino,
+}
 
 
 def main() -> None:

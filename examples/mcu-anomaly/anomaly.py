@@ -43,9 +43,18 @@ def make_example() -> Example:
     held_back = np.stack([spectra(100, False, random), spectra(100, True, random)], 1).reshape(-1, LINES)
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Linear(LINES, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8), nn.ReLU(),
-        nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, LINES),
-    )  # fmt: skip
+        nn.Linear(LINES, 64),
+        nn.ReLU(),
+        nn.Linear(64, 64),
+        nn.ReLU(),
+        nn.Linear(64, 8),
+        nn.ReLU(),
+        nn.Linear(8, 64),
+        nn.ReLU(),
+        nn.Linear(64, 64),
+        nn.ReLU(),
+        nn.Linear(64, LINES),
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     for _ in range(40):
         for batch in torch.randperm(len(healthy)).split(50):

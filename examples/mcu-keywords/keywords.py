@@ -61,9 +61,13 @@ def features(sounds: np.ndarray) -> torch.Tensor:
 def separable(channels: int) -> list[nn.Module]:
     """Return a depthwise-separable convolution."""
     return [
-        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
-        nn.Conv2d(channels, channels, 1, bias=False), nn.BatchNorm2d(channels), nn.ReLU(),
-    ]  # fmt: skip
+        nn.Conv2d(channels, channels, 3, padding=1, groups=channels, bias=False),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(),
+        nn.Conv2d(channels, channels, 1, bias=False),
+        nn.BatchNorm2d(channels),
+        nn.ReLU(),
+    ]
 
 
 def make_example() -> Example:
@@ -74,10 +78,16 @@ def make_example() -> Example:
     trained = 1400
     torch.manual_seed(0)
     model = nn.Sequential(
-        nn.Conv2d(1, 32, (10, 4), 2, (5, 1), bias=False), nn.BatchNorm2d(32), nn.ReLU(),
-        *separable(32), *separable(32), *separable(32),
-        nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(32, len(WORDS)),
-    )  # fmt: skip
+        nn.Conv2d(1, 32, (10, 4), 2, (5, 1), bias=False),
+        nn.BatchNorm2d(32),
+        nn.ReLU(),
+        *separable(32),
+        *separable(32),
+        *separable(32),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(32, len(WORDS)),
+    )
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     targets = torch.tensor(labels)
     for _ in range(8):

@@ -48,9 +48,15 @@ def digits(picture: Path) -> tuple[nn.Module, torch.Tensor, list[str]]:
     labels = torch.tensor(data.target)
     torch.manual_seed(0)
     network = nn.Sequential(
-        nn.Conv2d(1, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
-        nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(128, 10),
-    )  # fmt: skip
+        nn.Conv2d(1, 16, 3, padding=1),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(16, 32, 3, padding=1),
+        nn.ReLU(),
+        nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(),
+        nn.Linear(128, 10),
+    )
     model = Normalized(network, [0.3], [0.4])
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     for _ in range(8):

@@ -240,8 +240,8 @@ class Writer {
 
   // Writes a value; a null offset if there was no memory for a tensor of it.
   ValueTable table_of(const TracedMethod &method, const DebugValue &value) {
-    static const std::vector<uint8_t> kInOrder;
-    const std::vector<uint8_t> *order = &kInOrder;
+    static const std::vector<uint8_t> in_order;
+    const std::vector<uint8_t> *order = &in_order;
     if (value.source == DebugValue::Source::kOperation && value.index < method.delegates.size()) {
       const auto &orders = method.delegates[value.index].dim_orders;
       const auto found = orders.find(value.id < 0 ? value.operation : "[" + std::to_string(value.id) + "]");

@@ -1,4 +1,4 @@
-"""Whole networks without any backend, on the core's own kernels. `benchmarks/portable.py` does all 16 at full size."""
+"""Whole networks without any backend, on the core's own kernels, at small sizes."""
 
 import pytest
 import torch

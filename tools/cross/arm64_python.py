@@ -1,7 +1,7 @@
 """Debian's Python and musl for 64-bit Arm, unpacked into a folder: for building wheels, and for qemu-aarch64.
 
-``python3 tools/cross/arm64_python.py`` prints the folder. apt downloads the packages from the archive that the machine is
-configured with, by an index of its own; neither root nor a change of the machine's configuration is needed.
+``python3 tools/cross/arm64_python.py`` prints the folder. apt downloads the packages from the archive that the machine
+is configured with, by an index of its own; neither root nor a change of the machine's configuration is needed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from debian import apt_options, archive_uri
 SUITE = "bookworm"
 VERSION = "3.11"
 PACKAGES = (
-    f"libpython{VERSION}-dev", f"python{VERSION}-minimal", f"libpython{VERSION}-minimal", f"libpython{VERSION}-stdlib",
-    "libc6", "libgcc-s1", "libstdc++6", "libgomp1", "zlib1g", "libexpat1", "libffi8", "libbz2-1.0", "liblzma5",
-    "libsqlite3-0", "libuuid1", "libssl3", "musl",
-)  # fmt: skip
+    *(f"libpython{VERSION}-dev", f"python{VERSION}-minimal"),
+    *(f"libpython{VERSION}-minimal", f"libpython{VERSION}-stdlib"),
+    *"libc6 libgcc-s1 libstdc++6 libgomp1 zlib1g libexpat1 libffi8 libbz2-1.0 liblzma5".split(),
+    *"libsqlite3-0 libuuid1 libssl3 musl".split(),
+)
 
 
 def fetch() -> Path:

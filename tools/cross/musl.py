@@ -47,8 +47,9 @@ def binaries(root: Path) -> list[Path]:
 
 
 def check(paths: list[Path], wheel: str) -> None:
-    """Raise SystemExit if a binary of a wheel, of ``paths``, needs a symbol that musl 1.2, Python and the others lack, or
-    has copies of musl's data.
+    """Raise SystemExit if a binary of ``paths`` needs a symbol that musl 1.2, Python and the others lack.
+
+    Copies of musl's data are refused, too.
 
     auditwheel looks at neither.
     """

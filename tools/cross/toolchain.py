@@ -86,15 +86,15 @@ def write(target: Target, folder: Path, include: list[Path], *, libstdcxx: bool)
     system = [f"-isystem {path}" for path in include]
     if target.has_musl:
         lines.append('set(CMAKE_EXE_LINKER_FLAGS_INIT "-dynamic")')  # programs load backends: zig would link statically
-        # All data of zig's stub of musl share an address: a program that is not position-independent would get copies in
-        # which stderr is stdout.
+        # All data of zig's stub of musl share an address: a program that is not position-independent would get copies
+        # in which stderr is stdout.
         lines.append("set(CMAKE_POSITION_INDEPENDENT_CODE ON)")
     if not libstdcxx:
         lines.append(f'set(CMAKE_CXX_FLAGS_INIT "{" ".join(system)}")')
     else:
         headers = libstdcxx_headers(target.gcc)
-        # With -I, since zig's folders of C headers, which follow, precede those of -isystem. The headers that users include
-        # declare themselves as system headers; bits/stl_tempbuf.h does not, and calls a deprecated function.
+        # With -I, since zig's folders of C headers, which follow, precede those of -isystem. The headers that users
+        # include declare themselves as system headers; bits/stl_tempbuf.h does not, and calls a deprecated function.
         folders = [f"-I{HERE / 'include'}", *(f"-I{path}" for path in headers)]
         flags = " ".join(["-nostdinc++", "-Wno-deprecated-declarations", *folders])
         libraries = [

@@ -2,7 +2,8 @@
 
 ``python tools/cross/wheels.py [TAG ...]``; the tags are those of ``toolchain.TARGETS``, all of them by default. Each
 wheel is built with zig for its target (``toolchain.py``), and auditwheel checks and writes its tag. OpenVINO has no
-wheels for musl. The core's wheel for musl is for one version of Python: it holds nanobind, whose package has none either.
+wheels for musl. The core's wheel for musl is for one version of Python: it holds nanobind, whose package has none
+either.
 """
 
 from __future__ import annotations
@@ -128,8 +129,8 @@ def cmake_options(package: str, target: toolchain.Target, work: Path) -> dict[st
 def xnnpack(target: toolchain.Target) -> Path:
     """Return the folder of XNNPACK's static libraries for ``target``.
 
-    They are those of our tests. For glibc, clang-16 compiled them with the machine's C library: XNNPACK calls nothing of
-    it that came after glibc 2.28.
+    They are those of our tests. For glibc, clang-16 compiled them with the machine's C library: XNNPACK calls nothing
+    of it that came after glibc 2.28.
     """
     get = [sys.executable, PACKAGES["edgecore-xnnpack"] / "native/third_party/get_xnnpack.py"]
     if target.has_musl:

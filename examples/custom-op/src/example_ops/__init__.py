@@ -1,4 +1,7 @@
-"""The operators `example_ops::multiply_add` and `append`. Running a file imports this module, so it must not import torch."""
+"""The operators `example_ops::multiply_add` and `append`.
+
+Running a file imports this module, so it must not import torch.
+"""
 
 from pathlib import Path
 

@@ -1,9 +1,9 @@
 """Time single layers of edgecore's own kernels on int16 values, on int8 values and in fp32: microseconds and ratios.
 
-    python benchmarks/integer_layers.py [--threads 1] [--rounds 30]
+    python benchmarks/instructions/integer_layers.py [--threads 1] [--rounds 30]
 
-The weights are int8 in both integer forms; all numbers are random. The three programs of a layer run in turns in one process;
-the times are the smallest of all turns.
+The weights are int8 in both integer forms; all numbers are random. The three programs of a layer run in turns in one
+process; the times are the smallest of all turns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Run the XNNPACK tests or the compiler's tests that executorch's wheel brings on edgecore, through `edgecore.executorch`.
 
-    python benchmarks/peer_suite.py xnnpack|compiler [--executorch] [PATTERN ...]
+    python benchmarks/suites/peer_suite.py xnnpack|compiler [--executorch] [PATTERN ...]
 
 The tests and their harness come from the wheel, all else of ExecuTorch from edgecore's compatibility module, so that
 lowering, quantizers, partitioners and the runtime are edgecore's. `--executorch` runs the same tests on executorch
@@ -27,7 +27,7 @@ import pytest
 import torch
 from torch.testing import FileCheck
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from zoo import torchvision_models
 
@@ -36,9 +36,11 @@ SUITES = {
     "compiler": ["exir/tests", "exir/program/test", "exir/emit/test", "exir/backend/test"],
 }
 OF_WHEEL = (
-    "executorch.backends.xnnpack.test", "executorch.backends.test", "executorch.exir.tests",
-    "executorch.exir.program.test", "executorch.exir.emit.test", "executorch.exir.backend.test",
-)  # fmt: skip
+    "executorch.backends.xnnpack.test",
+    "executorch.backends.test",
+    "executorch.exir.tests",
+    *("executorch.exir.program.test", "executorch.exir.emit.test", "executorch.exir.backend.test"),
+)
 """Modules of tests and of their harness, which the wheel gives."""
 
 LIBRARIES = ("aten", "quantized_decomposed", "dim_order_ops")

@@ -1,6 +1,6 @@
 """Run the operator tests that executorch's wheel brings on edgecore, with and without its XNNPACK backend.
 
-    python benchmarks/operator_suite.py [FLOW] [PATTERN ...]
+    python benchmarks/suites/operator_suite.py [FLOW] [PATTERN ...]
 
 FLOW is `portable` or `xnnpack` (edgecore's files on its own runtime), `stock` (files without a backend on executorch's
 runtime), or `executorch` or `executorch_xnnpack` (executorch's own lowering and runtime). Without it, `portable` and
@@ -32,8 +32,8 @@ BACKENDS = {"portable": [], "stock": [], "xnnpack": ["xnnpack"]}
 PEERS = {"executorch": "portable", "executorch_xnnpack": "xnnpack"}
 
 EXCEPTIONS = {
-    "test_embedding_bag_include_last_offset": "its last offset is not the number of indices, as PyTorch's documentation "
-    "demands: eager divides the sum of four rows by eight; executorch has no kernel for it",
+    "test_embedding_bag_include_last_offset": "its last offset is not the number of indices, as PyTorch demands: "
+    "eager divides the sum of four rows by eight; executorch has no kernel for it",
 }
 """Tests that fail in all flows, and why."""
 

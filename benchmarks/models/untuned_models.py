@@ -1,7 +1,7 @@
 """Models of many families that no test, document or other benchmark uses: `make(name)` returns a module and its inputs.
 
-Weights are random. A model that usually has more than about 100 million parameters is built smaller, with all its kinds of
-layers. `make` calibrates batch norms as `tests/zoo.py` does.
+Weights are random. A model that usually has more than about 100 million parameters is built smaller, with all its kinds
+of layers. `make` calibrates batch norms as `tests/zoo.py` does.
 """
 
 from __future__ import annotations
@@ -121,15 +121,17 @@ def _text(length: int = 32) -> dict[str, torch.Tensor]:
     return {"input_ids": _ids(length), "attention_mask": mask}
 
 
+# fmt: off
 SMALL = {
     "hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256, "vocab_size": 1000,
-}  # fmt: skip
+}
 """Configuration of a small text model, for classes whose configuration has these names."""
 DECODER = SMALL | {"num_key_value_heads": 2, "head_dim": 32, "max_position_embeddings": 128, "pad_token_id": 0}
 SEQ2SEQ = {
     "vocab_size": 1000, "d_model": 128, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
     "decoder_attention_heads": 4, "encoder_ffn_dim": 256, "decoder_ffn_dim": 256, "max_position_embeddings": 128,
-}  # fmt: skip
+}
+# fmt: on
 VISION = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 256}
 
 
@@ -149,6 +151,7 @@ def _series() -> dict[str, torch.Tensor]:
     return {"past_values": torch.randn(1, 96, 3)}
 
 
+# fmt: off
 MODELS: dict[str, tuple[str, Build]] = {
     # torchvision
     "tv/regnet_y_400mf": ("CNN", _tv("regnet_y_400mf", lambda: (_image(),))),
@@ -268,7 +271,7 @@ MODELS: dict[str, tuple[str, Build]] = {
         "depth",
         _hf(
             "DPTForDepthEstimation", _pixels(), "predicted_depth",
-            then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # without this bias the last ReLU returns only zeros
+            then=lambda model: nn.init.ones_(model.head.head[-2].bias),  # else the last ReLU returns only zeros
             **VISION | {"num_hidden_layers": 4, "image_size": 224, "backbone_out_indices": [0, 1, 2, 3],
                         "initializer_range": 0.1, "neck_hidden_sizes": [32, 48, 64, 64], "fusion_hidden_size": 64},
         ),
@@ -353,7 +356,8 @@ MODELS: dict[str, tuple[str, Build]] = {
     "hf/bloom": ("decoder", _hf("BloomForCausalLM", _text, "logits", hidden_size=128, n_layer=2, n_head=4,
                                 vocab_size=1000)),
     "hf/gpt_neox": ("decoder", _hf("GPTNeoXForCausalLM", _text, "logits", **SMALL)),
-    "hf/mixtral": ("decoder, experts", _hf("MixtralForCausalLM", _text, "logits", **DECODER | {"num_local_experts": 4})),
+    "hf/mixtral": ("decoder, experts", _hf("MixtralForCausalLM", _text, "logits",
+                                           **DECODER | {"num_local_experts": 4})),
     "hf/mamba": ("state-space", _hf("MambaForCausalLM", lambda: {"input_ids": _ids(16)}, "logits", hidden_size=128,
                                     num_hidden_layers=2, vocab_size=1000)),
     "hf/mamba2": (
@@ -375,7 +379,8 @@ MODELS: dict[str, tuple[str, Build]] = {
     "hf/clip": (
         "text and image",
         _hf(
-            "CLIPModel", lambda: {"input_ids": _ids(16), "pixel_values": _image(), "attention_mask": _text(16)["attention_mask"]},
+            "CLIPModel", lambda: {"input_ids": _ids(16), "pixel_values": _image(),
+                                  "attention_mask": _text(16)["attention_mask"]},
             ("logits_per_image", "text_embeds", "image_embeds"),
             text_config=SMALL | {"max_position_embeddings": 32, "eos_token_id": 2}, vision_config=VISION,
         ),
@@ -418,12 +423,13 @@ MODELS: dict[str, tuple[str, Build]] = {
             ("action_preds", "state_preds"), hidden_size=64, n_layer=2, n_head=2,
         ),
     ),
-}  # fmt: skip
+}
+# fmt: on
 """Family and builder of each model, by name."""
 
 
 def make(name: str) -> Example:
-    """Make a model, calibrated and in eval mode, and its example inputs. Each call makes the same weights and inputs."""
+    """Make a model, calibrated and in eval mode, and its example inputs: the same in each call."""
     torch.manual_seed(0)
     model, inputs = MODELS[name][1]()
     return calibrate(model, inputs), inputs

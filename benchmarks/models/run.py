@@ -1,13 +1,14 @@
-"""Measure models for which edgecore was not tuned, in fp32 on XNNPACK: status, error, delegates, time next to eager PyTorch.
+"""Measure models for which edgecore was not tuned, in fp32 on XNNPACK, next to eager PyTorch.
 
-    python benchmarks/models.py [MODEL ...] [--results build/models.jsonl] [--limit 600] [--again]
-    python benchmarks/models.py --table            writes benchmarks/models.md from the results
+    python benchmarks/models/run.py [MODEL ...] [--results build/models.jsonl] [--limit 600] [--again]
+    python benchmarks/models/run.py --table        writes benchmarks/models/models.md from the results
 
-Each model runs in a child process with a time limit. Its result is a line of JSON in the results file. A model with a result
-is skipped; with --again, only if the result is right. Needs timm and transformers in addition to the test environment.
+Each model runs in a child process with a time limit. Its result is a line of JSON in the results file. A model with a
+result is skipped; with --again, only if the result is right. Needs timm and transformers in addition to the test
+environment.
 
-The error is max|ours - eager| / max|eager| of the worst output. If it is above 1e-4, the model also runs in float64, and both
-errors are measured against that result. Times are medians of alternating runs on 2 threads.
+The error is max|ours - eager| / max|eager| of the worst output. If it is above 1e-4, the model also runs in float64,
+and both errors are measured against that result. Times are medians of alternating runs on 2 threads.
 """
 
 from __future__ import annotations
@@ -139,7 +140,7 @@ def run_all(names: list[str], results: Path, limit: float, again: bool) -> None:
 def _prepare() -> None:
     # PASSIVE: on a shared machine, OpenMP's spinning threads make eager PyTorch up to thirty times slower.
     os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_WAIT_POLICY": "PASSIVE"}
-    sys.path[:0] = [str(HERE.parent / "tests"), str(HERE)]
+    sys.path[:0] = [str(HERE.parents[1] / "tests"), str(HERE)]
     import untuned_models
 
     untuned_models.torchvision_models()
@@ -193,8 +194,8 @@ def _summary(row: dict[str, Any]) -> str:
 
 TABLE_HEAD = """# Models for which edgecore was not tuned
 
-Random weights, fp32, `backends=["xnnpack"]`, one process for each model; no test, document or other benchmark names them.
-Made by `python benchmarks/models.py`, then `--table`, on {processor}. Other work shared the
+Random weights, fp32, `backends=["xnnpack"]`, one process for each model; no test, document or other benchmark names
+them. Made by `python benchmarks/models/run.py`, then `--table`, on {processor}. Other work shared the
 machine's 2 cores: the ratios of alternating runs are more reliable than the times. The column s is the time of
 `torch.export` and lowering together.
 
@@ -251,7 +252,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=HERE.parent / "build/models.jsonl")
     parser.add_argument("--limit", type=float, default=600, help="time limit in seconds for each model")
     parser.add_argument("--again", action="store_true", help="repeat models whose result is not right")
-    parser.add_argument("--table", action="store_true", help="only write benchmarks/models.md from the results")
+    parser.add_argument("--table", action="store_true", help="only write benchmarks/models/models.md from the results")
     arguments = parser.parse_args()
     _prepare()
     import untuned_models
