@@ -17,9 +17,9 @@ from edgecore_vulkan.blob import read_graph
 from edgecore_vulkan.costs import costs
 from edgecore_vulkan.describe import describe, graph_of
 from edgecore_vulkan.executorch_compat import incompatibilities
-from edgecore_vulkan.operators import TABLE, VulkanTable
+from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.options import VulkanOptions
-from edgecore_vulkan.partitioner import VulkanPartitioner
+from edgecore_vulkan.partitioner import make_partitioner
 from edgecore_vulkan.preprocess import preprocess
 
 
@@ -31,8 +31,7 @@ class VulkanCompiler:
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
         chosen = VulkanOptions.model_validate(options.model_dump())
-        profile = chosen.profile(runtime)
-        return VulkanPartitioner(VulkanTable(profile), chosen.operators, chosen.min_operators)
+        return make_partitioner(chosen.profile(runtime), chosen.operators, chosen.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""
