@@ -74,12 +74,13 @@ PAGES = {
     "plugins/edgecore-qnn/README.md": "qnn.md",
     "plugins/edgecore-vgf/README.md": "vgf.md",
     "plugins/edgecore-coreml/README.md": "coreml.md",
-    **{
-        f"plugins/edgecore-{name}/docs/special-values.md": f"{name}-special-values.md"
-        for name in ("xnnpack", "openvino", "vulkan", "ethosu", "qnn", "vgf", "coreml")
-    },
 }
-"""The page that shows a file from outside of this folder."""
+"""The page that shows a file from outside of this folder; pages of a backend's folder `docs` are added below."""
+
+for page in ROOT.glob("plugins/edgecore-*/docs/*.md"):
+    name = f"{page.parts[-3].removeprefix('edgecore-')}-{page.name}"
+    if (DOCS / name).is_file():
+        PAGES[page.relative_to(ROOT).as_posix()] = name
 
 SOURCE_URL = os.environ.get("EDGECORE_SOURCE_URL", ROOT.as_uri())
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#|/)([^)\s#]*)(#[^)\s]*)?(?=\))")

@@ -9,11 +9,24 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
+PLUGINS = [
+    "llm",
+    "vulkan",
+    "xnnpack",
+]
+"""The plugins of one shape: small folders, tests that mirror them, a short README."""
+
 SOURCES = {
     "tests": "src/edgecore",
-    "plugins/edgecore-xnnpack/tests": "plugins/edgecore-xnnpack/src/edgecore_xnnpack",
+    **{f"plugins/edgecore-{name}/tests": f"plugins/edgecore-{name}/src/edgecore_{name}" for name in PLUGINS},
 }
 """A folder of tests, and the package that its subfolders mirror."""
+
+MOST_FILES = 12
+FOLDERS_OF_EQUALS = {"edgecore_xnnpack/operators"}
+"""Folders with a file for each operator table, which may hold more files, and nothing else."""
+
+MOST_LINES_OF_A_README = 150
 
 SEVERAL_UNITS = {
     *(
@@ -63,3 +76,20 @@ def test_the_name_of_each_test_has_at_least_three_words():
     short = [f"{path.name}::{name}" for path in files() for name in names_of(path) if name.count("_") < 3]
     assert len(files()) > 150
     assert not short, "name what holds, in a full sentence: " + ", ".join(short)
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_no_folder_of_a_plugin_has_more_than_twelve_files(name):
+    source, full = ROOT / "plugins" / f"edgecore-{name}" / "src", []
+    for folder in {path.parent for path in source.rglob("*") if "__pycache__" not in path.parts}:
+        count = sum(path.is_file() for path in folder.iterdir())
+        if count > MOST_FILES and folder.relative_to(source).as_posix() not in FOLDERS_OF_EQUALS:
+            full.append(f"{folder.relative_to(ROOT)}: {count}")
+    assert not full, "find the seam: " + ", ".join(full)
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_the_readme_of_a_plugin_is_short(name):
+    readme = ROOT / "plugins" / f"edgecore-{name}" / "README.md"
+    lines = len(readme.read_text(encoding="utf-8").splitlines())
+    assert lines <= MOST_LINES_OF_A_README, f"{readme.relative_to(ROOT)} has {lines} lines; move tables to its docs"

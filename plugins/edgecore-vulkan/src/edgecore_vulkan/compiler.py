@@ -13,14 +13,14 @@ from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_vulkan import native_library
-from edgecore_vulkan.blob import read_graph
-from edgecore_vulkan.costs import costs
-from edgecore_vulkan.describe import describe, graph_of
-from edgecore_vulkan.executorch_compat import incompatibilities
+from edgecore_vulkan.blob.costs import costs
+from edgecore_vulkan.blob.describe import describe, graph_of
+from edgecore_vulkan.blob.format import read_graph
+from edgecore_vulkan.blob.verify import incompatibilities
+from edgecore_vulkan.lowering import preprocess
 from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.options import VulkanOptions
 from edgecore_vulkan.partitioner import make_partitioner
-from edgecore_vulkan.preprocess import preprocess
 
 
 class VulkanCompiler:

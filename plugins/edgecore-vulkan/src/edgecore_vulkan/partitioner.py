@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from edgecore.sdk import CapabilityPartitioner
+from edgecore_vulkan.graph.profile import Profile
 from edgecore_vulkan.operators import VulkanTable
 from edgecore_vulkan.operators.state import can_hold, is_update
-from edgecore_vulkan.profile import Profile
 
 BACKEND_ID = "VulkanBackend"
 

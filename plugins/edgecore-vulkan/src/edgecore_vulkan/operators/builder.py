@@ -9,9 +9,9 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize
-from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
-from edgecore_vulkan.integer_weights import evaluated, weight_of
-from edgecore_vulkan.profile import Profile
+from edgecore_vulkan.graph.calls import Argument, Call, CallGraph, SizeValue, TensorValue
+from edgecore_vulkan.graph.integer_weights import evaluated, weight_of
+from edgecore_vulkan.graph.profile import Profile
 
 FLOAT = (torch.float32, torch.float16)
 INT = (torch.int64, torch.int32)
@@ -215,6 +215,35 @@ Lower = Callable[[Builder, Node], Any]
 
 Row = OperatorRow[Lower]
 """A row of the operator table; its `lower` is a `Lower`."""
+
+
+ONLY_FIRST = "only the first result may be read"
+"""The constraint `only_first` in words."""
+
+
+def float_row(
+    target: Any,
+    lower: Lower,
+    constraints: str = "",
+    check: Any = None,
+    keep: bool = False,
+    any_dtype: tuple[str, ...] = (),
+) -> Row:
+    """Return the row of an operator of floating-point tensors; with `keep` its calls must not be decomposed."""
+    return Row(target, FLOAT, constraints, check, keep, lower, any_dtype)
+
+
+def image_only(query: NodeQuery) -> str | None:
+    """Refuse a call whose first argument has other than 4 dims."""
+    return None if rank(query.node.args[0]) == 4 else f"{rank(query.node.args[0])} dims instead of 4"
+
+
+def only_first(query: NodeQuery) -> str | None:
+    """Refuse a call if a result other than the first is read."""
+    for user in query.node.users:
+        if user.target.__name__ == "getitem" and user.args[1] != 0 and user.users:  # type: ignore[union-attr]
+            return f"result {user.args[1]} is read"
+    return None
 
 
 def plain(name: str = "", **changed: Any) -> Lower:

@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import arguments_by_name
-from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import (
     ALL,
     BOOL,

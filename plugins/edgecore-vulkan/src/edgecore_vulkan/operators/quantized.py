@@ -9,7 +9,7 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import arguments_by_name, parameters_of
-from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import FLOAT, Builder, Query, Row, is_static, shape
 
 library = torch.ops.quantized_decomposed

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue, has_effect
-from edgecore_vulkan.integer_weights import ALIGNMENT, IntegerWeight, aligned
-from edgecore_vulkan.profile import Profile
+from edgecore_vulkan.graph.calls import Argument, Call, CallGraph, SizeValue, TensorValue, has_effect
+from edgecore_vulkan.graph.integer_weights import ALIGNMENT, IntegerWeight, aligned
+from edgecore_vulkan.graph.profile import Profile
 
 _QUANTIZE = "quantized_decomposed.quantize_per_tensor.default"
 _DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"

@@ -6,7 +6,7 @@ and become `a * cos - b * sin` and `a * sin + b * cos`.
 
 from __future__ import annotations
 
-from edgecore_vulkan.calls import Argument, Call, CallGraph, TensorValue
+from edgecore_vulkan.graph.calls import Argument, Call, CallGraph, TensorValue
 
 _ADD, _SUB, _MUL, _NEG = "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.neg.default"
 _CAT, _VIEW, _SELECT = "aten.cat.default", "aten.view_copy.default", "aten.select_copy.int"

@@ -7,12 +7,12 @@ from math import inf, isfinite, pi, sqrt
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import LAST, SAME_LAYOUT, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.elementwise import binary, check_limits, clamped, unary
 from edgecore_xnnpack.operators.shape import slice_of
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import LAST, SAME_LAYOUT, SubgraphValue
 
 aten = torch.ops.aten
 
