@@ -6,13 +6,12 @@ import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore.plugin import MemoryNeed, PreprocessResult
 from edgecore.sdk import PartitionView, debug_handles
 from edgecore_hello.blob import VERSION, Constant, Graph, Operation, encode
 from edgecore_hello.operators import TABLE
 
 aten = torch.ops.aten
-FUSE_RELU = CompileSpec("fuse_relu", b"\x01")
 _ALIGNMENT = 16
 
 
