@@ -15,7 +15,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     Args:
         library: Path of the delegate's shared library.
         function: Number of the function.
-        arguments: What it takes before the memory for its text: arrays and numbers of 64 bits.
+        arguments: Its arguments before the memory for its text: arrays and numbers of 64 bits.
 
     Raises:
         OSError: The library does not load.

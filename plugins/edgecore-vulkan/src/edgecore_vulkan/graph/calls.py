@@ -35,7 +35,7 @@ class TensorValue:
         memory: Chosen by the pass `layout`; constants that an operator prepares itself keep the default.
         memory_object: Number of the memory that the tensor shares with others; negative if none.
         weight: The integers and scales of a constant that the model dequantizes.
-        is_exact: Whether the tensor keeps its dtype with `force_fp16`.
+        is_exact: True if the tensor keeps its dtype with `force_fp16`.
         key: The key of a constant among the named data of the file; empty for one that follows from the content.
     """
 

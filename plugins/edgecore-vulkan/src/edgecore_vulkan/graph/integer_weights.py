@@ -24,7 +24,7 @@ class IntegerWeight:
 
     Attributes:
         integers: int8, in the shape of the weight.
-        scales: [channels, groups]. A scale is that of one channel, or of a group of equally many elements of a row.
+        scales: [channels, groups]. One scale for each channel, or for each group of equally many elements of a row.
         axis: The dim of the channels.
     """
 

@@ -50,7 +50,7 @@ class Entry:
 
     Attributes:
         dtypes: Dtypes of input tensors; a tuple has one set for each argument.
-        memories: Memories of input tensors, of which constants that the operator prepares itself are none.
+        memories: Memories of input tensors; constants that the operator prepares itself do not count.
         parameters: Memories of the inputs after the first, if they are others.
         result_dtypes: Dtypes of results; those of the inputs if None.
         result_memories: Memories of results, a tuple for several; those of the inputs if None. The first result lies

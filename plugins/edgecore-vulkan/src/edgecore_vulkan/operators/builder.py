@@ -121,8 +121,8 @@ class Builder:
     def weights(self, tensor: torch.Tensor) -> TensorValue:
         """Return a constant that is the weight or bias of a convolution or linear layer.
 
-        With `force_fp16`, few weights stay float32: they cost little, and the rounding of depthwise kernels and of first
-        layers is half of the error of a network. For executorch's delegate `keep_exact` chooses them.
+        With `force_fp16`, small weights stay float32: they cost little, and would cause about half of a network's rounding
+        error. For executorch's delegate `keep_exact` chooses them.
         """
         value = self.constant(tensor)
         value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and _is_few(value)
@@ -187,7 +187,7 @@ class Builder:
         return value
 
     def argument(self, argument: Any) -> Argument:
-        """Return an argument of a node as that of a call."""
+        """Return an argument of a node in the form that a call takes."""
         if isinstance(argument, Node):
             return self.size(argument) if isinstance(argument.meta["val"], torch.SymInt) else self.value(argument)
         if isinstance(argument, (list, tuple)):
@@ -250,7 +250,7 @@ def plain(name: str = "", **changed: Any) -> Lower:
     """Return a `Lower` that writes one call with the arguments of the node's schema.
 
     Args:
-        name: The name of the call; that of the node's operator if empty.
+        name: The name of the call; the node's operator if empty.
         **changed: Other values of arguments.
     """
 

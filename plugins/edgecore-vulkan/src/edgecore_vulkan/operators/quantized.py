@@ -30,7 +30,7 @@ def _convert(b: Builder, node: Node) -> TensorValue | None:
 
 
 def _convert_all(b: Builder, node: Node) -> TensorValue:
-    """Write quantization with one scale that is computed as that of a tensor with one row, of all elements.
+    """Write quantization with one computed scale: the tensor becomes one row of all elements.
 
     The integers stay in this row: only dequantize nodes read them.
     """

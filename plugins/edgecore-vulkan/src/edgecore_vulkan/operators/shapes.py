@@ -182,7 +182,7 @@ def _unbind(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _even_split(b: Builder, node: Node) -> list[TensorValue]:
-    """Write a split into equal parts, of which the last may be smaller."""
+    """Write a split into equal parts; the last may be smaller."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)

@@ -98,7 +98,7 @@ def _check_prelu(query: Query) -> str | None:
         return None
     if rank not in (2, 3, 4):
         return f"rank {rank}"
-    # The weight of _prelu_kernel has the rank of the input or less, and broadcasts; that of prelu is a list of channels.
+    # _prelu_kernel's weight has at most the rank of the input, and broadcasts; prelu's weight is a list of channels.
     shape = weight.shape if query.node.target is aten._prelu_kernel.default else (*weight.shape, *[1] * (rank - 2))
     per_channel = (query.shape[1], *[1] * (rank - 2))
     return None if tuple(shape) in (per_channel, (1, *per_channel)) else f"a weight of shape {list(weight.shape)}"

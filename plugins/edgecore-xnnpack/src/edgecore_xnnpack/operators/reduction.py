@@ -195,7 +195,7 @@ def _with_indices(low: Lowering, value: SubgraphValue, dims: list[int]) -> tuple
     """Emit the maxima over `dims`, as an image, and their int32 indices, in the shape of the node's result.
 
     The indices can only be outputs of the delegate, because no XNNPACK node reads int32 tensors. If several elements
-    are equal to the maximum, the index is that of the first one. A NaN is returned as maximum only if it is the first
+    are equal to the maximum, the index points to the first one. A NaN is returned as maximum only if it is the first
     element.
     """
     image = _as_column_image(low, value, dims)
