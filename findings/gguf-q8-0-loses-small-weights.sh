@@ -10,7 +10,7 @@
 # blocks.
 # What to do: scale small matrices up and their other factor (or alpha) down before you convert, or store them as BF16;
 # compare each tensor with its values after gguf.dequantize.
-# edgecore: reads the numbers that llama.cpp computes from a block (`plugins/edgecore-llm/tests/test_llm_gguf.py`).
+# edgecore: reads the numbers that llama.cpp computes from a block (`plugins/edgecore-llm/tests/checkpoints/test_gguf.py`).
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(mktemp -d)

@@ -40,7 +40,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page whose examples are meant to be followed."""
-    patterns = ("README.md", "docs/*.md", "docs/reference/*.md", "examples/**/README.md", "plugins/*/README.md")
+    patterns = ("README.md", "docs/*.md", "docs/reference/*.md", "examples/**/README.md", "plugins/*/README.md",
+                "plugins/*/docs/*.md")  # fmt: skip
     return sorted(path for pattern in patterns for path in ROOT.glob(pattern))
 
 

@@ -3,7 +3,7 @@
     python benchmarks/llm/quality.py [--width 256 --layers 4 --steps 120]
 
 The model reads characters. It is trained on the help texts of Python and measured on text that follows them, as in
-plugins/edgecore-llm/tests/test_llm_quality.py, whose limits are the bars.
+plugins/edgecore-llm/tests/test_quality.py, whose limits are the bars.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Run the XNNPACK tests or the compiler's tests that executorch's wheel brings on edgecore, through `edgecore.executorch`.
+"""Run the XNNPACK tests or the compiler's tests of executorch's wheel on edgecore, through `edgecore.executorch`.
 
     python benchmarks/suites/peer_suite.py xnnpack|compiler [--executorch] [PATTERN ...]
 

@@ -126,7 +126,7 @@ WITHOUT_EFFECT: Mapping[str, Callable[[], Any]] = {
         "MSE", disable_debug_handle_valdiation=True
     ),
     "XnnpackPartitioner(enable_bf16=True)": lambda: pytest.importorskip(
-        "edgecore_xnnpack.partitioner"
+        "edgecore_xnnpack.executorch.partitioner"
     ).XnnpackPartitioner(enable_bf16=True),
 }
 """The argument, as its warning names it, and a call that gives it."""

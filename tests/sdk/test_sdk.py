@@ -71,6 +71,26 @@ def test_packages_of_backends_import_names_that_the_sdk_lists():
     assert not wrong, "; ".join(wrong)
 
 
+def test_partitioners_of_backends_partition_with_the_kit_and_only_once():
+    wrong = []
+    for path in source_files():
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.FunctionDef) and node.name == "partition":
+                attributes = [call.func for call in ast.walk(node) if isinstance(call, ast.Call)]
+                calls = [func for func in attributes if isinstance(func, ast.Attribute) and func.attr == "partition"]
+                wrong += [f"{path.relative_to(ROOT)}:{node.lineno}"] if len(calls) != 1 else []
+    assert not wrong, "state what the backend supports as arguments of `CapabilityPartitioner`: " + ", ".join(wrong)
+
+
+def test_packages_of_backends_do_not_need_what_they_have_for_scripts_of_executorch():
+    wrong = []
+    for path in source_files():
+        if "executorch" not in (path.stem, path.parent.name):
+            modules = imported_modules(parsed(path))
+            wrong += [f"{path.relative_to(ROOT)}: {name}" for name in modules if name.split(".")[1:2] == ["executorch"]]
+    assert not wrong, "native code must not import a module `executorch`: " + "; ".join(wrong)
+
+
 @pytest.mark.parametrize(
     "statement",
     [

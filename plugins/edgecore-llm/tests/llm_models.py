@@ -5,9 +5,11 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+import numpy as np
 import torch
 
 from edgecore_llm.families import decoder_config
+from edgecore_llm.runner.session import Session
 
 SMALL = {
     "vocab_size": 211, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3, "num_attention_heads": 4,
@@ -112,3 +114,28 @@ def run_in_chunks(decoder: Any, tokens: torch.Tensor, chunk: int) -> torch.Tenso
         part = tokens[start : start + chunk]
         logits.append(decoder(part, torch.arange(start, start + len(part)), torch.arange(len(part))))
     return torch.cat(logits)
+
+
+TOKENS = torch.randint(0, 211, (300,), generator=torch.Generator().manual_seed(1))
+
+
+def logits(session: Session, chunk: int) -> np.ndarray:
+    """Return the logits of all tokens, computed in calls of `chunk` tokens."""
+    tokens = TOKENS.tolist()
+    return np.concatenate([session.logits(tokens[start : start + chunk]) for start in range(0, len(tokens), chunk)])
+
+
+META_NAMES = {
+    "self_attn.q_proj": "attention.wq", "self_attn.k_proj": "attention.wk", "self_attn.v_proj": "attention.wv",
+    "self_attn.o_proj": "attention.wo", "self_attn.q_norm": "attention.q_norm_fn", "self_attn.k_norm": "attention.k_norm_fn",
+    "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "feed_forward.w1",
+    "mlp.down_proj": "feed_forward.w2", "mlp.up_proj": "feed_forward.w3", "embed_tokens": "tok_embeddings",
+    "lm_head": "output",
+}  # fmt: skip
+
+
+def meta_name(name: str) -> str:
+    """Return the name of a tensor of Hugging Face in a checkpoint of Meta."""
+    for long, short in META_NAMES.items():
+        name = name.replace(long, short)
+    return name

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from llm_models import random_model
+from llm_models import meta_name, random_model
 from scipy.linalg import hadamard
-from test_llm_meta import meta_name
 
 INNER, RANK, LORA_SCALE = 128, 4, 2.0
 CHANGES = {"num_hidden_layers": 2, "intermediate_size": INNER}

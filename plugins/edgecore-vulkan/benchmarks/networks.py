@@ -2,9 +2,9 @@
 
     python plugins/edgecore-vulkan/benchmarks/networks.py [MODEL ...] [--rounds 20] [--threads 2] [--fp16] [--int8]
 
-Both run in one process and alternate, run by run. The ratio is that of the fastest runs, and that of the processor time
-of the runs that took the least: on a software device, other programs disturb it less. First runs include the compilation
-of shaders, which a driver may have kept from an earlier process. The names of models are those of `tests/zoo.py`.
+Both run in one process and alternate, run by run. Reports two ratios, of the fastest wall-clock times and of the
+smallest CPU times; on a software device, other programs disturb the latter less. First runs include the compilation of
+shaders, which a driver may have kept from an earlier process. `tests/zoo.py` lists the names of models.
 """
 
 from __future__ import annotations

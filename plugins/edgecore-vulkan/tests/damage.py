@@ -18,7 +18,7 @@ import numpy as np
 import edgecore
 from edgecore import format as fmt
 from edgecore.errors import EdgecoreError
-from edgecore_vulkan.blob import read_graph, write_graph
+from edgecore_vulkan.blob.format import read_graph, write_graph
 from edgecore_vulkan.schema import graph as s
 
 NUMBERS = (-1, 0, 1, 2, 3, 4, 7, 64, 65535, 1 << 20, (1 << 31) - 1, -(1 << 31))

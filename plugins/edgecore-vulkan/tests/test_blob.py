@@ -10,9 +10,9 @@ from torch import nn
 from vulkan_support import lowered, tensor
 
 from edgecore.errors import FormatError
-from edgecore_vulkan.blob import read_graph, write_graph
+from edgecore_vulkan.blob.describe import describe, graph_of
+from edgecore_vulkan.blob.format import read_graph, write_graph
 from edgecore_vulkan.compiler import VulkanCompiler
-from edgecore_vulkan.describe import describe, graph_of
 from edgecore_vulkan.schema import graph as s
 
 
@@ -57,7 +57,7 @@ def test_the_blob_is_the_same_each_time(result):
     assert again.blob == result.blob
 
 
-def test_describe(result):
+def test_describe_lists_arguments_and_calls(result):
     lines = describe(result.blob)
     assert lines[1].startswith("5 calls: 1 et_vk.conv_with_clamp.default")
     assert lines[3] == "input 0: %0 float32 [1, 3, 8, 8] channels_packed"
@@ -107,7 +107,7 @@ def test_debug_handles_name_each_operator_call(result):
     assert len(result.debug_handle_map[0]) == 2  # the convolution and its clamp
 
 
-def test_memory_needs(result):
+def test_memory_needs_are_those_of_the_graph(result):
     needs = {need.kind: need.bytes for need in result.memory}
     weights = sum(len(blob.data) for blob in result.named_data.values())
     assert needs["staging"] == 4 * (3 * 64 + 4)

@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from interpreter import run
-from test_registry import CASES, B, V, X
+from operator_cases import CASES, B, V, X
 from torch import nn
 from vulkan_support import Function, lowered
 
@@ -66,7 +66,7 @@ def _argument(name: str, given: tuple[torch.Tensor, ...]) -> torch.Tensor | int:
 
 @pytest.mark.parametrize("runtime", ["executorch-1.5", "edgecore"])
 @pytest.mark.parametrize("name", [*CASES, *MORE])
-def test_operators(name, runtime):
+def test_operators_give_the_numbers_of_pytorch(name, runtime):
     model, *inputs = CASES.get(name) or MORE[name]
     if isinstance(model, nn.Module):
         model.eval()
@@ -84,7 +84,7 @@ def test_operators_that_only_edgecore_has(name):
 
 @pytest.mark.parametrize("runtime", ["executorch-1.5", "edgecore"])
 @pytest.mark.parametrize("name", ["mobilenet_v3_small", "unet", "bert_mini"])
-def test_networks(name, runtime):
+def test_networks_give_the_numbers_of_pytorch(name, runtime):
     from zoo import make
 
     if name == "bert_mini":
@@ -115,7 +115,7 @@ class Encoder(nn.Module):
 
 
 @pytest.mark.parametrize("runtime", ["executorch-1.5", "edgecore"])
-def test_symbolic_sizes(runtime):
+def test_symbolic_sizes_give_the_numbers_of_pytorch(runtime):
     length = torch.export.Dim("length", min=5, max=32)
     ids = torch.randint(0, 100, (1, 32))
     others = [(ids[:, :size],) for size in (5, 13, 32)]

@@ -12,9 +12,9 @@ from torch import nn
 from vulkan_support import lowered, tensor
 
 from edgecore_vulkan.compiler import VulkanCompiler
+from edgecore_vulkan.graph.profile import Profile
 from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.options import VulkanOptions
-from edgecore_vulkan.profile import Profile
 from edgecore_vulkan.schema import graph as s
 
 V, B = torch.randn(4, 16), torch.randn(4, 16) > 0
@@ -45,7 +45,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("model", "inputs", "reason"), REASONS)
-def test_reasons(model, inputs, reason):
+def test_each_operator_outside_has_its_reason(model, inputs, reason):
     report = lowered(model, *inputs).report
     assert ("not delegated" not in report) if reason is None else (reason in report)
 
@@ -74,7 +74,7 @@ def test_skip_bool_tensors():
     )
 
 
-def test_texture_limits():
+def test_texture_limits_keep_tensors_outside():
     wide = torch.randn(1, 1, 4, 3000)
     report = lowered(nn.Conv2d(1, 4, 3), wide, small_texture_limits=True).report
     assert "a tensor fits neither the texture limits nor a buffer that the operator supports" in report
@@ -99,7 +99,7 @@ def test_operators_and_min_operators():
         ({"fast": True}, "Extra inputs"),
     ],
 )
-def test_wrong_options(options, message):
+def test_wrong_options_are_refused(options, message):
     with pytest.raises(ValidationError, match=message):
         VulkanOptions(**options)
 

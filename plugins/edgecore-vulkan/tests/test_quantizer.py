@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from vulkan_support import Function, lowered
 
 import edgecore
-from edgecore_vulkan.blob import read_graph
+from edgecore_vulkan.blob.format import read_graph
 
 pytest.importorskip("torchao")
 
@@ -149,7 +149,7 @@ class RequantizeRows(nn.Module):
 
 
 @pytest.mark.parametrize("shape", [(1, 6, 5, 7), (3, 8), (5,)])
-def test_int8_arguments(shape):
+def test_arguments_in_int8_are_held_in_their_order(shape):
     q = torch.randint(-128, 128, shape, dtype=torch.int8)
     check_on_device(Requantize(), q, load_options={"gpu_shaders": len(shape) == 1})
 

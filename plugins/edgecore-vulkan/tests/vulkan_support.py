@@ -12,7 +12,7 @@ import edgecore
 from edgecore.plugin import CompileSpec, PreprocessResult
 from edgecore.sdk import PartitionView
 from edgecore_vulkan import compiler as compiler_module
-from edgecore_vulkan.blob import read_graph
+from edgecore_vulkan.blob.format import read_graph
 from edgecore_vulkan.schema import graph as s
 
 

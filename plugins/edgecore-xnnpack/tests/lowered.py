@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import edgecore
-from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.blob.format import read_graph
 
 
 class Call(torch.nn.Module):

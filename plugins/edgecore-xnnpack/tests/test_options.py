@@ -9,8 +9,9 @@ import torch
 from layers_and_floats import compiled, same
 
 import edgecore
-from edgecore.errors import CompileError, NoEffectWarning
+from edgecore.errors import CompileError
 from edgecore.pipeline import to_edge_transform_and_lower
+from edgecore_xnnpack.options import XnnpackOptions
 from edgecore_xnnpack.partitioner import XnnpackPartitioner
 
 
@@ -78,7 +79,7 @@ def test_weights_of_float_layers_can_stay_in_the_program(has_bias: bool) -> None
     model = torch.nn.Sequential(torch.nn.Conv1d(4, 6, 1), torch.nn.Linear(8, 5, bias=has_bias)).eval()
     x, name = torch.randn(1, 4, 8), "force_non_static_weights_for_f32_linear"
     edge = to_edge_transform_and_lower(
-        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner(**{name: True})]
+        torch.export.export(model, (x,)), partitioner=[XnnpackPartitioner(XnnpackOptions(**{name: True}))]
     )
     inside = [spec.target for spec in edge.exported_program().graph_signature.input_specs if spec.target]
     assert inside == ["1.weight", "1.bias"][: 1 + has_bias]  # the weights of the convolution are in the blob
@@ -92,8 +93,3 @@ def test_weights_of_rounded_layers_go_to_the_delegate_in_any_case() -> None:
     program = compiled("int8-dynamic", force_non_static_weights_for_f32_linear=True)
     assert program.report().left_outside == []
     same(program, compiled("int8-dynamic"), 1e-4)
-
-
-def test_the_argument_for_bfloat16_warns_that_it_has_no_effect() -> None:
-    with pytest.warns(NoEffectWarning, match="operators in bfloat16 run in edgecore's kernels"):
-        XnnpackPartitioner(enable_bf16=True)

@@ -2,23 +2,4 @@
 
 from __future__ import annotations
 
-from edgecore.plugin import BackendInfo, hookimpl, own_library
-
-
-def native_library() -> str:
-    """Return the absolute path of the delegate's shared library."""
-    return own_library(__path__, "edgecore_hello")
-
-
-@hookimpl
-def edgecore_backends() -> list[BackendInfo]:
-    """Return the backend of this package."""
-    return [
-        BackendInfo(
-            name="hello",
-            backend_id="HelloBackend",
-            summary="a template: add, mul and relu on the CPU",
-            compiler="edgecore_hello.compiler:HelloCompiler",
-            native_library=native_library,
-        )
-    ]
+from edgecore_hello.backend import edgecore_backends as edgecore_backends

@@ -12,11 +12,12 @@ from torch.export import ExportedProgram
 from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
-from edgecore_hello import native_library
+from edgecore_hello.backend import native_library
 from edgecore_hello.blob import decode, describe, graph_of
+from edgecore_hello.lowering import preprocess
 from edgecore_hello.operators import TABLE
 from edgecore_hello.options import HelloOptions
-from edgecore_hello.preprocess import FUSE_RELU, preprocess
+from edgecore_hello.partitioner import FUSE_RELU, make_partitioner
 from edgecore_hello.quantizer import recipes
 
 
@@ -27,13 +28,7 @@ class HelloCompiler:
 
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make a partitioner for the operators in the table that the options allow."""
-        chosen = HelloOptions.model_validate(options.model_dump())
-        return TABLE.partitioner(
-            "HelloBackend",
-            compile_specs=[FUSE_RELU] if chosen.fuse_relu else [],
-            operators=chosen.operators,
-            min_partition_size=chosen.min_operators,
-        )
+        return make_partitioner(HelloOptions.model_validate(options.model_dump()))
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition. The only possible compile spec is `FUSE_RELU`."""

@@ -31,7 +31,7 @@ def from_pretrained(
         tokenizer: The folder or file of the tokenizer; by default it is looked for beside or in the checkpoint or file.
         options: The options of the export; by default 4 bits and a context of 2048 tokens, or of what the model has.
         file: Where the exported file is written; by default a temporary one, which is deleted with the model.
-        threads: The number of threads; by default that of the processor's cores.
+        threads: The number of threads; by default one for each core.
 
     Raises:
         CheckpointError: There is no such model, or it is damaged.

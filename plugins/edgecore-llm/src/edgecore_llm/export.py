@@ -37,7 +37,7 @@ class ExportOptions:
         sinks: How many of the first positions the layers with one of `windows` see, too (attention sinks).
         constants: Further constant methods: numbers, texts, and lists of them. `get_eos_ids` replaces the tokens that end a
             text.
-        chat_template: The Jinja template of a chat; None for that of the checkpoint.
+        chat_template: The Jinja template of a chat; None for the checkpoint's own.
     """
 
     context: int = 2048
@@ -92,7 +92,7 @@ def export(checkpoint: Checkpoint, file: str | Path, options: ExportOptions = Ex
 
 
 def _with_windows(config: DecoderConfig, options: ExportOptions) -> DecoderConfig:
-    """Return the facts with the windows and sinks of the options."""
+    """Return `config` with the sliding windows and attention sinks of the export options applied."""
     if options.sinks < 0 or (options.sinks and not any(options.windows)):
         raise ConfigError(f"{options.sinks} attention sinks need a window of positions that tokens see beside them")
     if not options.windows:

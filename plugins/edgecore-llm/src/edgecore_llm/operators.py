@@ -6,7 +6,7 @@ the sequence, which is 0 where it is None. The result of a token does not depend
 The keys of a cache are [slots, kv_heads, rows / 16, key_size, 16], its values [slots, kv_heads, rows, value_size]: both
 float32, float16, or int8. With int8 each row of a head has a scale, its largest magnitude / 127. Position p
 lies in row p if p is below `sinks`, and in row `sinks + (p - sinks) % (rows - sinks)` else, so a cache of fewer rows than
-positions is a ring, of which the first `sinks` rows are never written again. A ring for calls of up to T tokens needs
+positions is a ring; its first `sinks` rows are never written again. A ring for calls of up to T tokens needs
 `sinks + window + T - 1` rows.
 """
 

@@ -36,7 +36,7 @@ class EdgecoreModelForCausalLM:
     Args:
         file: A file that `edgecore llm export` made.
         tokenizer: The folder or file of the tokenizer.
-        threads: The number of threads; by default that of the processor's cores.
+        threads: The number of threads; by default one for each core.
 
     Attributes:
         model: The loaded file, for sessions of its own.
@@ -184,7 +184,7 @@ class EdgecoreModelForCausalLM:
             messages: The messages, each with `role` and `content`.
             max_new_tokens: The most tokens of the answer; by default 512, or what the context has room for.
             sampling: How tokens are chosen; by default the most probable ones.
-            variables: What else the template takes, such as `tools` or `enable_thinking`.
+            variables: Other variables of the template, such as `tools` or `enable_thinking`.
 
         Raises:
             TokenizerError: There is no chat template, or it refuses the messages.

@@ -17,7 +17,7 @@ from edgecore_llm.sandbox import MAX_TEXT, Sandbox
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 _MARKS = range(0xF0000, 0xFFFFE)
-"""Characters for private use, of which two that no message has mark what is text."""
+"""Characters for private use: two that no message has mark the text of messages."""
 
 
 class ChatTemplate:
@@ -54,7 +54,7 @@ class ChatTemplate:
         Args:
             messages: The messages, each with `role` and `content`.
             add_generation_prompt: End with the begin of the answer.
-            variables: What else the template takes, such as `tools` or `enable_thinking`.
+            variables: Other variables of the template, such as `tools` or `enable_thinking`.
 
         Raises:
             TokenizerError: The template refuses the messages, or goes beyond the limits.
@@ -119,7 +119,7 @@ class ChatTemplate:
 
 
 def open_template(tokenizer: Tokenizer, of_model: str | None = None) -> ChatTemplate:
-    """Return the chat template that lies beside a tokenizer, or else that of the model's file.
+    """Return the chat template that lies beside a tokenizer, or else the one in the model's file.
 
     Raises:
         TokenizerError: There is none.

@@ -1,6 +1,6 @@
 """`edgecore vulkan-bench`: measure a Vulkan device with the delegate's shaders.
 
-The figures of operators are differences between two networks, of which one repeats the operator more often. So neither
+The figures of operators are differences between two networks; one repeats the operator more often. So neither
 the copies to and from the device nor the start of a run are in them.
 """
 
@@ -34,7 +34,7 @@ class Figure:
     """One result.
 
     Attributes:
-        name: What was measured.
+        name: The measured operation.
         dtype: Its dtype on the device.
         ms: Milliseconds of one operator.
         rate: In the unit.
@@ -57,7 +57,7 @@ def command(
     ] = 16,
     device: Annotated[str, typer.Option(help="Index or part of the name of the device.")] = "",
     fp16: Annotated[bool, typer.Option("--fp16", help="Measure with float16 storage, too.")] = False,
-    runs: Annotated[int, typer.Option(min=1, help="Minimum number of runs, of which the fastest counts.")] = 5,
+    runs: Annotated[int, typer.Option(min=1, help="Minimum number of runs; the fastest counts.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure matrix products, copies, an elementwise operator and the overhead of dispatches on a Vulkan device."""

@@ -13,14 +13,14 @@ from edgecore.errors import FormatError
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_vulkan import native_library
-from edgecore_vulkan.blob import read_graph
-from edgecore_vulkan.costs import costs
-from edgecore_vulkan.describe import describe, graph_of
-from edgecore_vulkan.executorch_compat import incompatibilities
-from edgecore_vulkan.operators import TABLE, VulkanTable
+from edgecore_vulkan.blob.costs import costs
+from edgecore_vulkan.blob.describe import describe, graph_of
+from edgecore_vulkan.blob.format import read_graph
+from edgecore_vulkan.blob.verify import incompatibilities
+from edgecore_vulkan.lowering import preprocess
+from edgecore_vulkan.operators import TABLE
 from edgecore_vulkan.options import VulkanOptions
-from edgecore_vulkan.partitioner import VulkanPartitioner
-from edgecore_vulkan.preprocess import preprocess
+from edgecore_vulkan.partitioner import make_partitioner
 
 
 class VulkanCompiler:
@@ -31,8 +31,7 @@ class VulkanCompiler:
     def partitioner(self, options: BaseModel, *, runtime: str) -> Partitioner:
         """Make the partitioner for `options`, which are `VulkanOptions`, and a target runtime."""
         chosen = VulkanOptions.model_validate(options.model_dump())
-        profile = chosen.profile(runtime)
-        return VulkanPartitioner(VulkanTable(profile), chosen.operators, chosen.min_operators)
+        return make_partitioner(chosen.profile(runtime), chosen.operators, chosen.min_operators)
 
     def preprocess(self, program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
         """Compile one partition into a blob."""

@@ -1,77 +1,67 @@
-"""Lower a partition: write the operator calls of its nodes, from the functions of the operator table."""
+"""Compile a partition into a blob: lower it, simplify it, choose memories, and write it."""
 
 from __future__ import annotations
 
-import operator
-from typing import Any
+from collections.abc import Sequence
 
 import torch
 from torch.export import ExportedProgram
-from torch.fx import Node
 
-from edgecore.sdk import LARGEST_SCORE, Bounds, PartitionView, holds_scores
-from edgecore_vulkan.calls import Call, CallGraph, SizeValue, TensorValue
-from edgecore_vulkan.operators import TABLE
-from edgecore_vulkan.operators.builder import Builder
-from edgecore_vulkan.operators.state import add_states, store_states
-from edgecore_vulkan.profile import Profile
-
-
-def lower(program: ExportedProgram, profile: Profile) -> CallGraph:
-    """Return the operator calls of a partition, not optimized and without memories."""
-    part, bounds = PartitionView(program), Bounds(program)
-
-    def max_shape(val: Any, node: Node) -> tuple[int, ...]:
-        return tuple(bounds.upper(size, node) for size in val.shape)
-
-    builder = Builder(profile, part.constants.get, max_shape)
-    for node in part.inputs:
-        val = node.meta["val"]
-        builder.values[node] = (
-            TensorValue(max_shape(val, node), val.dtype) if isinstance(val, torch.Tensor) else SizeValue()
-        )
-        builder.graph.inputs.append(builder.values[node])
-        if profile.force_fp16 and holds_scores(node):
-            builder.values[node] = _finite_in_fp16(builder, builder.values[node])
-    stored = add_states(builder, part.buffers)
-    for node in part.calls:
-        builder.nodes = (node,)
-        if node.target is operator.getitem:
-            producer: Any = node.args[0]
-            index: Any = node.args[1]
-            results = builder.values[producer]
-            if index < len(results):  # a `Lower` may leave out results that nothing reads
-                builder.values[node] = results[index]
-            continue
-        builder.values[node] = TABLE.rows[node.target].lower(builder, node)
-    builder.nodes = ()
-    store_states(builder, stored)
-    builder.graph.outputs = [builder.value(node) for node in part.outputs]
-    return builder.graph
+from edgecore.plugin import CompileSpec, MemoryNeed, PreprocessResult
+from edgecore.sdk import PartitionView
+from edgecore_vulkan.blob.encode import encode, held_dtype
+from edgecore_vulkan.graph.calls import CallGraph, TensorValue
+from edgecore_vulkan.graph.lower import lower, separate_outputs
+from edgecore_vulkan.graph.profile import Profile
+from edgecore_vulkan.passes.layout import assign_memories
+from edgecore_vulkan.passes.memory import assign_memory_objects, peak_bytes
+from edgecore_vulkan.passes.quantize import quantize
+from edgecore_vulkan.passes.rotary import fuse_rotary
+from edgecore_vulkan.passes.simplify import simplify
 
 
-def _finite_in_fp16(b: Builder, value: TensorValue) -> TensorValue:
-    """Return an input in float16 whose finite numbers stay finite, also in sums: masks have numbers such as -1e9.
-
-    What `value` is beyond the finite numbers of float32, an infinity or NaN, is added again; it is 0 for others.
-    """
-    value.is_exact = True
-    reduced, finite, rest, result = (TensorValue(value.shape, torch.float32, is_exact=True) for _ in range(4))
-    largest = torch.finfo(torch.float32).max
-    b.call("aten.clamp.default", [value, -LARGEST_SCORE, LARGEST_SCORE], reduced)
-    b.call("aten.clamp.default", [value, -largest, largest], finite)
-    b.call("aten.sub.Tensor", [value, finite, 1], rest)
-    b.call("aten.add.Tensor", [reduced, rest, 1], result)
-    half: TensorValue = b.call("aten._to_copy.default", [result, *[None] * 4, False, None], value.like())
-    return half
+def preprocess(program: ExportedProgram, specs: Sequence[CompileSpec]) -> PreprocessResult:
+    """Compile one partition; the specs are those of a `Profile`."""
+    profile = Profile.of_specs(specs)
+    graph = build_graph(program, profile)
+    encoded = encode(graph, profile)
+    return PreprocessResult(
+        blob=encoded.blob,
+        named_data=encoded.named_data,
+        debug_handle_map=encoded.handles,
+        memory=_memory(graph, profile),
+    )
 
 
-def separate_outputs(graph: CallGraph, dtypes: list[torch.dtype]) -> None:
-    """Copy outputs that are inputs, constants or other outputs, or that have another dtype than the model's."""
-    seen: set[TensorValue | SizeValue] = set(graph.inputs)
-    for index, (value, dtype) in enumerate(zip(graph.outputs, dtypes, strict=True)):
-        if value in seen or value.constant is not None or value.dtype != dtype:
-            copy = TensorValue(value.shape, dtype)
-            graph.calls.append(Call("aten.clone.default", [value, None], [copy]))
-            graph.outputs[index] = copy
-        seen.add(graph.outputs[index])
+def build_graph(program: ExportedProgram, profile: Profile) -> CallGraph:
+    """Return the operator calls of a partition as they are written."""
+    graph = lower(program, profile)
+    quantize(graph, profile)
+    if not profile.is_stock:
+        fuse_rotary(graph)
+    simplify(graph)
+    separate_outputs(graph, [node.meta["val"].dtype for node in PartitionView(program).outputs])
+    assign_memories(graph, profile)
+    if not profile.skip_memory_planning:
+        assign_memory_objects(graph)
+    return graph
+
+
+def _memory(graph: CallGraph, profile: Profile) -> tuple[MemoryNeed, ...]:
+    """Estimate the memory of a delegate: constants and intermediates on the device, staging of inputs and outputs."""
+
+    def size(value: TensorValue, dtype: torch.dtype) -> int:
+        return value.elements * dtype.itemsize
+
+    tensors = {
+        value
+        for call in graph.calls
+        for value in (*call.inputs(), *call.outputs)
+        if isinstance(value, TensorValue)
+    } | {value for value in graph.inputs if isinstance(value, TensorValue)}  # fmt: skip
+    held = {value: size(value, held_dtype(value.dtype, profile)) for value in tensors}
+    constants = sum(count for value, count in held.items() if value.constant is not None)
+    ends = [value for value in (*graph.inputs, *graph.outputs) if isinstance(value, TensorValue)]
+    staging = sum(size(value, value.dtype) for value in ends)
+    needs = (("persistent", constants + peak_bytes(graph, held)), ("staging", staging))
+    return tuple(MemoryNeed(kind, count) for kind, count in needs if count)  # type: ignore[arg-type]

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator
 
 from edgecore.sdk import Names, SplitNames
+from edgecore_vulkan.graph.profile import BUFFER_LIMIT, SMALL_LIMITS, STOCK_LIMITS, Profile
 from edgecore_vulkan.operators import TABLE
-from edgecore_vulkan.profile import BUFFER_LIMIT, SMALL_LIMITS, STOCK_LIMITS, Profile
 from edgecore_vulkan.schema.graph import Layout, Storage
 
 _STORAGES = {"default": Storage.DEFAULT, "buffer": Storage.BUFFER, "texture_3d": Storage.TEXTURE_3D}

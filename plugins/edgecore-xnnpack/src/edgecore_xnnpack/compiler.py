@@ -13,12 +13,12 @@ from torch.export import ExportedProgram
 from edgecore.plugin import BlobGraph, CompileSpec, OperatorSupport, PreprocessResult, Problem, RecipeSupport
 from edgecore.sdk import Partitioner
 from edgecore_xnnpack import native_library
-from edgecore_xnnpack.describe import describe, graph_of
-from edgecore_xnnpack.executorch_compat import incompatibilities
+from edgecore_xnnpack.blob.describe import describe, graph_of
+from edgecore_xnnpack.blob.verify import incompatibilities
+from edgecore_xnnpack.lowering import preprocess
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.options import XnnpackOptions
 from edgecore_xnnpack.partitioner import FORCE_FP16, XnnpackPartitioner
-from edgecore_xnnpack.preprocess import preprocess
 
 
 class XnnpackCompiler:

@@ -1,8 +1,9 @@
-"""Call the functions that the delegate's library has beside those of a backend, without torch."""
+"""Call the functions that the delegate's library has beside those of a backend, without torch: kernel trials, forms."""
 
 from __future__ import annotations
 
 import ctypes
+import re
 
 TRY_KERNELS, DESCRIBE_FORMS = 0, 1
 """Numbers of the functions, in the order in which their addresses follow the backend's table (native/src/delegate.cpp)."""
@@ -14,7 +15,7 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
     Args:
         library: Path of the delegate's shared library.
         function: Number of the function.
-        arguments: What it takes before the memory for its text: arrays and numbers of 64 bits.
+        arguments: Its arguments before the memory for its text: arrays and numbers of 64 bits.
 
     Raises:
         OSError: The library does not load.
@@ -33,3 +34,35 @@ def call(library: str, function: int, *arguments: ctypes.Array[ctypes.c_uint64] 
         text = ctypes.create_string_buffer(used)
         run(*arguments, text, used)
     return text.raw[:used].decode().splitlines()
+
+
+def try_kernels(library: str) -> list[tuple[str, bool, str]]:
+    """Check that the kernels that XNNPACK selects on this processor compute right results: a row for each family.
+
+    Families that differ only in their type share a row, such as `add` with the detail `right in f32, int8`. Families
+    without kernels for this processor have no row.
+
+    Args:
+        library: Path of the delegate's shared library.
+
+    Returns:
+        A row for each family: its name, True if its results are right, and a detail.
+
+    Raises:
+        OSError: The library does not load.
+    """
+    return _rows(call(library, TRY_KERNELS))
+
+
+def _rows(lines: list[str]) -> list[tuple[str, bool, str]]:
+    groups: dict[str, list[str]] = {}  # family -> types with right results
+    rows = []
+    for line in lines:
+        name, state, detail = line.split("\t")
+        kind, form = match.groups() if (match := re.fullmatch(r"(.+?)(?: ->)? (f32|f16|u?int8)", name)) else (name, "")
+        if state == "wrong":
+            rows.append((name, False, detail))
+        elif state == "right":
+            groups.setdefault(kind, []).append(form)
+    right = [(kind, True, f"right in {', '.join(forms)}" if forms[0] else "right") for kind, forms in groups.items()]
+    return rows + right

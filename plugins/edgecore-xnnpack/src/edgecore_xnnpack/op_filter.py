@@ -11,9 +11,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from edgecore.sdk import TAG, Constants, UnsupportedReason, calls, is_dequantize, is_quantize
+from edgecore_xnnpack.operator_table import is_weight
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.quantized import DYNAMIC_QUANTIZATION
-from edgecore_xnnpack.operators.table import is_weight
 from edgecore_xnnpack.options import Precision, XnnpackOptions
 
 aten = torch.ops.aten

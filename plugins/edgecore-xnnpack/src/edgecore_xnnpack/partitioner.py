@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import sys
-import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch.export import ExportedProgram
 from torch.fx import Node
 
-from edgecore.errors import NoEffectWarning
 from edgecore.plugin import CompileSpec
 from edgecore.sdk import TAG, CapabilityPartitioner, PartitionResult, UnsupportedReason, describe
 from edgecore_xnnpack.op_filter import delegate_per_op, filter_ops, nothing_matches, weights_of_float_layers
 from edgecore_xnnpack.operators import TABLE
 from edgecore_xnnpack.operators.cache import can_hold, is_update
 from edgecore_xnnpack.options import XnnpackOptions
-from edgecore_xnnpack.partition_config import ConfigPrecisionType, OperatorConfig
 
 BACKEND_ID = "XnnpackBackend"
 FORCE_FP16 = CompileSpec("force_fp16", b"\x01")
-Precisions = ConfigPrecisionType | str
 
 
 class XnnpackPartitioner(CapabilityPartitioner):
@@ -33,52 +27,21 @@ class XnnpackPartitioner(CapabilityPartitioner):
     `ops_to_not_decompose`; a call of such an operator is still decomposed if the table does not support that call.
     """
 
-    def __init__(
-        self,
-        options: XnnpackOptions | None = None,
-        runtime: str = "executorch-1.5",
-        *,
-        configs: Sequence[str | type[OperatorConfig]] | None = None,
-        config_precisions: Precisions | Sequence[Precisions] | None = None,
-        per_op_mode: bool = False,
-        verbose: bool = False,
-        force_non_static_weights_for_f32_linear: bool = False,
-        enable_bf16: bool = False,
-    ) -> None:
+    def __init__(self, options: XnnpackOptions | None = None, runtime: str = "executorch-1.5") -> None:
         """Make a partitioner.
 
         Args:
-            options: All options; or None, and those that follow.
+            options: The options of the backend; None for the defaults.
             runtime: The target runtime; mutable buffers are claimed only for `edgecore`.
-            configs: Operators to delegate: names, or configurations such as `LinearConfig` of `partition_config`.
-            config_precisions: Kinds of operators to delegate: members of `ConfigPrecisionType`, or their names.
-            per_op_mode: Give each operator a delegate of its own.
-            verbose: Print each operator call that is not delegated, and the reason, on stderr.
-            force_non_static_weights_for_f32_linear: Let weights and biases of linear layers in float32 be inputs of the
-                delegates.
-            enable_bf16: Has no effect: operators in bfloat16 run in edgecore's kernels.
 
         Raises:
-            ValueError: An operator or a precision is not known, or options are given twice.
-            TypeError: `options` is a list of configurations, which ExecuTorch's class has as its first argument.
+            TypeError: `options` is something else, such as a list of configurations, which ExecuTorch's class takes.
         """
         if options is not None and not isinstance(options, XnnpackOptions):
-            raise TypeError(f"options are XnnpackOptions, not {type(options).__name__}; write configs=[...]")
-        if enable_bf16:
-            reason = "operators in bfloat16 run in edgecore's kernels"
-            warnings.warn(
-                f"XnnpackPartitioner(enable_bf16=True) has no effect in edgecore: {reason}",
-                NoEffectWarning,
-                stacklevel=2,
+            raise TypeError(
+                f"options are XnnpackOptions, not {type(options).__name__}; write XnnpackOptions(configs=...)"
             )
-        flags = {
-            "per_op_mode": per_op_mode,
-            "verbose": verbose,
-            "force_non_static_weights_for_f32_linear": force_non_static_weights_for_f32_linear,
-        }
-        if options is not None and (configs or config_precisions or any(flags.values())):
-            raise ValueError("give all options in `options`, or all of them by name")
-        self.options = options or _options(configs, config_precisions, flags)
+        self.options = options or XnnpackOptions()
         holds_state = runtime == "edgecore" and not self.options.per_op_mode
         super().__init__(
             BACKEND_ID,
@@ -122,23 +85,6 @@ class XnnpackPartitioner(CapabilityPartitioner):
             tags |= dict.fromkeys(names, self.spec)
             node.meta[TAG], copied[node.name] = names[0], names[1:]
         return PartitionResult(program, tags, result.unsupported_nodes, copied_nodes=copied)
-
-
-def _options(
-    configs: Sequence[str | type[OperatorConfig]] | None,
-    precisions: Precisions | Sequence[Precisions] | None,
-    flags: Mapping[str, bool],
-) -> XnnpackOptions:
-    chosen: dict[str, Any] = dict(flags)
-    if configs is not None:
-        names = [(one,) if isinstance(one, str) else one.operators for one in configs]
-        chosen["configs"] = tuple(name for of_config in names for name in of_config)
-    if precisions is not None:
-        several = [precisions] if isinstance(precisions, (str, ConfigPrecisionType)) else precisions
-        chosen["config_precisions"] = tuple(
-            one.name if isinstance(one, ConfigPrecisionType) else one for one in several
-        )
-    return XnnpackOptions.model_validate(chosen)
 
 
 def _booleans(node: Node) -> str | None:

@@ -24,7 +24,7 @@ from native_host import NativeError, Output, Session, build_folder
 
 import edgecore
 from edgecore.format import read_pte
-from edgecore_xnnpack.blob import read_graph, write_graph
+from edgecore_xnnpack.blob.format import read_graph, write_graph
 from edgecore_xnnpack.schema import graph as g
 
 F = torch.nn.functional

@@ -11,7 +11,7 @@ from lowered import compiled, kinds, refusals
 from torch import nn
 
 import edgecore
-from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.blob.format import read_graph
 from edgecore_xnnpack.schema import graph as g
 
 pytest.importorskip("torchao")

@@ -114,7 +114,7 @@ def test_layers_of_volumes_in_fp16_are_close_to_eager() -> None:
 
 def _integer_results(program: Any) -> Counter[str]:
     """Count the nodes of each kind whose result has 8 bits."""
-    from edgecore_xnnpack.blob import read_graph
+    from edgecore_xnnpack.blob.format import read_graph
     from edgecore_xnnpack.schema import graph as g
 
     graph = read_graph(program.pte.delegate_blobs[0])

@@ -8,7 +8,7 @@ from lowered import compiled, kinds
 from torch import nn
 
 import edgecore
-from edgecore_xnnpack import preprocess
+from edgecore_xnnpack import lowering
 
 WITH_PAIRS = [
     nn.Conv2d(3, 8, 3, 2, 1), nn.Conv2d(3, 8, 7, 2, 3), nn.Conv2d(3, 5, 3, 2), nn.Conv2d(3, 4, 2, 2),
@@ -35,7 +35,7 @@ def test_packed_columns_give_the_same_integers(monkeypatch: pytest.MonkeyPatch) 
     runtime = pytest.importorskip("executorch.runtime")
     net, x = Layers(WITH_PAIRS + WITHOUT), torch.randn(2, 3, 14, 16)
     program = compiled(net, x, quantize="int8", calibration=[(x,)])
-    monkeypatch.setattr(preprocess, "pack_columns", lambda net: None)
+    monkeypatch.setattr(lowering, "pack_columns", lambda net: None)
     plain = compiled(net, x, quantize="int8", calibration=[(x,)])
     assert kinds(program)["StaticReshape"] - kinds(plain)["StaticReshape"] == len(WITH_PAIRS)
     ours, want = edgecore.load(program.buffer).forward(x), edgecore.load(plain.buffer).forward(x)

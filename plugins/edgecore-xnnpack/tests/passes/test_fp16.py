@@ -12,7 +12,7 @@ from torch import nn
 from torch.export import Dim
 
 import edgecore
-from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.blob.format import read_graph
 from edgecore_xnnpack.schema import graph as g
 
 torch.manual_seed(0)  # weights of modules: what they compare with 0 must not be near it

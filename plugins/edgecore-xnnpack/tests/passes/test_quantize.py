@@ -22,7 +22,7 @@ from torchao.quantization import (
 from torchao.quantization.granularity import PerAxis, PerGroup
 
 import edgecore
-from edgecore_xnnpack.blob import read_graph
+from edgecore_xnnpack.blob.format import read_graph
 from edgecore_xnnpack.schema import graph as g
 
 ROWS = PerAxis(0)

@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
-from edgecore_llm.cli.options import (
-    File,
-    MinP,
-    Penalty,
-    Seed,
-    Shift,
-    Temperature,
-    Threads,
-    TokenizerPath,
-    TopK,
-    TopP,
-    make_sampling,
-    open_model,
-)  # fmt: skip
+from edgecore_llm.cli.options import AnswerArguments, Temperature, TopK, TopP, open_model, takes
 from edgecore_llm.errors import SessionError
 from edgecore_llm.runner.answer import answer_text
 from edgecore_llm.runner.session import Session
@@ -28,45 +16,44 @@ from edgecore_llm.tokenizer.stream import TextStream
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
 
-def chat_command(
-    file: File,
-    tokenizer: TokenizerPath,
-    system: Annotated[str, typer.Option(help="The system message, which tells the model how to answer.")] = "",
-    max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of an answer.")] = 512,
-    temperature: Temperature = 0.7,
-    top_k: TopK = 40,
-    top_p: TopP = 0.95,
-    min_p: MinP = 0.0,
-    repetition_penalty: Penalty = 1.0,
-    seed: Seed = 0,
-    shift: Shift = False,
-    threads: Threads = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ChatArguments(AnswerArguments):
+    """The arguments of `edgecore llm chat`."""
+
+    system: Annotated[str, typer.Option(help="The system message, which tells the model how to answer.")] = ""
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="The most tokens of an answer.")] = 512
+    temperature: Temperature = 0.7
+    top_k: TopK = 40
+    top_p: TopP = 0.95
+
+
+@takes(ChatArguments)
+def chat_command(arguments: ChatArguments) -> None:
     """Talk with a model. An empty line or Ctrl-D ends the chat, Ctrl-C an answer."""
-    sampling = make_sampling(temperature, top_k, top_p, min_p, repetition_penalty, seed)
-    model, opened = open_model(file, tokenizer, threads)
-    template = open_template(opened, model.metadata.chat_template)
+    sampling, shift = arguments.sampling, arguments.shift
+    model, tokenizer = open_model(arguments.file, arguments.tokenizer, arguments.threads)
+    template = open_template(tokenizer, model.metadata.chat_template)
     session = model.new_session()
-    first = [{"role": "system", "content": system}] if system else []
+    first = [{"role": "system", "content": arguments.system}] if arguments.system else []
     turns: list[dict[str, str]] = []
-    keep = min(head_of_chat(template, opened, first), session.metadata.context // 2) if shift else None
+    keep = min(head_of_chat(template, tokenizer, first), session.metadata.context // 2) if shift else None
     while text := _ask():
         turns.append({"role": "user", "content": text})
-        whole = template.encode(opened, [*first, *turns])
+        whole = template.encode(tokenizer, [*first, *turns])
         while shift and len(whole) > session.metadata.context // 2 and len(turns) > 1:
             del turns[:2]  # a question and its answer
-            whole = template.encode(opened, [*first, *turns])
+            whole = template.encode(tokenizer, [*first, *turns])
         prompt = next_prompt(session, whole)
-        most = max_new_tokens if shift else min(max_new_tokens, session.room - len(prompt) + 1)
+        most = arguments.max_new_tokens if shift else min(arguments.max_new_tokens, session.room - len(prompt) + 1)
         if most < 1 or len(prompt) > session.room:
             raise SessionError(
                 f"the chat has reached the context of {session.metadata.context} tokens; begin a new one, use --shift, or "
                 "export with a longer context"
             )
         answer = ""
-        tokens = session.generate(prompt, most, sampling, vocabulary=opened.vocabulary, keep=keep)
+        tokens = session.generate(prompt, most, sampling, vocabulary=tokenizer.vocabulary, keep=keep)
         try:
-            for piece in answer_text(tokens, TextStream(opened)):
+            for piece in answer_text(tokens, TextStream(tokenizer)):
                 typer.echo(piece, nl=False)
                 answer += piece
         except KeyboardInterrupt:

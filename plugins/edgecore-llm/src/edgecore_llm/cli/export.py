@@ -2,146 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import typer
 
-from edgecore_llm.cli.options import read_text
+from edgecore_llm.cli.arguments import ExportArguments
+from edgecore_llm.cli.options import read_text, takes
 
 if TYPE_CHECKING:
     from edgecore_llm.checkpoints.open import Checkpoint
-    from edgecore_llm.config.plan import Plan
+    from edgecore_llm.config.plan import Plan, QuantizedPlan
     from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.calibrate import RoundedMatrix
 
-BITS = "32 for float32, 8 or 4"
-_DEFAULTS = {"--chunk": 128, "--bits": 4, "--embedding-bits": 8, "--output-bits": 8, "--group": 32, "--cache-bits": 32}
+_DEFAULTS = {"chunk": 128, "bits": 4, "embedding_bits": 8, "output_bits": 8, "group": 32, "cache_bits": 32}
+_EXCLUDED_BY_SETTINGS = (
+    "context", *_DEFAULTS, "window", "sinks", "quantized_by", "calibration", "calibration_tokens", "tokenizer", "report",
+    "backend", "bos_id",
+)  # fmt: skip
 
 
-def export_command(
-    arguments: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[MODEL] [+SECTION.KEY=VALUE]...",
-            help="A folder of Hugging Face, a name on its Hub, a GGUF file, or a .pth file; settings of `LlmConfig`.",
-            show_default=False,
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.pte", help="The file to write.")
-    ] = None,
-    params: Annotated[
-        Path | None, typer.Option(metavar="params.json", help="The parameters that belong to a .pth file.")
-    ] = None,
-    quantized_by: Annotated[
-        str | None,
-        typer.Option(metavar="METHOD", help="How a quantized .pth file was made: spinquant or qat; its bits stay."),
-    ] = None,
-    config: Annotated[
-        Path | None, typer.Option(metavar="FILE.yaml", help="Settings of `LlmConfig`, in place of the options below.")
-    ] = None,
-    context: Annotated[
-        int | None, typer.Option(help="Tokens of prompt and answer; by default 2048, or what the model has if less.")
-    ] = None,
-    chunk: Annotated[
-        int | None,
-        typer.Option(help="The most tokens of a call, by default 128; longer prompts are computed in pieces."),
-    ] = None,
-    bits: Annotated[int | None, typer.Option(help=f"Of the linear layers: {BITS}; by default 4.")] = None,
-    embedding_bits: Annotated[
-        int | None, typer.Option(help=f"Of embeddings and of an output layer tied to them: {BITS}; by default 8.")
-    ] = None,
-    output_bits: Annotated[
-        int | None, typer.Option(help=f"Of an output layer of its own, with --backend of any: {BITS}; by default 8.")
-    ] = None,
-    group: Annotated[
-        int | None, typer.Option(help="Inputs that share a scale: a multiple of 32, by default 32; 0 for a whole row.")
-    ] = None,
-    window: Annotated[
-        int | None, typer.Option(min=1, help="Positions that a token sees, with its own; by default as the model says.")
-    ] = None,
-    sinks: Annotated[
-        int | None, typer.Option(min=0, help="First positions that each token sees beside --window (attention sinks).")
-    ] = None,
-    calibration: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE.txt",
-            exists=True,
-            dir_okay=False,
-            help="A text; linear layers are rounded by their inputs on it.",
-        ),
-    ] = None,
-    calibration_tokens: Annotated[
-        int | None, typer.Option(min=1, help="The most tokens of that text that are used; by default 4096.")
-    ] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="The tokenizer of that text; by default the one of MODEL.")
-    ] = None,
-    report: Annotated[bool, typer.Option("--report", help="Print the loss of each layer on that text.")] = False,
-    cache_bits: Annotated[
-        int | None, typer.Option(help="Of keys and values: 32 for float32, 16 for float16, or 8; by default 32.")
-    ] = None,
-    backend: Annotated[
-        str | None,
-        typer.Option(help="Write a file for one backend: xnnpack, openvino, vulkan, qnn or coreml; or for executorch."),
-    ] = None,
-    bos_id: Annotated[
-        int | None, typer.Option(help="The token that begins a text, for executorch's runners; only with --backend.")
-    ] = None,
-) -> None:
+@takes(ExportArguments)
+def export_command(arguments: ExportArguments) -> None:
     """Compile a checkpoint to a file."""
+    if arguments.settings or arguments.config is not None:
+        _export_by_settings(arguments)
+    else:
+        _export_by_options(arguments)
+
+
+def _export_by_settings(arguments: ExportArguments) -> None:
     # torch is imported here: the other commands do without.
     from edgecore_llm.config.llm_config import load_config
     from edgecore_llm.config.plan import plan
 
-    settings = [argument for argument in arguments or () if argument.startswith("+")]
-    models = [argument for argument in arguments or () if not argument.startswith("+")]
-    if len(models) > 1:
-        raise typer.BadParameter(f"there is more than one MODEL: {' '.join(models)}")
-    model = next(iter(models), None)
-    values = {
-        "--chunk": chunk, "--bits": bits, "--embedding-bits": embedding_bits, "--output-bits": output_bits,
-        "--group": group, "--cache-bits": cache_bits,
-    }  # fmt: skip
-    if settings or config is not None:
-        excluded: dict[str, object] = {
-            "--context": context, **values, "--window": window, "--sinks": sinks, "--quantized-by": quantized_by,
-            "--calibration": calibration, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer,
-            "--report": report or None, "--backend": backend, "--bos-id": bos_id,
-        }  # fmt: skip
-        if name := _first_given(excluded):
-            raise typer.BadParameter(f"{name} and settings of LlmConfig exclude each other; write it as a setting")
-        _export_plan(plan(load_config(config, settings)), model, params, output)
-        return
+    model = arguments.model
+    if name := arguments.first_present(*_EXCLUDED_BY_SETTINGS):
+        raise typer.BadParameter(f"{name} and settings of LlmConfig exclude each other; write it as a setting")
+    planned = plan(load_config(arguments.config, arguments.settings))
+    _export_plan(planned, model, arguments.params, arguments.output)
+
+
+def _export_by_options(arguments: ExportArguments) -> None:
+    model, output = arguments.model, arguments.output
     if model is None or output is None:
         raise typer.BadParameter("MODEL is missing" if model is None else "the option --output is missing")
-    of_text = {"--report": report or None, "--calibration-tokens": calibration_tokens, "--tokenizer": tokenizer}
-    if calibration is None and (name := _first_given(of_text)):
-        raise typer.BadParameter(f"{name} needs --calibration FILE.txt")
-    checkpoint = _open(model, params, quantized_by)
-    most = min(2048, checkpoint.config.max_context) if context is None else context
-    defaults = {**_DEFAULTS, **_stored_bits(checkpoint), "--chunk": max(2, min(_DEFAULTS["--chunk"], most))}
-    options = _options(most, {name: defaults[name] if v is None else v for name, v in values.items()})
-    options = replace(options, windows=() if window is None else (window,), sinks=sinks or 0)
-    if backend is not None:
-        of_ours = {"--cache-bits": cache_bits, "--window": window, "--sinks": sinks, "--calibration": calibration}
-        if name := _first_given(of_ours):
+    needs_text = arguments.first_present("report", "calibration_tokens", "tokenizer")
+    if arguments.calibration is None and needs_text:
+        raise typer.BadParameter(f"{needs_text} needs --calibration FILE.txt")
+    checkpoint = _open(model, arguments.params, arguments.quantized_by)
+    options = _options(arguments, checkpoint)
+    if arguments.backend is not None:
+        if name := arguments.first_present("cache_bits", "window", "sinks", "calibration"):
             raise typer.BadParameter(f"{name} and --backend exclude each other")
-        _export_for(backend, checkpoint, output, options, bos_id)
+        _export_for(arguments.backend, checkpoint, output, options, arguments.bos_id)
         return
-    if bos_id is not None:
+    if arguments.bos_id is not None:
         raise typer.BadParameter("--bos-id needs --backend")
-    if calibration is not None:
-        tokens = _tokens(tokenizer or model, calibration, checkpoint.config.vocab_size)
-        options = replace(options, calibration=tokens[: calibration_tokens or 4096])
-    found = _export(checkpoint, output, options)
-    if report:
+    if arguments.calibration is not None:
+        tokens = _tokens(arguments.tokenizer or model, arguments.calibration, checkpoint.config.vocab_size)
+        options = replace(options, calibration=tokens[: arguments.calibration_tokens or 4096])
+    rounded = _export(checkpoint, output, options)
+    if arguments.report:
         typer.echo("share of the squares of a layer's results that is lost: with calibration, without")
-        for matrix in found:
+        for matrix in rounded:
             typer.echo(f"{matrix.name}: {matrix.loss:.2e}  {matrix.nearest_loss:.2e}")
 
 
@@ -153,66 +79,75 @@ def export_llama_command(arguments: typer.Context) -> None:
     _export_plan(plan(config_from_flags(arguments.args)), None, None, None)
 
 
-def _export_plan(found: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
+def _export_plan(planned: Plan, model: str | None, params: Path | None, output: Path | None) -> None:
     """Export what settings and arguments name together."""
+    from edgecore_llm.errors import ConfigError
+
+    if params is not None and planned.params is not None:
+        raise ConfigError("--params and base.params exclude each other")
+    if output is not None and planned.output is not None:
+        raise ConfigError("--output and export.output_name or export.output_dir exclude each other")
+    if model is not None and planned.checkpoint is not None:
+        raise ConfigError("MODEL and base.checkpoint exclude each other")
+    name = model or planned.checkpoint or planned.repository
+    if name is None:
+        raise ConfigError("no model is named: give MODEL, or base.checkpoint with base.params")
+    quantized = planned.quantized
+    checkpoint = _open(name, params or planned.params, None if quantized is None else quantized.method)
+    config = checkpoint.config
+    if planned.family not in (None, config.family):
+        raise ConfigError(f"base.model_class asks for the family {planned.family}, and {name} is of {config.family}")
+    if planned.needs_tied and not config.tied:
+        raise ConfigError("model.use_shared_embedding=True is not possible: the model has an output layer of its own")
+    options = planned.options
+    if quantized is not None:
+        options = _with_stored_precision(options, checkpoint, quantized)
+    if planned.tokenizer is not None:
+        options = _with_tokenizer(options, checkpoint, planned.tokenizer)
+    if planned.is_verbose:
+        typer.echo(f"{config.family}, {len(config.layers)} layers, {options}")
+    _export(checkpoint, output or planned.output or default_output(name), options)
+
+
+def _with_stored_precision(options: ExportOptions, checkpoint: Checkpoint, quantized: QuantizedPlan) -> ExportOptions:
+    """Return `options` with the bits of a quantized checkpoint, which must be those of the settings."""
     from edgecore_llm.checkpoints.open import stored_precision
+    from edgecore_llm.errors import ConfigError
+
+    config, precision = checkpoint.config, stored_precision(checkpoint)
+    if precision is not None and config.tied:  # the bits of the output layer are those of the table
+        precision = replace(precision, output=quantized.precision.output)
+    if (precision, config.adapter_rank) != (quantized.precision, quantized.adapter_rank):
+        raise ConfigError(
+            f"the checkpoint has {precision} and adapters of rank {config.adapter_rank}; the settings "
+            "base.preq_mode, base.preq_group_size and base.use_lora ask for "
+            f"{quantized.precision} and {quantized.adapter_rank}"
+        )
+    return replace(options, precision=replace(quantized.precision, cache=options.precision.cache))
+
+
+def _with_tokenizer(options: ExportOptions, checkpoint: Checkpoint, path: str) -> ExportOptions:
+    """Return `options` with the chat template and the special tokens of a tokenizer."""
     from edgecore_llm.errors import ConfigError, TokenizerError
     from edgecore_llm.tokenizer.open import open_tokenizer
 
-    if params is not None and found.params is not None:
-        raise ConfigError("--params and base.params exclude each other")
-    if output is not None and found.output is not None:
-        raise ConfigError("--output and export.output_name or export.output_dir exclude each other")
-    if model is not None and found.checkpoint is not None:
-        raise ConfigError("MODEL and base.checkpoint exclude each other")
-    name = model or found.checkpoint or found.repository
-    if name is None:
-        raise ConfigError("no model is named: give MODEL, or base.checkpoint with base.params")
-    quantized = found.quantized
-    checkpoint = _open(name, params or found.params, None if quantized is None else quantized.method)
-    config = checkpoint.config
-    if found.family not in (None, config.family):
-        raise ConfigError(f"base.model_class asks for the family {found.family}, and {name} is of {config.family}")
-    if found.needs_tied and not config.tied:
-        raise ConfigError("model.use_shared_embedding=True is not possible: the model has an output layer of its own")
-    options = found.options
-    if quantized is not None:
-        precision = stored_precision(checkpoint)
-        if precision is not None and config.tied:  # the bits of the output layer are those of the table
-            precision = replace(precision, output=quantized.precision.output)
-        if (precision, config.adapter_rank) != (quantized.precision, quantized.adapter_rank):
-            raise ConfigError(
-                f"the checkpoint has {precision} and adapters of rank {config.adapter_rank}; the settings "
-                "base.preq_mode, base.preq_group_size and base.use_lora ask for "
-                f"{quantized.precision} and {quantized.adapter_rank}"
-            )
-        options = replace(options, precision=replace(quantized.precision, cache=options.precision.cache))
-    if found.tokenizer is not None:
-        tokenizer = open_tokenizer(found.tokenizer)
-        try:
-            tokenizer.check_fit(config.vocab_size)
-        except TokenizerError as error:
-            raise ConfigError(f"base.tokenizer_path: {error}") from error
-        constants = dict(options.constants)
-        if not checkpoint.eos_ids and tokenizer.eos_ids:
-            constants.setdefault("get_eos_ids", list(tokenizer.eos_ids))
-        if tokenizer.bos_id is not None:
-            constants.setdefault("get_bos_id", tokenizer.bos_id)
-        options = replace(options, constants=constants, chat_template=tokenizer.chat_template)
-    if found.is_verbose:
-        typer.echo(f"{config.family}, {len(config.layers)} layers, {options}")
-    _export(checkpoint, output or found.output or default_output(name), options)
+    tokenizer = open_tokenizer(path)
+    try:
+        tokenizer.check_fit(checkpoint.config.vocab_size)
+    except TokenizerError as error:
+        raise ConfigError(f"base.tokenizer_path: {error}") from error
+    constants = dict(options.constants)
+    if not checkpoint.eos_ids and tokenizer.eos_ids:
+        constants.setdefault("get_eos_ids", list(tokenizer.eos_ids))
+    if tokenizer.bos_id is not None:
+        constants.setdefault("get_bos_id", tokenizer.bos_id)
+    return replace(options, constants=constants, chat_template=tokenizer.chat_template)
 
 
 def default_output(model: str) -> Path:
     """Return the file for a model that is named `Llama-3.2-1B`, or `folder/llama.gguf`."""
     path = Path(model)
     return Path(f"{path.stem if path.suffix in ('.gguf', '.pth', '.pt') else path.name}.pte")
-
-
-def _first_given(options: Mapping[str, object]) -> str | None:
-    """Return the name of the first option that has a value; None if none has one."""
-    return next((name for name, value in options.items() if value is not None), None)
 
 
 def _open(model: str, params: Path | str | None, method: str | None) -> Checkpoint:
@@ -224,32 +159,32 @@ def _open(model: str, params: Path | str | None, method: str | None) -> Checkpoi
     return open_checkpoint(model_path(model), params, cast("Literal['spinquant', 'qat'] | None", method))
 
 
-def _stored_bits(checkpoint: Checkpoint) -> dict[str, int]:
-    """Return the options that keep the integers of a quantized checkpoint."""
+def _options(arguments: ExportArguments, checkpoint: Checkpoint) -> ExportOptions:
+    """Return the options of an export; absent ones are those of a quantized checkpoint, or else the defaults."""
     from edgecore_llm.checkpoints.open import stored_precision
-
-    if (stored := stored_precision(checkpoint)) is None:
-        return {}
-    bits = {"--bits": stored.linear, "--embedding-bits": stored.embedding, "--output-bits": stored.output}
-    return {"--group": stored.group, **{name: value or 32 for name, value in bits.items()}}
-
-
-def _options(context: int, values: dict[str, int]) -> ExportOptions:
     from edgecore_llm.export import ExportOptions
     from edgecore_llm.model.layers import Precision
 
-    cache = values["--cache-bits"]
+    context = arguments.context
+    if context is None:
+        context = min(2048, checkpoint.config.max_context)
+    values = {**_DEFAULTS, "chunk": max(2, min(_DEFAULTS["chunk"], context))}
+    if (stored := stored_precision(checkpoint)) is not None:
+        bits = {"bits": stored.linear, "embedding_bits": stored.embedding, "output_bits": stored.output}
+        values |= {"group": stored.group, **{name: value or 32 for name, value in bits.items()}}
+    values |= {name: value for name in values if (value := getattr(arguments, name)) is not None}
+    cache = values["cache_bits"]
     if cache not in (8, 16, 32):
         raise typer.BadParameter(f"--cache-bits must be 8, 16 or 32, not {cache}")
-    linear, embedding, output = (_bits(name, values[name]) for name in ("--bits", "--embedding-bits", "--output-bits"))
     precision = Precision(
-        linear=linear,
-        embedding=embedding,
-        output=output,
-        group=values["--group"],
+        linear=_bits("--bits", values["bits"]),
+        embedding=_bits("--embedding-bits", values["embedding_bits"]),
+        output=_bits("--output-bits", values["output_bits"]),
+        group=values["group"],
         cache=cast("Literal[8, 16, 32]", cache),
     )
-    return ExportOptions(context=context, chunk=values["--chunk"], precision=precision)
+    windows = () if arguments.window is None else (arguments.window,)
+    return ExportOptions(context, values["chunk"], precision, windows=windows, sinks=arguments.sinks or 0)
 
 
 def _tokens(tokenizer: Path | str, text: Path, vocabulary: int) -> list[int]:
@@ -274,9 +209,9 @@ def _export_for(backend: str, checkpoint: Checkpoint, output: Path, options: Exp
 def _export(checkpoint: Checkpoint, output: Path, options: ExportOptions) -> list[RoundedMatrix]:
     from edgecore_llm.export import export
 
-    found = export(checkpoint, output, options)
+    rounded = export(checkpoint, output, options)
     _print_size(output, options)
-    return found
+    return rounded
 
 
 def _print_size(output: Path, options: ExportOptions) -> None:

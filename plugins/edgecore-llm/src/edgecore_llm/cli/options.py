@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import typer
 
@@ -13,6 +17,8 @@ from edgecore_llm.sampler import Sampling
 from edgecore_llm.tokenizer.open import open_tokenizer
 from edgecore_llm.tokenizer.tokenizer import Tokenizer
 
+Arguments = TypeVar("Arguments")
+
 File = Annotated[Path, typer.Argument(metavar="FILE.pte", help="A file that `edgecore llm export` made.")]
 TokenizerPath = Annotated[
     Path,
@@ -20,18 +26,72 @@ TokenizerPath = Annotated[
         "--tokenizer", metavar="PATH", help="Folder or file of the tokenizer: tokenizer.json, .model, .bin, .gguf."
     ),
 ]
-Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default that of the cores.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Number of threads; by default one for each core.")]
 Temperature = Annotated[float, typer.Option(help="0 takes the most probable token; higher values vary more.")]
 TopK = Annotated[int, typer.Option(help="Only the most probable tokens are drawn; 0 for all.")]
 TopP = Annotated[float, typer.Option(help="Only the most probable tokens with this sum are drawn; 1 for all.")]
-MinP = Annotated[float, typer.Option(help="Only tokens with this share of the largest probability are drawn.")]
-Penalty = Annotated[float, typer.Option("--repetition-penalty", help="Above 1: tokens of late occur less.")]
-Seed = Annotated[int, typer.Option(help="Equal seeds draw equal tokens.")]
 
-Shift = Annotated[
-    bool,
-    typer.Option("--shift", help="Go on when the context is full: drop the oldest tokens and compute the others anew."),
-]
+
+@dataclass(frozen=True, kw_only=True)
+class AnswerArguments:
+    """The arguments that `run` and `chat` share, in the form that typer reads."""
+
+    file: File
+    tokenizer: TokenizerPath
+    temperature: Temperature = 0.0
+    top_k: TopK = 0
+    top_p: TopP = 1.0
+    min_p: Annotated[float, typer.Option(help="Only tokens with this share of the largest probability are drawn.")] = (
+        0.0
+    )
+    repetition_penalty: Annotated[float, typer.Option(help="Above 1: recent tokens occur less.")] = 1.0
+    seed: Annotated[int, typer.Option(help="Equal seeds draw equal tokens.")] = 0
+    shift: Annotated[
+        bool,
+        typer.Option(
+            "--shift", help="Go on when the context is full: drop the oldest tokens and compute the others anew."
+        ),
+    ] = False
+    threads: Threads = None
+
+    @property
+    def sampling(self) -> Sampling:
+        """The sampling.
+
+        Raises:
+            typer.BadParameter: A value is outside of its range.
+        """
+        try:
+            return Sampling(
+                temperature=self.temperature, top_k=self.top_k, top_p=self.top_p, min_p=self.min_p,
+                repetition_penalty=self.repetition_penalty, seed=self.seed,
+            )  # fmt: skip
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+
+def takes(arguments: type[Arguments]) -> Callable[[Callable[[Arguments], None]], Callable[..., None]]:
+    """Make a command, whose parameters are the fields of a data class, of a function that takes an instance of it."""
+    hints = get_type_hints(arguments, include_extras=True)
+    parameters = [
+        inspect.Parameter(
+            field.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=inspect.Parameter.empty if field.default is MISSING else field.default,
+            annotation=hints[field.name],
+        )
+        for field in fields(arguments)  # type: ignore[arg-type]
+    ]
+
+    def make_command(function: Callable[[Arguments], None]) -> Callable[..., None]:
+        @functools.wraps(function)
+        def command(**values: Any) -> None:
+            function(arguments(**values))
+
+        command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        return command
+
+    return make_command
 
 
 def open_model(file: Path, tokenizer: Path, threads: int | None) -> tuple[Model, Tokenizer]:
@@ -52,16 +112,3 @@ def read_text(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SessionError(f"{path} is no text in UTF-8") from error
-
-
-def make_sampling(
-    temperature: float, top_k: int, top_p: float, min_p: float, repetition_penalty: float, seed: int
-) -> Sampling:
-    """Return the sampling; a value outside of its range is an error of the command line."""
-    try:
-        return Sampling(
-            temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, repetition_penalty=repetition_penalty,
-            seed=seed,
-        )  # fmt: skip
-    except ValueError as error:
-        raise typer.BadParameter(str(error)) from error

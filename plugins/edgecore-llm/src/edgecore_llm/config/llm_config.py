@@ -54,7 +54,7 @@ class LlmConfig(Section):
 
 
 def load_config(path: str | Path | None = None, settings: Sequence[str] = ()) -> LlmConfig:
-    """Read a YAML file, if one is given, and apply settings `+section.key=value`, of which later ones win.
+    """Read a YAML file, if there is one, and apply settings `+section.key=value`; later ones win.
 
     Raises:
         ConfigError: A key does not exist, or a value does not fit. The message names the key.

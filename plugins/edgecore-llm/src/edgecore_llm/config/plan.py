@@ -114,7 +114,7 @@ class Plan:
         tokenizer: The path of a tokenizer.
         output: The file to write; None if the settings name none.
         needs_tied: The output layer must use the table of embeddings.
-        quantized: What the settings say about a quantized checkpoint; None if they describe none.
+        quantized: The quantized checkpoint that the settings describe; None if they describe none.
         is_verbose: The options are printed.
         options: The options.
     """

@@ -100,7 +100,7 @@ class Table(Matrix):
 
 
 class Adapter(nn.Module):
-    """A product of two small matrices (LoRA), which is added to that of a linear layer."""
+    """A product of two small matrices (LoRA), which is added to a linear layer's product."""
 
     def __init__(self, outputs: int, inputs: int, rank: int) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ class Adapter(nn.Module):
 
 
 class Projection(Matrix):
-    """A linear layer with the steps around it: `edgecore_llm::linear` describes them. `rank` is that of its adapter."""
+    """A linear layer with the steps around it: `edgecore_llm::linear` describes them. `rank` is its adapter's rank."""
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:
         super().__init__(outputs, inputs, bits, group)

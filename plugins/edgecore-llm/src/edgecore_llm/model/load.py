@@ -37,17 +37,17 @@ class Weights(Protocol):
         ...
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor, of which no value is read."""
+        """Return the shape of a tensor without reading its values."""
         ...
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Tensor:
-        """Read a tensor, or some of its rows. Its dtype is that of the file, or float32 if the file's is quantized."""
+        """Read a tensor, or some of its rows. It has the file's dtype, or float32 if the file holds quantized values."""
         ...
 
 
 @runtime_checkable
 class QuantizedWeights(Weights, Protocol):
-    """The tensors of a checkpoint of which some matrices are integers with scales. `read` returns their products.
+    """The tensors of a checkpoint in which some matrices are integers with scales. `read` returns their products.
 
     A matrix may have an adapter: the tensors `NAME.adaptor.A.weight` [rank, inputs] and `NAME.adaptor.B.weight`
     [outputs, rank], whose product is added to `NAME.weight`.

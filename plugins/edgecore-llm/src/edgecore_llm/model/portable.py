@@ -225,7 +225,7 @@ class PortableDecoder(nn.Module):
 def load_portable(
     config: DecoderConfig, weights: Weights, *, context: int, form: Form, precision: Precision = Precision()
 ) -> PortableDecoder:
-    """Return a decoder with the weights of a checkpoint, of which one matrix at a time is read.
+    """Return a decoder with the weights of a checkpoint, which is read one matrix at a time.
 
     Raises:
         CheckpointError: A tensor is missing, or has another shape than the configuration asks for.

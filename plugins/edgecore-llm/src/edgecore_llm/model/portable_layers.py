@@ -94,7 +94,7 @@ class PortableTable(PortableMatrix):
 class PortableLinear(PortableMatrix):
     """A linear layer. If the weight has bits, each row of inputs is rounded to 8 bits at run time.
 
-    `rank` is that of its adapter.
+    `rank` is its adapter's rank.
     """
 
     def __init__(self, outputs: int, inputs: int, has_bias: bool, bits: Bits, group: int, rank: int = 0) -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def factors(size: int) -> tuple[Tensor, Tensor]:
-    """Return the Hadamard matrices [a, a] and [b, b] whose Kronecker product is that of `size` = a * b.
+    """Return the Hadamard matrices [a, a] and [b, b] whose Kronecker product has `size` = a * b rows.
 
     Raises:
         ValueError: The size is no power of two.

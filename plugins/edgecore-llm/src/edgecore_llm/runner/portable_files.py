@@ -57,7 +57,7 @@ def portable_facts(program: edgecore.Program, path: str | Path) -> dict[str, Any
 
 
 class PortableForward:
-    """The method `forward(tokens [1, T], input_pos)` of such a file, called as that of `edgecore_llm.export`."""
+    """The method `forward(tokens [1, T], input_pos)` of such a file, with the arguments of a file of `edgecore_llm.export`."""
 
     def __init__(self, program: edgecore.Program) -> None:
         self._method = program["forward"]

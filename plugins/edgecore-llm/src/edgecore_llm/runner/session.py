@@ -109,7 +109,7 @@ class Model:
 
     Args:
         path: A file that `edgecore llm export` made.
-        threads: The number of threads; by default that of the processor's cores.
+        threads: The number of threads; by default one for each core.
 
     Raises:
         SessionError: The file holds no language model.

@@ -20,7 +20,7 @@ _NAMES = ("tokenizer.json", "tokenizer.model", "tokenizer.bin")
 
 
 def open_tokenizer(path: str | Path) -> Tokenizer:
-    """Open a folder, of which `tokenizer.json` is preferred, or a file.
+    """Open a file, or a folder, in which `tokenizer.json` is preferred.
 
     Raises:
         TokenizerError: There is none, or it is damaged.

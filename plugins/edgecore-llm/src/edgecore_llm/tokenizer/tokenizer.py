@@ -19,7 +19,7 @@ class Tokenizer(ABC):
         adds_bos: Texts really begin with it. Qwen and SmolLM2 name such a token, but do not use it so.
         eos_ids: The tokens that end a text.
         strips_first_space: A text gets a space at its front, which decoding takes away again.
-        spaces_after_specials: What follows a special token gets such a space, too.
+        spaces_after_specials: Text after a special token gets such a space, too.
         chat_template: The Jinja template of a chat that lies beside the tokenizer; None if there is none.
     """
 

@@ -20,14 +20,25 @@ from edgecore.sdk import (
     integers_of_32_bits,
     mutable_buffers,
 )
-from edgecore_vulkan.calls import Call, SizeValue, TensorValue
-from edgecore_vulkan.operators import elementwise, networks, quantized, reductions, shapes, state
+from edgecore_vulkan.graph.calls import Call, SizeValue, TensorValue
+from edgecore_vulkan.graph.profile import Profile
+from edgecore_vulkan.graph.registry import entry_of, problem
+from edgecore_vulkan.operators import (
+    convolution,
+    elementwise,
+    matmul,
+    normalization,
+    pooling,
+    quantized,
+    reductions,
+    shapes,
+    state,
+)
 from edgecore_vulkan.operators.builder import Builder, Lower, Query, Row, Unsupported
-from edgecore_vulkan.profile import Profile
-from edgecore_vulkan.registry import entry_of, problem
 
 _ROWS: tuple[Row, ...] = (
-    *elementwise.ROWS, *networks.ROWS, *quantized.ROWS, *reductions.ROWS, *shapes.ROWS, *state.ROWS,
+    *elementwise.ROWS, *convolution.ROWS, *matmul.ROWS, *pooling.ROWS, *normalization.ROWS, *quantized.ROWS,
+    *reductions.ROWS, *shapes.ROWS, *state.ROWS,
 )  # fmt: skip
 
 _INDICES = {

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize, shape
-from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue
-from edgecore_vulkan.integer_weights import evaluated, weight_of
-from edgecore_vulkan.profile import Profile
+from edgecore.sdk import Bounds, MutableBuffer, NodeQuery, OperatorRow, arguments_by_name, is_dequantize, rank, shape
+from edgecore_vulkan.graph.calls import Argument, Call, CallGraph, SizeValue, TensorValue
+from edgecore_vulkan.graph.integer_weights import evaluated, weight_of
+from edgecore_vulkan.graph.profile import Profile
 
 FLOAT = (torch.float32, torch.float16)
 INT = (torch.int64, torch.int32)
@@ -121,8 +121,8 @@ class Builder:
     def weights(self, tensor: torch.Tensor) -> TensorValue:
         """Return a constant that is the weight or bias of a convolution or linear layer.
 
-        With `force_fp16`, few weights stay float32: they cost little, and the rounding of depthwise kernels and of first
-        layers is half of the error of a network. For executorch's delegate `keep_exact` chooses them.
+        With `force_fp16`, small weights stay float32: they cost little, and would cause about half of a network's rounding
+        error. For executorch's delegate `keep_exact` chooses them.
         """
         value = self.constant(tensor)
         value.is_exact = self.profile.force_fp16 and not self.profile.is_stock and _is_few(value)
@@ -187,7 +187,7 @@ class Builder:
         return value
 
     def argument(self, argument: Any) -> Argument:
-        """Return an argument of a node as that of a call."""
+        """Return an argument of a node in the form that a call takes."""
         if isinstance(argument, Node):
             return self.size(argument) if isinstance(argument.meta["val"], torch.SymInt) else self.value(argument)
         if isinstance(argument, (list, tuple)):
@@ -217,11 +217,40 @@ Row = OperatorRow[Lower]
 """A row of the operator table; its `lower` is a `Lower`."""
 
 
+ONLY_FIRST = "only the first result may be read"
+"""The constraint `only_first` in words."""
+
+
+def float_row(
+    target: Any,
+    lower: Lower,
+    constraints: str = "",
+    check: Any = None,
+    keep: bool = False,
+    any_dtype: tuple[str, ...] = (),
+) -> Row:
+    """Return the row of an operator of floating-point tensors; with `keep` its calls must not be decomposed."""
+    return Row(target, FLOAT, constraints, check, keep, lower, any_dtype)
+
+
+def image_only(query: NodeQuery) -> str | None:
+    """Refuse a call whose first argument has other than 4 dims."""
+    return None if rank(query.node.args[0]) == 4 else f"{rank(query.node.args[0])} dims instead of 4"
+
+
+def only_first(query: NodeQuery) -> str | None:
+    """Refuse a call if a result other than the first is read."""
+    for user in query.node.users:
+        if user.target.__name__ == "getitem" and user.args[1] != 0 and user.users:  # type: ignore[union-attr]
+            return f"result {user.args[1]} is read"
+    return None
+
+
 def plain(name: str = "", **changed: Any) -> Lower:
     """Return a `Lower` that writes one call with the arguments of the node's schema.
 
     Args:
-        name: The name of the call; that of the node's operator if empty.
+        name: The name of the call; the node's operator if empty.
         **changed: Other values of arguments.
     """
 

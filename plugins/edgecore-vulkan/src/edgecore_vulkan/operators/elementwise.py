@@ -9,7 +9,7 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import arguments_by_name
-from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import (
     ALL,
     BOOL,
@@ -70,7 +70,7 @@ def operands(b: Builder, node: Node) -> tuple[TensorValue, TensorValue]:
 
 
 def _common_dtype(node: Node) -> torch.dtype:
-    """Return the dtype in which a binary operator computes: that of its result, or of its inputs in a comparison."""
+    """Return the dtype in which a binary operator computes: its result's dtype, or its inputs' dtype in a comparison."""
     result: torch.dtype = node.meta["val"].dtype
     if result != torch.bool:
         return result

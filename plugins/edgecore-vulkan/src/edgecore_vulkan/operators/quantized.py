@@ -9,7 +9,7 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import arguments_by_name, parameters_of, shape
-from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import FLOAT, Builder, Query, Row, is_static
 
 library = torch.ops.quantized_decomposed
@@ -30,7 +30,7 @@ def _convert(b: Builder, node: Node) -> TensorValue | None:
 
 
 def _convert_all(b: Builder, node: Node) -> TensorValue:
-    """Write quantization with one scale that is computed as that of a tensor with one row, of all elements.
+    """Write quantization with one computed scale: the tensor becomes one row of all elements.
 
     The integers stay in this row: only dequantize nodes read them.
     """

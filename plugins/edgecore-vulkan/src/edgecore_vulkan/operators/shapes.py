@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import NodeQuery, arguments_by_name, rank, shape
-from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import (
     ALL,
     FLOAT,
@@ -180,7 +180,7 @@ def _unbind(b: Builder, node: Node) -> list[TensorValue]:
 
 
 def _even_split(b: Builder, node: Node) -> list[TensorValue]:
-    """Write a split into equal parts, of which the last may be smaller."""
+    """Write a split into equal parts; the last may be smaller."""
     args = arguments_by_name(node)
     source: Any = node.args[0]
     dim = args["dim"] % rank(source)

@@ -8,7 +8,7 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import MutableBuffer, arguments_by_name, rank, shape
-from edgecore_vulkan.calls import TensorValue
+from edgecore_vulkan.graph.calls import TensorValue
 from edgecore_vulkan.operators.builder import FLOAT, INT, Builder, Query, Row
 
 aten = torch.ops.aten

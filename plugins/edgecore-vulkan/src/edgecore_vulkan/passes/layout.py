@@ -7,9 +7,9 @@ those have no memory yet, the operator that reads their results.
 
 from __future__ import annotations
 
-from edgecore_vulkan.calls import DEFAULT_MEMORY, Call, CallGraph, Memory, SizeValue, TensorValue
-from edgecore_vulkan.profile import Profile
-from edgecore_vulkan.registry import W, is_prepared, possible_memories
+from edgecore_vulkan.graph.calls import DEFAULT_MEMORY, Call, CallGraph, Memory, SizeValue, TensorValue
+from edgecore_vulkan.graph.profile import Profile
+from edgecore_vulkan.graph.registry import W, is_prepared, possible_memories
 from edgecore_vulkan.schema.graph import Layout, Storage
 
 _ROW_MAJOR = frozenset({

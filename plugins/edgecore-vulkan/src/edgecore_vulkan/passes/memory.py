@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgecore_vulkan.calls import STATES, CallGraph, Memory, TensorValue
+from edgecore_vulkan.graph.calls import STATES, CallGraph, Memory, TensorValue
 
 _APART = STATES | {"et_vk.prepack.default"}
 """Calls whose results lie in memory of their own."""

@@ -2,7 +2,7 @@
 
 A convolution or linear layer between static int8 becomes one `et_vk.q8ta_*` call. Other linear layers with integer
 weights keep them: of 4 bits in `et_vk.linear_q4gsw`, or `et_vk.linear_dq8ca_q4gsw` if the input is quantized by row while
-the graph runs; of 8 bits in `aten._weight_int8pack_mm`. What remains computes in floating point between quantize and
+the graph runs; of 8 bits in `aten._weight_int8pack_mm`. The rest computes in floating point between quantize and
 dequantize calls.
 """
 
@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from edgecore_vulkan.calls import Argument, Call, CallGraph, SizeValue, TensorValue, has_effect
-from edgecore_vulkan.integer_weights import ALIGNMENT, IntegerWeight, aligned
-from edgecore_vulkan.profile import Profile
+from edgecore_vulkan.graph.calls import Argument, Call, CallGraph, SizeValue, TensorValue, has_effect
+from edgecore_vulkan.graph.integer_weights import ALIGNMENT, IntegerWeight, aligned
+from edgecore_vulkan.graph.profile import Profile
 
 _QUANTIZE = "quantized_decomposed.quantize_per_tensor.default"
 _DEQUANTIZE = "quantized_decomposed.dequantize_per_tensor.default"
@@ -241,7 +241,7 @@ class _Fusion:
             self.calls.append(Call(_ADD, [call.output, bias, 1], [output], call.nodes))
 
     def _quantized_rows(self, x: TensorValue) -> list[TensorValue] | None:
-        """Return the rows of which `x` has the quantized ones, and their scales and zero points; None if it has not."""
+        """Return the rows that `x` is the quantized form of, with their scales and zero points; None if it is not."""
         view = self.producers.get(x)
         is_flattened = view is not None and view.name == _VIEW
         end = self.producers.get(view.args[0]) if is_flattened and view is not None else view

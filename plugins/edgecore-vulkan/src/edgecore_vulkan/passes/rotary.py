@@ -6,7 +6,7 @@ and become `a * cos - b * sin` and `a * sin + b * cos`.
 
 from __future__ import annotations
 
-from edgecore_vulkan.calls import Argument, Call, CallGraph, TensorValue
+from edgecore_vulkan.graph.calls import Argument, Call, CallGraph, TensorValue
 
 _ADD, _SUB, _MUL, _NEG = "aten.add.Tensor", "aten.sub.Tensor", "aten.mul.Tensor", "aten.neg.default"
 _CAT, _VIEW, _SELECT = "aten.cat.default", "aten.view_copy.default", "aten.select_copy.int"
@@ -89,7 +89,7 @@ class _Matcher:
         return None
 
     def _neighbours(self, a: Argument, b: Argument) -> TensorValue | None:
-        """Return the tensor of which `a` has the even elements of each row, and `b` the odd ones; None if they have not."""
+        """Return the tensor whose even elements of each row are `a` and whose odd ones are `b`; None if there is none."""
         first, second = self._args(a, _SELECT), self._args(b, _SELECT)
         if first is None or second is None or first[0] is not second[0] or (first[2], second[2]) != (0, 1):
             return None

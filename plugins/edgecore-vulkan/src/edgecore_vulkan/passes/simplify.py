@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from edgecore_vulkan.calls import Call, CallGraph, has_effect
+from edgecore_vulkan.graph.calls import Call, CallGraph, has_effect
 
 _CLAMPS = {"aten.relu.default", "aten.clamp.default", "aten.hardtanh.default"}
 _VIEW, _PERMUTE = "aten.view_copy.default", "aten.permute_copy.default"

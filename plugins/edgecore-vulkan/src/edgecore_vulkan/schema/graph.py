@@ -40,7 +40,7 @@ class Storage(IntEnum):
 
 
 class Layout(IntEnum):
-    """Orders of a tensor in memory: the dim of which four elements lie side by side."""
+    """Orders of a tensor in memory, named after the packed dim: four of its elements lie side by side."""
 
     WIDTH_PACKED = 0
     HEIGHT_PACKED = 1
@@ -132,7 +132,7 @@ class BoolList:
 
 @dataclass(slots=True)
 class ValueList:
-    """A list of ids of values: tensors, or sizes of which some are symbolic."""
+    """A list of ids of values: tensors, or sizes, some of them symbolic."""
 
     items: list[int] = vector(0, "i32")
 

@@ -1,10 +1,11 @@
 """The operators that XNNPACK supports.
 
-Each module enters rows into one table (`table.TABLE`), which the partitioner, the lowering and the documentation read.
+Each module enters rows into one table (`operator_table.TABLE`), which the partitioner, the lowering and the documentation read.
 A function that is decorated with `lowers` emits XNNPACK operations for calls of an operator; its first argument `low`
 is the `Lowering`. A function `_check...` returns why a call is not supported, or None.
 """
 
+from edgecore_xnnpack.operator_table import TABLE
 from edgecore_xnnpack.operators import (
     activation,
     attention,
@@ -23,7 +24,6 @@ from edgecore_xnnpack.operators import (
     shape,
     volumes,
 )
-from edgecore_xnnpack.operators.table import TABLE
 
 __all__ = [
     "TABLE",

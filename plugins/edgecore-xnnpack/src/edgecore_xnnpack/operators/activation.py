@@ -7,12 +7,12 @@ from math import inf, isfinite, pi, sqrt
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import LAST, SAME_LAYOUT, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.elementwise import binary, check_limits, clamped, unary
 from edgecore_xnnpack.operators.shape import slice_of
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import LAST, SAME_LAYOUT, SubgraphValue
 
 aten = torch.ops.aten
 
@@ -98,7 +98,7 @@ def _check_prelu(query: Query) -> str | None:
         return None
     if rank not in (2, 3, 4):
         return f"rank {rank}"
-    # The weight of _prelu_kernel has the rank of the input or less, and broadcasts; that of prelu is a list of channels.
+    # _prelu_kernel's weight has at most the rank of the input, and broadcasts; prelu's weight is a list of channels.
     shape = weight.shape if query.node.target is aten._prelu_kernel.default else (*weight.shape, *[1] * (rank - 2))
     per_channel = (query.shape[1], *[1] * (rank - 2))
     return None if tuple(shape) in (per_channel, (1, *per_channel)) else f"a weight of shape {list(weight.shape)}"

@@ -8,11 +8,11 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import MutableBuffer, without_repeated_heads
-from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.operators.table import TABLE, Query, lowers
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import FIRST, Shape, SubgraphValue
+from edgecore_xnnpack.operator_table import TABLE, Query, lowers
 from edgecore_xnnpack.schema import graph as g
 from edgecore_xnnpack.schema.graph import MAX_RANK
-from edgecore_xnnpack.subgraph import FIRST, Shape, SubgraphValue
 
 aten = torch.ops.aten
 

@@ -9,10 +9,11 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import argument, for_each, is_dequantize, parameters_of
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import LAST, Array, Shape, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.elementwise import binary
 from edgecore_xnnpack.operators.shape import concatenate
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.operators.volumes import (
     as_columns,
     as_planes,
@@ -22,7 +23,6 @@ from edgecore_xnnpack.operators.volumes import (
     planes_shape,
 )
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import LAST, Array, Shape, SubgraphValue
 
 aten = torch.ops.aten
 

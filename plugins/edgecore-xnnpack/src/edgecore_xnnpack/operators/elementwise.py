@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
-from edgecore_xnnpack.operators.table import Query, lowers
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import TO_LAST, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import TO_LAST, SubgraphValue
 
 aten = torch.ops.aten
 

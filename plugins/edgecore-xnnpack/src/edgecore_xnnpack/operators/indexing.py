@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import Shape, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.shape import MAX_PIECES, concatenate, expand, slice_of
-from edgecore_xnnpack.operators.table import Query, lowers
-from edgecore_xnnpack.subgraph import Shape, SubgraphValue
 
 aten = torch.ops.aten
 

@@ -8,12 +8,12 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import is_dequantize, parameters_of
-from edgecore_xnnpack.lowering import Lowering, bits_of, is_grouped
+from edgecore_xnnpack.graph.lower import Lowering, bits_of, is_grouped
+from edgecore_xnnpack.graph.padding import pad
+from edgecore_xnnpack.graph.subgraph import FIRST, Array, SubgraphValue
+from edgecore_xnnpack.operator_table import TABLE, Query, lowers
 from edgecore_xnnpack.operators.elementwise import binary
-from edgecore_xnnpack.operators.padding import pad
-from edgecore_xnnpack.operators.table import TABLE, Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import FIRST, Array, SubgraphValue
 
 aten = torch.ops.aten
 library = torch.ops.quantized_decomposed

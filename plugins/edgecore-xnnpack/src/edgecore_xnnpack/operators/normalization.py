@@ -8,14 +8,14 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import LAST, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.convolution import convolve
 from edgecore_xnnpack.operators.elementwise import binary, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
 from edgecore_xnnpack.operators.pooling import image_of
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import LAST, SubgraphValue
 
 aten = torch.ops.aten
 

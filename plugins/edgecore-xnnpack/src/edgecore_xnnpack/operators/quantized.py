@@ -7,12 +7,12 @@ import torch.ao.quantization.fx._decomposed  # registers the operators
 from torch.fx import Node
 
 from edgecore.sdk import argument, is_dequantize, parameters_of
-from edgecore_xnnpack.lowering import Lowering, quantization_of
+from edgecore_xnnpack.graph.lower import Lowering, quantization_of
+from edgecore_xnnpack.graph.subgraph import QuantizePerToken, SubgraphValue
+from edgecore_xnnpack.operator_table import TABLE, Query, lowers
 from edgecore_xnnpack.operators.convolution import has_scales_of_outputs
 from edgecore_xnnpack.operators.matmul import DYNAMIC_DEQUANTIZE
-from edgecore_xnnpack.operators.table import TABLE, Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import QuantizePerToken, SubgraphValue
 
 library = torch.ops.quantized_decomposed
 aten = torch.ops.aten

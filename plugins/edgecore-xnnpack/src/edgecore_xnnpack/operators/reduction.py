@@ -10,17 +10,25 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.padding import pad
+from edgecore_xnnpack.graph.subgraph import (
+    CHANNELS_FIRST,
+    CHANNELS_LAST,
+    FIRST,
+    LAST,
+    Shape,
+    SubgraphValue,
+    comes_from_last,
+)
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.comparison import logical_not
 from edgecore_xnnpack.operators.elementwise import binary, clamped, unary
 from edgecore_xnnpack.operators.matmul import fully_connected
-from edgecore_xnnpack.operators.padding import pad
 from edgecore_xnnpack.operators.pooling import MAX_IN_WINDOW, max_pooling
 from edgecore_xnnpack.operators.shape import slice_of
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.operators.volumes import as_columns
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import CHANNELS_FIRST, CHANNELS_LAST, FIRST, LAST, Shape, SubgraphValue, comes_from_last
 
 aten = torch.ops.aten
 
@@ -187,7 +195,7 @@ def _with_indices(low: Lowering, value: SubgraphValue, dims: list[int]) -> tuple
     """Emit the maxima over `dims`, as an image, and their int32 indices, in the shape of the node's result.
 
     The indices can only be outputs of the delegate, because no XNNPACK node reads int32 tensors. If several elements
-    are equal to the maximum, the index is that of the first one. A NaN is returned as maximum only if it is the first
+    are equal to the maximum, the index points to the first one. A NaN is returned as maximum only if it is the first
     element.
     """
     image = _as_column_image(low, value, dims)

@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.comparison import logical_not
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary, unary
 from edgecore_xnnpack.operators.shape import expand
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import SubgraphValue
 
 aten = torch.ops.aten
 

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch.fx import Node
 
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.padding import pad
+from edgecore_xnnpack.graph.subgraph import FIRST, SAME_LAYOUT, Shape, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.elementwise import FLOAT_OR_BOOL, binary
-from edgecore_xnnpack.operators.padding import pad
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import FIRST, SAME_LAYOUT, Shape, SubgraphValue
 
 aten = torch.ops.aten
 

@@ -13,9 +13,11 @@ import torch
 from torch.fx import Node
 
 from edgecore.sdk import for_each
-from edgecore_xnnpack.lowering import Lowering
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.padding import pad
+from edgecore_xnnpack.graph.subgraph import LAST, Shape, SubgraphValue
+from edgecore_xnnpack.operator_table import Query, lowers
 from edgecore_xnnpack.operators.elementwise import binary
-from edgecore_xnnpack.operators.padding import pad
 from edgecore_xnnpack.operators.pooling import (
     Pair,
     adaptive_image,
@@ -25,9 +27,7 @@ from edgecore_xnnpack.operators.pooling import (
     max_pool_problem,
 )
 from edgecore_xnnpack.operators.shape import slice_of
-from edgecore_xnnpack.operators.table import Query, lowers
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import LAST, Shape, SubgraphValue
 
 aten = torch.ops.aten
 

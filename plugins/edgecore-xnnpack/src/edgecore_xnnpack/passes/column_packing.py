@@ -9,8 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import (
+from edgecore_xnnpack.graph.subgraph import (
     FIRST,
     Alias,
     DynamicQuantization,
@@ -20,6 +19,7 @@ from edgecore_xnnpack.subgraph import (
     SubgraphNode,
     SymbolicSize,
 )
+from edgecore_xnnpack.schema import graph as g
 
 MAX_CHANNELS = 4
 """Maximum number of input channels of a convolution for which column packing is worthwhile.

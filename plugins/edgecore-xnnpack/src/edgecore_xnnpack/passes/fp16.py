@@ -6,8 +6,8 @@ from math import isfinite
 
 import numpy as np
 
+from edgecore_xnnpack.graph.subgraph import SAME_LAYOUT, Alias, Subgraph, SubgraphNode, SubgraphValue
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import SAME_LAYOUT, Alias, Subgraph, SubgraphNode, SubgraphValue
 
 HEAVY = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected, g.BatchMatrixMultiply})
 """Kinds of operations that are faster in fp16. A subgraph without any of these is not converted."""

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgecore_xnnpack.graph.subgraph import Subgraph, SubgraphNode, SubgraphValue
 from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import Subgraph, SubgraphNode, SubgraphValue
 
 HAS_CLAMP = frozenset({
     g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected, g.Add, g.Subtract, g.Multiply, g.Div,

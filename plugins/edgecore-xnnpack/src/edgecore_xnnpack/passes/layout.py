@@ -24,8 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import (
+from edgecore_xnnpack.graph.subgraph import (
     FIRST,
     SAME_LAYOUT,
     TO_FIRST,
@@ -38,6 +37,7 @@ from edgecore_xnnpack.subgraph import (
     SubgraphValue,
     SymbolicSize,
 )
+from edgecore_xnnpack.schema import graph as g
 
 BY_DIMENSION = frozenset({"pre_paddings", "post_paddings", "offsets", "sizes"})
 """Attributes of operations that have a number for each dimension."""

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import (
+from edgecore_xnnpack.graph.subgraph import (
     FIRST,
     LAST,
     SAME_LAYOUT,
@@ -25,6 +24,7 @@ from edgecore_xnnpack.subgraph import (
     SubgraphNode,
     SubgraphValue,
 )
+from edgecore_xnnpack.schema import graph as g
 
 WEIGHTED = frozenset({g.Conv2d, g.DepthwiseConv2d, g.ConvTranspose2d, g.FullyConnected})
 """Kinds with a weight, whose integer form reads an int8 value, an int8 weight and an int32 bias."""

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from edgecore_xnnpack.schema import graph as g
-from edgecore_xnnpack.subgraph import (
+from edgecore_xnnpack.graph.subgraph import (
     CHANNELS_LAST,
     FIRST,
     Alias,
@@ -18,6 +17,7 @@ from edgecore_xnnpack.subgraph import (
     SubgraphValue,
     comes_from_last,
 )
+from edgecore_xnnpack.schema import graph as g
 
 _ROWS = (0, 2, 1)
 

@@ -1,0 +1,33 @@
+"""The backend as edgecore finds it: its delegate, and the devices of this machine."""
+
+from __future__ import annotations
+
+import edgecore_vulkan
+from edgecore.plugin import BackendInfo, hookimpl, own_library
+
+
+def native_library() -> str:
+    """Return the absolute path of the delegate's shared library."""
+    return own_library(edgecore_vulkan.__path__, "edgecore_vulkan")
+
+
+def self_test() -> list[tuple[str, bool, str, str]]:
+    """List the Vulkan devices of this machine for `edgecore doctor`; see `devices`."""
+    from edgecore_vulkan import devices
+
+    return devices.self_test(native_library())
+
+
+@hookimpl
+def edgecore_backends() -> list[BackendInfo]:
+    """Return the backend of this package."""
+    return [
+        BackendInfo(
+            name="vulkan",
+            backend_id="VulkanBackend",
+            summary="GPUs through Vulkan",
+            compiler="edgecore_vulkan.compiler:VulkanCompiler",
+            native_library=native_library,
+            self_test=self_test,
+        )
+    ]

@@ -1,0 +1,1 @@
+"""The bytes of a compiled partition: written and read, described, checked."""

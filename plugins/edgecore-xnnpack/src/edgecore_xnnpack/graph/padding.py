@@ -1,0 +1,17 @@
+"""Padding with a constant, which other operators consist of."""
+
+from __future__ import annotations
+
+from edgecore_xnnpack.graph.lower import Lowering
+from edgecore_xnnpack.graph.subgraph import SAME_LAYOUT, SubgraphValue
+from edgecore_xnnpack.schema import graph as g
+
+
+def pad(
+    low: Lowering, value: SubgraphValue, before: tuple[int, ...], after: tuple[int, ...], number: float
+) -> SubgraphValue:
+    """Pad each dim of `value` with `before` elements at its start and `after` at its end; each is equal to `number`."""
+    shape = tuple(a + size + b for a, size, b in zip(before, value.shape, after, strict=True))
+    return low.emit(
+        g.StaticConstantPad, [value], shape, SAME_LAYOUT, pre_paddings=before, post_paddings=after, padding_value=number
+    )
