@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ValidationError
+from pydantic import BeforeValidator, ValidationError
+from typing_extensions import Self
 
 from edgecore.recipe import problem_message
 
-Options = TypeVar("Options", bound=BaseModel)
+
+class _Validated(Protocol):
+    """A pydantic model, or a protocol that a pydantic model has."""
+
+    @classmethod
+    def model_validate(cls, obj: Any) -> Self:
+        """Return the options with the values of a dict."""
+
+
+Options = TypeVar("Options", bound=_Validated)
 
 
 def _split(value: Any) -> Any:
