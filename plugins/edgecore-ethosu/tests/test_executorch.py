@@ -20,51 +20,17 @@ class Sub(torch.nn.Module):
         return x - y
 
 
-class Flattened(torch.nn.Module):
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return (x - y).flatten()
-
-
-class Views(torch.nn.Module):
-    def forward(self, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
-        return [x.transpose(1, 2).flatten(), *y.split(4, 1)]
-
-
-class NoSub:
-    """A check of the user, as of `torch.fx.passes.operator_support`."""
-
-    def is_node_supported(self, submodules: object, node: torch.fx.Node) -> bool:
-        return "sub" not in str(node.target)
-
-
-def lowered(model: torch.nn.Module, **arguments: object) -> edgecore.EdgeProgramManager:
-    """Quantize and lower as the documentation of ExecuTorch does."""
+def test_a_program_is_lowered_as_in_the_documentation():
     compile_spec = EthosUCompileSpec("ethos-u55-128", extra_flags=["--output-format=raw", "--debug-force-regor"])
     quantizer = EthosUQuantizer(compile_spec)
     quantizer.set_global(get_symmetric_quantization_config())
-    prepared = prepare_pt2e(torch.export.export(model, INPUTS).graph_module, quantizer)
+    prepared = prepare_pt2e(torch.export.export(Sub(), INPUTS).graph_module, quantizer)
     prepared(*INPUTS)
     quantized = torch.export.export(convert_pt2e(prepared), INPUTS)
-    return edgecore.to_edge_transform_and_lower(quantized, partitioner=[EthosUPartitioner(compile_spec, **arguments)])
-
-
-def test_a_program_is_lowered_as_in_the_documentation():
-    edge = lowered(Sub())
+    edge = edgecore.to_edge_transform_and_lower(quantized, partitioner=[EthosUPartitioner(compile_spec)])
     assert "1 x EthosUBackend" in str(edge.report())
     result = edgecore.load(edge.to_executorch().buffer).forward(*INPUTS)
     torch.testing.assert_close(torch.as_tensor(result), Sub()(*INPUTS), rtol=0, atol=0.1)
-
-
-def test_a_check_of_the_user_keeps_nodes_outside():
-    edge = lowered(Flattened(), additional_checks=[NoSub()])
-    assert "refused by the check NoSub" in str(edge.report())
-    assert edge.report().delegates == {}
-
-
-def test_views_of_integers_are_no_delegate():
-    edge = lowered(Views())
-    assert edge.report().delegates == {}
-    assert "in a partition with only data movement" in str(edge.report())
 
 
 def test_the_documented_names_do_not_slow_down_the_import_of_the_package():

@@ -1,7 +1,7 @@
 """Write and read a blob: the blocks that ExecuTorch's Ethos-U delegate reads on a device.
 
 A block has a header of 32 bytes: a name of 16 bytes padded with zeros, the u32 length of the data, a byte that is 1 if
-the data is elsewhere, and 11 zeros. The data follows, padded with zeros to a multiple of 16 bytes. The blocks, in order:
+the data is elsewhere, and 11 zeros. The data follows, padded with zeros to a multiple of 16 bytes. The blocks in order:
 
     vela_bin_stream   no data
     cmd_data          the command stream of the NPU, for Arm's driver
@@ -10,8 +10,8 @@ the data is elsewhere, and 11 zeros. The data follows, padded with zeros to a mu
     inputs, outputs   i32 number of tensors; for each 9 i32: shape of 6 dims, bytes of an element, offset, region
     vela_end_stream   no data
 
-`native/src/blob.cpp` reads the same format. The TOSA graph that the blob was compiled from is no part of it: it is
-named data of the file under `tosa_key`.
+`native/src/blob.cpp` reads the same format. The TOSA graph that the blob was compiled from is not a part of
+it, but named data of the file under `tosa_key`.
 """
 
 from __future__ import annotations
@@ -161,11 +161,11 @@ def _packed(tensors: tuple[VelaTensor, ...]) -> bytes:
 
 
 def _block(reader: ByteReader, name: str) -> bytes:
-    found, size, is_elsewhere, reserved = _HEADER.unpack(reader.take(_HEADER.size))
-    if found != name.encode().ljust(len(found), b"\0"):
+    stored, size, is_elsewhere, reserved = _HEADER.unpack(reader.take(_HEADER.size))
+    if stored != name.encode().ljust(len(stored), b"\0"):
         if name == NAMES[0]:
             raise FormatError("the blob was not written for an Ethos-U delegate: vela_bin_stream is missing")
-        raise FormatError(f"the blob is damaged: a block {found!r} is where {name} must be")
+        raise FormatError(f"the blob is damaged: a block {stored!r} is where {name} must be")
     if is_elsewhere == 1:
         raise FormatError(f"the data of the block {name} is outside the blob, which edgecore-ethosu does not support")
     if is_elsewhere or any(reserved):
@@ -186,8 +186,10 @@ def _tensors(data: bytes, what: str, scratch_size: int) -> tuple[VelaTensor, ...
         numbers = _TENSOR.unpack(reader.take(_TENSOR.size))
         tensor = VelaTensor(numbers[:_RANK], *numbers[_RANK:])
         if min(tensor.shape) < 1 or tensor.element_size not in _ELEMENT_SIZES:
-            raise FormatError(f"the blob is damaged: {what} {index} has the shape {list(tensor.shape)} of elements of "
-                              f"{tensor.element_size} bytes")  # fmt: skip
+            raise FormatError(
+                f"the blob is damaged: {what} {index} has the shape {list(tensor.shape)} of elements of "
+                f"{tensor.element_size} bytes"
+            )
         if tensor.region < 0 or tensor.offset < 0 or tensor.offset + tensor.size > scratch_size:
             raise FormatError(f"the blob is damaged: {what} {index} lies outside the arena of {scratch_size} bytes")
         tensors.append(tensor)

@@ -21,7 +21,7 @@ class EthosUCompileSpec(TosaCompileSpec[EthosUOptions]):
         config_ini: Vela's configuration file: one of its own, or a path.
 
     Raises:
-        ValueError: There is no such target, system configuration, memory mode or flag. The message lists what there is.
+        ValueError: There is no such target, system configuration, memory mode or flag. The message lists the choices.
     """
 
     output_format = "vela"

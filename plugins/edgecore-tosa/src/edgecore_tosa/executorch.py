@@ -1,4 +1,4 @@
-"""Base classes of the names for ExecuTorch scripts in backends for TOSA devices: compile spec, partitioner, quantizer."""
+"""Base classes of the compile specs, partitioners and quantizers that ExecuTorch scripts use, for TOSA devices."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def lower(program: ExportedProgram, spec: TosaSpec) -> Graph:
     Each operator names the calls that it computes (`Operator.source` and `others`).
 
     Args:
-        program: The partition, as `BackendCompiler.preprocess` gets it. The table of `spec` supports its calls.
+        program: The partition, as `BackendCompiler.preprocess` receives it. The table of `spec` supports its calls.
         spec: The profile.
     """
     part = PartitionView(program)

@@ -16,9 +16,9 @@ from edgecore_tosa.options import TosaOptions
 
 aten = torch.ops.aten
 
-_SPLITS = frozenset({
-    operator.getitem, aten.split_copy.Tensor, aten.split_with_sizes_copy.default, aten.unbind_copy.int
-})  # fmt: skip
+_SPLITS = frozenset(
+    {operator.getitem, aten.split_copy.Tensor, aten.split_with_sizes_copy.default, aten.unbind_copy.int}
+)
 
 
 class AdditionalCheck(Protocol):

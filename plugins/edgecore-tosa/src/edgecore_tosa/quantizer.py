@@ -150,7 +150,7 @@ def get_symmetric_a8w4_quantization_config(
 ) -> QuantizationConfig:
     """Return the configuration of int8 activations and symmetric int4 weights, from -7 to 7.
 
-    The arguments are those of `get_symmetric_quantization_config`.
+    See `get_symmetric_quantization_config` for the arguments.
 
     Raises:
         ValueError: `is_dynamic` is True.
@@ -173,7 +173,7 @@ def get_symmetric_a16w8_quantization_config(
 ) -> QuantizationConfig:
     """Return the configuration of symmetric int16 activations and symmetric int8 weights.
 
-    The arguments are those of `get_symmetric_quantization_config`.
+    See `get_symmetric_quantization_config` for the arguments.
 
     Raises:
         ValueError: `is_dynamic` is True.

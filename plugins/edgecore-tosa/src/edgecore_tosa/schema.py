@@ -1,7 +1,7 @@
 """The flatbuffer tables of a TOSA 1.0 graph as dataclasses, for `edgecore.sdk.flat`.
 
-The numbers are those of `tosa.fbs`, which Arm's serialization library has, and of which Vela, the model converter and the
-reference model read the tables. The operators of later versions are not here.
+Arm's serialization library defines the numbers in `tosa.fbs`. Vela, the model converter and the reference model read
+these tables. Operators of later versions are missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgecore.sdk.flat import data, scalar, string, strings, table, tables, unio
 
 IDENTIFIER = b"TOSA"
 ALIGNMENT = 8
-"""Alignment of a constant's data, and the number of bytes to a multiple of which it is padded with zeros."""
+"""Alignment of a constant's data in bytes. Zeros pad the data to a multiple of it."""
 
 
 class DType(IntEnum):
@@ -311,7 +311,7 @@ _BASES: dict[Op, type] = {
     Op.CONCAT: _Axis,
     Op.REVERSE: _Axis,
 }
-"""The fields of attributes that have no class with a name; those of operators in neither table have no fields."""
+"""The fields of attributes without a named class. Attributes of operators in neither table have no fields."""
 
 ATTRIBUTES: dict[Op, Any] = {
     Op.ARGMAX: ArgMax,

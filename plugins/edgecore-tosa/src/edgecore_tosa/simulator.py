@@ -91,11 +91,11 @@ class Simulator:
         """
         if len(arrays) != len(self.inputs):
             raise ValueError(f"{len(arrays)} arrays for the {len(self.inputs)} inputs of the TOSA graph")
-        given = [
+        checked = [
             _checked(array, info, index) for index, (array, info) in enumerate(zip(arrays, self.inputs, strict=True))
         ]
         results = [np.empty(info.shape, info.numpy_dtype) for info in self.outputs]
-        code, message = self._call("run", self._model, _pointers(given), _pointers(results))
+        code, message = self._call("run", self._model, _pointers(checked), _pointers(results))
         if code == _OUT_OF_MEMORY:
             raise MemoryError(message)
         if code != _OK:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 PROFILES = ("INT", "FP")
 EXTENSIONS = ("int16", "int4", "cf", "u55")
-"""Extensions that a specification may name: int16 activations, int4 weights, control flow, and the limits of Ethos-U55."""
+"""Extensions of a specification: int16 activations, int4 weights, control flow, and the limits of Ethos-U55."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TosaSpec:
         """Read a specification.
 
         Raises:
-            ValueError: The text is no specification, or names a version, profile or extension that is not known.
+            ValueError: The text is not a specification, or names an unknown version, profile or extension.
         """
         match = re.fullmatch(r"TOSA-(\d+)\.(\d+)(?:\.\d+)?((?:\+\w+)*)", text)
         if match is None:

@@ -22,24 +22,24 @@ def converter_version() -> str:
     """Return the version of the installed converter.
 
     Raises:
-        CompileError: It is not installed, or a release that this package was not tested with.
+        CompileError: It is not installed, or an untested release is.
     """
     try:
-        found = version(PACKAGE)
+        installed = version(PACKAGE)
     except PackageNotFoundError:
         raise CompileError(f"Arm's model converter, which makes VGF files, is not installed: {INSTALL}") from None
-    if ".".join(found.split(".")[:2]) != RELEASE:
+    if ".".join(installed.split(".")[:2]) != RELEASE:
         raise CompileError(
-            f"Arm's model converter {found} is installed, and edgecore-vgf is tested with {RELEASE}: {INSTALL}"
+            f"Arm's model converter {installed} is installed, and edgecore-vgf is tested with {RELEASE}: {INSTALL}"
         )
-    return found
+    return installed
 
 
 def converter_program() -> Path:
     """Return the path of the converter's program.
 
     Raises:
-        CompileError: It is not installed, or a release that this package was not tested with.
+        CompileError: It is not installed, or an untested release is.
     """
     converter_version()
     name = "model-converter.exe" if sys.platform == "win32" else "model-converter"
@@ -80,7 +80,7 @@ def _run(program: Path, tosa: bytes, flags: Sequence[str], folder: Path) -> byte
 
 
 def _message(done: subprocess.CompletedProcess[str], graph: Path) -> str:
-    """Return the errors among what the converter printed, without the path of the graph."""
+    """Return the errors in the converter's output, without the path of the graph."""
     lines = [line.strip() for line in (done.stderr + done.stdout).replace(str(graph), graph.name).splitlines()]
     errors = [line for line in lines if "error" in line.lower() or line.startswith("Unknown argument")]
     return "; ".join(dict.fromkeys(errors)) or (lines[-1] if lines else f"it ended with status {done.returncode}")

@@ -33,9 +33,14 @@ TENSOR_DESCRIPTOR = 1000460000
 """The VkDescriptorType of tensors."""
 
 FORMATS = {
-    14: ("int8", 1), 75: ("int16", 2), 76: ("float16", 2), 99: ("int32", 4), 100: ("float32", 4), 111: ("int64", 8),
+    14: ("int8", 1),
+    75: ("int16", 2),
+    76: ("float16", 2),
+    99: ("int32", 4),
+    100: ("float32", 4),
+    111: ("int64", 8),
     1000460000: ("bool", 1),
-}  # fmt: skip
+}
 """Dtype and bytes of an element, by VkFormat."""
 
 _HEADER_BYTES = 128
@@ -136,8 +141,8 @@ def _sections(blob: bytes) -> tuple[str, list[memoryview]]:
     text = ".".join(map(str, version))
     if version[:2] not in VERSIONS:
         raise FormatError(
-            f"the blob is a VGF file of version {text}, and this edgecore-vgf reads 0.4 and 0.5: install the release that "
-            "compiled it"
+            f"the blob is a VGF file of version {text}, and this edgecore-vgf reads 0.4 and 0.5: install the release "
+            "that compiled it"
         )
     sections = []
     for _ in range(4):
@@ -171,13 +176,13 @@ def _tensor(resource: Resource, number: int) -> TensorInfo:
 
 
 def _places(segment: Segment) -> set[int]:
-    """Return the resources that have a descriptor. That of two results that are one value may be there twice."""
+    """Return the resources that have a descriptor. Two results that are one value may have equal descriptors."""
     resources: set[int] = set()
     bindings: set[tuple[int, int]] = set()
     known: set[tuple[int, int, int]] = set()
-    for position, one in enumerate(segment.descriptor_sets):
-        number = position if one.index == NO_INDEX else one.index
-        for slot in one.slots:
+    for position, descriptors in enumerate(segment.descriptor_sets):
+        number = position if descriptors.index == NO_INDEX else descriptors.index
+        for slot in descriptors.slots:
             if number >= _MAX_SETS or slot.binding >= _MAX_BINDINGS:
                 raise FormatError(
                     f"the blob is damaged: a descriptor has the set {number} and the binding {slot.binding}"
@@ -205,8 +210,8 @@ def _arguments(
             raise FormatError(f"the blob is damaged: the resource {slot.resource} is no {category.name.lower()} tensor")
         if slot.resource not in places:
             raise FormatError(
-                f"the graph of the VGF file does not compute output {len(arguments)}: the converter takes it for a copy of "
-                "an input"
+                f"the graph of the VGF file does not compute output {len(arguments)}: the converter takes it for a copy "
+                "of an input"
                 if category == Category.OUTPUT
                 else f"the blob is damaged: the resource {slot.resource} has no descriptor"
             )
@@ -233,7 +238,8 @@ def _constants(section: memoryview, resources: list[Resource]) -> list[TensorInf
         tensor = _tensor(resource, number)
         if resource.category != Category.CONSTANT or size != tensor.size or offset + size > data:
             raise FormatError(
-                f"the blob is damaged: the constant {index} lies outside of its section, or is no constant of {size} bytes"
+                f"the blob is damaged: the constant {index} lies outside of its section, or is no constant of {size} "
+                "bytes"
             )
         constants.append(tensor)
     return constants

@@ -34,14 +34,12 @@ INSTALL = f'pip install "{PACKAGE}>=5.2,<6"'
 REGOR = (sys.executable, "-m", "edgecore_ethosu.vela.regor_process")
 _KIB = 1024
 _NPU_MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")
-_COLUMNS = {
-    "Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"
-}  # fmt: skip
+_COLUMNS = {"Sram": "sram", "Dram": "dram", "OnChipFlash": "on_chip_flash", "OffChipFlash": "off_chip_flash"}
 
 
 @dataclass(frozen=True)
 class MemoryUse:
-    """Use of one memory: the greatest number of bytes at a time, and the bytes that a run reads and writes."""
+    """Use of one memory: the peak in bytes, and the bytes that a run reads and writes."""
 
     peak: int
     transferred: int
@@ -49,7 +47,7 @@ class MemoryUse:
 
 @dataclass(frozen=True)
 class VelaReport:
-    """Vela's estimates for one run; they come from its model of the NPU, not from a measurement.
+    """Vela's estimates for one run, from its model of the NPU.
 
     Attributes:
         npu_cycles: Cycles in which the NPU computes.
@@ -74,12 +72,12 @@ class VelaReport:
 
 @dataclass(frozen=True)
 class VelaResult:
-    """A compiled TOSA graph, and what Vela says about it.
+    """A compiled TOSA graph and Vela's estimates.
 
     Attributes:
         program: The content of the blob.
-        fast_scratch_size: Bytes of SRAM that the NPU uses as a cache, as region 2 of the command stream: those of a
-            memory mode with a dedicated SRAM, otherwise 0.
+        fast_scratch_size: Bytes of the SRAM cache (region 2 of the command stream); 0 unless the memory mode has a
+            dedicated SRAM.
         report: The estimates.
     """
 
@@ -97,7 +95,7 @@ def compile_tosa(tosa: bytes, options: EthosUOptions, *, folder: Path | None = N
         folder: Existing folder for the files of Vela's command line; None to keep none.
 
     Raises:
-        CompileError: Vela is missing or another release, it refuses the graph, or the graph needs too much SRAM.
+        CompileError: Vela is missing or an untested release, it refuses the graph, or the graph needs too much SRAM.
     """
     check_version()
     flags = parse_flags(options.extra_flags)
@@ -115,11 +113,11 @@ def compile_tosa(tosa: bytes, options: EthosUOptions, *, folder: Path | None = N
 def check_version() -> None:
     """Raise `CompileError` if Vela is not installed, or a release that this package was not tested with."""
     try:
-        found = version(PACKAGE)
+        installed = version(PACKAGE)
     except PackageNotFoundError:
         raise CompileError(f"Vela, the compiler for Ethos-U, is not installed: {INSTALL}") from None
-    if found.partition(".")[0] != str(MAJOR):
-        raise CompileError(f"Vela {found} is installed, and edgecore-ethosu is tested with Vela {MAJOR}: {INSTALL}")
+    if installed.partition(".")[0] != str(MAJOR):
+        raise CompileError(f"Vela {installed} is installed, and edgecore-ethosu is tested with Vela {MAJOR}: {INSTALL}")
 
 
 def _configuration(options: EthosUOptions) -> Configuration:
@@ -145,32 +143,32 @@ def _compile_by_module(tosa: bytes, options: EthosUOptions, flags: Flags, config
     done = subprocess.run(REGOR, input=pickle.dumps(arguments), capture_output=True, check=False)
     if done.returncode:
         raise _crashed(done, options)
-    found = pickle.loads(done.stdout)
-    if found is None:
+    result = pickle.loads(done.stdout)
+    if result is None:
         return None
-    if isinstance(found, str):
-        raise _refused(found, options)
-    inputs, outputs = (tuple(VelaTensor(*tensor) for tensor in found[kind]) for kind in ("inputs", "outputs"))
-    program = VelaProgram(found["command_stream"], found["weights"], found["scratch_size"], inputs, outputs)
-    return VelaResult(program, found["fast_scratch_size"], _report(found, options, config))
+    if isinstance(result, str):
+        raise _refused(result, options)
+    inputs, outputs = (tuple(VelaTensor(*tensor) for tensor in result[kind]) for kind in ("inputs", "outputs"))
+    program = VelaProgram(result["command_stream"], result["weights"], result["scratch_size"], inputs, outputs)
+    return VelaResult(program, result["fast_scratch_size"], _report(result, options, config))
 
 
-def _report(found: Mapping[str, Any], options: EthosUOptions, config: Configuration) -> VelaReport:
-    _check_operators(found["cpu_operators"], options)
-    memories = {name: MemoryUse(*use) for name, use in found["memories"].items() if name in _NPU_MEMORIES}
-    if config.constants == "Sram" and found["constants_peak"]:
+def _report(result: Mapping[str, Any], options: EthosUOptions, config: Configuration) -> VelaReport:
+    _check_operators(result["cpu_operators"], options)
+    memories = {name: MemoryUse(*use) for name, use in result["memories"].items() if name in _NPU_MEMORIES}
+    if config.constants == "Sram" and result["constants_peak"]:
         sram = memories["Sram"]
-        memories["Sram"] = MemoryUse(sram.peak - found["constants_peak"], sram.transferred)
-        memories["OnChipFlash"] = MemoryUse(found["constants_peak"], 0)
+        memories["Sram"] = MemoryUse(sram.peak - result["constants_peak"], sram.transferred)
+        memories["OnChipFlash"] = MemoryUse(result["constants_peak"], 0)
     return VelaReport(
-        npu_cycles=found["npu_cycles"],
-        total_cycles=found["total_cycles"],
-        milliseconds=1e3 * found["total_cycles"] / config.core_clock,
-        multiplications=found["multiplications"],
-        npu_operators=found["npu_operators"],
-        encoded_weights=found["encoded_weights"],
+        npu_cycles=result["npu_cycles"],
+        total_cycles=result["total_cycles"],
+        milliseconds=1e3 * result["total_cycles"] / config.core_clock,
+        multiplications=result["multiplications"],
+        npu_operators=result["npu_operators"],
+        encoded_weights=result["encoded_weights"],
         memories={name: use for name, use in memories.items() if use.peak},
-        operators=operator_estimates(found["tables"]),
+        operators=operator_estimates(result["tables"]),
     )
 
 
@@ -194,7 +192,7 @@ def _compile_by_command(tosa: bytes, options: EthosUOptions, config: Configurati
     if done.returncode < 0:
         raise _crashed(done, options)
     if done.returncode:
-        # The last line of a traceback is the exception; that of a refused flag is `vela: error: ...`.
+        # The last line of a traceback is the exception; for a refused flag it is `vela: error: ...`.
         message = re.split(r"^\w[\w.]*(?:Error|Exception): |^vela: error: ", done.stderr.strip(), flags=re.MULTILINE)[
             -1
         ]
@@ -263,7 +261,7 @@ def _check_operators(on_cpu: int, options: EthosUOptions) -> None:
 
 
 def _refused(message: str, options: EthosUOptions) -> CompileError:
-    """Return the error for a message of Vela: titles such as `Const:`, each with reasons in lines that start with `-`."""
+    """Return the error for a message of Vela: titles such as `Const:`, each with reasons in lines that begin `-`."""
     entries: list[str] = []
     for line in message.removeprefix("Compilation failed: ").splitlines():
         reason = line.strip().removeprefix("- ")
@@ -276,7 +274,7 @@ def _refused(message: str, options: EthosUOptions) -> CompileError:
 
 
 def _crashed(done: subprocess.CompletedProcess[Any], options: EthosUOptions) -> CompileError:
-    """Return the error for a process of Vela that a signal or an unexpected exception has ended."""
+    """Return the error for a process of Vela that died of a signal or an unexpected exception."""
     return CompileError(
         f"Vela ended with status {done.returncode} while it compiled the TOSA graph for {options.target}, which is a "
         "fault of Vela; dump_intermediate_artifacts_to keeps the graph"
@@ -291,7 +289,7 @@ def _arena_limit(flags: Flags, config: Configuration) -> int:
 
 
 def _check_memory(report: VelaReport, options: EthosUOptions, flags: Flags, config: Configuration) -> None:
-    """Raise if a run needs more SRAM than there is; Vela takes the limit as a wish only."""
+    """Raise if a run needs more SRAM than the limit, which Vela may exceed."""
     limit, use = _arena_limit(flags, config), report.memories.get("Sram")
     if use is not None and use.peak > limit:
         raise CompileError(

@@ -23,7 +23,7 @@ class Flags:
 
     Attributes:
         optimise: `Performance` or `Size`.
-        arena_cache_size: Limit of the SRAM to plan with, in bytes; None for that of the memory mode.
+        arena_cache_size: Limit of the SRAM to plan with, in bytes; None for the memory mode's limit.
         cpu_tensor_alignment: Alignment of inputs and outputs in bytes.
         others: Flags that only Vela's command line has, such as `--verbose-performance`.
     """

@@ -39,7 +39,7 @@ class Layer:
     Attributes:
         operator: The key of the operator in the debug handles of the delegate, such as `CONV2D t37`.
         node: The node that needs it, with the line of the model.
-        estimate: The estimates; those of operators that Vela fuses into another one are part of that one's.
+        estimate: The estimates. They include the operators that Vela fuses into this one.
     """
 
     operator: str
@@ -48,7 +48,7 @@ class Layer:
 
 
 def operator_estimates(tables: Tables) -> dict[int, OperatorEstimate]:
-    """Return the estimates by the operators' numbers in the TOSA graph; nothing if Vela's tables are others.
+    """Return the estimates by the operators' numbers in the TOSA graph; empty if Vela's tables have another layout.
 
     Each row of the table `perf` is an operation of the NPU. `source_id` names the row of `source` that it comes from,
     whose `ext_key` is the number of the operator in the file.
@@ -83,8 +83,10 @@ def write_layers(layers: Sequence[Layer], path: Path) -> None:
         writer = csv.writer(file)
         writer.writerow(["operator", "cycles", "npu cycles", "multiplications", "node"])
         for layer in layers:
-            one = layer.estimate
-            writer.writerow([layer.operator, one.cycles, one.npu_cycles, one.multiplications, layer.node])
+            estimate = layer.estimate
+            writer.writerow(
+                [layer.operator, estimate.cycles, estimate.npu_cycles, estimate.multiplications, layer.node]
+            )
 
 
 def most_expensive(layers: Sequence[Layer]) -> list[str]:

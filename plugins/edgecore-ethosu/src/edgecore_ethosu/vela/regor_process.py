@@ -1,4 +1,4 @@
-"""`python -m edgecore_ethosu.vela.regor_process`: compile a TOSA graph with `ethosu.regor`, the compiler inside of Vela.
+"""`python -m edgecore_ethosu.vela.regor_process`: compile a TOSA graph with `ethosu.regor`, Vela's compiler.
 
 It runs in a process of its own, because the compiler crashes on some graphs. Standard input has the arguments of
 `compile_graph` and standard output its result, as pickles; the module imports nothing that makes the process slow.

@@ -279,7 +279,7 @@ class Builder:
         return self._transposed[key]
 
     def read(self, value: Value, order: Sequence[int] | None = None) -> Tensor:
-        """Return the tensor of a value with its dims in an order; in that of the model if it is None."""
+        """Return the tensor of a value with its dims in an order; None for the model's order."""
         order = tuple(range(len(value.order))) if order is None else tuple(order)
         return self.transpose(value.tensor, [value.order.index(dim) for dim in order])
 
@@ -344,7 +344,7 @@ class Builder:
         # int8 weight. A power of two to INT32, and then 31 bits, would be exact, but Vela estimates 3 to 5 times the
         # cycles for a network with that (INT32 results are written to memory), for 0.02 dB of 55 dB.
         bits = 16 if tensor.dtype == DType.INT48 else 32
-        pairs = [multiplier_and_shift(one, bits) for one in (scale if isinstance(scale, Sequence) else [scale])]
+        pairs = [multiplier_and_shift(factor, bits) for factor in (scale if isinstance(scale, Sequence) else [scale])]
         multipliers, shifts = (np.array(column) for column in zip(*pairs, strict=True))
         attribute = Rescale(bits == 32, Rounding.SINGLE_ROUND, isinstance(scale, Sequence))
         inputs = [
@@ -370,8 +370,8 @@ class Builder:
         if result is None:
             return Value(tensor, tuple(order))
         factors = [unit / result.step for unit in (scale if isinstance(scale, Sequence) else [scale])]
-        # Factors as large as these occur if the calibrated range is a few units of the sums, such as that of a result
-        # that is always 0. The products must fit into 32 bits before RESCALE saturates them.
+        # Factors as large as these occur if the calibrated range is a few units of the sums, such as the range of
+        # a result that is always 0. The products must fit into 32 bits before RESCALE saturates them.
         if tensor.dtype == DType.INT48 and max(factors) > 1:
             first = [min(factor, 1.0) for factor in factors]
             tensor = self.rescale(tensor, first if isinstance(scale, Sequence) else first[0], DType.INT32)

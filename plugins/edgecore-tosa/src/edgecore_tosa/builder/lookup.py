@@ -28,17 +28,16 @@ FRACTION = 128
 def table(b: Builder, x: Value, function: Function) -> Value:
     """Return a function of a quantized value, with the quantization of the current node's result.
 
-    From int8 to int8 the table has each result. From int8 to int16 and back it has those of 16 bits. For int16 TABLE
-    interpolates between 513 points: the error is half of that of linear interpolation, and at most 1 step for rounding
-    twice; 2 steps where the function leaves the range of the result. Near a pole, as that of the logarithm, it is more.
+    From int8 to int8 the table has each result. From int8 to int16 and back its results have 16 bits. For int16 TABLE
+    interpolates between 513 points: the error is half of the error of linear interpolation, plus at most 1 step for
+    rounding twice, or 2 steps where the function leaves the range of the result. Near a pole, such as the logarithm's,
+    it is more.
     """
     q, result = x.quantization, b.quantization
     assert q is not None and result is not None
     if q.dtype == result.dtype == DType.INT8:
         entries = _quantized(function, q, result, np.arange(-128, 128))
-        tensor = b.emit(
-            Op.TABLE, [x.tensor, b.constant(entries, DType.INT8)], x.tensor.shape, DType.INT8
-        )  # fmt: skip
+        tensor = b.emit(Op.TABLE, [x.tensor, b.constant(entries, DType.INT8)], x.tensor.shape, DType.INT8)
         return Value(tensor, x.order, result)
     if q.dtype == DType.INT8:
         integers = np.arange(-256, 257).clip(-128, 127)

@@ -42,17 +42,17 @@ Lacks = Callable[[TosaSpec], "str | None"]
 
 
 def needs_real_numbers(spec: TosaSpec) -> str | None:
-    """Say that an operator is supported in the profile FP only."""
+    """Return a reason unless the specification has the profile FP."""
     return None if spec.floating else f"{spec} computes with integers only"
 
 
 def needs_integers(spec: TosaSpec) -> str | None:
-    """Say that an operator is supported in the profile INT only."""
+    """Return a reason unless the specification has the profile INT."""
     return None if spec.integer else f"{spec} computes with real numbers only"
 
 
 def needs_more_than_u55(spec: TosaSpec) -> str | None:
-    """Say that Ethos-U55 and U65 lack an operator."""
+    """Return a reason for Ethos-U55 and U65."""
     return "Ethos-U55 and U65 lack this operator" if spec.is_u55 else None
 
 
@@ -62,8 +62,8 @@ class Row(OperatorRow[Lower]):
 
     Attributes:
         real: Names of arguments that may be constants of real numbers where the other values are quantized.
-        lacks: Says why a specification has no such operator; None if each has it.
-        on_u55: The constraints in words for Ethos-U55 and U65, if they are others.
+        lacks: Returns why a specification has no such operator; None if all have it.
+        on_u55: The constraints in words for Ethos-U55 and U65, if they differ.
     """
 
     real: tuple[str, ...] = ()
@@ -88,13 +88,13 @@ class Query(NodeQuery):
 
     def vals(self, except_arguments: Sequence[str] = ()) -> list[tuple[str, Any]]:
         """List (name for messages, `val`) of the call's inputs and results; of several results, those that are read."""
-        found = super().vals(except_arguments)
+        named = super().vals(except_arguments)
         several = self.node.meta["val"]
         if not isinstance(several, (tuple, list)):
-            return found
+            return named
         read = {user.args[1] for user in self.node.users if user.target is operator.getitem}
-        inputs = found[: len(found) - len(several)]
-        return inputs + [named for index, named in enumerate(found[len(inputs) :]) if index in read]
+        inputs = named[: len(named) - len(several)]
+        return inputs + [result for index, result in enumerate(named[len(inputs) :]) if index in read]
 
     def sizes(self, name: str) -> tuple[int, ...]:
         """Return the sizes of the tensor that is an argument."""
@@ -131,7 +131,7 @@ class TosaTable(OperatorTable[Lower]):
             return "real numbers that stand for integers"
         val = node.meta.get("val")
         vals = val if isinstance(val, (tuple, list)) else [val]
-        is_real = any(isinstance(one, torch.Tensor) and one.dtype.is_floating_point for one in vals)
+        is_real = any(isinstance(val, torch.Tensor) and val.dtype.is_floating_point for val in vals)
         return "real numbers" if is_real and not self.spec.floating else None
 
     def make_query(self, program: ExportedProgram, *, is_decomposed: bool = True) -> Callable[[Node], Query]:
@@ -170,10 +170,11 @@ class TosaTable(OperatorTable[Lower]):
         dtypes = {node.meta["val"].dtype for node in floats}
         if len(dtypes) > 1 and row.target is not torch.ops.aten._to_copy.default:
             return f"computes with {' and '.join(sorted(map(dtype_name, dtypes)))}"
-        found = {node: query.parameters.of(node) for node in floats}
-        if self.spec.floating and not (self.spec.integer and all(found.values())):
+        quantizations = {node: query.parameters.of(node) for node in floats}
+        if self.spec.floating and not (self.spec.integer and all(quantizations.values())):
             return None  # the call computes with real numbers
-        return next(filter(None, (self._quantization_reason(floats[node], found[node]) for node in floats)), None)
+        reasons = (self._quantization_reason(name, quantizations[node]) for node, name in floats.items())
+        return next(filter(None, reasons), None)
 
     def _quantization_reason(self, name: str, quantization: Quantization | None) -> str | None:
         if quantization is None:

@@ -16,11 +16,13 @@ def blob_graph(graph: Graph) -> BlobGraph:
         numbers.setdefault(tensor, len(numbers))
     nodes = [
         BlobNode(
-            operator.name, operator.op.name,
-            tuple(numbers[tensor] for tensor in operator.inputs if tensor in numbers), (numbers[operator.output],),
+            operator.name,
+            operator.op.name,
+            tuple(numbers[tensor] for tensor in operator.inputs if tensor in numbers),
+            (numbers[operator.output],),
         )
         for operator in graph.operators
-    ]  # fmt: skip
+    ]
     for tensor in graph.outputs:
         if tensor not in numbers:  # a constant
             numbers[tensor] = len(numbers)

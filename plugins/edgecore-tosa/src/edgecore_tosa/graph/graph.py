@@ -229,7 +229,7 @@ def decode(data: flat.Buffer, dtype: DType, shape: tuple[int, ...], name: str = 
     """Return the array of a constant's bytes.
 
     Raises:
-        FormatError: The bytes are fewer than those of the elements.
+        FormatError: There are too few bytes for the elements.
     """
     if dtype not in NUMPY:
         raise FormatError(f"the constant {name} has no known dtype")

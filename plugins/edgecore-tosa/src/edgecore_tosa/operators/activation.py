@@ -108,7 +108,10 @@ def _expm1(b: Builder, x: Tensor) -> Tensor:
 
 
 def _log1p(b: Builder, x: Tensor) -> Tensor:
-    """log(1 + x); near 0, where the sum would lose the digits of x, as 2 atanh(y) = 2 (y + y^3 / 3 + ...) of y = x / (2 + x)."""
+    """log(1 + x); near 0, where the sum would lose digits of x, as 2 atanh(y) = 2 (y + y^3 / 3 + ...).
+
+    y is x / (2 + x).
+    """
     far = b.compute(Op.LOG, b.compute(Op.ADD, x, 1.0))
     y = b.compute(Op.MUL, x, b.compute(Op.RECIPROCAL, b.compute(Op.ADD, x, 2.0)))
     series = _polynomial(b, b.compute(Op.MUL, y, y), [2 / (2 * i + 1) for i in range(5)])
@@ -142,9 +145,7 @@ def _multiplied(b: Builder) -> Value:
     x = b.input()
     if b.quantization is None or x.quantization is None or factor <= 0:
         return _unary(_divided if divides else _multiplied_by)(b)
-    return b.convert(
-        Value(x.tensor, x.order, x.quantization.scaled(factor)), b.quantization
-    )  # fmt: skip
+    return b.convert(Value(x.tensor, x.order, x.quantization.scaled(factor)), b.quantization)
 
 
 def _prelu(b: Builder) -> Value:
@@ -164,7 +165,10 @@ def _prelu(b: Builder) -> Value:
 
 
 def _softshrink(b: Builder) -> Value:
-    """The difference x - min(max(x, -lambd), lambd); a table for int8. One for int16 would be inexact where the slope changes."""
+    """The difference x - min(max(x, -lambd), lambd); a table for int8.
+
+    A table for int16 would be inexact where the slope changes.
+    """
     bits = 8
     x = b.input()
     q = x.quantization
@@ -214,10 +218,18 @@ def _tanh_or_none(query: Query) -> str | None:
 
 
 _DIRECT = {
-    aten.abs.default: Op.ABS, aten.neg.default: Op.NEGATE, aten.exp.default: Op.EXP, aten.log.default: Op.LOG,
-    aten.rsqrt.default: Op.RSQRT, aten.reciprocal.default: Op.RECIPROCAL, aten.sin.default: Op.SIN,
-    aten.cos.default: Op.COS, aten.sigmoid.default: Op.SIGMOID, aten.tanh.default: Op.TANH, aten.erf.default: Op.ERF,
-}  # fmt: skip
+    aten.abs.default: Op.ABS,
+    aten.neg.default: Op.NEGATE,
+    aten.exp.default: Op.EXP,
+    aten.log.default: Op.LOG,
+    aten.rsqrt.default: Op.RSQRT,
+    aten.reciprocal.default: Op.RECIPROCAL,
+    aten.sin.default: Op.SIN,
+    aten.cos.default: Op.COS,
+    aten.sigmoid.default: Op.SIGMOID,
+    aten.tanh.default: Op.TANH,
+    aten.erf.default: Op.ERF,
+}
 """Operators that TOSA has for real numbers."""
 
 _COMPOSED: dict[Any, Real] = {
@@ -232,36 +244,75 @@ _COMPOSED: dict[Any, Real] = {
 """Operators made of several of TOSA's for real numbers."""
 
 _TABLES_ONLY = (
-    aten.tan.default, aten.sinh.default, aten.cosh.default, aten.asin.default, aten.acos.default, aten.atan.default,
-    aten.asinh.default, aten.acosh.default, aten.atanh.default, aten.logit.default,
-)  # fmt: skip
+    aten.tan.default,
+    aten.sinh.default,
+    aten.cosh.default,
+    aten.asin.default,
+    aten.acos.default,
+    aten.atan.default,
+    aten.asinh.default,
+    aten.acosh.default,
+    aten.atanh.default,
+    aten.logit.default,
+)
 """Operators of the edge dialect that only quantized calls can have."""
 
 _STEPS: dict[Any, Real | None] = {
-    aten.floor.default: _direct(Op.FLOOR), aten.ceil.default: _direct(Op.CEIL), aten.round.default: None,
-    aten.trunc.default: None, aten.sign.default: None,
-}  # fmt: skip
+    aten.floor.default: _direct(Op.FLOOR),
+    aten.ceil.default: _direct(Op.CEIL),
+    aten.round.default: None,
+    aten.trunc.default: None,
+    aten.sign.default: None,
+}
 """Functions with steps, between which an int16 table would interpolate."""
 
 _DECOMPOSED = (
-    aten.silu.default, aten.hardswish.default, aten.hardsigmoid.default, aten.mish.default, aten.softplus.default,
-    aten.celu.default, aten.selu.default, aten.log_sigmoid.default,
-    aten.square.default, aten.exp2.default,
-)  # fmt: skip
+    aten.silu.default,
+    aten.hardswish.default,
+    aten.hardsigmoid.default,
+    aten.mish.default,
+    aten.softplus.default,
+    aten.celu.default,
+    aten.selu.default,
+    aten.log_sigmoid.default,
+    aten.square.default,
+    aten.exp2.default,
+)
 """Operators that would be decomposed; a quantized call is one table."""
 
 ROWS = (
     *(Row(target, FLOAT, "", None, False, _unary(_direct(op))) for target, op in _DIRECT.items()),
     *(Row(target, FLOAT, "", None, False, _unary(real)) for target, real in _COMPOSED.items()),
-    *(Row(target, QUANTIZED, "quantized only", quantized, False, tabulated, lacks=needs_integers) for target in _TABLES_ONLY),
-    *(Row(target, QUANTIZED, "quantized only", quantized, True, tabulated, lacks=needs_integers) for target in _DECOMPOSED),
     *(
-        Row(target, FLOAT if real else QUANTIZED, "not int16" if real else "int8 only", _check_steps(real is not None), False,
-            _unary(real), lacks=None if real else needs_integers)
+        Row(target, QUANTIZED, "quantized only", quantized, False, tabulated, lacks=needs_integers)
+        for target in _TABLES_ONLY
+    ),
+    *(
+        Row(target, QUANTIZED, "quantized only", quantized, True, tabulated, lacks=needs_integers)
+        for target in _DECOMPOSED
+    ),
+    *(
+        Row(
+            target,
+            FLOAT if real else QUANTIZED,
+            "not int16" if real else "int8 only",
+            _check_steps(real is not None),
+            False,
+            _unary(real),
+            lacks=None if real else needs_integers,
+        )
         for target, real in _STEPS.items()
     ),
     Row(aten.softshrink.default, QUANTIZED, "quantized only", quantized, True, _softshrink, lacks=needs_integers),
-    Row(aten.hardshrink.default, QUANTIZED, "int8 only", _check_steps(has_real=False), True, tabulated, lacks=needs_integers),
+    Row(
+        aten.hardshrink.default,
+        QUANTIZED,
+        "int8 only",
+        _check_steps(has_real=False),
+        True,
+        tabulated,
+        lacks=needs_integers,
+    ),
     Row(aten.gelu.default, FLOAT, "", _tanh_or_none, False, _unary(_gelu)),
     Row(aten.pow.Tensor_Scalar, FLOAT, "", None, False, _unary(_power)),
     Row(aten.mul.Scalar, FLOAT, "a constant number", _number, False, _multiplied),
@@ -269,6 +320,14 @@ ROWS = (
     Row(aten.add.Scalar, FLOAT, "a constant number, alpha 1", _added, False, _shifted(Op.ADD)),
     Row(aten.sub.Scalar, FLOAT, "a constant number, alpha 1", _added, False, _shifted(Op.SUB)),
     Row(aten.rsub.Scalar, FLOAT, "a constant number, alpha 1", _added, False, _shifted(Op.SUB, swapped=True)),
-    Row(aten.prelu.default, QUANTIZED, "quantized, constant weight", _check_prelu, True, _prelu, ("weight",),
-        lacks=needs_integers),
-)  # fmt: skip
+    Row(
+        aten.prelu.default,
+        QUANTIZED,
+        "quantized, constant weight",
+        _check_prelu,
+        True,
+        _prelu,
+        ("weight",),
+        lacks=needs_integers,
+    ),
+)

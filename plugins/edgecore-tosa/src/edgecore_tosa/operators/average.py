@@ -96,6 +96,12 @@ def _check_adaptive(query: NodeQuery) -> str | None:
 
 ROWS = (
     Row(aten.avg_pool2d.default, FLOAT, "4-d", _check_pool, True, _pool),
-    Row(aten._adaptive_avg_pool2d.default, FLOAT, "4-d, to sizes that divide those of the image", _check_adaptive, False,
-        _adaptive),
-)  # fmt: skip
+    Row(
+        aten._adaptive_avg_pool2d.default,
+        FLOAT,
+        "4-d, to sizes that divide those of the image",
+        _check_adaptive,
+        False,
+        _adaptive,
+    ),
+)

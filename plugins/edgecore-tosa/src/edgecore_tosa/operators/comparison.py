@@ -22,14 +22,18 @@ aten = torch.ops.aten
 _BOOLEAN = (torch.float32, torch.float16, torch.bool)
 
 _OPERATORS: dict[str, tuple[Op, bool, bool]] = {
-    "gt": (Op.GREATER, False, False), "ge": (Op.GREATER_EQUAL, False, False), "lt": (Op.GREATER, True, False),
-    "le": (Op.GREATER_EQUAL, True, False), "eq": (Op.EQUAL, False, False), "ne": (Op.EQUAL, False, True),
-}  # fmt: skip
+    "gt": (Op.GREATER, False, False),
+    "ge": (Op.GREATER_EQUAL, False, False),
+    "lt": (Op.GREATER, True, False),
+    "le": (Op.GREATER_EQUAL, True, False),
+    "eq": (Op.EQUAL, False, False),
+    "ne": (Op.EQUAL, False, True),
+}
 """Name of a comparison -> (operator of TOSA, its operands are exchanged, its result is inverted)."""
 
 
 _CLOSED = {"gt": "ge", "lt": "le"}
-"""Comparisons of integers, with the one that holds for their limit, too."""
+"""Comparisons of integers, and for each the one that includes the limit."""
 
 
 def _written(b: Builder, name: str, left: Tensor, right: Tensor) -> Tensor:
@@ -59,7 +63,7 @@ def _compared(name: str) -> Lower:
         quantizations = [value.quantization for value in values if value.quantization is not None]
         if len(quantizations) == 2:
             same, dtype = quantizations[0] == quantizations[1], quantizations[0].dtype
-            whole = [b.rescale(one, 1.0, DType.INT32) for one in pair] if same else None
+            whole = [b.rescale(x, 1.0, DType.INT32) for x in pair] if same else None
             pair = whole or of_one_scale(b, pair, quantizations, dtype)[0]
         return Value(_written(b, name, *pair), order)
 
@@ -67,7 +71,7 @@ def _compared(name: str) -> Lower:
 
 
 def _compared_with_number(name: str) -> Lower:
-    """Return the `Lower` of a comparison with a number: the integers for which it holds are found when compiling."""
+    """Return the `Lower` of a comparison with a number: compiling finds the integers for which it holds."""
 
     def lower(b: Builder) -> Value:
         x, number = _whole(b, b.input()), float(b.argument("other"))
@@ -84,16 +88,21 @@ def _compared_with_number(name: str) -> Lower:
 
 
 def _limit(q: Quantization, number: float, name: str) -> int:
-    """Return the outermost integer for which a comparison with a number holds; one that no value has if there is none."""
+    """Return the outermost integer for which a comparison holds; if none does, an integer that no value has."""
     integers = np.arange(q.low, q.high + 1)
     reals = (integers - q.zero_point).astype(np.float32) * np.float32(q.step)
     compare: dict[str, Callable[[Any, Any], Any]] = {
-        "gt": np.greater, "ge": np.greater_equal, "lt": np.less, "le": np.less_equal, "eq": np.equal, "ne": np.equal
-    }  # fmt: skip
-    found = integers[compare[name](reals, np.float32(number))]
-    if not found.size:
+        "gt": np.greater,
+        "ge": np.greater_equal,
+        "lt": np.less,
+        "le": np.less_equal,
+        "eq": np.equal,
+        "ne": np.equal,
+    }
+    matching = integers[compare[name](reals, np.float32(number))]
+    if not matching.size:
         return -(2**20) if name in ("lt", "le") else 2**20
-    return int(found[-1] if name in ("lt", "le") else found[0])
+    return int(matching[-1] if name in ("lt", "le") else matching[0])
 
 
 def _where(b: Builder) -> Value:
@@ -101,7 +110,7 @@ def _where(b: Builder) -> Value:
     condition = b.input("condition")
     values = [b.convert(b.operand(name), b.quantization) for name in _TERMS]
     (chooser, *pair), order = aligned(b, [condition, *values])
-    shape = tuple(np.broadcast_shapes(chooser.shape, *(one.shape for one in pair)))
+    shape = tuple(np.broadcast_shapes(chooser.shape, *(x.shape for x in pair)))
     return Value(b.emit(Op.SELECT, [chooser, *pair], shape, pair[0].dtype), order, b.quantization)
 
 
@@ -151,7 +160,10 @@ _TERMS = ("self", "other")
 _NPU = needs_more_than_u55
 
 ROWS = (
-    *(Row(getattr(aten, name).Tensor, _BOOLEAN, "", _check_compared, False, _compared(name), lacks=_NPU) for name in _OPERATORS),
+    *(
+        Row(getattr(aten, name).Tensor, _BOOLEAN, "", _check_compared, False, _compared(name), lacks=_NPU)
+        for name in _OPERATORS
+    ),
     *(
         Row(getattr(aten, name).Scalar, _BOOLEAN, "", None, False, _compared_with_number(name), lacks=_NPU)
         for name in _OPERATORS
@@ -170,4 +182,4 @@ ROWS = (
     ),
     Row(aten.maximum.default, FLOAT, "", None, False, _extreme(Op.MAXIMUM), real=_TERMS),
     Row(aten.minimum.default, FLOAT, "", None, False, _extreme(Op.MINIMUM), real=_TERMS),
-)  # fmt: skip
+)

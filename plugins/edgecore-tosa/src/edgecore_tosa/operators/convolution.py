@@ -32,7 +32,7 @@ class Layer:
         weight_dtype: Their type; INT4 for integers from -7 to 7 beside an int8 input, if the target has this extension.
         scales: The scale of the accumulator: one for each output channel, or a single one; (1.0,) for real numbers.
         accumulator: The type of sums.
-        output: The type of the bias and of the result before it is scaled, which is float16 for sums in float32 of float16.
+        output: The type of the bias and of the result before scaling: float16 for float32 sums of float16.
     """
 
     def __init__(self, b: Builder, x: Value, weight: Value, bias: Array | None, channels: int) -> None:
@@ -69,16 +69,16 @@ class Layer:
 
 def _is_int4(b: Builder, x: Value, weight: Value) -> bool:
     low, high = LIMITS[DType.INT4]
-    found = weight.quantization
-    is_narrow = found is not None and low <= found.low and found.high <= high
+    quantization = weight.quantization
+    is_narrow = quantization is not None and low <= quantization.low and quantization.high <= high
     return is_narrow and x.tensor.dtype == DType.INT8 and "int4" in b.spec.extensions
 
 
 def exact_padding(size: int, kernel: int, stride: int, dilation: int, before: int, after: int) -> tuple[int, int]:
     """Return (padding after, elements to cut off) of one dim of a convolution or pooling.
 
-    TOSA demands that the window fits exactly: (size + before + after - dilation * (kernel - 1) - 1) is a multiple of the
-    stride. PyTorch ignores what is left over.
+    TOSA requires size + before + after - dilation * (kernel - 1) - 1 to be a multiple of the stride. PyTorch ignores the
+    remainder.
     """
     rest = (size + before + after - dilation * (kernel - 1) - 1) % stride
     return max(after - rest, 0), max(rest - after, 0)
@@ -280,10 +280,25 @@ def constant_bias(query: Query) -> str | None:
 
 
 ROWS = (
-    Row(aten.convolution.default, FLOAT, "constant weight and bias; transposed: no volume, no dilation, up to 8 groups",
-        _check_convolution, True, _convolution, ("bias",),
-        on_u55="no volume; constant weight and bias; transposed: no dilation, up to 8 groups"),
-    Row(aten.conv3d.default, FLOAT, "5-d; constant weight and bias", _check_volume, True, _volume, ("bias",),
-        lacks=needs_more_than_u55),
+    Row(
+        aten.convolution.default,
+        FLOAT,
+        "constant weight and bias; transposed: no volume, no dilation, up to 8 groups",
+        _check_convolution,
+        True,
+        _convolution,
+        ("bias",),
+        on_u55="no volume; constant weight and bias; transposed: no dilation, up to 8 groups",
+    ),
+    Row(
+        aten.conv3d.default,
+        FLOAT,
+        "5-d; constant weight and bias",
+        _check_volume,
+        True,
+        _volume,
+        ("bias",),
+        lacks=needs_more_than_u55,
+    ),
     Row(aten.linear.default, FLOAT, "constant weight and bias", _check_linear, True, _linear, ("bias",)),
-)  # fmt: skip
+)

@@ -25,7 +25,7 @@ _HEADROOM = 20
 def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[int, ...]]:
     """Return tensors of equal rank for values that are broadcast against each other, and their order of dims.
 
-    The order is that of the first value that an operator computed and that has the greatest rank.
+    The order is taken from the first value of maximum rank that an operator computed.
     """
     rank = max(len(value.order) for value in values)
     leading = [value for value in values if len(value.order) == rank]
@@ -44,7 +44,7 @@ def aligned(b: Builder, values: Sequence[Value]) -> tuple[list[Tensor], tuple[in
 def total(b: Builder, op: Op, first: str = "self", second: str = "other") -> Value:
     """Write the sum or difference of two arguments.
 
-    Both terms are brought to the scale 2 * max(ranges) / 255 / 2**20, for 16 bits 2 * max(ranges) / 65535 / 2**12: so the
+    Both terms get the scale 2 * max(ranges) / 255 / 2**20, for 16 bits 2 * max(ranges) / 65535 / 2**12, with which the
     sum does not overflow 32 bits, and each term is rounded to much less than the step of its input.
     """
     values = [b.operand(first), b.operand(second)]
@@ -65,7 +65,7 @@ def of_one_scale(
         b: The builder.
         tensors: The tensors.
         quantizations: The meaning of their integers.
-        dtype: The type of the result of the current node: int16 gets fewer bits.
+        dtype: The type of the current node's result: for int16, sums keep fewer bits.
     """
     bits, levels = (_HEADROOM, 255) if dtype == DType.INT8 else (_HEADROOM - 8, 65535)
     common = 2 * max(q.step * (q.high - q.low) for q in quantizations) / levels
@@ -77,12 +77,12 @@ def of_one_scale(
 
 
 def product(b: Builder, x: Value, y: Value) -> Value:
-    """Write a product, whose integers are those of the factors without zero points."""
+    """Write the product of two tensors, after subtracting their zero points."""
     (left, right), order = aligned(b, [x, y])
     q, p = x.quantization, y.quantization
     if b.quantization is None or q is None or p is None:
         return Value(b.compute(Op.MUL, left, right), order)
-    left, right = (b.rescale(one, 1.0, DType.INT32, of.zero_point) for one, of in ((left, q), (right, p)))
+    left, right = (b.rescale(x, 1.0, DType.INT32, of.zero_point) for x, of in ((left, q), (right, p)))
     return b.finish(b.compute(Op.MUL, left, right), q.step * p.step, order)
 
 
@@ -132,14 +132,35 @@ def _clamp(b: Builder) -> Value:
 _TERMS = ("self", "other")
 
 ROWS = (
-    Row(aten.add.Tensor, FLOAT, "alpha must be 1", lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
-        False, lambda b: total(b, Op.ADD), real=_TERMS),
-    Row(aten.sub.Tensor, FLOAT, "alpha must be 1", lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
-        False, lambda b: total(b, Op.SUB), real=_TERMS),
-    Row(aten.mul.Tensor, FLOAT, "", None, False,
-        lambda b: product(b, b.operand("self"), b.operand("other")), real=_TERMS),
+    Row(
+        aten.add.Tensor,
+        FLOAT,
+        "alpha must be 1",
+        lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
+        False,
+        lambda b: total(b, Op.ADD),
+        real=_TERMS,
+    ),
+    Row(
+        aten.sub.Tensor,
+        FLOAT,
+        "alpha must be 1",
+        lambda query: None if query.argument("alpha") == 1 else "alpha is not 1",
+        False,
+        lambda b: total(b, Op.SUB),
+        real=_TERMS,
+    ),
+    Row(
+        aten.mul.Tensor,
+        FLOAT,
+        "",
+        None,
+        False,
+        lambda b: product(b, b.operand("self"), b.operand("other")),
+        real=_TERMS,
+    ),
     Row(aten.div.Tensor, FLOAT, "quantized only by a constant", _check_quotient, False, _quotient, real=_TERMS),
     Row(aten.relu.default, FLOAT, "", None, False, _clamp),
     Row(aten.hardtanh.default, FLOAT, "", None, False, _clamp),
     Row(aten.clamp.default, FLOAT, "", None, False, _clamp),
-)  # fmt: skip
+)

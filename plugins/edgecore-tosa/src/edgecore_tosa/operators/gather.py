@@ -19,7 +19,7 @@ from edgecore_tosa.schema import DType, Op
 aten = torch.ops.aten
 
 _MAX_PARTS = 8
-"""Slices at most that take the place of one GATHER."""
+"""Maximum number of slices that replace one GATHER."""
 
 _MAX_PARTS_WITHOUT_GATHER = 64
 
@@ -58,9 +58,9 @@ def _taken(b: Builder, x: Value, dim: int, node: Node, *, from_end: bool = False
             indices = b.compute(Op.SELECT, is_negative, b.compute(Op.ADD, indices, x.shape[dim]), indices)
         return Value(gathered(b, x.tensor, x.axis(dim), indices), x.order, x.quantization)
     numbers = known.numpy().reshape(-1) % x.shape[dim]
-    found = runs(numbers)
-    if len(found) <= (_MAX_PARTS_WITHOUT_GATHER if b.spec.is_u55 else _MAX_PARTS):
-        return joined(b, [part(b, x, dim, start, count) for start, count in found], dim)
+    slices = runs(numbers)
+    if len(slices) <= (_MAX_PARTS_WITHOUT_GATHER if b.spec.is_u55 else _MAX_PARTS):
+        return joined(b, [part(b, x, dim, start, count) for start, count in slices], dim)
     return Value(gathered(b, x.tensor, x.axis(dim), b.constant(numbers, DType.INT32)), x.order, x.quantization)
 
 
@@ -147,10 +147,34 @@ _COMPUTED = "known indices, or int32"
 
 ROWS = (
     Row(aten.embedding.default, _DTYPES, _COMPUTED, _check_embedding, False, _embedding, ("indices",), on_u55=_KNOWN),
-    Row(aten.index_select.default, _DTYPES, _COMPUTED, _check_index_select, False, _index_select, ("index",),
-        on_u55=_KNOWN),
-    Row(aten.index.Tensor, _DTYPES, f"one list of indices; {_COMPUTED}", _check_index, False, _index, ("indices",),
-        on_u55=f"one list of indices; {_KNOWN}"),
-    Row(aten.gather.default, _DTYPES, "known indices", _check_gather, False, _gather, ("index",),
-        lacks=needs_more_than_u55),
-)  # fmt: skip
+    Row(
+        aten.index_select.default,
+        _DTYPES,
+        _COMPUTED,
+        _check_index_select,
+        False,
+        _index_select,
+        ("index",),
+        on_u55=_KNOWN,
+    ),
+    Row(
+        aten.index.Tensor,
+        _DTYPES,
+        f"one list of indices; {_COMPUTED}",
+        _check_index,
+        False,
+        _index,
+        ("indices",),
+        on_u55=f"one list of indices; {_KNOWN}",
+    ),
+    Row(
+        aten.gather.default,
+        _DTYPES,
+        "known indices",
+        _check_gather,
+        False,
+        _gather,
+        ("index",),
+        lacks=needs_more_than_u55,
+    ),
+)

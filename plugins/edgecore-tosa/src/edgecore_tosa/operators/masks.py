@@ -92,6 +92,14 @@ def _check_readers(query: Query) -> str | None:
 
 
 ROWS = (
-    Row(aten.masked_fill.Scalar, FLOAT, "-inf by a constant mask before softmax, or a finite number", _check, True, _mask,
-        any_dtype=("mask",), on_u55="a constant mask, -inf before softmax only"),
-)  # fmt: skip
+    Row(
+        aten.masked_fill.Scalar,
+        FLOAT,
+        "-inf by a constant mask before softmax, or a finite number",
+        _check,
+        True,
+        _mask,
+        any_dtype=("mask",),
+        on_u55="a constant mask, -inf before softmax only",
+    ),
+)

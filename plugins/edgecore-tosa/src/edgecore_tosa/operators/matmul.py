@@ -122,10 +122,25 @@ _BATCHES = "2 dims or more, equal batches or one second matrix"
 
 ROWS = (
     Row(aten.matmul.default, FLOAT, _BATCHES, _check_batches, True, _matmul("other"), on_u55=f"int8 only; {_BATCHES}"),
-    Row(aten.scaled_dot_product_attention.default, FLOAT, "real numbers; equal batches, constant mask, no dropout",
-        _check_attention, True, _attention, any_dtype=("attn_mask",), lacks=needs_real_numbers),
+    Row(
+        aten.scaled_dot_product_attention.default,
+        FLOAT,
+        "real numbers; equal batches, constant mask, no dropout",
+        _check_attention,
+        True,
+        _attention,
+        any_dtype=("attn_mask",),
+        lacks=needs_real_numbers,
+    ),
     Row(aten.bmm.default, FLOAT, "", _check, False, _matmul("mat2"), on_u55="int8 only"),
     Row(aten.mm.default, FLOAT, "", _check, False, _matmul("mat2"), on_u55="int8 only"),
-    Row(aten.addmm.default, FLOAT, "real numbers; alpha and beta 1", _check_addmm, False, _addmm,
-        lacks=needs_real_numbers),
-)  # fmt: skip
+    Row(
+        aten.addmm.default,
+        FLOAT,
+        "real numbers; alpha and beta 1",
+        _check_addmm,
+        False,
+        _addmm,
+        lacks=needs_real_numbers,
+    ),
+)

@@ -41,7 +41,7 @@ class Norm:
     Attributes:
         axes: The dims of the tensor over which the means are.
         count: The number of elements of a mean.
-        eps: What is added to the mean of the squares.
+        eps: Term added to the mean of the squares.
         is_centred: False if the mean is not subtracted, as for the root mean square.
     """
 
@@ -55,14 +55,14 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
     """Return the norm of integers as int32, and its scale. The numbers are below 2**30.
 
     1. E = (x - mean) * 2**F in 24 bits; F is 15 for int8 and 7 for int16.
-    2. Z = E << k, with the k by which the largest |E| of its row gets 23 bits. So a row of small differences is as
+    2. Z = E << k, with the k that gives the largest |E| of its row 23 bits. So a row of small differences is as
        precise as any other. k is smaller where eps is much larger than the squares.
     3. D = sum(Z**2) + count * eps, shifted to 30 bits, and by another 2e bits where eps is still longer than that.
        Squares are rounded before they are summed, in each dim.
     4. D << 2h has 31 or 30 bits, and is the index of a table of 1 / sqrt. Z is multiplied with its entry << h.
 
-    The relative error is less than 2**-14 from the table, plus count**2 / 2**30 from the rounding of squares in the worst
-    case, a row with a single large element; with rows of 1,024 elements an int8 result differs by at most 1 step.
+    The relative error is less than 2**-14 from the table, plus count**2 / 2**30 from rounding squares in the worst case,
+    a row with a single large element. With rows of 1,024 elements an int8 result differs by at most 1 step.
     """
     fraction = _DEVIATION_BITS - (8 if q.dtype == DType.INT8 else 16)
     bits = sum(_bits(x.shape[axis]) for axis in norm.axes)
@@ -74,7 +74,7 @@ def normalized(b: Builder, x: Tensor, q: Quantization, norm: Norm) -> tuple[Tens
     if norm.is_centred:
         total = b.reduce(Op.REDUCE_SUM, b.rescale(x, 1.0, DType.INT32, q.zero_point), *norm.axes)
         mean = b.rescale(total, 2.0**fraction / norm.count, DType.INT32)
-        whole, *extremes = (b.compute(Op.SUB, one, mean) for one in (whole, *extremes))
+        whole, *extremes = (b.compute(Op.SUB, x, mean) for x in (whole, *extremes))
     largest = b.compute(Op.MAXIMUM, extremes[0], b.compute(Op.SUB, b.number(0, DType.INT32, x.rank), extremes[1]))
     eps = norm.count * norm.eps / q.step**2 * 4.0**fraction / 2 ** (16 + bits)  # as D has it if k is 0
     room = math.floor(math.log2(2**29 / max(eps, 2.0**-99)) / 2)  # negative: -e
@@ -135,7 +135,7 @@ def _shift_left(b: Builder, x: Tensor, bits: Tensor) -> Tensor:
 
 
 def _sum_of_squares(b: Builder, x: Tensor, axes: Sequence[int]) -> Tensor:
-    """Return the sums of the squares of numbers of 24 bits, divided by 2**16 and by the rounded-up counts of the dims."""
+    """Return the sums of squares of 24-bit numbers, divided by 2**16 and by the rounded-up counts of the dims."""
     first, *rest = axes
     terms = b.reduce(Op.REDUCE_SUM, b.compute(Op.MUL, x, x, shift=16 + _bits(x.shape[first])), first)
     for axis in rest:
@@ -260,7 +260,7 @@ def _of_groups(channels: str) -> Lower:
         parts = b.reshape(image, (n, positions, groups, count // groups))
         norm = Norm((3, 1), positions * count // groups, b.argument("eps"))
         affine = [b.real_constant(b.argument(name)) for name in _AFFINE]
-        weight, bias = (None if one is None else one.reshape(1, 1, groups, -1) for one in affine)
+        weight, bias = (None if array is None else array.reshape(1, 1, groups, -1) for array in affine)
         result = _write(b, parts, x.quantization, norm, weight, bias)
         return Value(b.reshape(result.tensor, image.shape), order, result.quantization)
 
@@ -296,8 +296,18 @@ _CONSTRAINTS = f"constant weight and bias, over at most {2**_MAX_BITS} elements"
 
 ROWS = (
     Row(aten.layer_norm.default, FLOAT, _CONSTRAINTS, _check, True, _of_rows(True), real=_AFFINE),
-    Row(aten.native_layer_norm.default, FLOAT, _CONSTRAINTS, _check, False, _first_result(_of_rows(True)), real=_AFFINE),
+    Row(
+        aten.native_layer_norm.default, FLOAT, _CONSTRAINTS, _check, False, _first_result(_of_rows(True)), real=_AFFINE
+    ),
     Row(aten.rms_norm.default, FLOAT, _CONSTRAINTS, _check, True, _of_rows(False), real=_AFFINE[:1]),
     Row(aten.group_norm.default, FLOAT, _CONSTRAINTS, _check, True, _of_groups("num_groups"), real=_AFFINE),
-    Row(aten.native_group_norm.default, FLOAT, _CONSTRAINTS, _check, False, _first_result(_of_groups("group")), real=_AFFINE),
-)  # fmt: skip
+    Row(
+        aten.native_group_norm.default,
+        FLOAT,
+        _CONSTRAINTS,
+        _check,
+        False,
+        _first_result(_of_groups("group")),
+        real=_AFFINE,
+    ),
+)

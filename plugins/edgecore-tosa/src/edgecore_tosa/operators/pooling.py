@@ -40,6 +40,4 @@ def _check_max_pool(query: NodeQuery) -> str | None:
     return None
 
 
-ROWS = (
-    Row(aten.max_pool2d.default, FLOAT, "4-d, dilation 1", _check_max_pool, True, _max_pool),
-)  # fmt: skip
+ROWS = (Row(aten.max_pool2d.default, FLOAT, "4-d, dilation 1", _check_max_pool, True, _max_pool),)

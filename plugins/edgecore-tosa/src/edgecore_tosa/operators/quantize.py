@@ -20,9 +20,9 @@ library = torch.ops.quantized_decomposed
 
 def _parameters(b: Builder) -> Quantization:
     assert b.node is not None
-    found = b.parameters.of_node(b.node)
-    assert found is not None
-    return found
+    quantization = b.parameters.of_node(b.node)
+    assert quantization is not None
+    return quantization
 
 
 def _dequantize(b: Builder) -> Value:
@@ -31,7 +31,7 @@ def _dequantize(b: Builder) -> Value:
 
 
 def _quantize(b: Builder) -> Value:
-    """The integers of a value that has them already, converted if it has others; or those of real numbers."""
+    """Return a value as integers with the current node's parameters: rescaled integers, or rounded real numbers."""
     x, result = b.input("input"), _parameters(b)
     if x.quantization is None:
         x = _rounded(b, x, result)
@@ -79,12 +79,41 @@ def _check_converted(query: NodeQuery) -> str | None:
 
 
 ROWS = (
-    Row(aten._to_copy.default, FLOAT + INTEGER, "not from real numbers to integers", _check_converted, False, _converted,
-        lacks=needs_real_numbers),
-    Row(library.dequantize_per_tensor.default, (torch.float32, *INTEGER), "constant scale", _known, False, _dequantize,
-        lacks=needs_integers),
-    Row(library.dequantize_per_channel.default, (torch.float32, *INTEGER), "constant scales, zero points 0", _known, False,
-        _dequantize, ("scales", "zero_points"), lacks=needs_integers),
-    Row(library.quantize_per_tensor.default, (torch.float32, *INTEGER), "of a quantized operator", _known_and_quantized,
-        False, _quantize, lacks=needs_integers),
-)  # fmt: skip
+    Row(
+        aten._to_copy.default,
+        FLOAT + INTEGER,
+        "not from real numbers to integers",
+        _check_converted,
+        False,
+        _converted,
+        lacks=needs_real_numbers,
+    ),
+    Row(
+        library.dequantize_per_tensor.default,
+        (torch.float32, *INTEGER),
+        "constant scale",
+        _known,
+        False,
+        _dequantize,
+        lacks=needs_integers,
+    ),
+    Row(
+        library.dequantize_per_channel.default,
+        (torch.float32, *INTEGER),
+        "constant scales, zero points 0",
+        _known,
+        False,
+        _dequantize,
+        ("scales", "zero_points"),
+        lacks=needs_integers,
+    ),
+    Row(
+        library.quantize_per_tensor.default,
+        (torch.float32, *INTEGER),
+        "of a quantized operator",
+        _known_and_quantized,
+        False,
+        _quantize,
+        lacks=needs_integers,
+    ),
+)

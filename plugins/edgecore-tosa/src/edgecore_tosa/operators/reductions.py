@@ -22,15 +22,15 @@ _BITS = {DType.INT8: 8, DType.INT16: 16}
 
 
 def _dims(node: Node, rank: int) -> list[int]:
-    """Return the dims of a reduction; none given means all."""
-    given = argument(node, "dim") if _has(node, "dim") else None
-    if isinstance(given, int):
-        return [given % rank]
-    return sorted({dim % rank for dim in given or range(rank)})
+    """Return the dims of a reduction; without the argument, all dims."""
+    dims = argument(node, "dim") if _has(node, "dim") else None
+    if isinstance(dims, int):
+        return [dims % rank]
+    return sorted({dim % rank for dim in dims or range(rank)})
 
 
 def _has(node: Node, name: str) -> bool:
-    return any(one.name == name for one in node.target._schema.arguments)  # type: ignore[union-attr]  # an OpOverload
+    return any(declared.name == name for declared in node.target._schema.arguments)  # type: ignore[union-attr]
 
 
 def _without(b: Builder, value: Value, dims: list[int]) -> Value:
@@ -103,10 +103,8 @@ ROWS = (
     Row(aten.mean.default, FLOAT, "an input with dims", _check_total, False, _total(True)),
     Row(aten.max.default, FLOAT, "an input with dims", _check, False, _extreme(Op.REDUCE_MAX)),
     Row(aten.min.default, FLOAT, "an input with dims", _check, False, _extreme(Op.REDUCE_MIN)),
-    Row(aten.max.dim, FLOAT, "an input with dims; only its values", _check, False,
-        _values(_extreme(Op.REDUCE_MAX))),
-    Row(aten.min.dim, FLOAT, "an input with dims; only its values", _check, False,
-        _values(_extreme(Op.REDUCE_MIN))),
+    Row(aten.max.dim, FLOAT, "an input with dims; only its values", _check, False, _values(_extreme(Op.REDUCE_MAX))),
+    Row(aten.min.dim, FLOAT, "an input with dims; only its values", _check, False, _values(_extreme(Op.REDUCE_MIN))),
     Row(aten.amax.default, FLOAT, "an input with dims", _check, False, _extreme(Op.REDUCE_MAX)),
     Row(aten.amin.default, FLOAT, "an input with dims", _check, False, _extreme(Op.REDUCE_MIN)),
-)  # fmt: skip
+)

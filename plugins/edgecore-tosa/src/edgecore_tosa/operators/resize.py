@@ -73,7 +73,7 @@ def axis_of(size: int, count: int, factor: float | None, *, align_corners: bool,
         count: That of the result.
         factor: The factor that the user gave instead of the result's size.
         align_corners: The first and the last positions are the middles of the first and the last row.
-        floors: The position is that of the row's upper edge, not of its middle. RESIZE rounds to the nearest row.
+        floors: The position is the row's upper edge, not its middle. RESIZE rounds to the nearest row.
     """
     if align_corners and count > 1 and size > 1:
         step = Fraction(size - 1, count - 1)
@@ -85,8 +85,9 @@ def axis_of(size: int, count: int, factor: float | None, *, align_corners: bool,
     return Axis(size, count, up // common, down // common, offset // common)
 
 
-def axes_of(target: object, sizes: tuple[int, ...], counts: tuple[int, ...], factors: list[float] | None,
-            align_corners: bool) -> tuple[Axis, Axis]:  # fmt: skip
+def axes_of(
+    target: object, sizes: tuple[int, ...], counts: tuple[int, ...], factors: list[float] | None, align_corners: bool
+) -> tuple[Axis, Axis]:
     """Return the positions of rows and columns that a call reads; sizes are (N, C, H, W)."""
     rows, columns = (
         axis_of(
@@ -164,9 +165,9 @@ def _taps(factor: int) -> list[int]:
 
 
 def _blurred(b: Builder, x: Value, image: Tensor, rows: int, columns: int) -> Value:
-    """Interpolate by whole factors without RESIZE: repeat the pixels, and average neighbours by a depthwise convolution.
+    """Interpolate by whole factors without RESIZE: repeat pixels, and average neighbours by a depthwise convolution.
 
-    The numbers are those of RESIZE. The border needs copies of the first and the last pixels.
+    Computes the same numbers as RESIZE. The border needs copies of the first and the last pixels.
     """
     assert x.quantization is not None
     image = _repeated(b, image, rows, columns)

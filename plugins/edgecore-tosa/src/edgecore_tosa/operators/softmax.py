@@ -30,10 +30,10 @@ _RANGE = 10.4
 
 
 class _Exponentials:
-    """The exponentials of a quantized value along a dim, each divided by that of the maximum.
+    """The exponentials of a quantized value along a dim, each divided by the exponential of the maximum.
 
     Attributes:
-        unit: The integers below are so many times those of the value: for int8 the distance of indices of the table.
+        unit: Factor from the value's integers to the integers below: for int8 the distance of indices of the table.
         whole: The integers of the value, int32.
         largest: Their maximum.
         terms: The exponentials times 2**bits, int32.

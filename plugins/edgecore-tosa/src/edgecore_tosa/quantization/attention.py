@@ -44,7 +44,7 @@ def decompose(model: GraphModule) -> GraphModule:
 
 
 def is_mask(node: Node) -> bool:
-    """Say whether a call sets elements to minus infinity, so that the softmax after it leaves them out."""
+    """Return True if a call sets elements to minus infinity, so that the softmax after it ignores them."""
     return node.target in MASKS and bool(argument(node, "value") <= HIDDEN)
 
 
@@ -57,7 +57,7 @@ def _attention(model: GraphModule, editor: Editor) -> Node | None:
     query, key, value, mask = (argument(node, name) for name in ("query", "key", "value", "attn_mask"))
     if argument(node, "dropout_p") or argument(node, "enable_gqa"):
         return None
-    shapes = [tuple(one.meta["val"].shape) for one in (query, key)]
+    shapes = [tuple(node.meta["val"].shape) for node in (query, key)]
     if not all(isinstance(size, int) for shape in shapes for size in shape):
         return None
     hidden = _hidden(model, node, mask, shapes[0][-2], shapes[1][-2])
@@ -79,19 +79,19 @@ def _hidden(model: GraphModule, node: Node, mask: Node | None, rows: int, column
     """Return the elements that a constant mask hides; None if there is no mask, or it is computed."""
     if argument(node, "is_causal"):
         return ~torch.ones(rows, columns, dtype=torch.bool).tril()
-    found = None if mask is None else _tensor(model, mask)
-    if found is None:
+    tensor = None if mask is None else _tensor(model, mask)
+    if tensor is None:
         return None
-    return ~found if found.dtype == torch.bool else found <= HIDDEN
+    return ~tensor if tensor.dtype == torch.bool else tensor <= HIDDEN
 
 
 def _masked_sum(model: GraphModule, editor: Editor, scores: Node, mask: Node) -> Node:
     """Return scores + mask, with the infinite elements of a constant mask apart: they have no integers."""
-    found = _tensor(model, mask)
-    if found is None:
+    tensor = _tensor(model, mask)
+    if tensor is None:
         return editor.call(aten.add.Tensor, scores, mask)
-    hidden = found <= HIDDEN
-    finite = found.masked_fill(hidden, 0.0)
+    hidden = tensor <= HIDDEN
+    finite = tensor.masked_fill(hidden, 0.0)
     if bool(finite.any()):
         scores = editor.call(aten.add.Tensor, scores, _constant(model, editor, finite))
     if bool(hidden.any()):
@@ -109,10 +109,10 @@ def _sum_before_softmax(model: GraphModule, editor: Editor) -> Node | None:
         return None
     if _tensor(model, mask) is None:
         scores, mask = mask, scores
-    found = _tensor(model, mask)
-    if found is None or not found.is_floating_point():
+    tensor = _tensor(model, mask)
+    if tensor is None or not tensor.is_floating_point():
         return None
-    hidden = (found <= HIDDEN)[(None,) * (node.meta["val"].dim() - found.dim())]
+    hidden = (tensor <= HIDDEN)[(None,) * (node.meta["val"].dim() - tensor.dim())]
     if not bool(hidden.any()) or any(bool(hidden.all(argument(user, "dim")).any()) for user in node.users):
         return None  # a row that sees nothing is NaN, or sees everything if the numbers are finite
     return _masked_sum(model, editor, scores, mask)
@@ -134,10 +134,10 @@ def _filled(model: GraphModule, editor: Editor) -> Node | None:
     """A mask that operators make of constants, as one constant."""
     node = editor.origin
     mask = argument(node, "mask")
-    found = None if mask.op == "get_attr" else _tensor(model, mask)
-    if found is None:
+    tensor = None if mask.op == "get_attr" else _tensor(model, mask)
+    if tensor is None:
         return None
-    hidden = _constant(model, editor, found)
+    hidden = _constant(model, editor, tensor)
     return editor.call(aten.masked_fill.Scalar, argument(node, "self"), hidden, argument(node, "value"))
 
 

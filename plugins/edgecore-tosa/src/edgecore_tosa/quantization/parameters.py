@@ -1,9 +1,9 @@
 """Quantization parameters of the values of an edge program, read from its quantize and dequantize nodes.
 
 Between a dequantize and a quantize node the program computes with real numbers, and TOSA with integers. So each
-floating-point value needs integers that stand for it: those of the dequantize node that makes it, or of the quantize
-nodes that read it. A clamp that is the only user of a value has the same parameters as the value, since the operator
-before it can compute its integers. Operators that only move data keep the parameters of their input.
+floating-point value needs quantization parameters, from the dequantize node that makes it or from the quantize nodes
+that read it. A clamp that is the only user of a value shares its parameters, because the operator before can compute
+the clamp's integers. Operators that only move data keep the parameters of their input.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MOVES = edge_forms(
 JOINS = with_roles(Role.JOIN)
 """Operators whose result holds the elements of all their inputs."""
 NORMS = frozenset({aten.native_layer_norm.default, aten.native_group_norm.default})
-"""Operators with several results, of which the first is the normalized value."""
+"""Operators whose first result is the normalized value, and others its statistics."""
 
 _INTEGERS = {torch.int8: DType.INT8, torch.int16: DType.INT16, torch.int32: DType.INT32}
 
@@ -53,21 +53,21 @@ class Parameters:
 
     Args:
         constant: Returns the tensor of a constant node.
-        real_arguments: Given if the target computes with real numbers, too: a call computes with integers only if all
-            its other inputs have integers, and its result has none else.
+        real_arguments: None if the target computes with integers only. Otherwise a call computes with integers if all
+            its inputs but these have integers.
     """
 
     def __init__(self, constant: ReadConstant, real_arguments: RealArguments | None = None) -> None:
         self._constant = constant
         self._real_arguments = real_arguments
         self._known: dict[Node, Quantization | None] = {}
-        self._found: dict[Node, Quantization | None] = {}
+        self._meanings: dict[Node, Quantization | None] = {}
 
     def of(self, node: Node) -> Quantization | None:
         """Return the quantization of a floating-point value; None if no quantize or dequantize node gives it one."""
         if node not in self._known:
-            found = self._meaning(node)
-            self._known[node] = found if found is not None and self._has_integers(node) else None
+            meaning = self._meaning(node)
+            self._known[node] = meaning if meaning is not None and self._has_integers(node) else None
         return self._known[node]
 
     def _has_integers(self, node: Node) -> bool:
@@ -82,27 +82,27 @@ class Parameters:
 
     def of_node(self, node: Node) -> Quantization | None:
         """Return the parameters of a quantize or dequantize node; None if they are not known when compiling."""
-        found = parameters_of(node)
-        if found is None or found.dtype not in _INTEGERS:
+        stored = parameters_of(node)
+        if stored is None or stored.dtype not in _INTEGERS:
             return None
-        dtype, low, high = _INTEGERS[found.dtype], found.quant_min, found.quant_max
-        if found.axis is None and found.is_per_tensor:
-            assert not isinstance(found.scale, Node) and not isinstance(found.zero_point, Node)
-            return Quantization(float(found.scale), int(found.zero_point), dtype, None, low, high)
-        scales, zero_points = self._constant(found.scale), self._constant(found.zero_point)
+        dtype, low, high = _INTEGERS[stored.dtype], stored.quant_min, stored.quant_max
+        if stored.axis is None and stored.is_per_tensor:
+            assert not isinstance(stored.scale, Node) and not isinstance(stored.zero_point, Node)
+            return Quantization(float(stored.scale), int(stored.zero_point), dtype, None, low, high)
+        scales, zero_points = self._constant(stored.scale), self._constant(stored.zero_point)
         if scales is None or (zero_points is not None and bool(zero_points.any())):
             return None
-        if zero_points is None and found.zero_point is not None:
+        if zero_points is None and stored.zero_point is not None:
             return None
         numbers = tuple(float(scale) for scale in scales.reshape(-1))
-        if found.axis is None:
+        if stored.axis is None:
             return Quantization(numbers[0], 0, dtype, None, low, high) if len(numbers) == 1 else None
-        return Quantization(numbers, 0, dtype, found.axis, low, high)
+        return Quantization(numbers, 0, dtype, stored.axis, low, high)
 
     def _meaning(self, node: Node) -> Quantization | None:
-        if node not in self._found:
-            self._found[node] = self._find(node)
-        return self._found[node]
+        if node not in self._meanings:
+            self._meanings[node] = self._find(node)
+        return self._meanings[node]
 
     def _find(self, node: Node) -> Quantization | None:
         if is_dequantize(node):
@@ -113,8 +113,8 @@ class Parameters:
         if is_mask(node):
             return self._meaning(node.args[0])  # type: ignore[arg-type]  # the value whose elements it hides
         if users and all(is_quantize(user) for user in users):
-            found = [self.of_node(user) for user in users]
-            return found[0] if all(other == found[0] for other in found) else None
+            first, *others = [self.of_node(user) for user in users]
+            return first if all(other == first for other in others) else None
         if len(users) == 1 and users[0].target in CLAMPS:
             return self._meaning(users[0])
         if len(users) == 1 and (factor := positive_factor(users[0])) is not None:

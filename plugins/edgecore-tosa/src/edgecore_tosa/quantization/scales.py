@@ -57,7 +57,7 @@ class Quantization:
         return replace(self, scale=self.step * factor)
 
     def is_near(self, other: Quantization) -> bool:
-        """Say whether integers mean the same, but for the rounding of a product of scales."""
+        """Return True if integers mean the same, except for the rounding of a product of scales."""
         if isinstance(self.scale, tuple) or isinstance(other.scale, tuple):
             return self == other
         return math.isclose(self.scale, other.scale, rel_tol=1e-9) and replace(self, scale=other.scale) == other
